@@ -23,6 +23,8 @@ use crate::{
 
 /// How long a change of the membership may take.
 const CHANGE_MAX: Duration = Duration::from_secs(10);
+/// Between two looks whether another change is over.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A server of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,7 +246,22 @@ impl<R: Runtime> Replication<R> {
         took.ok_or_else(|| ChangeError::Unknown(format!("server {to} has not taken over yet")))
     }
 
+    /// The engine refuses a change that meets another, and tells of it as an error of its own: each waits for its turn.
     async fn change(&self, change: ChangeMembers<u64, Peer>) -> Result<(), ChangeError> {
+        let turn = R::Async::timeout(CHANGE_MAX, async {
+            let turn = self.changes().lock_owned().await;
+            // Another leader may have begun one.
+            while self.is_leader() && self.members().changing {
+                R::Async::sleep(LOOK).await;
+            }
+            turn
+        });
+        let busy =
+            || ChangeError::Refused("another change of the servers is not over yet: try again".to_owned());
+        let _turn = turn.await.map_err(|_| busy())?;
+        if !self.is_leader() {
+            return Err(ChangeError::NotLeader { leader: self.leader() });
+        }
         let changed = R::Async::timeout(CHANGE_MAX, self.raft().change_membership(change, false)).await;
         let late =
             || ChangeError::Unknown(format!("no majority has agreed within {} s", CHANGE_MAX.as_secs()));

@@ -69,6 +69,8 @@ struct Inner<R: Runtime> {
     space: Arc<Space>,
     /// The newest version of entries that was proposed here.
     proposed: AtomicU8,
+    /// Held by whoever changes who the servers are.
+    changes: Arc<tokio::sync::Mutex<()>>,
     ending: Mutex<Option<Ending>>,
 }
 
@@ -162,6 +164,11 @@ impl<R: Runtime> Replication<R> {
         &self.inner.peers
     }
 
+    /// Held by whoever changes who the servers are.
+    pub(crate) fn changes(&self) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(&self.inner.changes)
+    }
+
     /// How the others know this server.
     pub fn own(&self) -> &Peer {
         &self.inner.own
@@ -179,8 +186,9 @@ impl<R: Runtime> Replication<R> {
     ) -> Self {
         let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
         let ending = Mutex::new(Some(Ending { writer, released }));
-        let proposed = AtomicU8::new(0);
-        Self { inner: Arc::new(Inner { raft, peers, own, room, counters, demand, space, proposed, ending }) }
+        let (proposed, changes) = (AtomicU8::new(0), Arc::default());
+        let inner = Inner { raft, peers, own, room, counters, demand, space, proposed, changes, ending };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Proposes an entry and waits until it is durable, applied, and shown to the observer.

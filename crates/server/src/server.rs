@@ -22,7 +22,7 @@ use berth_model::{
 use berth_replication::{Leadership, Observer, Replication};
 use berth_tls::{PortKind, TlsError};
 use crossbeam_channel::Sender;
-use futures_util::future::{BoxFuture, LocalBoxFuture};
+use futures_util::future::{BoxFuture, LocalBoxFuture, join_all};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
@@ -310,11 +310,18 @@ impl Server {
     /// Stops: another server leads, if there is one; then no more connections, then no more changes, then the log is
     /// closed.
     pub fn shutdown(self) -> BoxFuture<'static, ()> {
-        Box::pin(self.end())
+        Box::pin(async move {
+            self.cluster.hand_over().await;
+            self.end().await;
+        })
+    }
+
+    /// Stops all servers of a cluster: nobody is left to lead.
+    pub fn shutdown_all(servers: Vec<Self>) -> BoxFuture<'static, ()> {
+        Box::pin(async move { drop(join_all(servers.into_iter().map(Self::end)).await) })
     }
 
     async fn end(self) {
-        self.cluster.hand_over().await;
         let _ = self.stop.send(true);
         for listener in self.listeners {
             let _ = listener.await;

@@ -15,12 +15,15 @@ use std::{
 
 use berth_model::command::{ENTRY_VERSION, Entry};
 use bytes::Bytes;
-use futures_util::{Sink, future::BoxFuture};
+use futures_util::{
+    Sink,
+    future::{BoxFuture, join_all},
+};
 use openraft::async_runtime::WatchReceiver;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
-    Cluster, Config, NotWritten, OpenError, Peer, ProposeError, ReadError, Replication, Start,
+    ChangeError, Cluster, Config, NotWritten, OpenError, Peer, ProposeError, ReadError, Replication, Start,
     disk::memory::MemoryDisk,
     peer::{Channel, Dial, From, PeerAddress, Peers, Service},
     runtime::Tokio,
@@ -314,6 +317,25 @@ async fn three_servers_come_to_the_same_state() {
     assert_eq!(echoed.unwrap(), "hello");
     let refused = servers[1].log.peers().request(3, &"server-3".into(), b"", PATIENCE).await.unwrap_err();
     assert_eq!(refused.to_string(), "server 2 asks for nothing");
+}
+
+/// The engine takes one change at a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_of_the_servers_that_meet_are_made_one_after_the_other() {
+    let wires = Arc::<Wires>::default();
+    let mut servers = vec![Server::open(&wires, 1, Arc::default(), Start::Found).await];
+    for id in [2, 3, 4, 5] {
+        servers.push(Server::open(&wires, id, Arc::default(), Start::Wait).await);
+    }
+    let log = &servers[0].log;
+    let ids = 2..=5;
+    let taken_in = join_all(ids.clone().map(|id| log.set_member(id, peer(id)))).await;
+    assert!(taken_in.iter().all(Result::is_ok), "{taken_in:?}");
+    let promoted = join_all(ids.map(|id| log.promote(id, BTreeSet::new()))).await;
+    assert!(promoted.iter().all(Result::is_ok), "{promoted:?}");
+    assert_eq!(log.members().voters().map(|member| member.id).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    let follower = servers[1].log.promote(1, BTreeSet::new()).await;
+    assert_eq!(follower, Err(ChangeError::NotLeader { leader: Some(1) }));
 }
 
 #[tokio::test(flavor = "multi_thread")]

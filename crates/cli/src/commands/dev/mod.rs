@@ -8,7 +8,6 @@ use berth_agent::{Agent, ShutdownMode};
 use berth_api::http::Address;
 use berth_server::Server;
 use clap::Args;
-use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use self::{scratch::Scratch, simulated::SimulatedNodes};
@@ -55,17 +54,12 @@ async fn serve(settings: &Settings, servers: u8) -> Result<(), Failure> {
         Ok(others) => work(settings, &server, others, &scratch, &mut stop).await,
         Err(_) => Ok(()),
     };
-    let others = others.map(|others| join_all(others.into_iter().map(Server::shutdown)));
-    let stopped = match others {
-        Ok(others) => {
-            tokio::join!(others, server.shutdown());
-            Ok(())
-        }
-        Err(failure) => {
-            server.shutdown().await;
-            Err(failure)
-        }
+    let (mut all, stopped) = match others {
+        Ok(others) => (others, Ok(())),
+        Err(failure) => (Vec::new(), Err(failure)),
     };
+    all.push(server);
+    Server::shutdown_all(all).await;
     worked.and(stopped)?;
     scratch.remove()
 }
