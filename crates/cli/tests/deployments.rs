@@ -166,6 +166,37 @@ async fn canaries_are_promoted_by_group_and_of_two_at_once_one_promotes() {
     assert_eq!(desired(client).await, [of("a", &[1, 1, 1]), of("b", &[1, 1, 1])].concat());
 }
 
+#[tokio::test]
+async fn a_canary_promotes_itself_and_what_makes_no_progress_in_time_fails() {
+    let cluster = Cluster::simulated(2, &[]).await;
+    let client = &cluster.client;
+    let update =
+        json!({"MaxParallel": 3, "MinHealthyTime": SECOND_NS / 10, "Canary": 1, "AutoPromote": true});
+    register(client, &web("one", &["g"], &update)).await;
+    until(client, 0, "successful").await;
+    register(client, &web("two", &["g"], &update)).await;
+    let promoted = until(client, 1, "successful").await;
+    assert_eq!(promoted["TaskGroups"]["g"]["DesiredCanaries"], 1, "{promoted}");
+    assert_eq!(promoted["TaskGroups"]["g"]["Promoted"], true, "{promoted}");
+    assert_eq!(desired(client).await, vec![("g".to_owned(), 1); 3]);
+
+    // Its tasks never start: the canary is unhealthy in time, and so is the next one.
+    let mut stuck = web("three", &["g"], &update);
+    let group = &mut stuck["TaskGroups"][0];
+    group["Update"]["HealthyDeadline"] = SECOND_NS.into();
+    group["Update"]["ProgressDeadline"] = (3 * SECOND_NS).into();
+    group["Update"]["AutoRevert"] = true.into();
+    group["Tasks"][0]["Config"]["start_block_for"] = "1h".into();
+    register(client, &stuck).await;
+    until(client, 3, "successful").await;
+    let all = client.get::<Vec<Value>>(&Target::new("/v1/job/web/deployments")).await.expect("a list").value;
+    let failed = all.iter().find(|of| of["JobVersion"] == 2).expect("it is kept");
+    let why = failed["StatusDescription"].as_str().expect("a text");
+    assert_eq!(failed["Status"], "failed");
+    assert!(why.contains("progress deadline") && why.contains("rolling back to job version 1"), "{why}");
+    assert!(desired(client).await.iter().all(|(_, version)| *version != 2), "nothing of what failed stays");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_canary_waits_through_the_death_of_its_server_and_a_revert_overtakes_it() {
     let mut servers = Servers::start(1).await;

@@ -15,11 +15,17 @@ use serde_json::{Value, json};
 
 /// A service of one that would rather run on node n1, and what happens when that goes silent.
 fn service(nodes: &Nodes, id: &str, disconnect: &Value) -> Value {
+    let mut job = service_near(nodes, id, "n1");
+    job["TaskGroups"][0]["Disconnect"] = disconnect.clone();
+    job
+}
+
+/// A service of one that would rather run on this node.
+fn service_near(nodes: &Nodes, id: &str, node: &str) -> Value {
     let mut job = nodes.counting(id);
     job["Type"] = "service".into();
-    job["TaskGroups"][0]["Disconnect"] = disconnect.clone();
     job["Affinities"] =
-        json!([{"LTarget": "${node.unique.name}", "RTarget": "n1", "Operand": "=", "Weight": 100}]);
+        json!([{"LTarget": "${node.unique.name}", "RTarget": node, "Operand": "=", "Weight": 100}]);
     job
 }
 
@@ -104,6 +110,60 @@ async fn what_runs_on_a_node_that_goes_silent_ends_as_its_group_says() {
     // Everything of the node was given back: it takes work again.
     register(&servers, &service(&nodes, "more", &Value::Null)).await;
     until(&servers, "more", "running", "").await;
+}
+
+/// The first one stays where it has run longer, or its node is the better one; and goes where its replacement's node is better.
+/// The settings that came before the block say the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_an_allocation_and_its_replacement_the_one_stays_that_has_run_longest_or_stands_best() {
+    let servers = Servers::start(1).await;
+    let mut nodes = Nodes::none();
+    nodes.start(1, &[1], &servers);
+    nodes.until_ready(&servers.all[&1].client, 1).await;
+    let hour_ns = 3_600_000_000_000_u64;
+    let by = |policy: &str| json!({"Disconnect": {"LostAfter": hour_ns, "Reconcile": policy}});
+    // Which node each would rather run on, and which of the two stays; there is one, where nobody stands in for it.
+    let cases = [
+        ("ran-on", by("longest_running"), "n1", "first"),
+        ("best-here", by("best_score"), "n1", "first"),
+        ("best-there", by("best_score"), "n2", "second"),
+        ("older", json!({"MaxClientDisconnect": hour_ns}), "n1", "first"),
+        ("older-waits", json!({"PreventRescheduleOnLost": true}), "n1", "alone"),
+    ];
+    let mut pids = BTreeMap::new();
+    for (id, settings, near, _) in &cases {
+        let mut job = service_near(&nodes, id, near);
+        let group = job["TaskGroups"][0].as_object_mut().expect("a group");
+        group.extend(settings.as_object().expect("settings").clone());
+        register(&servers, &job).await;
+        let running = nodes.until_running(id, 1).await;
+        pids.insert(*id, running.into_values().flatten().next().expect("a process id"));
+    }
+    // Now there is a better node for one of them.
+    nodes.start(2, &[1], &servers);
+    nodes.until_ready(&servers.all[&1].client, 2).await;
+    for (id, ..) in &cases {
+        until(&servers, id, "running", "").await;
+    }
+
+    nodes.signal(1, Signal::STOP);
+    until_node_is(&servers, "n1", "disconnected").await;
+    for (id, _, _, stays) in &cases {
+        let on_n2 = if *stays == "alone" { "" } else { "running" };
+        until(&servers, id, "unknown", on_n2).await;
+    }
+    nodes.signal(1, Signal::CONT);
+    until_node_is(&servers, "n1", "ready").await;
+    for (id, _, _, stays) in &cases {
+        let (on_n1, on_n2) = match *stays {
+            "first" => ("running", "complete"),
+            "second" => ("complete", "running"),
+            _ => ("running", ""),
+        };
+        until(&servers, id, on_n1, on_n2).await;
+        let lives = async || (is_alive(&pids[id]) == (on_n1 == "running")).then_some(());
+        eventually(&format!("the first process of {id} lives if it stays"), lives).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,8 @@
 
 mod e2e;
 
+use std::time::Duration;
+
 use e2e::{cluster::Cluster, eventually};
 
 /// Each version says how long its tasks run.
@@ -62,5 +64,26 @@ async fn a_new_version_of_a_system_job_is_tried_on_a_part_of_the_nodes() {
         (!cluster.said(&["job", "deployments", "log"]).contains("running")).then_some(())
     })
     .await;
+    cluster.said(&["job", "stop", "-yes", "log"]);
+}
+
+#[tokio::test]
+async fn the_nodes_of_a_system_job_are_updated_one_after_the_other_with_time_between() {
+    let stagger = Duration::from_secs(2);
+    let cluster = Cluster::simulated(3, &[]).await;
+    let one_by_one = |hours| {
+        let text = system(hours).replace("canary            = 33", "canary            = 0");
+        text.replace("max_parallel      = 3", "max_parallel      = 1").replace("\"1s\"", "\"2s\"")
+    };
+    for hours in [1, 2] {
+        cluster.said(&["job", "run", &cluster.job_file(&one_by_one(hours))]);
+    }
+    let allocs = cluster.allocs("default", "log").await;
+    let new = allocs.iter().filter(|alloc| alloc["JobVersion"] == 1);
+    let mut placed: Vec<u64> = new.filter_map(|alloc| alloc["CreateTime"].as_u64()).collect();
+    placed.sort_unstable();
+    let between: Vec<Duration> =
+        placed.windows(2).map(|pair| Duration::from_nanos(pair[1] - pair[0])).collect();
+    assert!(between.len() == 2 && between.iter().all(|between| *between >= stagger), "{between:?}");
     cluster.said(&["job", "stop", "-yes", "log"]);
 }

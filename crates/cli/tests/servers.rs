@@ -9,6 +9,8 @@ mod kills;
 mod membership;
 #[path = "servers/partitions.rs"]
 mod partitions;
+#[path = "servers/periodic.rs"]
+mod periodic;
 #[path = "servers/rollouts.rs"]
 mod rollouts;
 #[path = "servers/snapshots.rs"]

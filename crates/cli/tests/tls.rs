@@ -504,6 +504,27 @@ async fn a_revoked_node_is_cut_off_and_comes_back_with_a_token_of_its_own() {
     cluster.until_ready(1).await;
 }
 
+/// A machine that is gone for good may be in somebody's hands.
+#[tokio::test]
+async fn the_certificate_of_a_purged_node_lets_nobody_in() {
+    let mut cluster = Cluster::new();
+    cluster.start_server(&[]);
+    let token = cluster.token(&[]);
+    cluster.start_agent_with("n1", &["--join", &token]);
+    cluster.until_ready(1).await;
+    let node = cluster.node();
+    cluster.agents[0].kill();
+    eventually("its node is down", async || {
+        (cluster.json(&["node", "status", "-json"])?[0]["Status"] == "down").then_some(())
+    })
+    .await;
+    succeed(&cluster.berth(&["node", "purge", "-yes", &node]));
+    cluster.start_agent_with("n1", &["--join", &token]);
+    cluster.until_told("n1", "was revoked").await;
+    let nodes = cluster.json(&["node", "status", "-json"]).expect("a list");
+    assert_eq!(nodes.as_array().map(Vec::len), Some(0), "{nodes}");
+}
+
 #[tokio::test]
 async fn an_authority_takes_the_place_of_another_under_sessions_that_go_on() {
     let mut cluster = Cluster::new();
