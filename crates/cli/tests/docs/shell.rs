@@ -1,11 +1,14 @@
 //! Where the blocks of a page run: an empty directory, and a `berth dev`.
 
 use std::{
+    fs,
+    path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use regex::Regex;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::e2e::{self, Daemon};
@@ -20,11 +23,16 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const LOOKS: &[&str] =
     &["berth logs", "berth ps", "berth job status", "berth alloc", "berth eval", "berth node status"];
 
+/// The loopback addresses that pages name.
+const LOOPBACK: &str = "127.0.0.";
+
 /// A directory and a server.
 pub struct Shell {
     dir: TempDir,
     address: String,
     server: Daemon,
+    /// Loopback addresses that no other run of the tests uses, so that pages may name ports.
+    loopback: String,
 }
 
 /// What a command did.
@@ -38,29 +46,37 @@ impl Shell {
     pub fn start() -> Self {
         let dir = TempDir::new().expect("a directory");
         let bin = dir.path().join(".bin");
-        std::fs::create_dir(&bin).expect("a directory");
+        fs::create_dir(&bin).expect("a directory");
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_berth"), bin.join("berth")).expect("a link");
         let mut command = e2e::berth(&["dev", "--http-addr", "127.0.0.1:0"]);
         command.env("TMPDIR", dir.path());
         let mut server = Daemon::spawn(command, &dir.path().join(".told"));
         let address = e2e::http_address(&server.ready_line());
-        Self { dir, address: format!("http://{address}"), server }
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let loopback = format!("127.{}.{low}.", high % 254 + 1);
+        Self { dir, address: format!("http://{address}"), server, loopback }
+    }
+
+    /// What a page says, with the addresses of this run.
+    fn own(&self, text: &str) -> String {
+        text.replace(LOOPBACK, &self.loopback)
     }
 
     /// Writes a file.
     pub fn file(&self, name: &str, text: &str) -> Result<(), String> {
-        std::fs::write(self.dir.path().join(name), text).map_err(|error| format!("{name}: {error}"))
+        fs::write(self.dir.path().join(name), self.own(text)).map_err(|error| format!("{name}: {error}"))
     }
 
     /// Runs a script; every command must succeed.
     pub fn script(&self, text: &str) -> Result<(), String> {
+        let text = self.own(text);
         let ran = self.run(&format!("set -eu\n{text}"));
         if ran.code == 0 { Ok(()) } else { Err(format!("it ends with {}:\n{}", ran.code, ran.printed)) }
     }
 
     /// Runs the commands of a session, and compares what they print with what is shown.
     pub fn console(&self, text: &str) -> Result<(), String> {
-        let steps = steps(text);
+        let steps = steps(&self.own(text));
         let mut code = 0;
         for (at, (command, shown)) in steps.iter().enumerate() {
             let code_is_shown = steps.get(at + 1).is_some_and(|(next, _)| next == "echo $?");
@@ -112,10 +128,24 @@ impl Shell {
 }
 
 impl Drop for Shell {
-    /// However a page ends, none of its tasks stays.
+    /// However a page ends, none of its tasks stays, and nothing that its scripts have started.
     fn drop(&mut self) {
         self.server.stop();
+        for pid in working_in(self.dir.path()) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
+}
+
+/// The processes whose working directory is this one, or lies in it.
+fn working_in(dir: &Path) -> Vec<Pid> {
+    let dir = dir.canonicalize().expect("it is there");
+    let processes = fs::read_dir("/proc").expect("it is mounted").filter_map(Result::ok);
+    let works_here = |process: &fs::DirEntry| {
+        fs::read_link(process.path().join("cwd")).is_ok_and(|works_in| works_in.starts_with(&dir))
+    };
+    let pid = |process: fs::DirEntry| Pid::from_raw(process.file_name().to_str()?.parse().ok()?);
+    processes.filter(works_here).filter_map(pid).collect()
 }
 
 /// Each command, and the lines shown below it.
@@ -170,4 +200,29 @@ fn details_are_left_out_and_nothing_else() {
         read("00000000  hello.greeters[0] vm running  1m2s ago")
     );
     assert_ne!(read("2 allocations: 2 running after 0.02 s"), read("2 allocations: 1 running after 0.02 s"));
+}
+
+#[test]
+fn a_page_that_fails_leaves_no_process_behind() {
+    let shell = Shell::start();
+    let dir = shell.dir.path().to_owned();
+    let failed = shell.script(
+        "berth server --data-dir s1 --http-addr 127.0.0.1:14646 --agent-addr 127.0.0.1:14647 \\
+             --server-addr 127.0.0.1:14648 2>s1.log >s1.out &
+         until grep -q ready s1.out; do sleep 0.2; done
+         false",
+    );
+    assert!(failed.is_err_and(|error| error.starts_with("it ends with 1:")));
+    let left = working_in(&dir);
+    assert!(!left.is_empty(), "the server runs");
+    drop(shell);
+    let ended = |pid: &Pid| {
+        let state = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+        !state.contains(") R") && !state.contains(") S")
+    };
+    let since = Instant::now();
+    while !left.iter().all(ended) {
+        assert!(since.elapsed() < PATIENCE, "{left:?} are left");
+        std::thread::sleep(LOOK_AGAIN);
+    }
 }
