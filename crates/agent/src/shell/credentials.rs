@@ -101,8 +101,8 @@ impl Credentials {
         let Some(own) = &self.0 else { return Ok(()) };
         let expired = own.current().as_ref().is_none_or(|current| now_secs() > current.held.validity().1);
         match &own.source {
-            AgentTls::Joined(Some(code)) if expired || !own.has_joined_with(code) => {
-                match own.join(server, code).await {
+            AgentTls::Joined(Some(code)) if expired || !own.has_joined_with(*code).await? => {
+                match own.join(server, *code).await {
                     // What it has may do still: the token may have stood on its command line for long.
                     Err(failure) if !expired => {
                         tracing::warn!(%failure, "the certificate that is there is used on")
@@ -119,7 +119,7 @@ impl Credentials {
     /// Shakes hands with a server that was dialed.
     pub async fn shake_hands(&self, stream: TcpStream, server: &str) -> io::Result<Stream> {
         let Some(own) = &self.0 else { return Ok(Stream::Plain(stream)) };
-        own.refresh();
+        own.with_files(Own::refresh).await.map_err(io::Error::other)?;
         let current = own.current().clone();
         let current = current.ok_or_else(|| io::Error::other("the agent has no certificate yet"))?;
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
@@ -179,6 +179,16 @@ impl Own {
         }
     }
 
+    /// Reads or writes files where that holds up no connection.
+    async fn with_files<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        let own = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&own)).await;
+        done.map_err(|error| Failure::other("read the certificate", error))
+    }
+
     fn may_join(&self) -> bool {
         matches!(self.source, AgentTls::Joined(Some(_)))
     }
@@ -223,7 +233,7 @@ impl Own {
         Duration::from_secs((life / AGAIN_PARTS).max(1)).min(AGAIN_AFTER_MAX)
     }
 
-    async fn renew(&self, server: &str) -> Result<(), Failure> {
+    async fn renew(self: &Arc<Self>, server: &str) -> Result<(), Failure> {
         let current = self.current().clone();
         let current = current.ok_or_else(|| Failure::other("renew the certificate", "there is none"))?;
         let connector =
@@ -233,13 +243,22 @@ impl Own {
 
     /// Asks a server for a certificate, and keeps it. The key is on disk before it is asked for: whoever is killed meanwhile asks
     /// again for the same, and a join token that was spent for it is still good for it.
-    async fn enroll(&self, server: &str, connector: &Connector, secret: Vec<u8>) -> Result<(), Failure> {
-        let key = self.key()?;
-        let Answer { certificate, authorities } = ask(server, connector, secret, self.node_id, &key).await?;
+    async fn enroll(
+        self: &Arc<Self>,
+        server: &str,
+        connector: &Connector,
+        secret: Vec<u8>,
+    ) -> Result<(), Failure> {
+        let key = self.with_files(Self::key).await??;
+        let answer = ask(server, connector, secret, self.node_id, &key).await?;
+        self.with_files(move |own| own.keep(&answer)).await?
+    }
+
+    fn keep(&self, Answer { certificate, authorities }: &Answer) -> Result<(), Failure> {
         let authorities: String = authorities.iter().map(|one| encode(CERTIFICATE, one)).collect();
         // First whom to believe: with a new authority and the old certificate the agent still gets in.
         berth_tls::write_over(&self.files.ca, &authorities).map_err(unusable)?;
-        berth_tls::write_over(&self.files.cert, &encode(CERTIFICATE, &certificate)).map_err(unusable)?;
+        berth_tls::write_over(&self.files.cert, &encode(CERTIFICATE, certificate)).map_err(unusable)?;
         match self.read() {
             Ok(current) => *self.current() = Some(Arc::new(current)),
             Err(ReadError::Lacking(why)) => return Err(Failure::other("use the certificate", why)),
@@ -248,18 +267,23 @@ impl Own {
         Ok(())
     }
 
-    async fn join(&self, server: &str, code: &JoinCode) -> Result<(), Failure> {
+    async fn join(self: &Arc<Self>, server: &str, code: JoinCode) -> Result<(), Failure> {
         let connector = Connector::joining(code.authority).map_err(unusable)?;
         self.enroll(server, &connector, code.secret.to_vec()).await?;
-        berth_tls::write_over(&self.files.cert.with_file_name(JOINED_WITH), &mark(code)).map_err(unusable)?;
+        let mark_now = move |own: &Self| berth_tls::write_over(&own.joined_with(), &mark(&code));
+        self.with_files(mark_now).await?.map_err(unusable)?;
         tracing::info!(server, "the agent has joined");
         Ok(())
     }
 
     /// Whether the certificate was given for this token: another one is for another certificate, as when the node was revoked.
-    fn has_joined_with(&self, code: &JoinCode) -> bool {
-        let mark_before = std::fs::read_to_string(self.files.cert.with_file_name(JOINED_WITH));
-        mark_before.is_ok_and(|before| before == mark(code))
+    async fn has_joined_with(self: &Arc<Self>, code: JoinCode) -> Result<bool, Failure> {
+        let before = self.with_files(|own| std::fs::read_to_string(own.joined_with())).await?;
+        Ok(before.is_ok_and(|before| before == mark(&code)))
+    }
+
+    fn joined_with(&self) -> PathBuf {
+        self.files.cert.with_file_name(JOINED_WITH)
     }
 
     fn key(&self) -> Result<Key, Failure> {

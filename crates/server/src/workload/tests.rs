@@ -394,7 +394,10 @@ fn no_mutation_of_a_token_is_taken_for_it() {
                 1 => bytes.insert(at, letter),
                 2 if bytes.len() > 1 => drop(bytes.remove(at)),
                 3 => bytes.truncate(at.max(1)),
-                _ => bytes.swap(at, mixed(&mut seed) % good.len().min(bytes.len())),
+                _ => {
+                    let other = mixed(&mut seed) % good.len().min(bytes.len());
+                    bytes.swap(at, other);
+                }
             }
         }
         let changed = String::from_utf8(bytes).expect("plain letters");
