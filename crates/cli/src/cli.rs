@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     commands::{
-        acl, agent, alloc, completion, deployment, dev, eval, event, explain, image, import, job, lab, man,
-        namespace, node, operator, quota, server, short, system, top, var, version,
+        acl, agent, alloc, completion, deployment, dev, eval, event, explain, image, import, job, lab, login,
+        man, namespace, node, operator, quota, server, short, system, top, var, version,
     },
     failure::{EXIT_CODES, Failure},
     global::Global,
@@ -65,6 +65,10 @@ enum Noun {
     /// Keep small secrets, encrypted: write, read, list, delete
     #[command(subcommand)]
     Var(var::Verb),
+    /// Keep a token for a server, so that commands need not be given it
+    Login(login::Login),
+    /// Forget the token that is kept for a server
+    Logout(login::Logout),
     /// Watch new versions of jobs take the place of the ones before
     #[command(subcommand)]
     Deployment(deployment::Verb),
@@ -136,6 +140,8 @@ impl Cli {
             Noun::Lab(verb) => verb.run(),
             Noun::Import(import) => import.run(&self.global),
             Noun::Completion(completion) => completion.run(),
+            Noun::Login(login) => login.run(&self.global),
+            Noun::Logout(logout) => logout.run(&self.global),
             Noun::Man(man) => man.run(),
             Noun::Version => version::run(),
         }

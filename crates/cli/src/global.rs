@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use berth_api::http::Address;
 use clap::Args;
 
 use crate::{
     complete,
     failure::{Exit, Failure},
     remote::{Certificates, Remote},
+    tokens::Tokens,
 };
 
 /// Where help lists them.
@@ -26,7 +28,7 @@ pub struct Global {
     /// The namespace; else BERTH_NAMESPACE, else NOMAD_NAMESPACE, else default
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, add = complete::namespaces())]
     namespace: Option<String>,
-    /// The token to show; else BERTH_TOKEN, else NOMAD_TOKEN, else none
+    /// The token to show; else BERTH_TOKEN, else NOMAD_TOKEN, else what `berth login` keeps for the server
     #[arg(long, global = true, value_name = "SECRET", help_heading = HEADING, hide_env_values = true)]
     token: Option<String>,
     /// Certificates of authorities to believe; else BERTH_CACERT, else NOMAD_CACERT, else the system's
@@ -74,8 +76,27 @@ impl Global {
     /// The server, as seen from the namespace. Nothing is sent yet.
     pub fn remote(&self) -> Result<Remote, Failure> {
         let address = given(self.address.as_ref(), ["BERTH_ADDR", "NOMAD_ADDR"], ADDRESS_DEFAULT);
-        let token = given(self.token.as_ref(), ["BERTH_TOKEN", "NOMAD_TOKEN"], "");
+        let token = match self.given_token() {
+            Some(token) => token,
+            None => kept_token(&address)?,
+        };
         Remote::new(&address, &self.namespace(), &token, &self.certificates())
+    }
+
+    /// The server, as whoever has this token sees it. Nothing is sent yet.
+    pub fn remote_with(&self, token: &str) -> Result<Remote, Failure> {
+        Remote::new(&self.server()?.to_string(), &self.namespace(), token, &self.certificates())
+    }
+
+    /// The server's address.
+    pub fn server(&self) -> Result<Address, Failure> {
+        let address = given(self.address.as_ref(), ["BERTH_ADDR", "NOMAD_ADDR"], ADDRESS_DEFAULT);
+        address.parse().map_err(|error| Failure::new(Exit::Usage, format!("{error}")))
+    }
+
+    /// The token that a flag or a variable gives.
+    pub fn given_token(&self) -> Option<String> {
+        Some(given(self.token.as_ref(), ["BERTH_TOKEN", "NOMAD_TOKEN"], "")).filter(|token| !token.is_empty())
     }
 
     /// Files of certificates, for servers that speak TLS.
@@ -115,6 +136,12 @@ impl Global {
     pub fn namespace(&self) -> String {
         given(self.namespace.as_ref(), ["BERTH_NAMESPACE", "NOMAD_NAMESPACE"], NAMESPACE_DEFAULT)
     }
+}
+
+/// The token that `berth login` keeps for a server; empty for none, as for an address that is none.
+fn kept_token(address: &str) -> Result<String, Failure> {
+    let (Some(tokens), Ok(address)) = (Tokens::of_user(), address.parse()) else { return Ok(String::new()) };
+    Ok(tokens.find(&address)?.unwrap_or_default())
 }
 
 /// The flag, or the first variable that says something, or the default.

@@ -10,12 +10,14 @@ mod failure;
 mod follow;
 mod global;
 mod output;
+mod raw_mode;
 #[cfg(test)]
 mod reference;
 mod remote;
 mod settings;
 mod show;
 mod source;
+mod tokens;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,8 @@
 mod e2e;
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     process::{Command, Output, Stdio},
     sync::mpsc,
     time::{Duration, Instant},
@@ -182,10 +183,19 @@ fn what_a_token_allowed_ends_within_a_second_of_its_end() {
         });
         children.push(child);
     }
+    let waits = blocked_read(&guarded.dev.address, &writer);
+    let name = "a blocked read".to_owned();
+    std::thread::spawn(move || {
+        let mut waits = waits;
+        let mut answer = String::new();
+        let _ = waits.read_to_string(&mut answer);
+        assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+        let _ = ended.send(name);
+    });
     let revoked = guarded.berth(&guarded.management, &["acl", "token", "delete", "-yes", &accessor]);
     assert!(revoked.status.success());
     let begun = Instant::now();
-    for _ in followers {
+    for _ in 0..followers.len() + 1 {
         // Far more than it takes: what is asserted is that each of them ends.
         let ended = ends.recv_timeout(Duration::from_secs(20)).expect("all of them end");
         println!("{ended} ended after {} ms", begun.elapsed().as_millis());
@@ -196,6 +206,19 @@ fn what_a_token_allowed_ends_within_a_second_of_its_end() {
     }
     let said = guarded.refused(&writer, &["job", "status"]);
     assert!(said.contains("ACL token not found"), "{said}");
+}
+
+/// A read that waits for a change which does not come, sent by hand.
+fn blocked_read(address: &str, token: &str) -> TcpStream {
+    let host = address.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host).expect("it listens");
+    write!(
+        stream,
+        "GET /v1/jobs?index=999999999&wait=600s HTTP/1.1\r\nHost: {host}\r\nX-Nomad-Token: {token}\r\n\
+         Connection: close\r\n\r\n"
+    )
+    .expect("it is sent");
+    stream
 }
 
 async fn own(client: &Client) -> Result<AclToken, ApiError> {

@@ -2,6 +2,7 @@
 
 mod access;
 mod agents;
+pub mod audit;
 mod clock;
 mod cluster;
 mod convert;

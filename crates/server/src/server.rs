@@ -28,6 +28,7 @@ use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use crate::{
     WatchKey,
     agents::{self, Context},
+    audit::{AuditConfig, AuditLog},
     cluster::{AllAgents, Cluster, Relay, Together},
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
     http,
@@ -77,6 +78,10 @@ pub struct ServerConfig {
     pub acl: bool,
     /// Who signs tokens of tasks, as an address where others find the keys; none for nobody that they know.
     pub oidc_issuer: Option<String>,
+    /// How often callers may ask.
+    pub rates: http::RequestRates,
+    /// How it records who did what; none to record nothing.
+    pub audit: Option<AuditConfig>,
     /// Certificates; none to speak without encryption, on loopback.
     pub tls: Option<TlsConfig>,
     /// The settings it runs with, name and value, shown to whoever asks.
@@ -122,6 +127,14 @@ pub enum StartError {
     /// A setting that makes no sense.
     #[error("{0}")]
     Setting(String),
+    /// The audit log cannot be gone on with.
+    #[error("open the audit log in {}: {source}", dir.display())]
+    Audit {
+        /// Where it is.
+        dir: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A thread cannot be started.
     #[error("start a thread: {0}")]
     Thread(#[source] io::Error),
@@ -189,6 +202,7 @@ impl Server {
             vec![tokio::spawn(peers::listen(server_listener, entrance, peers, stopped.clone()))]
         };
         let replication = together.open(&config, observer.clone()).await?;
+        let audit = open_audit(&config).await?;
         tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
         let cluster = Arc::new(Cluster::new(
             replication.clone(),
@@ -212,7 +226,7 @@ impl Server {
             events: shared.events.clone(),
             engine,
             agents: Arc::new(AllAgents::new(shared.registry.clone(), cluster.clone())),
-            server: Arc::new(info(&config, http_addr, agent_addr, secure.clone())),
+            server: Arc::new(info(&config, http_addr, agent_addr, audit, secure.clone())),
             keyring,
         };
         listeners.push(tokio::spawn(keyring::look_after(
@@ -234,6 +248,7 @@ impl Server {
             http_listener,
             entrance(PortKind::Http),
             state.clone(),
+            http::Limits { rates: config.rates, ..http::Limits::default() },
             stopped,
         )));
         Ok(Self {
@@ -326,12 +341,24 @@ impl Server {
         for listener in self.listeners {
             let _ = listener.await;
         }
+        if let Some(audit) = self.state.server.audit.clone() {
+            let _ = tokio::task::spawn_blocking(move || audit.close()).await;
+        }
         let controller = self.controller;
         let _ = tokio::task::spawn_blocking(move || controller.stop()).await;
         if let Err(error) = self.replication.shutdown().await {
             tracing::warn!(%error, "close the log");
         }
     }
+}
+
+/// Goes on with the audit log, once the data directory is held. Its last file is read to the end.
+async fn open_audit(config: &ServerConfig) -> Result<Option<AuditLog>, StartError> {
+    let Some(audit) = config.audit.clone() else { return Ok(None) };
+    let (dir, name) = (audit.dir.clone(), config.name.clone());
+    let opened = tokio::task::spawn_blocking(move || AuditLog::open(audit, &name)).await;
+    let opened = opened.unwrap_or_else(|error| Err(io::Error::other(error)));
+    opened.map(Some).map_err(|source| StartError::Audit { dir, source })
 }
 
 /// Listens to other servers. Unless it is said where, at the usual port, or at any where that is taken: others are told.
@@ -355,6 +382,7 @@ fn info(
     config: &ServerConfig,
     http_addr: SocketAddr,
     agent_addr: SocketAddr,
+    audit: Option<AuditLog>,
     secure: Option<Arc<Secure>>,
 ) -> ServerInfo {
     ServerInfo {
@@ -367,6 +395,7 @@ fn info(
         settings: config.settings.clone(),
         acl: config.acl,
         issuer: config.oidc_issuer.clone(),
+        audit,
         secure,
         data_dir: config.data_dir.clone(),
     }
@@ -376,14 +405,13 @@ async fn serve_http(
     listener: TcpListener,
     entrance: Entrance,
     state: State,
+    limits: http::Limits,
     mut stop: watch::Receiver<bool>,
 ) {
     let stopped = async move {
         let _ = stop.wait_for(|stop| *stop).await;
     };
-    if let Err(error) =
-        http::serve(listener, entrance, nomad::table(), state, http::Limits::default(), stopped).await
-    {
+    if let Err(error) = http::serve(listener, entrance, nomad::table(), state, limits, stopped).await {
         tracing::error!(%error, "serve HTTP");
     }
 }

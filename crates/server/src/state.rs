@@ -21,6 +21,7 @@ pub use self::agents::{
 pub use crate::histogram::Spread;
 use crate::{
     EventHub, Watchers,
+    audit::AuditLog,
     keyring::{Kek, Keyring},
     net::Secure,
 };
@@ -360,6 +361,8 @@ pub struct ServerInfo {
     pub version: String,
     /// The settings it runs with, name and value, for agent/self.
     pub settings: Vec<(String, String)>,
+    /// Where it records who did what; none where it does not.
+    pub(crate) audit: Option<AuditLog>,
     /// Its certificates, if it has any.
     pub(crate) secure: Option<Arc<Secure>>,
 }

@@ -14,6 +14,7 @@ pub mod import;
 pub mod job;
 pub mod keeper;
 pub mod lab;
+pub mod login;
 pub mod man;
 pub mod namespace;
 pub mod node;

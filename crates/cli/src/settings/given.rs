@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Display,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     ops::RangeInclusive,
     path::PathBuf,
@@ -62,11 +63,23 @@ impl Given<'_> {
     }
 
     /// A whole number within bounds.
-    pub fn number_of(&self, among: RangeInclusive<u8>) -> Result<u8, String> {
+    pub fn number_of<N>(&self, among: RangeInclusive<N>) -> Result<N, String>
+    where
+        N: TryFrom<u32> + PartialOrd + Display,
+    {
         let number = self.number()?;
         let (min, max) = (among.start(), among.end());
-        let found = u8::try_from(number).ok().filter(|number| among.contains(number));
+        let found = N::try_from(number).ok().filter(|number| among.contains(number));
         found.ok_or_else(|| format!("`{number}` is not one of {min} to {max}"))
+    }
+
+    /// Whether all reads are recorded, and not only those that tell secrets.
+    pub fn audit_reads(&self) -> Result<bool, String> {
+        match &*self.text()? {
+            "guarded" => Ok(false),
+            "all" => Ok(true),
+            other => Err(format!("`{other}` is neither guarded nor all")),
+        }
     }
 
     /// A span of time, as `90s` or `1m30s`.

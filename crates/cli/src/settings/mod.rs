@@ -3,6 +3,7 @@
 //! A flag goes before the environment, that before the file, and that before the default.
 
 mod args;
+mod audit;
 mod devices;
 mod file;
 mod given;
@@ -25,8 +26,10 @@ use berth_agent::{
     volumes::{HostVolumes, MountDir},
 };
 use berth_api::agent::JoinCode;
-use berth_server::{HostState, LOG_VERSIONS};
+use berth_server::{HostState, LOG_VERSIONS, http::RequestRates};
 use tracing::level_filters::LevelFilter;
+
+use audit::AuditSettings;
 
 pub use args::{AgentArgs, DevArgs, ServerArgs};
 pub use role::Role;
@@ -59,6 +62,10 @@ pub struct Settings {
     pub acl: bool,
     /// Who signs tokens of tasks, as an address; none for nobody that others know.
     pub oidc_issuer: Option<String>,
+    /// How often callers may ask.
+    pub rates: RequestRates,
+    /// How a server records who did what.
+    pub audit: AuditSettings,
     /// Where certificates and keys are; none for `tls` in the data directory, if that is there.
     pub tls_dir: Option<PathBuf>,
     /// How old a root key gets.
@@ -167,6 +174,8 @@ impl Settings {
             acl: false,
             root_key_rotation: Duration::ZERO,
             oidc_issuer: None,
+            rates: RequestRates::default(),
+            audit: AuditSettings::default(),
             tls_dir: None,
             tls: TlsSettings::default(),
             log_version: *LOG_VERSIONS.end(),

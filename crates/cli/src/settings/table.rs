@@ -1,6 +1,6 @@
 //! The table of settings: each stands here once, and its flag, its variable and its key in a file derive from its name.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use berth_server::LOG_VERSIONS;
 
@@ -56,6 +56,10 @@ const BOOTSTRAP_EXPECT_MAX: u32 = 9;
 
 /// There are so many root keys and no more: they would be used up otherwise.
 const ROOT_KEY_ROTATION_MIN: Duration = Duration::from_secs(60);
+/// How large a file of the audit log may be, in MiB.
+const AUDIT_FILE_MB: RangeInclusive<u32> = 1..=16_384;
+/// Files of the audit log that may be kept.
+const AUDIT_FILES: RangeInclusive<u32> = 2..=10_000;
 
 /// The setting of that name.
 pub fn find(name: &str) -> Option<&'static Setting> {
@@ -153,6 +157,70 @@ pub const SETTINGS: &[Setting] = &[
         default: |_| "",
         help: "Where others reach this cluster's keys, https://HOST: who signs tokens of tasks, for clouds and Vault",
         set: |to, given| given.issuer().map(|issuer| to.oidc_issuer = Some(issuer)),
+    },
+    Setting {
+        name: "audit",
+        form: Form::Switch,
+        roles: SERVERS,
+        default: |_| "",
+        help: "Whether to record who changed or read what, in a log that nothing is taken out of unseen; where `acl` is on unless given",
+        set: |to, given| given.switch().map(|on| to.audit.on = Some(on)),
+    },
+    Setting {
+        name: "audit-dir",
+        form: Form::One("DIR"),
+        roles: &[Role::Server],
+        default: |_| "",
+        help: "Where the audit log is kept; `audit` in data-dir unless given",
+        set: |to, given| given.path().map(|dir| to.audit.dir = Some(dir)),
+    },
+    Setting {
+        name: "audit-file-mb",
+        form: Form::One("MIB"),
+        roles: SERVERS,
+        default: |_| "64",
+        help: "How large a file of the audit log grows before the next is begun",
+        set: |to, given| given.number_of(AUDIT_FILE_MB).map(|mib| to.audit.file_mb = mib),
+    },
+    Setting {
+        name: "audit-files",
+        form: Form::One("COUNT"),
+        roles: SERVERS,
+        default: |_| "16",
+        help: "Files of the audit log that are kept, the newest included; older ones are removed",
+        set: |to, given| given.number_of(AUDIT_FILES).map(|count| to.audit.files = count),
+    },
+    Setting {
+        name: "audit-reads",
+        form: Form::One("WHICH"),
+        roles: SERVERS,
+        default: |_| "guarded",
+        help: "Reads to record besides changes: `guarded` for those that tell secrets (logs, files, variables, events, tokens and what takes a management token), `all` for lists and statuses too",
+        set: |to, given| given.audit_reads().map(|all| to.audit.all_reads = all),
+    },
+    Setting {
+        name: "request-rate-address",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "1000",
+        help: "Requests a second that one address may send on average, twice as many at once; 0 for any number",
+        set: |to, given| given.number().map(|count| to.rates.address = count),
+    },
+    Setting {
+        name: "request-rate-token",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "1000",
+        help: "Requests a second that may be sent with one token on average, twice as many at once; 0 for any number",
+        set: |to, given| given.number().map(|count| to.rates.token = count),
+    },
+    Setting {
+        name: "request-rate-loopback",
+        form: Form::One("COUNT"),
+        roles: SERVERS,
+        default: |_| "0",
+        help: "The same of programs of this machine, all together and with one token, instead of these two",
+        set: |to, given| given.number().map(|count| to.rates.loopback = count),
     },
     Setting {
         name: "tls-dir",

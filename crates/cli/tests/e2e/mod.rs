@@ -131,6 +131,8 @@ pub fn berth(args: &[&str]) -> Command {
             command.env_remove(name);
         }
     }
+    // Nor with the tokens that they keep.
+    command.env("XDG_CONFIG_HOME", "/nonexistent");
     // The rules of the host that runs the tests are its own.
     command.env("BERTH_BRIDGE", "false");
     command.args(args);

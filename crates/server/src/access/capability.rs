@@ -55,6 +55,8 @@ pub enum Capability {
     VariablesDestroy,
     /// Follow changes, without the secrets of jobs.
     ReadEvents,
+    /// Read the policies and roles that one's own token has. Whoever has a token may.
+    ReadOwnAcl,
     /// Everything else: who may do what, namespaces, and copies of the whole state. No policy grants it.
     Management,
 }
@@ -104,6 +106,7 @@ impl Capability {
             Self::VariablesRead => "variables:read",
             Self::VariablesWrite => "variables:write",
             Self::VariablesDestroy => "variables:destroy",
+            Self::ReadOwnAcl => "a token",
             Self::Management => "a management token",
         }
     }

@@ -10,10 +10,12 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Limits, Table, counters::Counters, heavy::Heavy, lease::Leases, shared::Shared, waiting::Waiting,
+    Limits, Table, counters::Counters, heavy::Heavy, lease::Leases, rates::Asked, shared::Shared,
+    waiting::Waiting,
 };
 use crate::{
     access::{self, Acls, Policy},
+    audit::AuditLog,
     state::State,
     workload::Workloads,
 };
@@ -42,6 +44,8 @@ pub(crate) struct Api {
     pub workloads: Arc<Workloads>,
     /// What requests that are under way were allowed.
     pub leases: Leases,
+    /// How often callers have asked lately.
+    pub asked: Arc<Asked>,
     /// Requests that wait.
     pub waiting: Waiting,
     /// Commands within tasks that may still begin.
@@ -61,6 +65,11 @@ pub(crate) struct Api {
 }
 
 impl Api {
+    /// Where it is recorded who did what; none where it is not.
+    pub fn audit(&self) -> Option<&AuditLog> {
+        self.state.server.audit.as_ref()
+    }
+
     pub fn new(table: Table, state: State, limits: Limits, local: SocketAddr) -> Self {
         let room = limits.bodies_bytes_max.min(Semaphore::MAX_PERMITS);
         let policy: Arc<dyn Policy> =
@@ -74,6 +83,7 @@ impl Api {
             policy,
             workloads: Arc::default(),
             leases: Leases::default(),
+            asked: Arc::new(Asked::new(limits.rates)),
             waiting: Waiting::new(&limits),
             heavy: Heavy::new(limits.heavy_threads_max),
             slow: Heavy::new(SLOW_THREADS_MAX),

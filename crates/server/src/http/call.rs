@@ -11,8 +11,8 @@ use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use super::{
-    api::Api, body, caller::Caller, depth, failure::Failure, lease::Lease, propose::Proposer, query::Query,
-    routes::Carried, waiting::Waiter,
+    api::Api, audited::Audited, body, caller::Caller, depth, failure::Failure, lease::Lease,
+    propose::Proposer, query::Query, routes::Carried, waiting::Waiter,
 };
 use crate::{
     SubscriptionError,
@@ -37,6 +37,8 @@ pub(crate) struct Asker {
     pub lease: Option<Arc<Lease>>,
     /// None when the request did not come over a connection.
     pub caller: Option<Caller>,
+    /// None where nothing is recorded of the request.
+    pub audited: Option<Arc<Audited>>,
 }
 
 /// One request.
@@ -94,6 +96,11 @@ impl Call {
         self.asker.lease.as_ref()
     }
 
+    /// What is recorded of the request; none where nothing is.
+    pub fn audited(&self) -> Option<&Arc<Audited>> {
+        self.asker.audited.as_ref()
+    }
+
     /// What the request may reach.
     pub fn access(&self) -> &Arc<Access> {
         &self.asker.access
@@ -134,7 +141,8 @@ impl Call {
 
     /// Changes the state for this request, be it after its end.
     pub fn proposer(&self) -> Proposer {
-        Proposer::new(self.api.state.clone(), self.asker.access.clone(), self.asker.lease.clone())
+        let Asker { access, lease, audited, .. } = &self.asker;
+        Proposer::new(self.api.state.clone(), access.clone(), lease.clone(), audited.clone())
     }
 
     /// A new random id.

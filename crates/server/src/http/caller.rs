@@ -17,6 +17,8 @@ type Takeover = Box<dyn FnOnce(Stream, Bytes) -> Pin<Box<dyn Future<Output = ()>
 pub(crate) struct Caller {
     /// Where it comes from.
     pub peer: SocketAddr,
+    /// Who the certificate that was shown is for.
+    pub certificate: Option<Arc<str>>,
     /// There was no other room for it than that which is reserved for those who ask how the server is.
     pub is_reserved: bool,
     /// Whether it may take as long as it likes to read the present answer.
@@ -25,8 +27,8 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub fn new(peer: SocketAddr, is_reserved: bool) -> Self {
-        Self { peer, is_reserved, leisure: Leisure::default(), takeover: Arc::default() }
+    pub fn new(peer: SocketAddr, certificate: Option<Arc<str>>, is_reserved: bool) -> Self {
+        Self { peer, certificate, is_reserved, leisure: Leisure::default(), takeover: Arc::default() }
     }
 
     /// Once the answer is sent, which must be of status 101, `work` gets the connection, and what was read of it already.

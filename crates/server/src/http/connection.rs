@@ -46,7 +46,8 @@ pub(crate) async fn serve(mut stream: Stream, is_reserved: bool, api: &Api, rout
     if let Err(error) = prepare(&stream) {
         tracing::debug!(%error, "set options of an http connection");
     }
-    let caller = Caller::new(stream.peer(), is_reserved);
+    let certificate = stream.certificate().map(|shown| shown.identity.to_string().into());
+    let caller = Caller::new(stream.peer(), certificate, is_reserved);
     stream.set_write_stall_max(Duration::from_millis(api.limits.write_stall_ms), caller.leisure.clone());
     let connection = open(stream, &api.limits, Serving { router, caller: caller.clone() });
     let ended = match until_done(connection, &api.stopping).await {

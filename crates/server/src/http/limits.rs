@@ -16,6 +16,8 @@ pub struct Limits {
     pub waiting_max: usize,
     /// Of one address.
     pub waiting_share: Share,
+    /// How often callers may ask.
+    pub rates: RequestRates,
     /// The whole head of a request; at least 8 KiB.
     pub header_bytes_max: usize,
     /// Header lines of a request.
@@ -56,6 +58,7 @@ impl Default for Limits {
             // Three quarters, so that there is room for those who want an answer at once.
             waiting_max: 12_288,
             waiting_share: Share { per_address_max: 768, loopback_max: 6_144 },
+            rates: RequestRates::default(),
             header_bytes_max: 16 << 10,
             headers_max: 100,
             header_timeout_ms: 10_000,
@@ -71,5 +74,22 @@ impl Default for Limits {
             page_items_max: 10_000,
             shutdown_grace_ms: 10_000,
         }
+    }
+}
+
+/// Requests a second, on average; 0 for any number. Twice as many may come at once after a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestRates {
+    /// Of an address.
+    pub address: u32,
+    /// With a token.
+    pub token: u32,
+    /// Of programs of this machine, all together and with one token, instead of these.
+    pub loopback: u32,
+}
+
+impl Default for RequestRates {
+    fn default() -> Self {
+        Self { address: 1_000, token: 1_000, loopback: 0 }
     }
 }

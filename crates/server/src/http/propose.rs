@@ -9,10 +9,10 @@ use berth_model::{
 };
 use hyper::StatusCode;
 
-use super::{failure::Failure, lease::Lease};
+use super::{audited::Audited, changed::changed, failure::Failure, lease::Lease};
 use crate::{
     access::{Access, Denied},
-    state::State,
+    state::{ProposeError, State},
 };
 
 /// Changes the state within what a request may reach.
@@ -22,11 +22,18 @@ pub(crate) struct Proposer {
     access: Arc<Access>,
     /// None where everybody may do everything.
     lease: Option<Arc<Lease>>,
+    /// None where nothing is recorded of the request.
+    audited: Option<Arc<Audited>>,
 }
 
 impl Proposer {
-    pub fn new(state: State, access: Arc<Access>, lease: Option<Arc<Lease>>) -> Self {
-        Self { state, access, lease }
+    pub fn new(
+        state: State,
+        access: Arc<Access>,
+        lease: Option<Arc<Lease>>,
+        audited: Option<Arc<Audited>>,
+    ) -> Self {
+        Self { state, access, lease, audited }
     }
 
     /// The version of the entries that the cluster writes.
@@ -49,9 +56,36 @@ impl Proposer {
     pub async fn decide(&self, command: Command) -> Result<Result<Index, Refusal>, Failure> {
         self.lease.as_ref().map_or(Ok(()), |lease| lease.check())?;
         self.access.permit(&command, &self.state.view().store)?;
-        let committed = self.state.engine.propose(vec![command]).await?;
-        let decided = committed.outcomes.into_iter().collect::<Result<(), Refusal>>();
-        Ok(decided.map(|()| committed.index))
+        let noted = self.audited.as_ref().map(|audited| {
+            let change = changed(&command, &self.state.view().store);
+            (audited, audited.begin_change(change))
+        });
+        let committed = self.state.engine.propose(vec![command]).await;
+        let decided = committed.map(|committed| {
+            let decided = committed.outcomes.into_iter().collect::<Result<(), Refusal>>();
+            decided.map(|()| committed.index)
+        });
+        if let Some((audited, number)) = noted {
+            audited.end_change(number, word(&decided));
+        }
+        Ok(decided?)
+    }
+}
+
+/// What the audit log says of a change: where it was written, or in a word why it was not.
+fn word(decided: &Result<Result<Index, Refusal>, ProposeError>) -> Result<Index, &'static str> {
+    match decided {
+        Ok(Ok(index)) => Ok(*index),
+        Ok(Err(_)) => Err("refused"),
+        Err(error) => Err(match error {
+            ProposeError::Busy(_) => "busy",
+            ProposeError::TooLarge { .. } => "too large",
+            ProposeError::NoLeader => "no leader",
+            ProposeError::TooNew(_) => "too new",
+            ProposeError::NotWritten(_) => "not written",
+            ProposeError::Unknown(_) => "unknown",
+            ProposeError::Stopping => "stopping",
+        }),
     }
 }
 

@@ -23,6 +23,7 @@ use berth_model::{Timestamp, store::Store};
 
 use super::{
     api::Api,
+    audited::{Audited, Seen},
     call::{Asker, Call, Reply, namespace},
     caller::Caller,
     cluster,
@@ -38,6 +39,7 @@ use super::{
 use crate::{
     access::{Access, BadToken, Identity, Rights},
     clock,
+    state::View,
     workload::is_token,
 };
 
@@ -90,7 +92,14 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
     let call = call(api, route, params, request, is_reserved).await;
     let waits = call.as_ref().is_ok_and(|(call, _)| call.query.waits());
     let reply = match call {
-        Ok((call, is_fresh)) => answer(route, call, is_fresh).await,
+        Ok((call, is_fresh)) => {
+            let audited = call.audited().cloned();
+            let reply = answer(route, call, is_fresh).await;
+            match audited {
+                Some(audited) => audited.answered(reply).await,
+                None => reply,
+            }
+        }
         Err(failure) => Err(failure),
     };
     let held = reply.and_then(|response| held::hold(&api.answer_room, response));
@@ -122,30 +131,50 @@ async fn call(
         return Err(Failure::busy(NO_ROOM));
     }
     let (mut head, body) = request.into_parts();
+    let caller = head.extensions.remove::<Caller>();
+    if route.is_metered {
+        api.asked.by_address(caller.as_ref())?;
+    }
     guard::check(&head.method, &head.headers, api.local_only)?;
     cluster::check(&head.headers, || cluster_id(api))?;
     let query = Query::of(&head.uri, route.contract.clone())?;
     let fresh = Fresh { api, route, stale: query.is_stale() };
-    let (identity, rights, as_of, is_fresh) = rights(&fresh, credentials::secret(&head.headers)?).await?;
+    let secret = credentials::secret(&head.headers)?;
     let named = match route.namespace_from {
         NamespaceFrom::Query => namespace(&query),
         _ => "",
     };
-    let access = Access::check(rights.clone(), route.capability, route.namespace_from, named);
-    let access = access.map_err(|denied| refused(denied.into(), api, &identity))?.into();
+    let params: Vec<_> = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let seen = Seen {
+        api,
+        route,
+        method: head.method.as_str(),
+        query: &query,
+        params: &params,
+        caller: caller.as_ref(),
+        namespace: named,
+    };
+    let allowed = allowed(&fresh, secret, named).await.inspect_err(|(identity, failure)| {
+        if matches!(failure.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            seen.refused(identity, failure);
+        }
+    });
+    let Allowed { identity, access, rights, as_of, is_fresh } = allowed.map_err(|(_, failure)| failure)?;
+    if route.is_metered {
+        api.asked.by_token(caller.as_ref(), &identity)?;
+    }
+    let audited = Audited::begin(seen, &identity).await?;
     // Where nothing was asked for nothing can end.
     let is_watched = !api.policy.is_open() && route.capability != Capability::Anonymous;
     let lease = is_watched.then(|| api.leases.lend(identity.clone(), rights, as_of));
     let body = if let Some(lease) = &lease { lease.guard(body) } else { body };
-    let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let caller = head.extensions.remove::<Caller>();
     let call = Call::new(
         api.clone(),
         query,
         head.uri.path().to_owned(),
         params,
         head.headers,
-        Asker { access, identity, lease, caller },
+        Asker { access, identity, lease, caller, audited },
         body,
     );
     Ok((call, is_fresh))
@@ -173,39 +202,51 @@ async fn answer(route: &Route, call: Call, is_fresh: bool) -> Reply {
     Ok(lease.guard_answer(response))
 }
 
-/// Who asks and what that caller may do, by what is acknowledged now: a token that was made a moment ago through another server
-/// holds here, and one that was revoked does not. Also as of when, and whether the state is fresh now.
-async fn rights(
+/// A request that its caller may make.
+struct Allowed {
+    identity: Identity,
+    access: Arc<Access>,
+    rights: Arc<Rights>,
+    as_of: AsOf,
+    is_fresh: bool,
+}
+
+/// Who asks and what that caller may do in a namespace, by what is acknowledged now: a token that was made a moment ago through
+/// another server holds here, and one that was revoked does not. A refusal is told with who was refused, as far as that is known.
+async fn allowed(
     fresh: &Fresh<'_>,
     secret: Option<&str>,
-) -> Result<(Identity, Arc<Rights>, AsOf, bool), Failure> {
+    namespace: &str,
+) -> Result<Allowed, (Identity, Failure)> {
     let Fresh { api, route, .. } = fresh;
-    let mut is_fresh = false;
-    if !api.policy.is_open() && route.capability != Capability::Anonymous {
-        match fresh.wait().await {
-            Ok(()) => is_fresh = true,
-            // How the servers are must be told when they are in trouble, too.
-            Err(_) if route.capability.is_upkeep() => {}
-            Err(failure) => return Err(failure),
-        }
-    }
+    let is_fresh = fresh.before_rights().await.map_err(|failure| (Identity::Anonymous, failure))?;
     let (view, at) = (api.state.view(), clock::now());
-    let index = view.store.acl().rights_index();
+    let as_of = AsOf { index: view.store.acl().rights_index(), at };
     // Who may ask without a token may also ask with one that says nothing.
     let is_for_all = route.capability == Capability::Anonymous;
     let identity = match identify(api, secret, &view.store, at) {
         Err(_) if is_for_all => credentials::identity(secret),
-        identity => identity?,
+        identity => identity.map_err(|bad| (Identity::Anonymous, bad.into()))?,
     };
     let by = if is_for_all { Identity::Anonymous } else { identity.clone() };
-    let rights = match api.policy.known(&by, view.store.acl(), at)? {
-        Some(rights) => rights,
-        None => {
-            let policy = api.policy.clone();
-            api.heavy.run(move || policy.rights(&by, view.store.acl(), at)).await?
-        }
-    };
-    Ok((identity, rights, AsOf { index, at }, is_fresh))
+    let checked = rights(api, by, view, at).await.and_then(|rights| {
+        let access = Access::check(rights.clone(), route.capability, route.namespace_from, namespace);
+        let access = access.map_err(|denied| refused(denied.into(), api, &identity))?;
+        Ok((access.into(), rights))
+    });
+    match checked {
+        Ok((access, rights)) => Ok(Allowed { identity, access, rights, as_of, is_fresh }),
+        Err(failure) => Err((identity, failure)),
+    }
+}
+
+/// What a caller may do.
+async fn rights(api: &Api, by: Identity, view: Arc<View>, at: Timestamp) -> Result<Arc<Rights>, Failure> {
+    if let Some(rights) = api.policy.known(&by, view.store.acl(), at)? {
+        return Ok(rights);
+    }
+    let policy = api.policy.clone();
+    Ok(api.heavy.run(move || policy.rights(&by, view.store.acl(), at)).await?)
 }
 
 /// Who shows a secret. Where everybody may do everything nobody is asked.
@@ -247,6 +288,19 @@ struct Fresh<'f> {
 }
 
 impl Fresh<'_> {
+    /// Waits for it before anybody's rights are looked up, where rights count, and says whether the state is fresh now.
+    async fn before_rights(&self) -> Result<bool, Failure> {
+        if self.api.policy.is_open() || self.route.capability == Capability::Anonymous {
+            return Ok(false);
+        }
+        match self.wait().await {
+            Ok(()) => Ok(true),
+            // How the servers are must be told when they are in trouble, too.
+            Err(_) if self.route.capability.is_upkeep() => Ok(false),
+            Err(failure) => Err(failure),
+        }
+    }
+
     async fn wait(&self) -> Result<(), Failure> {
         if !self.route.needs_state {
             return Ok(());

@@ -2,6 +2,7 @@
 
 mod entrance;
 mod per_address;
+mod rates;
 mod secure;
 mod stall;
 
@@ -22,7 +23,8 @@ use tokio::{
 
 pub use entrance::Entrance;
 pub use per_address::Share;
-pub(crate) use per_address::{Counted, PerAddress};
+pub(crate) use per_address::{Counted, PerAddress, host};
+pub(crate) use rates::{Rates, TooOften};
 pub(crate) use secure::Secure;
 pub use secure::TlsConfig;
 pub(crate) use stall::Leisure;

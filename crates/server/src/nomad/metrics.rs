@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     fmt::Write,
-    sync::atomic::{AtomicI64, Ordering},
+    sync::atomic::{AtomicI64, AtomicU64, Ordering},
     time::SystemTime,
 };
 
@@ -12,6 +12,7 @@ use berth_api::http::{Counter, Gauge, Measurements, Sample};
 use hyper::header::HeaderValue;
 
 use crate::{
+    audit::AuditLog,
     http::{
         api::Api,
         call::{Call, Reply},
@@ -50,10 +51,23 @@ fn families(call: &Call) -> Vec<Metric> {
             Measured::Counter(counters.connections_refused.load(Ordering::Relaxed) as f64),
         ),
     ];
+    families.push(limited(api));
     families.extend(own.map(|(name, help, value)| Metric::one(name, help, value)));
     families.extend([answers(api), times(api)]);
+    families.extend(api.audit().into_iter().flat_map(AuditLog::metrics));
     families.sort_by_key(|family| family.name);
     families
+}
+
+fn limited(api: &Api) -> Metric {
+    let sample = |limit: &str, count: &AtomicU64| {
+        (vec![("limit", limit.to_owned())], Measured::Counter(count.load(Ordering::Relaxed) as f64))
+    };
+    Metric {
+        name: "berth_http_requests_limited_total",
+        help: "Requests refused because their address, or their token, asks too often.",
+        samples: vec![sample("address", &api.asked.of_address), sample("token", &api.asked.of_token)],
+    }
 }
 
 fn gauge(value: &AtomicI64) -> Measured {

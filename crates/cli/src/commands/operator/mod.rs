@@ -1,5 +1,6 @@
 //! `berth operator`: for those who look after the servers.
 
+mod audit;
 mod debug;
 mod root;
 mod scheduler;
@@ -12,6 +13,9 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 /// What can be done with the servers.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Check the record of who did what
+    #[command(subcommand)]
+    Audit(audit::Verb),
     /// Write what a bug report needs into an archive, without secrets
     Debug(debug::Debug),
     /// Look at the root keys, which encrypt variables and sign identities; replace them
@@ -29,6 +33,7 @@ impl Verb {
     /// Does it.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
+            Self::Audit(verb) => verb.run(),
             Self::Debug(debug) => block_on(debug.run(&global.remote()?)),
             Self::Root(verb) => block_on(verb.run(&global.remote()?)),
             Self::Scheduler(verb) => block_on(verb.run(&global.remote()?)),

@@ -92,6 +92,8 @@ fn config(settings: &Settings, data_dir: &Path) -> Result<ServerConfig, Failure>
         },
         acl: settings.acl,
         oidc_issuer: settings.oidc_issuer.clone(),
+        audit: settings.audit_config(data_dir),
+        rates: settings.rates,
         tls: settings.server_tls(data_dir)?,
         settings: settings.shown.clone(),
         root_key_rotation: settings.root_key_rotation,
@@ -112,6 +114,9 @@ fn failure(error: &StartError) -> Failure {
         StartError::Unprotected { .. } => failure.help(
             "`berth server init` makes the certificates for TLS, and `berth acl bootstrap` the first token once the \
              server runs with --acl; or listen on an address like 127.0.0.1",
+        ),
+        StartError::Audit { .. } => failure.help(
+            "make room on that disk or mend it, keep the log elsewhere with --audit-dir, or start without it: --audit=false",
         ),
         StartError::Tls(_) => {
             failure.help("`berth server init` makes certificates; docs/how-to/secure-a-cluster.md tells the rest")

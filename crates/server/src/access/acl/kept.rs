@@ -115,7 +115,8 @@ impl Kept {
         }
         let kept = OfOwner { token: owner.cloned(), rights: rights.clone() };
         self.by_owner.insert(owner.map(|token| token.id), kept);
-        if self.by_policies.insert(names, rights.clone()).is_none() {
+        // Who shows no token may do less than who has one with the same policies.
+        if owner.is_some() && self.by_policies.insert(names, rights.clone()).is_none() {
             self.policies_bytes += bytes;
         }
     }

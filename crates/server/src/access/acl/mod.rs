@@ -20,7 +20,7 @@ use berth_model::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    Rights,
+    Capability, Rights,
     policy::{BadToken, Identity, Policy},
 };
 use crate::workload::Workload;
@@ -71,8 +71,14 @@ impl Policy for Acls {
             owner.map_or_else(|| BTreeSet::from([POLICY_ANONYMOUS.to_owned()]), |token| policies(token, acl));
         let policies: Vec<&Arc<AclPolicy>> = names.iter().filter_map(|name| acl.policy(name)).collect();
         let bytes = rules_bytes(&policies)?;
-        let kept = self.kept().of_policies(&names, acl);
-        let rights = kept.unwrap_or_else(|| Arc::new(self.compiled(&policies)));
+        let kept = owner.and_then(|_| self.kept().of_policies(&names, acl));
+        let rights = kept.unwrap_or_else(|| {
+            let mut rights = self.compiled(&policies);
+            if owner.is_some() {
+                rights.cluster = rights.cluster.and([Capability::ReadOwnAcl].into());
+            }
+            Arc::new(rights)
+        });
         self.kept().keep(owner, names, acl, &rights, bytes);
         Ok(rights)
     }
@@ -159,7 +165,7 @@ pub(in crate::access) fn workload_policies<'a>(
 }
 
 /// The names of the policies that a token has.
-fn policies(token: &AclToken, acl: &Acl) -> BTreeSet<String> {
+pub(super) fn policies(token: &AclToken, acl: &Acl) -> BTreeSet<String> {
     let roles = token.roles.iter().filter_map(|id| acl.role(*id)).flat_map(|role| &role.policies);
     token.policies.iter().chain(roles).cloned().collect()
 }

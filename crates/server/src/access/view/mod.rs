@@ -9,15 +9,18 @@ mod nodes;
 mod tenants;
 mod variables;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use berth_model::{
     AclRoleId, Index, JobKey,
-    acl::{AclToken, OneTimeToken, SecretHash},
+    acl::{AclPolicy, AclRole, AclToken, OneTimeToken, SecretHash},
     store::{Acl, Store},
 };
 
-use super::{Access, Capability, Denied, Identity, acl::workload_policies};
+use super::{
+    Access, Capability, Denied, Identity,
+    acl::{policies, workload_policies},
+};
 use crate::{
     state::View,
     workload::{PublicKey, Workload, public_keys},
@@ -89,6 +92,33 @@ impl CallerView {
     /// The keys by which anybody can find out whether a workload's token is genuine.
     pub fn public_keys(&self) -> Vec<PublicKey> {
         public_keys(&self.view.store)
+    }
+
+    /// The policies that a caller may read, by name: with a management token all, else those that the own token has.
+    pub fn acl_policies(&self, identity: &Identity) -> Vec<&Arc<AclPolicy>> {
+        let acl = self.view.store.acl();
+        if self.access.has(Capability::Management) {
+            return acl.policies().collect();
+        }
+        let names = self.own_token(identity).map_or_else(BTreeSet::new, |token| policies(token, acl));
+        names.iter().filter_map(|name| acl.policy(name)).collect()
+    }
+
+    /// One of these policies.
+    pub fn acl_policy(&self, identity: &Identity, name: &str) -> Option<&Arc<AclPolicy>> {
+        let acl = self.view.store.acl();
+        let is_own = || self.own_token(identity).is_some_and(|token| policies(token, acl).contains(name));
+        acl.policy(name).filter(|_| self.access.has(Capability::Management) || is_own())
+    }
+
+    /// The roles that a caller may read: with a management token all, else those that the own token has.
+    pub fn acl_roles(&self, identity: &Identity) -> Vec<&Arc<AclRole>> {
+        let acl = self.view.store.acl();
+        if self.access.has(Capability::Management) {
+            return acl.roles().collect();
+        }
+        let own = self.own_token(identity).into_iter().flat_map(|token| &token.roles);
+        own.filter_map(|id| acl.role(*id)).collect()
     }
 
     /// A one-time token, and the token that it stands for: for whoever has its secret.

@@ -57,6 +57,19 @@ impl Verb {
     }
 }
 
+/// What is recorded of a route's requests in the audit log, besides refusals for want of rights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// Nothing: anybody may ask.
+    Never,
+    /// Reads that tell no secrets, where the operator wants them all.
+    Read,
+    /// Each: it tells what is secret, or may be.
+    Guarded,
+    /// Each: it changes something.
+    Change,
+}
+
 pub(crate) type Handler = Arc<dyn Fn(Call) -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync>;
 
 /// One route.
@@ -74,6 +87,10 @@ pub struct Route {
     pub summary: &'static str,
     /// What it takes and what it answers.
     pub contract: Arc<Contract>,
+    /// What is recorded of its requests.
+    pub recorded: Recorded,
+    /// How often it is asked counts.
+    pub is_metered: bool,
     /// It is answered from the replicated state, so that a server makes sure first that its own is fresh.
     pub needs_state: bool,
     pub(crate) handler: Handler,
@@ -83,6 +100,12 @@ impl Route {
     /// It tells of the servers themselves: it is answered whatever has become of the others.
     pub(crate) fn without_state(self) -> Self {
         Self { needs_state: false, ..self }
+    }
+
+    /// It tells whether the server is well, which costs next to nothing: what watches the server shares its address with clients,
+    /// behind a proxy or a gateway, and takes it out of service when it gets no answer.
+    pub(crate) fn without_meter(self) -> Self {
+        Self { is_metered: false, ..self }
     }
 }
 
@@ -107,6 +130,8 @@ where
         namespace_from,
         summary,
         contract,
+        is_metered: true,
+        recorded: Recorded::of(verb != Verb::Get, capability),
         needs_state: !matches!(capability, Capability::Anonymous | Capability::AgentRead),
         handler: Arc::new(move |call| Box::pin(handler(call))),
     }

@@ -24,12 +24,14 @@ use crate::{
 pub(in crate::nomad) async fn list(call: Call) -> Reply {
     check_on(&call)?;
     let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
+    let identity = call.identity().clone();
     block::answer(&call, &[WatchKey::Acl], index, async |view| {
         let find = move || {
-            let policies = view.acl()?.policies().filter(|policy| policy.name.starts_with(&prefix));
-            Ok::<Vec<AclPolicyStub>, Failure>(policies.map(|policy| stub(policy)).collect())
+            let policies = view.acl_policies(&identity).into_iter();
+            let policies = policies.filter(|policy| policy.name.starts_with(&prefix));
+            policies.map(|policy| stub(policy)).collect::<Vec<AclPolicyStub>>()
         };
-        let rows = call.api.heavy.run(find).await?;
+        let rows = call.api.heavy.run(find).await;
         array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
     })
     .await
@@ -39,7 +41,7 @@ pub(in crate::nomad) async fn list(call: Call) -> Reply {
 pub(in crate::nomad) async fn read(call: Call) -> Reply {
     check_on(&call)?;
     block::read(&call, &[WatchKey::Acl], index, |view| {
-        let policy = view.acl()?.policy(call.param("name"));
+        let policy = view.acl_policy(call.identity(), call.param("name"));
         let policy = policy.ok_or_else(|| Failure::not_found("ACL policy not found"))?;
         reply::json(&call.query, &whole(policy))
     })

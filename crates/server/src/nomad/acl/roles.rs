@@ -23,12 +23,14 @@ use crate::{
 pub(in crate::nomad) async fn list(call: Call) -> Reply {
     check_on(&call)?;
     let prefix = call.query.text("prefix").unwrap_or_default().to_owned();
+    let identity = call.identity().clone();
     block::answer(&call, &[WatchKey::Acl], index, async |view| {
         let find = move || {
-            let roles = view.acl()?.roles().filter(|role| role.id.to_string().starts_with(&prefix));
-            Ok::<Vec<AclRole>, Failure>(roles.map(|role| shown(role)).collect())
+            let roles = view.acl_roles(&identity).into_iter();
+            let roles = roles.filter(|role| role.id.to_string().starts_with(&prefix));
+            roles.map(|role| shown(role)).collect::<Vec<AclRole>>()
         };
-        let rows = call.api.heavy.run(find).await?;
+        let rows = call.api.heavy.run(find).await;
         array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
     })
     .await
@@ -38,8 +40,9 @@ pub(in crate::nomad) async fn list(call: Call) -> Reply {
 pub(in crate::nomad) async fn read(call: Call) -> Reply {
     check_on(&call)?;
     block::read(&call, &[WatchKey::Acl], index, |view| {
-        let role = view.acl()?.role(id(&call)?).ok_or_else(not_found)?;
-        reply::json(&call.query, &shown(role))
+        let id = id(&call)?;
+        let role = view.acl_roles(call.identity()).into_iter().find(|role| role.id == id);
+        reply::json(&call.query, &shown(role.ok_or_else(not_found)?))
     })
     .await
 }
@@ -48,8 +51,8 @@ pub(in crate::nomad) async fn read(call: Call) -> Reply {
 pub(in crate::nomad) async fn read_named(call: Call) -> Reply {
     check_on(&call)?;
     block::read(&call, &[WatchKey::Acl], index, |view| {
-        let role = view.acl()?.role_named(call.param("name")).ok_or_else(not_found)?;
-        reply::json(&call.query, &shown(role))
+        let role = view.acl_roles(call.identity()).into_iter().find(|role| role.name == call.param("name"));
+        reply::json(&call.query, &shown(role.ok_or_else(not_found)?))
     })
     .await
 }

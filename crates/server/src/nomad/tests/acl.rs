@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::{Router, body::Body, http::Request};
 use berth_model::{
-    AclTokenId, Index, Timestamp,
-    acl::{AclPolicy, AclToken, ChangeAcl, PolicyJob, TokenType},
+    AclRoleId, AclTokenId, Index, Timestamp,
+    acl::{AclPolicy, AclRole, AclToken, ChangeAcl, PolicyJob, TokenType},
     command::Command,
 };
 use http_body_util::BodyExt;
@@ -57,12 +57,12 @@ const SECRETS: [(&str, &str); 6] = [
     ),
 ];
 
-fn change(engine: &Arc<FakeEngine>, change: ChangeAcl) {
+pub fn change(engine: &Arc<FakeEngine>, change: ChangeAcl) {
     let committed = engine.apply(vec![Command::ChangeAcl(Box::new(change))]);
     assert_eq!(committed.outcomes, [Ok(())]);
 }
 
-fn token(number: u128, secret: &str, policy: Option<&str>) -> AclToken {
+pub fn token(number: u128, secret: &str, policy: Option<&str>) -> AclToken {
     AclToken {
         id: AclTokenId(number),
         secret: hash(secret),
@@ -80,6 +80,13 @@ fn token(number: u128, secret: &str, policy: Option<&str>) -> AclToken {
 
 /// A world with a token of each kind, besides one that has expired and one that was revoked.
 fn guarded() -> (Arc<FakeEngine>, Router) {
+    let engine = tokens();
+    let router = governed(&engine, Acls::default());
+    (engine, router)
+}
+
+/// The world, with these tokens.
+pub fn tokens() -> Arc<FakeEngine> {
     let engine = world();
     for (number, (name, rules)) in SECRETS.into_iter().enumerate() {
         if !rules.is_empty() {
@@ -96,8 +103,7 @@ fn guarded() -> (Arc<FakeEngine>, Router) {
     change(&engine, ChangeAcl::PutToken(Box::new(expired)));
     change(&engine, ChangeAcl::PutToken(Box::new(token(101, "revoked", None))));
     change(&engine, ChangeAcl::DeleteToken(AclTokenId(101)));
-    let router = governed(&engine, Acls::default());
-    (engine, router)
+    engine
 }
 
 async fn status(router: &Router, method: &str, target: &str, secret: &str) -> (u16, String) {
@@ -154,9 +160,18 @@ async fn tokens_open_the_routes_that_their_policies_name_and_no_other() {
         );
         let operates = of_cluster.contains(&route.capability);
         let in_namespace = !operates && route.capability != Management;
-        for (secret, expected) in
-            [("management", true), ("reader", reads), ("writer", in_namespace), ("operator", operates)]
-        {
+        let own = route.capability == ReadOwnAcl;
+        for (secret, expected) in [
+            ("management", true),
+            ("reader", reads || own),
+            ("writer", in_namespace),
+            ("operator", operates || own),
+            ("elsewhere", own),
+        ] {
+            // What is in no namespace is found by who has rights in some other, and shows him nothing.
+            if secret == "elsewhere" && in_namespace && !own {
+                continue;
+            }
             let method = route.verb.methods()[0].as_str();
             let (status, said) = status(&router, method, &path(route), secret).await;
             let place = format!("{method} {} with {secret}: {status} {said}", route.path);
@@ -250,6 +265,53 @@ fn what_changes_something_takes_more_than_reading() {
         );
         assert!(!reads, "{} {}", route.verb.as_str(), route.path);
     }
+}
+
+#[tokio::test]
+async fn who_has_a_token_reads_the_policies_and_roles_of_that_and_no_others() {
+    let (engine, router) = guarded();
+    let role = |number, name: &str, policy: &str| {
+        let (id, name, none) = (AclRoleId(number), name.to_owned(), Index(0));
+        let (policies, description) = (vec![policy.to_owned()], String::new());
+        let role = AclRole { id, name, description, policies, create_index: none, modify_index: none };
+        change(&engine, ChangeAcl::PutRole(Box::new(role)));
+        id
+    };
+    let (own, other) = (role(1, "own", "operator"), role(2, "other", "writer"));
+    let with_role = AclToken { roles: vec![own], ..token(200, "with a role", Some("reader")) };
+    change(&engine, ChangeAcl::PutToken(Box::new(with_role)));
+    let names = async |secret: &'static str, target: &str| -> Vec<String> {
+        let request = Request::builder().uri(target).header("x-nomad-token", secret);
+        let response = send(&router, request.body(Body::empty()).expect("it is a request")).await;
+        let said: Value = serde_json::from_str(&text(response.into_body()).await).expect("JSON");
+        let names =
+            said.as_array().expect("a list").iter().map(|item| item["Name"].as_str().expect("a name"));
+        names.map(str::to_owned).collect()
+    };
+    assert_eq!(names("reader", "/v1/acl/policies").await, ["reader"]);
+    assert_eq!(names("with a role", "/v1/acl/policies").await, ["operator", "reader"]);
+    assert_eq!(names("with a role", "/v1/acl/roles").await, ["own"]);
+    assert_eq!(names("reader", "/v1/acl/roles").await, [""; 0]);
+    assert_eq!(names("management", "/v1/acl/policies").await.len(), SECRETS.len() - 1);
+    assert_eq!(names("management", "/v1/acl/roles").await, ["own", "other"]);
+    for (target, expected) in [
+        ("/v1/acl/policy/reader".to_owned(), 200),
+        ("/v1/acl/policy/operator".to_owned(), 200),
+        ("/v1/acl/policy/writer".to_owned(), 404),
+        ("/v1/acl/policy/none".to_owned(), 404),
+        (format!("/v1/acl/role/{own}"), 200),
+        (format!("/v1/acl/role/{other}"), 404),
+        ("/v1/acl/role/name/own".to_owned(), 200),
+        ("/v1/acl/role/name/other".to_owned(), 404),
+        ("/v1/acl/tokens".to_owned(), 403),
+    ] {
+        let (status, said) = status(&router, "GET", &target, "with a role").await;
+        assert_eq!(status, expected, "{target}: {said}");
+    }
+    assert_eq!(status(&router, "GET", "/v1/acl/policies", "").await.0, 401);
+    let (written, said) =
+        put(&router, "/v1/acl/policy/reader", "with a role", &json!({"Name": "reader"})).await;
+    assert_eq!(written, 403, "{said}");
 }
 
 async fn put(router: &Router, target: &str, secret: &str, body: &Value) -> (u16, Value) {

@@ -12,8 +12,10 @@ use tower::ServiceExt;
 use super::fake_engine::FakeEngine;
 use crate::{
     access::Policy,
+    audit::AuditLog,
     http::{Limits, api::Api, router::router},
     nomad::table,
+    state::ServerInfo,
 };
 
 /// Headers that tests look at.
@@ -41,6 +43,15 @@ pub fn limited(engine: &Arc<FakeEngine>, limits: Limits) -> Router {
 /// A router over an engine where callers may do what a policy says.
 pub fn governed(engine: &Arc<FakeEngine>, policy: impl Policy + 'static) -> Router {
     let mut api = Api::new(table(), engine.state(), Limits::default(), ([127, 0, 0, 1], 4646).into());
+    api.policy = Arc::new(policy);
+    router(&api)
+}
+
+/// The same, and what is asked is recorded.
+pub fn recorded(engine: &Arc<FakeEngine>, policy: impl Policy + 'static, log: AuditLog) -> Router {
+    let mut state = engine.state();
+    state.server = Arc::new(ServerInfo { audit: Some(log), ..ServerInfo::clone(&state.server) });
+    let mut api = Api::new(table(), state, Limits::default(), ([127, 0, 0, 1], 4646).into());
     api.policy = Arc::new(policy);
     router(&api)
 }

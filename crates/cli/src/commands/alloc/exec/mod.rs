@@ -1,7 +1,6 @@
 //! `berth alloc exec` and `berth exec`: a command within a task, as if it ran here.
 
 mod escape;
-mod raw_mode;
 mod session;
 
 use std::io::{self, IsTerminal};
@@ -11,10 +10,10 @@ use clap::Args;
 use crate::{
     complete,
     failure::{Exit, Failure},
+    raw_mode::RawMode,
     remote::{ExecAsk, Remote, only_task},
 };
 use escape::Escape;
-use raw_mode::RawMode;
 
 /// Arguments of `alloc exec`.
 #[derive(Debug, Args)]

@@ -32,9 +32,13 @@ pub async fn exec(call: Call) -> Reply {
     let link = agent.exec(request).await?;
     let (peer, alloc, node) = (caller.peer, agent.alloc, agent.node);
     tracing::info!(%peer, %alloc, task, %node, program, tty, "runs a command within a task");
-    let (stopping, lease) = (call.api.stopping.clone(), call.lease().cloned());
+    let (stopping, lease, audited) =
+        (call.api.stopping.clone(), call.lease().cloned(), call.audited().cloned());
     caller.take_over(move |stream, read| async move {
         session::serve(stream, read, link, session::Watch { stopping, lease }).await;
+        if let Some(audited) = audited {
+            audited.sent_all();
+        }
         drop((place, waiter));
     });
     Ok(answer)

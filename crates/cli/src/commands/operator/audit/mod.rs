@@ -1,0 +1,23 @@
+//! `berth operator audit`: the record of who did what.
+
+mod verify;
+
+use clap::Subcommand;
+
+use crate::failure::Failure;
+
+/// What can be done with audit logs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Check that nothing in an audit log was changed, taken out or moved
+    Verify(verify::Verify),
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(&self) -> Result<(), Failure> {
+        match self {
+            Self::Verify(verify) => verify.run(),
+        }
+    }
+}

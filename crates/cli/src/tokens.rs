@@ -1,0 +1,194 @@
+//! Tokens that `berth login` keeps, by the address of their server, in a file that nobody but its owner may read.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use berth_api::http::Address;
+use tempfile::NamedTempFile;
+
+use crate::failure::{Exit, Failure};
+
+/// Of the file: no more is read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+/// What others than the owner may do with a file.
+const OTHERS: u32 = 0o077;
+
+type Kept = BTreeMap<String, String>;
+
+/// The file.
+#[derive(Debug, Clone)]
+pub struct Tokens {
+    path: PathBuf,
+}
+
+impl Tokens {
+    /// That of whoever runs this; none for who has no home.
+    pub fn of_user() -> Option<Self> {
+        let dir = |name| env::var_os(name).filter(|dir| Path::new(dir).is_absolute()).map(PathBuf::from);
+        let config = dir("XDG_CONFIG_HOME").or_else(|| Some(dir("HOME")?.join(".config")))?;
+        Some(Self { path: config.join("berth").join("tokens.json") })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The token for a server, if one is kept.
+    pub fn find(&self, server: &Address) -> Result<Option<String>, Failure> {
+        Ok(self.read()?.remove(&server.to_string()))
+    }
+
+    /// Keeps a token for a server.
+    pub fn keep(&self, server: &Address, secret: &str) -> Result<(), Failure> {
+        self.change(|kept| {
+            kept.insert(server.to_string(), secret.to_owned());
+        })
+    }
+
+    /// Forgets the token for a server, or all of them. Returns how many those were.
+    pub fn forget(&self, server: Option<&Address>) -> Result<usize, Failure> {
+        let mut forgotten = 0;
+        self.change(|kept| {
+            let before = kept.len();
+            kept.retain(|kept, _| server.is_some_and(|server| *kept != server.to_string()));
+            forgotten = before - kept.len();
+        })?;
+        Ok(forgotten)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Kept)) -> Result<(), Failure> {
+        let dir = self.path.parent().unwrap_or(Path::new("/"));
+        let written = || -> io::Result<File> {
+            DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            // Of two that change it at a time, one waits.
+            let mut how = OpenOptions::new();
+            how.write(true).create(true).truncate(false).mode(0o600);
+            let lock = how.open(self.path.with_extension("lock"))?;
+            lock.lock()?;
+            Ok(lock)
+        };
+        let _lock = written().map_err(|error| self.failed("write", &error))?;
+        let mut kept = self.read()?;
+        change(&mut kept);
+        let replaced = || -> io::Result<()> {
+            // Made with nobody else's rights.
+            let mut file = NamedTempFile::new_in(dir)?;
+            serde_json::to_writer_pretty(&mut file, &kept)?;
+            file.write_all(b"\n")?;
+            file.as_file().sync_all()?;
+            file.persist(&self.path).map_err(|error| error.error)?;
+            Ok(())
+        };
+        replaced().map_err(|error| self.failed("write", &error))
+    }
+
+    fn read(&self) -> Result<Kept, Failure> {
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kept::new()),
+            Err(error) => return Err(self.failed("read", &error)),
+        };
+        let metadata = file.metadata().map_err(|error| self.failed("read", &error))?;
+        self.check_private(&metadata)?;
+        let mut text = String::new();
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| self.failed("read", &error))?;
+        serde_json::from_str(&text).map_err(|error| {
+            // What stands there may be a secret.
+            let (line, column) = (error.line(), error.column());
+            let told = format!("{}:{line}:{column}: not as `berth login` writes it", self.path.display());
+            Failure::new(Exit::Usage, told).help("remove it, and log in again")
+        })
+    }
+
+    /// Tokens that others could have read are shown to nobody.
+    fn check_private(&self, metadata: &fs::Metadata) -> Result<(), Failure> {
+        let (path, mode) = (self.path.display(), metadata.mode() & 0o777);
+        let own = rustix::process::geteuid().as_raw();
+        let told = if metadata.uid() != own {
+            format!("{path} belongs to user {}, and holds tokens of user {own}", metadata.uid())
+        } else if mode & OTHERS != 0 {
+            format!("{path} has the permissions {mode:04o}: others than you may have read the tokens in it")
+        } else {
+            return Ok(());
+        };
+        let help =
+            format!("`chmod 600 {path}` if nobody has; else remove it, revoke the tokens and log in again");
+        Err(Failure::new(Exit::Usage, told).help(help))
+    }
+
+    fn failed(&self, what: &str, error: &io::Error) -> Failure {
+        Failure::new(
+            Exit::Failed,
+            format!("cannot {what} the kept tokens in {}: {error}", self.path.display()),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn tokens(dir: &Path) -> Tokens {
+        Tokens { path: dir.join("berth").join("tokens.json") }
+    }
+
+    fn address(text: &str) -> Address {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_token_is_kept_for_its_server_alone_where_nobody_else_reads_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = tokens(dir.path());
+        let (one, other) = (address("https://one:4646"), address("https://other:4646"));
+        assert_eq!(tokens.find(&one).unwrap(), None);
+        tokens.keep(&one, "first").unwrap();
+        tokens.keep(&one, "second").unwrap();
+        tokens.keep(&other, "third").unwrap();
+        assert_eq!(tokens.find(&one).unwrap().as_deref(), Some("second"));
+        assert_eq!(tokens.find(&address("http://one:4646")).unwrap(), None, "another scheme, another server");
+        assert_eq!(fs::metadata(tokens.path()).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(dir.path().join("berth")).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(tokens.forget(Some(&one)).unwrap(), 1);
+        assert_eq!(tokens.find(&one).unwrap(), None);
+        assert_eq!(tokens.forget(None).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused_by_name_and_its_tokens_are_not_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let (tokens, one) = (tokens(dir.path()), address("https://one:4646"));
+        tokens.keep(&one, "a-secret").unwrap();
+        for mode in [0o644, 0o640, 0o604, 0o610] {
+            fs::set_permissions(tokens.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let refused = format!("{:?}", tokens.find(&one).unwrap_err());
+            assert!(refused.contains("tokens.json") && refused.contains("chmod 600"), "{refused}");
+        }
+        fs::write(tokens.path(), "{ \"https://one:4646\": a-secret }").unwrap();
+        fs::set_permissions(tokens.path(), fs::Permissions::from_mode(0o600)).unwrap();
+        let refused = format!("{:?}", tokens.find(&one).unwrap_err());
+        assert!(refused.contains("tokens.json:1:") && !refused.contains("a-secret"), "{refused}");
+    }
+
+    #[test]
+    fn many_who_log_in_at_once_are_all_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = tokens(dir.path());
+        std::thread::scope(|scope| {
+            for number in 0..16 {
+                let tokens = &tokens;
+                scope.spawn(move || tokens.keep(&address(&format!("http://h{number}:1")), "s").unwrap());
+            }
+        });
+        assert_eq!(tokens.forget(None).unwrap(), 16);
+    }
+}

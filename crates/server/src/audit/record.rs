@@ -1,0 +1,288 @@
+//! What a line says. Never a secret: no body, no header, no token, and of a query only what names things.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::chain::{ChainHash, LINE_EXTRA_BYTES};
+
+/// The longest line; so much room is reserved for each.
+pub(super) const RECORD_BYTES_MAX: usize = 2048;
+/// Longest text that is repeated of what a client or an operator wrote.
+const TEXT_CHARS_MAX: usize = 128;
+/// Changes that are told one by one.
+const CHANGES_MAX: usize = 4;
+/// Things that are named of one change.
+const OBJECTS_MAX: usize = 4;
+
+/// The first line of a file.
+#[derive(Debug, Serialize)]
+#[serde(rename = "file", tag = "kind")]
+pub(super) struct FileBegun {
+    /// The file's number.
+    pub file: u64,
+    /// The hash with which the file before ended.
+    pub previous: String,
+}
+
+/// A server goes on with a log.
+#[derive(Debug, Serialize)]
+#[serde(rename = "start", tag = "kind")]
+pub(super) struct Started<'r> {
+    pub server: &'r str,
+    pub version: &'r str,
+    /// Of a line that had no end, because its server was killed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_bytes: u64,
+    /// Lines that were there once, and are not.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// The first line that is not what was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<&'r str>,
+}
+
+/// A server ends, as it should.
+#[derive(Debug, Serialize)]
+#[serde(rename = "stop", tag = "kind")]
+pub(super) struct Stopped {}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Who asks, by all that is known of them.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Who {
+    /// Where the connection comes from; empty where it came over none.
+    pub address: String,
+    /// The token that was shown, if there is such a one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<WhoseToken>,
+    /// Who the certificate that was shown is for.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub certificate: String,
+}
+
+/// A token, without its secret.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct WhoseToken {
+    /// That of the token; of a task's the allocation.
+    pub accessor: String,
+    pub name: String,
+    /// Which task of the allocation has it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub task: String,
+    #[serde(rename = "type")]
+    pub token_type: &'static str,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct What {
+    pub method: String,
+    /// The path as the table of routes has it.
+    pub route: &'static str,
+    pub capability: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// What stands in the path where the route has names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub objects: BTreeMap<String, String>,
+    /// Parameters that name things.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub query: BTreeMap<String, String>,
+}
+
+/// One change of the state that a request asked for.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Changed {
+    /// What it was, in a word.
+    pub change: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<String>,
+    /// Where it was written; none where it was not, or that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<u64>,
+    /// Why it was not written, in a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'static str>,
+}
+
+/// A request, and what came of it.
+#[derive(Debug, Serialize)]
+#[serde(rename = "request", tag = "kind")]
+pub(crate) struct Requested<'r> {
+    pub time: &'r str,
+    pub request: &'r str,
+    pub who: &'r Who,
+    pub what: &'r What,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub changes: &'r [Changed],
+    /// Further changes, which are not told.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_changes: u64,
+    /// Of the answer; 0 where nobody was there to be told.
+    pub status: u16,
+    /// Why it was refused, in a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'r str>,
+    /// More follows: the end has a line of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub streams: bool,
+    /// Until the answer began.
+    pub took_us: u64,
+    /// Refusals before this line that have none, because there were too many at a time.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub refusals_left_out: u64,
+    /// It was too long: what is not needed to say who did what was left out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shortened: bool,
+}
+
+/// The end of what a request went on with after its answer had begun.
+#[derive(Debug, Serialize)]
+#[serde(rename = "end", tag = "kind")]
+pub(crate) struct Ended<'r> {
+    pub time: &'r str,
+    pub request: &'r str,
+    pub who: &'r Who,
+    pub route: &'r str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub changes: &'r [Changed],
+    /// Whether all was sent that there was to send.
+    pub whole: bool,
+    pub bytes: u64,
+    /// From the begin of the request.
+    pub took_us: u64,
+}
+
+impl Requested<'_> {
+    /// The fields of its line, which is no longer than it may be.
+    pub fn fields(&self) -> Vec<u8> {
+        let told = self.changes.len().min(CHANGES_MAX);
+        let more_changes = self.more_changes + (self.changes.len() - told) as u64;
+        let all = Requested { changes: &self.changes[..told], more_changes, ..*self };
+        let whole = fields(&all);
+        if whole.len() <= RECORD_BYTES_MAX - LINE_EXTRA_BYTES {
+            return whole;
+        }
+        let who = Who {
+            token: self.who.token.clone().map(|token| WhoseToken {
+                name: String::new(),
+                task: String::new(),
+                ..token
+            }),
+            certificate: String::new(),
+            ..self.who.clone()
+        };
+        let what = What { objects: BTreeMap::new(), query: BTreeMap::new(), ..self.what.clone() };
+        let more_changes = self.more_changes + self.changes.len() as u64;
+        fields(&Requested { who: &who, what: &what, changes: &[], more_changes, shortened: true, ..*self })
+    }
+}
+
+impl Ended<'_> {
+    /// The fields of its line, which is no longer than it may be.
+    pub fn fields(&self) -> Vec<u8> {
+        let whole = fields(&Ended { changes: &self.changes[..self.changes.len().min(CHANGES_MAX)], ..*self });
+        if whole.len() <= RECORD_BYTES_MAX - LINE_EXTRA_BYTES {
+            return whole;
+        }
+        fields(&Ended {
+            who: &Who { address: self.who.address.clone(), ..Who::default() },
+            changes: &[],
+            ..*self
+        })
+    }
+}
+
+impl Changed {
+    /// A change of these things, of which the first few are named.
+    pub fn new(change: &'static str, namespace: &str, objects: impl IntoIterator<Item = String>) -> Self {
+        let objects = objects.into_iter().take(OBJECTS_MAX).map(|object| cut(&object)).collect();
+        Self { change, namespace: cut(namespace), objects, index: None, error: None }
+    }
+}
+
+/// As much of a text as is repeated.
+pub(crate) fn cut(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}
+
+/// What stands between the braces of a record's JSON.
+pub(super) fn fields(record: &impl Serialize) -> Vec<u8> {
+    // Records are structs of numbers, words and text: writing them to memory does not fail.
+    let mut json = serde_json::to_vec(record).unwrap_or_else(|_| b"{\"kind\":\"unknown\"}".to_vec());
+    json.pop();
+    json.remove(0);
+    json
+}
+
+/// The hash with which a file's first line says that the file before ended; none of other lines.
+pub(super) fn previous(line: &[u8]) -> Option<ChainHash> {
+    #[derive(Deserialize)]
+    struct First {
+        kind: String,
+        previous: String,
+    }
+    let first: First = serde_json::from_slice(line).ok()?;
+    first.previous.parse().ok().filter(|_| first.kind == "file")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_record_fits_a_line_and_still_says_who_did_what() {
+        let worst = "\u{1}".repeat(TEXT_CHARS_MAX);
+        let names = (0..9).map(|at| (format!("{worst}{at}"), worst.clone()));
+        let (name, task) = (worst.clone(), worst.clone());
+        let token = WhoseToken { accessor: "a".repeat(36), name, task, token_type: "management" };
+        let who =
+            Who { address: "[fe80::1%eth0]:65535".into(), token: Some(token), certificate: worst.clone() };
+        let what = What {
+            method: "DELETE".into(),
+            route: "/v1/client/allocation/{id}/restart/and/the/longest/of/all/routes",
+            capability: "alloc-lifecycle",
+            namespace: worst.clone(),
+            objects: names.clone().collect(),
+            query: names.collect(),
+        };
+        let changes = vec![Changed::new("set_deployment", &worst, vec![worst.clone(); 99]); 99];
+        let requested = Requested {
+            time: "2026-01-01T00:00:00.000000Z",
+            request: &"f".repeat(32),
+            who: &who,
+            what: &what,
+            changes: &changes,
+            more_changes: u64::MAX / 2,
+            status: 503,
+            error: Some("service-unavailable"),
+            streams: true,
+            took_us: u64::MAX,
+            refusals_left_out: u64::MAX,
+            shortened: false,
+        };
+        let fields = requested.fields();
+        assert!(fields.len() <= RECORD_BYTES_MAX - LINE_EXTRA_BYTES, "{}", fields.len());
+        let json: serde_json::Value = serde_json::from_slice(&[b"{", &*fields, b"}"].concat()).expect("JSON");
+        assert_eq!(json["shortened"], true);
+        assert_eq!(json["who"]["token"]["accessor"], "a".repeat(36));
+        assert_eq!(json["more_changes"], u64::MAX / 2 + 99);
+        let ended = Ended {
+            time: requested.time,
+            request: requested.request,
+            who: &who,
+            route: what.route,
+            changes: &changes,
+            whole: true,
+            bytes: u64::MAX,
+            took_us: u64::MAX,
+        };
+        assert!(ended.fields().len() <= RECORD_BYTES_MAX - LINE_EXTRA_BYTES);
+    }
+}

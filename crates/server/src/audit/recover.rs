@@ -1,0 +1,98 @@
+//! Where a log ends that a server left, by whatever end: a line that was being written is cut off, one that was changed is not.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufReader},
+    path::Path,
+};
+
+use super::{
+    chain::{ChainHash, Sealed},
+    lines::{Line, Lines},
+    record,
+    trail::{HEAD, name, numbers},
+};
+
+/// The end of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Recovered {
+    /// The newest file with lines in it.
+    pub file: u64,
+    /// How much of it are whole lines.
+    pub bytes: u64,
+    /// Of the last line.
+    pub sequence: u64,
+    pub hash: ChainHash,
+    /// Of a line that was not written to its end.
+    pub torn_bytes: u64,
+    /// Lines that the note of its end names, and that are not there.
+    pub lost: u64,
+    /// The first line that is not what was written, as `FILE:LINE`.
+    pub damaged: Option<String>,
+}
+
+/// Finds the end of the log in a directory; none where there is no log.
+pub(super) fn recover(dir: &Path) -> io::Result<Option<Recovered>> {
+    for number in numbers(dir)?.into_iter().rev() {
+        let path = dir.join(name(number));
+        if let Some(mut found) = end_of(&path, number)? {
+            let lost = head(dir)?.map_or(0, |(sequence, _)| sequence.saturating_sub(found.sequence));
+            found.lost = lost;
+            return Ok(Some(found));
+        }
+        // It was begun, and nothing was written to it.
+        fs::remove_file(&path)?;
+    }
+    Ok(None)
+}
+
+/// Where the log ended when that was noted last: the number of its last line, and its hash.
+pub(super) fn head(dir: &Path) -> io::Result<Option<(u64, ChainHash)>> {
+    let text = match fs::read(dir.join(HEAD)) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let noted = text.trim_end().split_once(' ');
+    Ok(noted.and_then(|(sequence, hash)| Some((sequence.parse().ok()?, hash.parse().ok()?))))
+}
+
+/// The end of one file; none where no whole line is in it.
+fn end_of(path: &Path, number: u64) -> io::Result<Option<Recovered>> {
+    let mut lines = Lines::new(BufReader::new(File::open(path)?));
+    let mut found: Option<Recovered> = None;
+    let mut at = 0;
+    while let Some(line) = lines.next()? {
+        let (text, length) = match line {
+            Line::Whole(text) => (text, text.len() as u64),
+            Line::Torn(torn) => {
+                if let Some(found) = &mut found {
+                    found.torn_bytes = torn;
+                }
+                break;
+            }
+            Line::TooLong(length) => (&[][..], length),
+        };
+        at += 1;
+        let sealed = Sealed::read(text);
+        let end = found.get_or_insert_with(|| Recovered {
+            file: number,
+            bytes: 0,
+            sequence: 0,
+            hash: record::previous(text).unwrap_or_default(),
+            torn_bytes: 0,
+            lost: 0,
+            damaged: None,
+        });
+        end.bytes += length;
+        let is_next = |line: &Sealed<'_>| at == 1 || line.sequence > end.sequence;
+        if !sealed.as_ref().is_some_and(|line| line.follows(end.hash) && is_next(line)) {
+            end.damaged.get_or_insert_with(|| format!("{}:{at}", name(number)));
+        }
+        // What a damaged line says of itself is believed: the lines after it were written after that.
+        if let Some(line) = sealed {
+            (end.sequence, end.hash) = (line.sequence.max(end.sequence), line.hash);
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,316 @@
+//! A log that is killed, filled, changed and read again.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::{
+    trail::{HEAD, Trail, name},
+    *,
+};
+
+fn config(dir: &Path) -> AuditConfig {
+    AuditConfig { dir: dir.to_owned(), file_bytes_max: 64 << 20, files_max: 4, all_reads: false }
+}
+
+fn record(number: usize) -> Vec<u8> {
+    format!(r#""kind":"request","number":{number}"#).into_bytes()
+}
+
+/// A log of so many records, in files of so few bytes.
+fn written(dir: &Path, records: usize, file_bytes_max: u64) -> Verified {
+    written_by("s1", dir, records, file_bytes_max)
+}
+
+/// The same of another server, whose log says who it is.
+fn written_by(server: &str, dir: &Path, records: usize, file_bytes_max: u64) -> Verified {
+    let config = AuditConfig { file_bytes_max, files_max: 100, ..config(dir) };
+    let mut trail = Trail::open(&config, server).expect("it begins");
+    for number in 0..records {
+        trail.push(&record(number));
+        trail.flush(true).expect("it is written");
+        if trail.is_full() {
+            trail.rotate(1 << 20).expect("there is room");
+        }
+    }
+    drop(trail);
+    verify(dir, None).expect("it is as it was written")
+}
+
+fn only(dir: &Path) -> PathBuf {
+    dir.join(name(1))
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    fs::read_to_string(path).expect("text").lines().map(str::to_owned).collect()
+}
+
+fn wrong(dir: &Path) -> Problem {
+    verify(dir, None).expect_err("it is not as it was written")
+}
+
+#[test]
+fn a_log_goes_on_over_files_and_starts_and_the_oldest_go() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let all = written(dir.path(), 50, 1000);
+    assert!(all.files > 5 && all.notes.is_empty(), "{all:?}");
+    assert_eq!((all.first, all.last), (1, all.records));
+    drop(
+        Trail::open(&AuditConfig { files_max: 3, file_bytes_max: 1, ..config(dir.path()) }, "s1")
+            .expect("it goes on"),
+    );
+    let again = verify(dir.path(), Some(all.hash)).expect("it is as it was written");
+    assert_eq!(again.last, all.last + 1, "it says that it was started");
+    let mut trail =
+        Trail::open(&AuditConfig { files_max: 3, ..config(dir.path()) }, "s1").expect("it goes on");
+    trail.rotate(1 << 20).expect("there is room");
+    drop(trail);
+    let few = verify(dir.path(), None).expect("it is as it was written");
+    assert_eq!(few.files, 3);
+    assert!(few.first > 1 && few.notes[0].contains("those before are gone"), "{few:?}");
+}
+
+#[test]
+fn every_bit_that_is_flipped_is_found_in_its_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    written(dir.path(), 3, 64 << 20);
+    let whole = fs::read(only(dir.path())).expect("it is there");
+    let file = OpenOptions::new().write(true).open(only(dir.path())).expect("it is there");
+    let (mut line, mut flipped) = (1, 0);
+    for (at, byte) in whole.iter().enumerate() {
+        for bit in 0..8 {
+            file.write_all_at(&[byte ^ (1 << bit)], at as u64).expect("it is written");
+            let problem = wrong(dir.path());
+            assert_eq!(problem.line, line, "bit {bit} of byte {at}: {problem}");
+            flipped += 1;
+        }
+        file.write_all_at(&[*byte], at as u64).expect("it is written");
+        line += u64::from(*byte == b'\n');
+    }
+    assert!(flipped > 5000, "{flipped}");
+    verify(dir.path(), None).expect("all is as it was");
+}
+
+#[test]
+fn lines_that_are_taken_out_or_moved_are_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let all = written(dir.path(), 6, 64 << 20);
+    let path = only(dir.path());
+    let whole = lines(&path);
+    let put = |lines: &[String]| {
+        fs::write(&path, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
+        wrong(dir.path())
+    };
+    for at in 0..whole.len() {
+        let mut lines = whole.clone();
+        lines.remove(at);
+        let problem = put(&lines);
+        assert!(matches!(problem.wrong, Wrong::Missing { .. }), "line {at}: {problem}");
+        assert_eq!(problem.line, at as u64 + 1, "{problem}");
+        for other in at + 1..whole.len() {
+            let mut lines = whole.clone();
+            lines.swap(at, other);
+            let problem = put(&lines);
+            let found = matches!(problem.wrong, Wrong::Moved { .. }) || at == 0;
+            assert!(found && problem.line == at as u64 + 1, "lines {at} and {other}: {problem}");
+        }
+        let mut lines = whole.clone();
+        lines.insert(at, whole[at].clone());
+        assert!(matches!(put(&lines).wrong, Wrong::Moved { .. } | Wrong::Changed { .. }));
+    }
+    let problem = put(&whole[..3]);
+    assert_eq!(problem.wrong, Wrong::Missing { from: 4, to: all.last }, "the note of its end tells");
+    // Whoever takes lines off the end takes the note away too: a hash that was kept tells.
+    fs::remove_file(dir.path().join(HEAD)).expect("it was there");
+    let fewer = verify(dir.path(), None).expect("nothing tells");
+    assert!(fewer.notes[0].contains("head"), "{fewer:?}");
+    let problem = verify(dir.path(), Some(all.hash)).expect_err("it is not there");
+    assert_eq!(problem.wrong, Wrong::NotThere(all.hash));
+}
+
+#[test]
+fn a_file_that_is_gone_or_from_elsewhere_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let all = written(dir.path(), 40, 1000);
+    assert!(all.files > 4);
+    let third = dir.path().join(name(3));
+    let kept = fs::read(&third).expect("it is there");
+    fs::remove_file(&third).expect("it is there");
+    let problem = wrong(dir.path());
+    assert!(matches!(problem.wrong, Wrong::Missing { .. }) && problem.file.ends_with(&name(4)), "{problem}");
+    let other = tempfile::tempdir().expect("a directory");
+    let _ = written_by("s2", other.path(), 40, 1000);
+    fs::copy(other.path().join(name(3)), &third).expect("it is copied");
+    assert!(wrong(dir.path()).file.ends_with(&name(3)));
+    fs::write(&third, kept).expect("it is written");
+    assert!(verify(dir.path(), None).is_ok());
+    let one = verify(&third, None).expect("one file by itself");
+    assert!(one.first > 1 && one.last > one.first, "{one:?}");
+}
+
+#[test]
+fn a_torn_line_is_cut_off_and_said_and_a_damaged_one_stays() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let all = written(dir.path(), 3, 64 << 20);
+    let path = only(dir.path());
+    let mut file = OpenOptions::new().append(true).open(&path).expect("it is there");
+    file.write_all(br#"{"sequence":6,"kind":"requ"#).expect("it is written");
+    let torn = verify(dir.path(), None).expect("nobody was answered");
+    assert!(torn.notes[0].contains("26 bytes"), "{torn:?}");
+    drop(Trail::open(&config(dir.path()), "s1").expect("it goes on"));
+    let on = verify(dir.path(), None).expect("it is as it was written");
+    assert_eq!(on.last, all.last + 1);
+    assert!(lines(&path).last().expect("a line").contains(r#""cut_bytes":26"#));
+
+    let mut damaged = lines(&path);
+    damaged[2] = damaged[2].replace("number", "xumber");
+    let text: String = damaged.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(&path, &text).expect("it is written");
+    let mut trail = Trail::open(&config(dir.path()), "s1").expect("it goes on");
+    trail.push(&record(9));
+    trail.flush(true).expect("it is written");
+    drop(trail);
+    assert_eq!(fs::read_to_string(&path).expect("text"), text, "the damaged file is left as it is");
+    let second = lines(&dir.path().join(name(2)));
+    assert!(second[1].contains("audit-00000001.jsonl:3"), "{second:?}");
+    assert_eq!(wrong(dir.path()).line, 3);
+    verify(&dir.path().join(name(2)), None).expect("what came after is whole");
+}
+
+#[test]
+fn lines_that_are_gone_from_the_end_leave_a_gap_in_the_numbers() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let all = written(dir.path(), 9, 64 << 20);
+    let path = only(dir.path());
+    let kept: String = lines(&path)[..4].iter().map(|line| format!("{line}\n")).collect();
+    fs::write(&path, kept).expect("it is written");
+    drop(Trail::open(&config(dir.path()), "s1").expect("it goes on"));
+    assert_eq!(wrong(dir.path()).wrong, Wrong::Missing { from: 5, to: all.last });
+}
+
+#[test]
+fn a_file_that_was_begun_and_not_written_is_begun_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let all = written(dir.path(), 3, 64 << 20);
+    fs::write(dir.path().join(name(2)), "").expect("it is written");
+    drop(Trail::open(&config(dir.path()), "s1").expect("it goes on"));
+    let on = verify(dir.path(), None).expect("it is as it was written");
+    assert_eq!((on.files, on.last), (1, all.last + 1));
+    assert!(!dir.path().join(name(2)).exists());
+}
+
+#[test]
+fn a_log_is_written_by_one_server_at_a_time() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let trail = Trail::open(&config(dir.path()), "s1").expect("it begins");
+    let error = Trail::open(&config(dir.path()), "s2").expect_err("it is taken");
+    assert!(error.to_string().contains("another server"), "{error}");
+    drop(trail);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tell_at_once_and_all_is_there_in_few_syncs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log =
+        AuditLog::open(AuditConfig { file_bytes_max: 100_000, files_max: 100, ..config(dir.path()) }, "s1");
+    let log = log.expect("it begins");
+    let mut all = tokio::task::JoinSet::new();
+    for number in 0..3_000 {
+        let log = log.clone();
+        all.spawn(async move {
+            let line = log.reserve().await.expect("there is room");
+            if number % 3 == 0 {
+                // Whoever goes away gives back what he had.
+                drop(line);
+            } else {
+                line.tell_and_wait(record(number)).await.expect("it is written");
+            }
+        });
+    }
+    while let Some(ended) = all.join_next().await {
+        ended.expect("none panics");
+    }
+    log.close();
+    let verified = verify(dir.path(), None).expect("it is as it was written");
+    let started_stopped_and_begun = 2 + verified.files;
+    assert_eq!(verified.records, 2_000 + started_stopped_and_begun);
+    let syncs = metric(&log, "berth_audit_fsync_seconds");
+    println!("{syncs} syncs of 2,000 records");
+    assert!(log.reserve().await.is_err(), "it has ended");
+}
+
+fn metric(log: &AuditLog, name: &str) -> u64 {
+    let all = log.metrics();
+    let found = all.iter().find(|metric| metric.name == name).expect("it is measured");
+    match &found.samples[0].1 {
+        crate::state::Measured::Counter(value) | crate::state::Measured::Gauge(value) => *value as u64,
+        crate::state::Measured::Spread(spread) => spread.count(),
+    }
+}
+
+/// A file system of a megabyte or two; none where nobody may mount one, which is printed.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(dir.path()).status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Self(dir));
+        }
+        println!("skipped: no file system can be mounted here");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_refuses_and_room_is_used_again_and_nothing_that_was_told_is_lost() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let dir = disk.0.path().join("audit");
+    let log = AuditLog::open(config(&dir), "s1").expect("it begins");
+    let filler = disk.0.path().join("filler");
+    let fill = || {
+        let mut file = File::create(&filler).expect("it is made");
+        while file.write_all(&[1; 4096]).is_ok() {}
+    };
+    fill();
+    let mut told = 0;
+    for round in 0..2 {
+        let refused = loop {
+            match log.reserve().await {
+                Ok(line) => line.tell_and_wait(record(told)).await.expect("its room was reserved"),
+                Err(refused) => break refused.to_string(),
+            }
+            told += 1;
+        };
+        assert!(refused.contains("No space left on device") && refused.contains("make room"), "{refused}");
+        assert_eq!(metric(&log, "berth_audit_failing"), 1);
+        fs::remove_file(&filler).expect("it is there");
+        let line = loop {
+            match log.reserve().await {
+                Ok(line) => break line,
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            }
+        };
+        line.tell_and_wait(record(told)).await.expect("there is room");
+        told += 1;
+        if round == 0 {
+            fill();
+        }
+    }
+    log.close();
+    let verified = verify(&dir, None).expect("it is as it was written");
+    assert_eq!(verified.records, told as u64 + 3);
+    assert!(told > 500, "what was reserved ahead was used: {told}");
+}

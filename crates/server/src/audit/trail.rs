@@ -1,0 +1,252 @@
+//! The files of an audit log: lines are appended to the newest, in room that was reserved before; a full one is followed by the
+//! next, and the oldest go.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+
+use super::{
+    AuditConfig,
+    chain::{ChainHash, seal},
+    record::{FileBegun, Started, fields},
+    recover::{self, Recovered},
+};
+
+/// Room that is reserved ahead of what is asked for, so that few requests have to wait for it.
+pub(super) const AHEAD_BYTES: u64 = 1 << 20;
+/// Where the end of the log is noted.
+pub(super) const HEAD: &str = "head";
+
+/// How often, and how long apart, it is tried to have the log alone.
+const HOLD_TRIES: u32 = 50;
+const HOLD_PAUSE: Duration = Duration::from_millis(100);
+
+/// The files and the end of the chain.
+#[derive(Debug)]
+pub(super) struct Trail {
+    dir: PathBuf,
+    file_bytes_max: u64,
+    files_max: usize,
+    file: File,
+    /// Of the newest file.
+    number: u64,
+    /// Bytes of it that are on disk.
+    synced: u64,
+    /// Lines beyond these, whether or not they have been written: a write that fails is done again.
+    unsynced: Vec<u8>,
+    /// How many of these bytes have been written.
+    written: usize,
+    /// Up to where it has room.
+    allocated: u64,
+    /// Of the last line.
+    sequence: u64,
+    hash: ChainHash,
+    head: File,
+}
+
+/// The name of a file.
+pub(super) fn name(number: u64) -> String {
+    format!("audit-{number:08}.jsonl")
+}
+
+/// The number of a file by its name; none of other files.
+pub(super) fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("audit-")?.strip_suffix(".jsonl")?;
+    (digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| digits.parse().ok())?
+}
+
+/// The numbers of a directory's files, in order.
+pub(super) fn numbers(dir: &Path) -> io::Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        numbers.extend(entry?.file_name().to_str().and_then(number_of));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+impl Trail {
+    /// Goes on where the log in a directory ends, or begins one.
+    pub fn open(config: &AuditConfig, server: &str) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&config.dir)?;
+        let head = open(&config.dir.join(HEAD), OpenOptions::new().create(true).truncate(false))?;
+        hold(&head)?;
+        let found = recover::recover(&config.dir)?;
+        let number = found.as_ref().map_or(1, |found| found.file);
+        let path = config.dir.join(name(number));
+        let file = open(&path, OpenOptions::new().create(true).truncate(false))?;
+        let mut trail = Self {
+            dir: config.dir.clone(),
+            file_bytes_max: config.file_bytes_max,
+            files_max: config.files_max,
+            file,
+            number,
+            synced: 0,
+            unsynced: Vec::new(),
+            written: 0,
+            allocated: 0,
+            sequence: 0,
+            hash: ChainHash::default(),
+            head,
+        };
+        trail.go_on(found.as_ref(), server)?;
+        Ok(trail)
+    }
+
+    fn go_on(&mut self, found: Option<&Recovered>, server: &str) -> io::Result<()> {
+        if let Some(found) = found {
+            (self.sequence, self.hash) = (found.sequence, found.hash);
+            self.synced = found.bytes;
+        }
+        // What was reserved by the process before, and what it wrote of a line that has no end.
+        self.file.set_len(self.synced)?;
+        self.allocated = self.synced;
+        self.ensure(AHEAD_BYTES)?;
+        if found.is_none() {
+            self.begin_file();
+        } else if found.is_some_and(|found| found.damaged.is_some()) {
+            self.rotate(AHEAD_BYTES)?;
+        }
+        // The gap in the numbers stays for whoever verifies the log.
+        self.sequence += found.map_or(0, |found| found.lost);
+        let started = Started {
+            server,
+            version: env!("CARGO_PKG_VERSION"),
+            cut_bytes: found.map_or(0, |found| found.torn_bytes),
+            lost: found.map_or(0, |found| found.lost),
+            damaged: found.and_then(|found| found.damaged.as_deref()),
+        };
+        self.push(&fields(&started));
+        self.flush(true)?;
+        self.sync_dir()
+    }
+
+    /// Adds a line, which is written by the next [`Self::flush`].
+    pub fn push(&mut self, fields: &[u8]) {
+        self.sequence += 1;
+        self.hash = seal(self.hash, self.sequence, fields, &mut self.unsynced);
+    }
+
+    /// Writes what was added, and has it on disk if `sync` says so.
+    pub fn flush(&mut self, sync: bool) -> io::Result<()> {
+        let written = self.write(sync);
+        if written.is_err() {
+            // What the kernel was given may be lost: all of it is given again.
+            self.written = 0;
+        }
+        written
+    }
+
+    fn write(&mut self, sync: bool) -> io::Result<()> {
+        let unwritten = &self.unsynced[self.written..];
+        if !unwritten.is_empty() {
+            self.file.write_all_at(unwritten, self.synced + self.written as u64)?;
+            self.written = self.unsynced.len();
+        }
+        if sync && !self.unsynced.is_empty() {
+            self.file.sync_data()?;
+            self.synced += self.unsynced.len() as u64;
+            self.unsynced.clear();
+            self.written = 0;
+            // After what it is about, so that it never names what is not there.
+            self.head.write_all_at(format!("{:020} {}\n", self.sequence, self.hash).as_bytes(), 0)?;
+        }
+        Ok(())
+    }
+
+    /// Lines that are not known to be on disk, in bytes.
+    pub fn unsynced_bytes(&self) -> usize {
+        self.unsynced.len()
+    }
+
+    /// Of all that was added to the newest file.
+    fn len(&self) -> u64 {
+        self.synced + self.unsynced.len() as u64
+    }
+
+    /// Room for further lines.
+    pub fn room(&self) -> u64 {
+        self.allocated.saturating_sub(self.len())
+    }
+
+    /// Makes sure that there is room for so many bytes.
+    pub fn ensure(&mut self, bytes: u64) -> io::Result<()> {
+        let end = self.len() + bytes;
+        if end > self.allocated {
+            allocate(&self.file, self.allocated, end)?;
+            self.allocated = end;
+        }
+        Ok(())
+    }
+
+    /// Whether the newest file has grown to its limit.
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.file_bytes_max
+    }
+
+    /// Goes on in a next file, with room for so many bytes, and removes those that are too many. All that was added must be on
+    /// disk; without room for a next file it goes on in this one.
+    pub fn rotate(&mut self, room: u64) -> io::Result<()> {
+        let number = self.number + 1;
+        let path = self.dir.join(name(number));
+        let next = open(&path, OpenOptions::new().create(true).truncate(true))?;
+        if let Err(error) = allocate(&next, 0, room).and_then(|()| self.sync_dir()) {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        let full = std::mem::replace(&mut self.file, next);
+        // Gives back what was reserved and not needed. It only costs room if it fails.
+        let _ = full.set_len(self.synced);
+        (self.number, self.synced, self.allocated) = (number, 0, room);
+        self.begin_file();
+        self.flush(true)?;
+        self.remove_old()
+    }
+
+    fn begin_file(&mut self) {
+        let begun = FileBegun { file: self.number, previous: self.hash.to_string() };
+        self.push(&fields(&begun));
+    }
+
+    fn remove_old(&self) -> io::Result<()> {
+        let numbers = numbers(&self.dir)?;
+        let surplus = numbers.len().saturating_sub(self.files_max);
+        numbers[..surplus].iter().try_for_each(|number| fs::remove_file(self.dir.join(name(*number))))
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        File::open(&self.dir)?.sync_all()
+    }
+
+    /// The number of the last line.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+}
+
+/// Nobody else may read it.
+fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
+    how.read(true).write(true).mode(0o600).open(path)
+}
+
+/// Keeps others from writing to the log for as long as the file is open. One that was killed a moment ago is waited for.
+fn hold(head: &File) -> io::Result<()> {
+    for _ in 0..HOLD_TRIES {
+        match flock(head, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(HOLD_PAUSE),
+            held => return Ok(held?),
+        }
+    }
+    Err(io::Error::other("another server writes to it"))
+}
+
+/// Reserves room of a file without making it longer.
+fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
+    Ok(fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from)?)
+}

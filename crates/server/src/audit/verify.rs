@@ -1,0 +1,288 @@
+//! Checks a log, one line after the other: what is wrong first, and where.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, BufReader},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    chain::{ChainHash, Sealed},
+    lines::{Line, Lines},
+    record,
+    recover::head,
+    trail::{name, number_of, numbers},
+};
+
+/// What a log is that is as it was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Files that were read.
+    pub files: u64,
+    /// Lines of them.
+    pub records: u64,
+    /// Number of the first line; 0 where there is none.
+    pub first: u64,
+    /// Number of the last line.
+    pub last: u64,
+    /// With which it ends: kept elsewhere, it tells later whether lines at the end are missing.
+    pub hash: ChainHash,
+    /// What is as it may be and should be known.
+    pub notes: Vec<String>,
+}
+
+/// The first thing that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {wrong}")]
+pub struct Problem {
+    /// Where.
+    pub file: String,
+    /// In which line, from 1; the one after the last where lines are missing at the end.
+    pub line: u64,
+    /// What.
+    pub wrong: Wrong,
+}
+
+/// What is wrong with a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// It is another text than was written.
+    Changed {
+        /// The number that it should have.
+        sequence: u64,
+    },
+    /// Lines before it are not there.
+    Missing {
+        /// The number of the first of these.
+        from: u64,
+        /// The number of the last.
+        to: u64,
+    },
+    /// It stands elsewhere than it was written.
+    Moved {
+        /// Its number.
+        found: u64,
+        /// The number of the line that should be here.
+        expected: u64,
+    },
+    /// Its end is missing, and lines follow.
+    CutOff,
+    /// The file does not begin with the hash with which the one before ended.
+    NotNext,
+    /// The hash that should be in the log is in none of its lines.
+    NotThere(ChainHash),
+    /// It cannot be read.
+    Unreadable(String),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Changed { sequence } => {
+                write!(f, "changed: this is not what was written as record {sequence}")
+            }
+            Self::Missing { from, to } if from == to => write!(f, "missing: record {from} is not there"),
+            Self::Missing { from, to } => write!(f, "missing: the records {from} to {to} are not there"),
+            Self::Moved { found, expected } => {
+                write!(f, "reordered: record {found} stands where record {expected} should")
+            }
+            Self::CutOff => f.write_str("cut off: the line has no end"),
+            Self::NotNext => {
+                f.write_str("the file does not begin with the hash with which the one before ended")
+            }
+            Self::NotThere(hash) => write!(f, "missing: no record has the hash {hash}"),
+            Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
+        }
+    }
+}
+
+/// Checks a file, or all files of a directory. `known` is a hash that must be that of one of the lines.
+///
+/// # Errors
+/// What is wrong first.
+pub fn verify(path: &Path, known: Option<ChainHash>) -> Result<Verified, Problem> {
+    let unreadable = |error: io::Error| Problem {
+        file: path.display().to_string(),
+        line: 0,
+        wrong: Wrong::Unreadable(error.to_string()),
+    };
+    let is_dir = std::fs::metadata(path).map_err(unreadable)?.is_dir();
+    // Before the lines are read: a server may add some meanwhile.
+    let noted = if is_dir { head(path).map_err(unreadable)? } else { None };
+    let files: Vec<PathBuf> = if is_dir {
+        numbers(path).map_err(unreadable)?.into_iter().map(|number| path.join(name(number))).collect()
+    } else {
+        vec![path.to_owned()]
+    };
+    if files.is_empty() {
+        return Err(unreadable(io::Error::other("no file of an audit log is there")));
+    }
+    let mut chain = Chain { files: &files, end: None, known, verified: Verified::default(), lines: 0 };
+    for at in 0..files.len() {
+        chain.check_file(at)?;
+    }
+    chain.finish(noted, is_dir)
+}
+
+/// As far as the lines have been checked.
+struct Chain<'f> {
+    files: &'f [PathBuf],
+    /// Number and hash of the last line.
+    end: Option<(u64, ChainHash)>,
+    /// A hash that is still looked for.
+    known: Option<ChainHash>,
+    verified: Verified,
+    /// Of the last file.
+    lines: u64,
+}
+
+impl Chain<'_> {
+    fn check_file(&mut self, at: usize) -> Result<(), Problem> {
+        let path = &self.files[at];
+        let unreadable = |line, error: io::Error| problem(path, line, Wrong::Unreadable(error.to_string()));
+        let file = File::open(path).map_err(|error| unreadable(0, error))?;
+        let mut lines = Lines::new(BufReader::new(file));
+        let mut line = 0;
+        self.verified.files += 1;
+        loop {
+            line += 1;
+            let Some(next) = lines.next().map_err(|error| unreadable(line, error))? else { break };
+            match next {
+                Line::Whole(text) => self.check_line(at, line, text)?,
+                Line::TooLong(_) => return Err(problem(path, line, self.changed())),
+                Line::Torn(bytes) if at + 1 == self.files.len() => {
+                    let note = format!(
+                        "{}:{line}: {bytes} bytes of a record that was not written to its end, because its server was killed or \
+                         writes now; it was answered to nobody",
+                        path.display()
+                    );
+                    self.verified.notes.push(note);
+                    break;
+                }
+                Line::Torn(_) => return Err(problem(path, line, Wrong::CutOff)),
+            }
+        }
+        self.lines = line - 1;
+        Ok(())
+    }
+
+    fn changed(&self) -> Wrong {
+        Wrong::Changed { sequence: self.end.map_or(1, |(sequence, _)| sequence + 1) }
+    }
+
+    fn check_line(&mut self, at: usize, number: u64, text: &[u8]) -> Result<(), Problem> {
+        let wrong = |wrong| Err(problem(&self.files[at], number, wrong));
+        let Some(line) = Sealed::read(text) else { return wrong(self.changed()) };
+        let named = if number == 1 { record::previous(text) } else { None };
+        let (expected, previous) = match (self.end, named) {
+            (Some((last, hash)), _) => (last + 1, hash),
+            // The files before the first one were removed when they were old.
+            (None, Some(previous)) => (line.sequence, previous),
+            (None, None) if line.sequence > 1 => {
+                return wrong(Wrong::Missing { from: line.sequence - 1, to: line.sequence - 1 });
+            }
+            (None, None) => return wrong(Wrong::Changed { sequence: line.sequence }),
+        };
+        if !line.follows(previous) {
+            let is_next_file =
+                number == 1 && named.is_some_and(|named| line.follows(named) && named != previous);
+            return wrong(match self.what_is_wrong(at, number, &line, expected) {
+                Wrong::Changed { .. } if is_next_file => Wrong::NotNext,
+                wrong => wrong,
+            });
+        }
+        if line.sequence > expected {
+            return wrong(Wrong::Missing { from: expected, to: line.sequence - 1 });
+        }
+        if line.sequence < expected {
+            return wrong(Wrong::Moved { found: line.sequence, expected });
+        }
+        self.known = self.known.filter(|known| *known != line.hash);
+        self.end = Some((line.sequence, line.hash));
+        self.verified.records += 1;
+        if self.verified.first == 0 {
+            self.verified.first = line.sequence;
+        }
+        Ok(())
+    }
+
+    /// Why a line does not follow the one before. It is taken for changed where the next one follows it, or where it has the
+    /// right number; else lines are missing, unless the one that should be here stands farther on.
+    fn what_is_wrong(&self, at: usize, number: u64, line: &Sealed<'_>, expected: u64) -> Wrong {
+        let changed = Wrong::Changed { sequence: expected };
+        if line.sequence == expected {
+            return changed;
+        }
+        let mut is_next = true;
+        let mut is_farther_on = false;
+        let mut is_followed = false;
+        self.each_after(at, number, |later| {
+            if std::mem::take(&mut is_next) {
+                is_followed = later.sequence == expected + 1 && later.follows(line.hash);
+            }
+            is_farther_on = later.sequence == expected;
+            !is_farther_on && !is_followed
+        });
+        if is_followed {
+            changed
+        } else if is_farther_on || line.sequence < expected {
+            Wrong::Moved { found: line.sequence, expected }
+        } else {
+            Wrong::Missing { from: expected, to: line.sequence - 1 }
+        }
+    }
+
+    /// Shows the lines after one, as long as that is asked for. What cannot be read shows nothing.
+    fn each_after(&self, at: usize, number: u64, mut show: impl FnMut(&Sealed<'_>) -> bool) {
+        for (later, path) in self.files[at..].iter().enumerate() {
+            let Ok(file) = File::open(path) else { return };
+            let mut lines = Lines::new(BufReader::new(file));
+            let mut here = 0;
+            while let Ok(Some(line)) = lines.next() {
+                here += 1;
+                let sealed = match line {
+                    Line::Whole(text) if later > 0 || here > number => Sealed::read(text),
+                    _ => None,
+                };
+                if sealed.is_some_and(|sealed| !show(&sealed)) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn finish(mut self, noted: Option<(u64, ChainHash)>, is_dir: bool) -> Result<Verified, Problem> {
+        let path = &self.files[self.files.len() - 1];
+        let at_end = |wrong| Err(problem(path, self.lines + 1, wrong));
+        let (last, hash) = self.end.unwrap_or_default();
+        match noted {
+            Some((sequence, _)) if sequence > last => {
+                return at_end(Wrong::Missing { from: last + 1, to: sequence });
+            }
+            Some((sequence, noted)) if sequence == last && noted != hash => {
+                return at_end(Wrong::NotThere(noted));
+            }
+            None if is_dir => self.verified.notes.push(
+                "there is no note of where the log ended (`head`): whether records are missing at its end cannot be told"
+                    .to_owned(),
+            ),
+            _ => {}
+        }
+        if let Some(known) = self.known {
+            return at_end(Wrong::NotThere(known));
+        }
+        if let Some(first) = self.files.first().and_then(|path| number_of(path.file_name()?.to_str()?))
+            && first > 1
+            && is_dir
+        {
+            let note = format!("begins with file {first}: those before are gone, as old ones are removed");
+            self.verified.notes.push(note);
+        }
+        Ok(Verified { last, hash, ..self.verified })
+    }
+}
+
+fn problem(path: &Path, line: u64, wrong: Wrong) -> Problem {
+    Problem { file: path.display().to_string(), line, wrong }
+}

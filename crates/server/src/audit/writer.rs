@@ -1,0 +1,186 @@
+//! The thread that writes: what was told since it wrote last goes to disk together.
+
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread::{Builder, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use super::{
+    log::{Desk, Shared, Told},
+    record::{RECORD_BYTES_MAX, Stopped, fields},
+    trail::{AHEAD_BYTES, Trail},
+};
+
+/// When less room than this is free, more is reserved.
+pub(super) const LOW_BYTES: u64 = AHEAD_BYTES / 2;
+/// How long records of which nobody waits to hear that they are on disk may be written and not synced.
+const LAZY_SYNC: Duration = Duration::from_secs(1);
+/// Of these, in bytes.
+const LAZY_BYTES_MAX: usize = 1 << 20;
+/// How often it is tried again to write, or to reserve room, where that failed.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Begins to write.
+pub(super) fn start(trail: Trail, shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
+    let writer = Writer { trail, shared, lazy_since: None, cramped_since: None, waits: Vec::new() };
+    Builder::new().name("audit".to_owned()).spawn(|| writer.run())
+}
+
+struct Writer {
+    trail: Trail,
+    shared: Arc<Shared>,
+    /// Since when there have been lines that are not known to be on disk.
+    lazy_since: Option<Instant>,
+    /// When it was found that the disk has less room than there should be ahead.
+    cramped_since: Option<Instant>,
+    /// Those who are told once what has been written is on disk.
+    waits: Vec<tokio::sync::oneshot::Sender<Result<(), String>>>,
+}
+
+impl Writer {
+    fn run(mut self) {
+        loop {
+            let (told, wanted, stop) = self.next();
+            let count = told.len() as u64;
+            self.add(told);
+            if stop {
+                self.trail.push(&fields(&Stopped {}));
+            }
+            let before = self.trail.unsynced_bytes() as u64;
+            let written = self.write(stop);
+            let written = written.and_then(|()| self.make_room(count, wanted));
+            self.shared.counters.records.fetch_add(count, Relaxed);
+            if count > 0 {
+                self.shared.counters.bytes.fetch_add(before, Relaxed);
+            }
+            self.settle(count, written);
+            if stop {
+                return;
+            }
+        }
+    }
+
+    /// What there is to do, once there is something.
+    fn next(&self) -> (Vec<Told>, u64, bool) {
+        let mut desk = self.shared.desk();
+        loop {
+            let lazy = self.lazy_since.map(|since| LAZY_SYNC.saturating_sub(since.elapsed()));
+            let retry = desk.trouble.is_some().then_some(RETRY);
+            let is_due = lazy.is_some_and(|left| left.is_zero());
+            // In trouble all are refused but those who have their room already.
+            let is_short = desk.wanted > 0 || (desk.free < LOW_BYTES && !self.is_cramped());
+            let is_short = is_short && desk.trouble.is_none();
+            if !desk.told.is_empty() || is_short || is_due || desk.stop {
+                break;
+            }
+            match retry.into_iter().chain(lazy).min() {
+                None => desk = self.shared.work.wait(desk).expect("nothing panics while it holds this lock"),
+                Some(wait) => {
+                    let waited = self.shared.work.wait_timeout(desk, wait);
+                    let (woken, timeout) = waited.expect("nothing panics while it holds this lock");
+                    desk = woken;
+                    if timeout.timed_out() {
+                        break;
+                    }
+                }
+            }
+        }
+        let Desk { told, wanted, stop, .. } = &mut *desk;
+        (std::mem::take(told), std::mem::take(wanted), *stop)
+    }
+
+    fn add(&mut self, told: Vec<Told>) {
+        for Told { fields, on_disk } in told {
+            self.trail.push(&fields);
+            self.waits.extend(on_disk);
+        }
+    }
+
+    /// Writes what was added, and has it on disk where somebody waits for that, or it has waited for long enough.
+    fn write(&mut self, stop: bool) -> io::Result<()> {
+        let is_due = self.lazy_since.is_some_and(|since| since.elapsed() >= LAZY_SYNC);
+        let sync = stop || is_due || !self.waits.is_empty() || self.trail.unsynced_bytes() > LAZY_BYTES_MAX;
+        let begun = Instant::now();
+        let written = self.trail.flush(sync);
+        if sync {
+            self.shared.counters.syncs.record(begun.elapsed());
+        }
+        let is_synced = self.trail.unsynced_bytes() == 0;
+        self.lazy_since = match (is_synced, &written) {
+            (true, _) => None,
+            (false, Ok(())) => self.lazy_since.or(Some(begun)),
+            // It is tried again after a while, and not at once.
+            (false, Err(_)) => Some(Instant::now()),
+        };
+        let outcome = written.as_ref().copied().map_err(ToString::to_string);
+        if sync || outcome.is_err() {
+            for wait in self.waits.drain(..) {
+                let _ = wait.send(outcome.clone());
+            }
+        }
+        written
+    }
+
+    /// Whether there was too little room a moment ago.
+    fn is_cramped(&self) -> bool {
+        self.cramped_since.is_some_and(|since| since.elapsed() < RETRY)
+    }
+
+    /// Reserves room for what requests wait for and some more, and begins a next file where this one is full. On a disk that has
+    /// less, what there is goes to those who come first.
+    fn make_room(&mut self, told: u64, wanted: u64) -> io::Result<()> {
+        let reserved = self.shared.desk().reserved - told * RECORD_BYTES_MAX as u64;
+        let needed = reserved + wanted;
+        if !self.is_cramped() {
+            if self.trail.is_full() && self.rotate(needed + AHEAD_BYTES) {
+                return Ok(());
+            }
+            if self.trail.room() >= needed + LOW_BYTES {
+                return Ok(());
+            }
+            if self.trail.ensure(needed + AHEAD_BYTES).is_ok() {
+                self.cramped_since = None;
+                return Ok(());
+            }
+            self.cramped_since = Some(Instant::now());
+        }
+        self.trail.ensure(needed + RECORD_BYTES_MAX as u64)
+    }
+
+    /// Whether a next file has been begun. While it cannot be this one grows on.
+    fn rotate(&mut self, room: u64) -> bool {
+        let rotated = self.trail.flush(true).and_then(|()| self.trail.rotate(room));
+        if let Err(error) = &rotated {
+            self.cramped_since = Some(Instant::now());
+            tracing::warn!(%error, "begin the next file of the audit log");
+        } else {
+            tracing::info!(sequence = self.trail.sequence(), "the audit log goes on in its next file");
+        }
+        rotated.is_ok()
+    }
+
+    /// Says what room there is now, and whether all is well.
+    fn settle(&self, told: u64, written: io::Result<()>) {
+        let mut desk = self.shared.desk();
+        desk.reserved -= told * RECORD_BYTES_MAX as u64;
+        desk.free = self.trail.room().saturating_sub(desk.reserved);
+        let trouble = written.err().map(|error| error.to_string());
+        let was_well = desk.trouble.is_none();
+        match (&trouble, was_well) {
+            (Some(trouble), true) => {
+                tracing::error!(
+                    error = trouble,
+                    "the audit log cannot be written: what must be recorded is refused"
+                );
+            }
+            (None, false) => tracing::info!("the audit log can be written again"),
+            _ => {}
+        }
+        self.shared.counters.failing.store(trouble.is_some().into(), Relaxed);
+        desk.trouble = trouble;
+        drop(desk);
+        self.shared.room.notify_waiters();
+    }
+}

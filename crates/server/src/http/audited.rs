@@ -1,0 +1,396 @@
+//! What is recorded of a request: room for its lines before it is carried out, what it changed meanwhile, and what came of it,
+//! by whatever end.
+
+use std::{
+    collections::BTreeMap,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+    time::{Instant, SystemTime},
+};
+
+use axum::{
+    body::{Body, HttpBody},
+    response::Response,
+};
+use berth_model::Index;
+use bytes::Bytes;
+use hyper::{
+    StatusCode,
+    body::{Frame, SizeHint},
+    header::{HeaderName, HeaderValue},
+};
+
+use super::{
+    api::Api,
+    call::Reply,
+    caller::Caller,
+    failure::Failure,
+    query::Query,
+    routes::{Answer, Capability, Recorded, Route},
+};
+use crate::{
+    access::{Identity, hash},
+    audit::{AuditLog, Changed, Ended, Requested, Reservation, What, Who, WhoseToken, cut},
+    engine::random_u64,
+    workload::is_token,
+};
+
+/// By what an answer's request is found in the audit log.
+const REQUEST: HeaderName = HeaderName::from_static("x-berth-request");
+/// Parameters that name things, and may be recorded; others may hold anything.
+const NAMING: &[&str] =
+    &["address", "id", "job", "name", "namespace", "node", "node_id", "path", "purge", "task", "type"];
+/// Changes of one request that are kept to be told.
+const CHANGES_MAX: usize = 16;
+/// What stands where a secret was found.
+const SECRET: &str = "(a secret)";
+/// How secrets of Berth's begin.
+const SECRET_PREFIX: &str = "berth-";
+
+/// What is recorded of one request. When the last who holds it is gone, what has to be told of its end is told.
+#[derive(Debug)]
+pub(crate) struct Audited {
+    log: AuditLog,
+    id: String,
+    who: Who,
+    what: What,
+    recorded: Recorded,
+    begun: Instant,
+    sent_bytes: AtomicU64,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// Room for the line that tells what came of it; none once that is told.
+    line: Option<Reservation>,
+    /// Room for the line that tells of the end of a stream.
+    end: Option<Reservation>,
+    streams: bool,
+    sent_all: bool,
+    changes: Vec<Changed>,
+    more_changes: u64,
+    /// Changes that have been told.
+    told: usize,
+}
+
+/// What a request says that may be recorded.
+pub(crate) struct Seen<'r> {
+    pub api: &'r Api,
+    pub route: &'r Route,
+    pub method: &'r str,
+    pub query: &'r Query,
+    pub params: &'r [(String, String)],
+    pub caller: Option<&'r Caller>,
+    pub namespace: &'r str,
+}
+
+impl Seen<'_> {
+    fn who(&self, identity: &Identity) -> Who {
+        Who {
+            address: self.caller.map(|caller| caller.peer.to_string()).unwrap_or_default(),
+            token: self.token(identity),
+            certificate: self
+                .caller
+                .and_then(|caller| caller.certificate.as_deref())
+                .map(cut)
+                .unwrap_or_default(),
+        }
+    }
+
+    /// The token that was shown, if it is one. A task's is signed anew all the time: it is known by its allocation.
+    fn token(&self, identity: &Identity) -> Option<WhoseToken> {
+        match identity {
+            Identity::Anonymous => None,
+            Identity::Token(secret) => {
+                let view = self.api.state.view();
+                view.store.acl().token_of(secret).map(|token| WhoseToken {
+                    accessor: token.id.to_string(),
+                    name: cut(&token.name),
+                    task: String::new(),
+                    token_type: token.token_type.as_str(),
+                })
+            }
+            Identity::Workload(workload) => Some(WhoseToken {
+                accessor: workload.alloc.to_string(),
+                name: cut(&workload.subject),
+                task: cut(&workload.task),
+                token_type: "workload",
+            }),
+        }
+    }
+
+    fn what(&self) -> What {
+        let takes = &self.query.contract().parameters;
+        let named = |name: &str| NAMING.contains(&name) && name != "namespace" && takes.contains(&name);
+        let query = self.query.given().filter(|(name, _)| named(name));
+        let shown = |(name, value): &(String, String)| (name.clone(), self.shown(value));
+        What {
+            method: self.method.to_owned(),
+            route: self.route.path,
+            capability: self.route.capability.word(),
+            namespace: self.shown(self.namespace),
+            objects: self.params.iter().map(shown).collect(),
+            query: query.map(shown).collect::<BTreeMap<_, _>>(),
+        }
+    }
+
+    /// A text, unless it is the secret of a token: people take that for its accessor.
+    fn shown(&self, text: &str) -> String {
+        let is_secret = text.starts_with(SECRET_PREFIX)
+            || is_token(text)
+            || self.api.state.view().store.acl().token_of(&hash(text)).is_some();
+        if is_secret { SECRET.to_owned() } else { cut(text) }
+    }
+
+    /// Records that it was refused, before anything was looked at. Nothing waits for that.
+    pub fn refused(&self, identity: &Identity, failure: &Failure) {
+        let Some(log) = self.api.audit().filter(|_| self.route.recorded != Recorded::Never) else { return };
+        let Some(line) = log.takes_refusal().then(|| log.reserve_now()).flatten() else { return };
+        let (who, mut what) = (self.who(identity), self.what());
+        if failure.status == StatusCode::UNAUTHORIZED {
+            // Whoever shows no token may have put it anywhere.
+            (what.objects, what.query) = Default::default();
+        }
+        line.tell(
+            Requested {
+                time: &now(),
+                request: &new_id(),
+                who: &who,
+                what: &what,
+                changes: &[],
+                more_changes: 0,
+                status: failure.status.as_u16(),
+                error: failure.status.canonical_reason(),
+                streams: false,
+                took_us: 0,
+                refusals_left_out: log.refusals_left_out(),
+                shortened: false,
+            }
+            .fields(),
+        );
+    }
+}
+
+impl Audited {
+    /// Has room for what will be recorded of a request; none where nothing is.
+    ///
+    /// # Errors
+    /// When there is no room, and the request must be recorded.
+    pub async fn begin(seen: Seen<'_>, identity: &Identity) -> Result<Option<Arc<Self>>, Failure> {
+        let recorded = seen.route.recorded;
+        let Some(log) = seen.api.audit().filter(|log| recorded.is_by(log.records_all_reads())) else {
+            return Ok(None);
+        };
+        let untold =
+            |untold: crate::audit::Untold| Failure::new(StatusCode::SERVICE_UNAVAILABLE, untold.to_string());
+        let line = log.reserve().await.map_err(untold)?;
+        let may_stream =
+            matches!(seen.route.contract.answer, Answer::Lines(_) | Answer::Socket { .. } | Answer::Bytes);
+        let end = if may_stream { Some(log.reserve().await.map_err(untold)?) } else { None };
+        let progress = Progress { line: Some(line), end, ..Progress::default() };
+        Ok(Some(Arc::new(Self {
+            log: log.clone(),
+            id: new_id(),
+            who: seen.who(identity),
+            what: seen.what(),
+            recorded,
+            begun: Instant::now(),
+            sent_bytes: AtomicU64::new(0),
+            progress: Mutex::new(progress),
+        })))
+    }
+
+    /// A change is about to be asked for. Returns its number.
+    pub fn begin_change(&self, change: Changed) -> usize {
+        let mut progress = self.progress();
+        if progress.changes.len() < CHANGES_MAX {
+            progress.changes.push(change);
+        } else {
+            progress.more_changes += 1;
+        }
+        progress.changes.len() + progress.more_changes as usize - 1
+    }
+
+    /// What came of a change.
+    pub fn end_change(&self, number: usize, ended: Result<Index, &'static str>) {
+        if let Some(change) = self.progress().changes.get_mut(number) {
+            (change.index, change.error) = match ended {
+                Ok(index) => (Some(index.0), None),
+                Err(why) => (None, Some(why)),
+            };
+        }
+    }
+
+    /// All was sent that there was to send.
+    pub fn sent_all(&self) {
+        self.progress().sent_all = true;
+    }
+
+    /// Records what came of the request, and hands its answer on. A change, and what tells secrets, is answered once its line is
+    /// on disk.
+    pub async fn answered(self: Arc<Self>, reply: Reply) -> Reply {
+        let status = reply.as_ref().map_or_else(|failure| failure.status, Response::status);
+        let streams = reply.as_ref().is_ok_and(|response| {
+            status == StatusCode::SWITCHING_PROTOCOLS || response.body().size_hint().exact().is_none()
+        });
+        let (line, fields, changes) = {
+            let mut progress = self.progress();
+            progress.streams = streams && progress.end.is_some();
+            let Some(line) = progress.line.take() else { return reply };
+            let fields = self.fields(&mut progress, status.as_u16(), status.canonical_reason());
+            (line, fields, !progress.changes.is_empty())
+        };
+        if self.recorded.is_awaited() && (changes || status.as_u16() < 400) {
+            if let Err(untold) = line.tell_and_wait(fields).await {
+                let done = if changes { "what was asked for was done" } else { "nothing is told" };
+                let text = format!(
+                    "{done}, but its record in the audit log is not on disk yet: {untold}; the server tries on, look at the state \
+                     before you try again"
+                );
+                return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text));
+            }
+        } else {
+            line.tell(fields);
+        }
+        let mut response = reply?;
+        if let Ok(id) = HeaderValue::from_str(&self.id) {
+            response.headers_mut().insert(REQUEST, id);
+        }
+        if !streams || status == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(response);
+        }
+        Ok(response.map(|body| Body::new(Watched { body, audited: self })))
+    }
+
+    fn fields(&self, progress: &mut Progress, status: u16, reason: Option<&'static str>) -> Vec<u8> {
+        progress.told = progress.changes.len();
+        let requested = Requested {
+            time: &now(),
+            request: &self.id,
+            who: &self.who,
+            what: &self.what,
+            changes: &progress.changes,
+            more_changes: std::mem::take(&mut progress.more_changes),
+            status,
+            error: reason.filter(|_| status >= 400),
+            streams: progress.streams,
+            took_us: self.took_us(),
+            refusals_left_out: self.log.refusals_left_out(),
+            shortened: false,
+        };
+        requested.fields()
+    }
+
+    fn took_us(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().expect("nothing panics while it holds this lock")
+    }
+}
+
+impl Drop for Audited {
+    fn drop(&mut self) {
+        let mut progress = std::mem::take(&mut *self.progress());
+        if let Some(line) = progress.line.take() {
+            // The client is gone before it was answered: what has become of its changes is told as far as it is known.
+            let fields = self.fields(&mut progress, 0, None);
+            line.tell(fields);
+        } else if let Some(end) = progress.end.take().filter(|_| progress.streams) {
+            let ended = Ended {
+                time: &now(),
+                request: &self.id,
+                who: &self.who,
+                route: self.what.route,
+                changes: &progress.changes[progress.told..],
+                whole: progress.sent_all,
+                bytes: self.sent_bytes.load(Relaxed),
+                took_us: self.took_us(),
+            };
+            end.tell(ended.fields());
+        }
+    }
+}
+
+/// A body whose end is recorded.
+struct Watched {
+    body: Body,
+    audited: Arc<Audited>,
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                self.audited.sent_bytes.fetch_add(bytes as u64, Relaxed);
+            }
+            Poll::Ready(None) => self.audited.sent_all(),
+            _ => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn now() -> String {
+    humantime::format_rfc3339_micros(SystemTime::now()).to_string()
+}
+
+/// A name for a request that no other has.
+fn new_id() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    static PROCESS: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    let process = PROCESS.get_or_init(random_u64);
+    format!("{process:016x}{:016x}", NEXT.fetch_add(1, Relaxed))
+}
+
+impl Recorded {
+    /// What is recorded of a route by what it does and what it takes.
+    pub(super) fn of(changes: bool, capability: Capability) -> Self {
+        use Capability::*;
+        match capability {
+            AllocExec => Self::Change,
+            // What is asked for in a body is read all the same.
+            ListJobs | ReadJob | ParseJob | ReadScaling | ListNamespaces => Self::Read,
+            _ if changes => Self::Change,
+            Anonymous => Self::Never,
+            ReadLogs | ReadFiles | VariablesRead | ReadEvents | ReadOwnAcl | Management => Self::Guarded,
+            _ => Self::Read,
+        }
+    }
+
+    /// Whether it is, where reads that tell no secrets are or are not.
+    fn is_by(self, all_reads: bool) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Read => all_reads,
+            Self::Guarded | Self::Change => true,
+        }
+    }
+
+    /// Whether an answer waits until its record is on disk.
+    fn is_awaited(self) -> bool {
+        matches!(self, Self::Guarded | Self::Change)
+    }
+}

@@ -1,0 +1,113 @@
+//! What a command changes, in the words of the audit log.
+
+use berth_model::{
+    JobKey,
+    acl::ChangeAcl,
+    command::Command,
+    keyring::ChangeKeyring,
+    store::Store,
+    variable::{ChangeVariable, VariableKey},
+};
+
+use crate::audit::Changed;
+
+/// What a command changes; `store` tells of the things that it names.
+pub(super) fn changed(command: &Command, store: &Store) -> Changed {
+    let of_cluster = |objects: Vec<String>| Changed::new(command.kind(), "", objects);
+    let of_job = |job: &JobKey| Changed::new(command.kind(), &job.namespace, [job.id.to_string()]);
+    let of_deployment = |id| {
+        let job = store.deployments().get(id).map(|deployment| &deployment.job);
+        let namespace = job.map_or("", |job| &*job.namespace);
+        Changed::new(
+            command.kind(),
+            namespace,
+            job.map(|job| job.id.to_string()).into_iter().chain([id.to_string()]),
+        )
+    };
+    match command {
+        Command::RegisterJob(register) => of_job(&register.job.key),
+        Command::RunJob(run) => of_job(&run.job.key),
+        Command::DeregisterJob(deregister) => of_job(&deregister.job),
+        Command::LaunchJob(launch) => of_job(&launch.job),
+        Command::ScaleJob(scale) => of_job(&scale.job),
+        Command::SetJobStable(set) => of_job(&set.job),
+        Command::TagVersion(tag) => of_job(&tag.job),
+        Command::CreateEvals(evals) => {
+            let namespace = evals.first().map_or("", |eval| &*eval.job.namespace);
+            Changed::new(command.kind(), namespace, evals.iter().map(|eval| eval.job.id.to_string()))
+        }
+        Command::StopAlloc(id, eval) => {
+            Changed::new(command.kind(), &eval.job.namespace, [eval.job.id.to_string(), id.to_string()])
+        }
+        Command::SetDeployment(set) => of_deployment(set.id),
+        Command::PromoteDeployment(promote) => of_deployment(promote.id),
+        Command::SetAllocHealth(found) => {
+            of_cluster(found.iter().map(|health| health.alloc.to_string()).collect())
+        }
+        Command::SetNodeEligibility(node, _) => of_cluster(vec![node.to_string()]),
+        Command::DrainNode(drain) => of_cluster(vec![drain.node.to_string()]),
+        Command::PutNamespace(namespace) => of_cluster(vec![namespace.name.clone()]),
+        Command::DeleteNamespace(name) | Command::DeleteQuota(name) => of_cluster(vec![name.clone()]),
+        Command::PutQuota(quota) => of_cluster(vec![quota.name.clone()]),
+        Command::ChangeAcl(change) => of_acl(change),
+        Command::ChangeKeyring(change) => of_keyring(change),
+        Command::ChangeVariable(change) => of_variable(change),
+        Command::Collect(_)
+        | Command::SetSchedulerConfig(_)
+        | Command::RestorePart(_)
+        | Command::AbandonRestore
+        | Command::GrantIndexes(_)
+        | Command::RegisterNode(_)
+        | Command::SetNodeStatus(..)
+        | Command::CommitPlanUnchecked(_)
+        | Command::CommitPlan(_)
+        | Command::EndAllocs(_)
+        | Command::SetEvalStatus(..)
+        | Command::MigrateAllocs(_)
+        | Command::EndDrain(..)
+        | Command::FoundCluster(_) => of_cluster(Vec::new()),
+    }
+}
+
+/// Tokens by their accessors, and never by what they are shown as, not even by its hash.
+fn of_acl(change: &ChangeAcl) -> Changed {
+    let (word, object) = match change {
+        ChangeAcl::Bootstrap(token, _) => ("acl_bootstrap", token.id.to_string()),
+        ChangeAcl::PutPolicy(policy) => ("put_acl_policy", policy.name.clone()),
+        ChangeAcl::DeletePolicy(name) => ("delete_acl_policy", name.clone()),
+        ChangeAcl::PutRole(role) => ("put_acl_role", role.id.to_string()),
+        ChangeAcl::DeleteRole(id) => ("delete_acl_role", id.to_string()),
+        ChangeAcl::PutToken(token) => ("put_acl_token", token.id.to_string()),
+        ChangeAcl::DeleteToken(id) => ("delete_acl_token", id.to_string()),
+        ChangeAcl::PutOneTime(one_time) => ("put_one_time_token", one_time.token.to_string()),
+        ChangeAcl::TakeOneTime(_) => return Changed::new("take_one_time_token", "", []),
+        ChangeAcl::PutJoinToken(join) => {
+            return Changed::new("put_join_token", "", join.node.map(|node| node.to_string()));
+        }
+        ChangeAcl::Join(join) => ("join", join.joined.node.to_string()),
+        ChangeAcl::RevokeNode(node) => ("revoke_node", node.to_string()),
+    };
+    Changed::new(word, "", [object])
+}
+
+/// Root keys by their ids.
+fn of_keyring(change: &ChangeKeyring) -> Changed {
+    let (word, key) = match change {
+        ChangeKeyring::PutKey { key, .. } => ("put_root_key", key.id),
+        ChangeKeyring::RemoveKey(id) => ("remove_root_key", *id),
+    };
+    Changed::new(word, "", [key.to_string()])
+}
+
+/// Variables by their paths, and never with what is in them, not even encrypted.
+fn of_variable(change: &ChangeVariable) -> Changed {
+    let of = |word, key: &VariableKey| Changed::new(word, &key.namespace, [key.path.to_string()]);
+    match change {
+        ChangeVariable::Put(variable, _) => of("put_variable", &variable.key),
+        ChangeVariable::Delete(key, _) => of("delete_variable", key),
+        ChangeVariable::Rekey(rekeyed) => {
+            let paths = rekeyed.iter().map(|variable| variable.key.path.to_string());
+            Changed::new("rekey_variables", "", paths)
+        }
+    }
+}
