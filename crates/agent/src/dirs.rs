@@ -193,4 +193,21 @@ mod tests {
         assert!(!top.exists());
         remove_tree(&top).expect("nothing to do");
     }
+
+    #[test]
+    fn no_race_with_a_link_changes_what_lies_elsewhere() {
+        let race = crate::races::Race::new();
+        let dir = Dir::open(&race.root()).expect("open");
+        race.run(|_| dir.make("x", 0o1777).and_then(|made| made.make("tmp", 0o1777)).is_ok());
+    }
+
+    #[test]
+    fn no_race_with_a_link_removes_what_lies_elsewhere() {
+        let race = crate::races::Race::new();
+        race.run(|_| {
+            race.relink();
+            let _ = fs::create_dir(race.honest());
+            empty_tree(&race.root()).is_ok()
+        });
+    }
 }

@@ -90,9 +90,10 @@ impl Unnamed {
     pub(crate) fn write(dir: &Path, name: &str, message: &impl Message) -> Result<Self, Failure> {
         let (temp, path) = (dir.join(format!("{name}.new")), dir.join(name));
         let written = || {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
-            file.write_all(&encode(message))?;
+            let (mut file, bytes) = (open_temp(&temp)?, encode(message));
+            file.write_all(&bytes)?;
+            // Not before: on a full disk others take what is given back.
+            file.set_len(bytes.len() as u64)?;
             Ok::<_, io::Error>(file)
         };
         let file = written().doing(|| format!("write {}", path.display()))?;

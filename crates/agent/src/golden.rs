@@ -20,7 +20,7 @@ use crate::shell::{FenceRecord, NodeRecord, ServersRecord};
 /// Characters in a line of a file.
 const LINE_CHARS: usize = 120;
 
-fn node() -> NodeRecord {
+pub(crate) fn node() -> NodeRecord {
     NodeRecord { node_id: vec![1; 16], secret: vec![2; 32], epoch: 3 }
 }
 
@@ -32,7 +32,7 @@ fn servers() -> ServersRecord {
     ServersRecord { addresses: vec!["10.0.0.1:4647".into(), "[2001:db8::1]:4647".into()] }
 }
 
-fn alloc() -> AllocRecord {
+pub(crate) fn alloc() -> AllocRecord {
     let task = TaskStatus {
         name: "web".into(),
         state: TaskState::Running.into(),
@@ -89,7 +89,7 @@ fn alloc() -> AllocRecord {
     }
 }
 
-fn start() -> StartRecord {
+pub(crate) fn start() -> StartRecord {
     let (dir, task) = ("/logs".into(), "web".into());
     StartRecord {
         attempt: 2,
@@ -115,7 +115,7 @@ fn start() -> StartRecord {
     }
 }
 
-fn exit() -> ExitRecord {
+pub(crate) fn exit() -> ExitRecord {
     ExitRecord {
         attempt: 2,
         exit_code: 137,
@@ -128,7 +128,7 @@ fn exit() -> ExitRecord {
     }
 }
 
-fn network() -> NetworkRecord {
+pub(crate) fn network() -> NetworkRecord {
     let (label, host_ip) = ("http".into(), "127.0.0.1".into());
     let mappings = vec![Mapping { label, host_ip, host_port: 20_000, port: 80 }];
     NetworkRecord { alloc_id: vec![8; 16], task: 2, offset: 7, mappings }

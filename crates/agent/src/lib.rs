@@ -12,6 +12,8 @@ pub mod drivers;
 mod failure;
 mod files;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod golden;
 mod host_networks;
 mod images;
@@ -24,6 +26,8 @@ pub mod place;
 mod pool;
 mod proc;
 mod program;
+#[cfg(test)]
+mod races;
 mod shell;
 mod user_ids;
 mod users;

@@ -78,4 +78,11 @@ mod tests {
         }
         assert_eq!(outside.read_dir().expect("a directory").count(), 0);
     }
+
+    #[test]
+    fn no_race_with_a_link_puts_data_elsewhere() {
+        let race = crate::races::Race::new();
+        let dir = Dir::open(&race.root()).expect("open");
+        race.run(|_| write(&dir, "x/input", b"data", None).is_ok());
+    }
 }

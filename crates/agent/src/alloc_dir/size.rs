@@ -149,4 +149,14 @@ mod tests {
         assert!(told.contains("take 11 MiB, more than the 10 MiB"), "{told}");
         assert!(Size::TooMany.excess(10).is_some() && Size::TooDeep.excess(10).is_some());
     }
+
+    #[test]
+    fn no_race_with_a_link_counts_what_lies_elsewhere() {
+        let race = crate::races::Race::new();
+        race.run(|_| {
+            let size = measure(&race.root());
+            assert!(!matches!(size, Ok(Size::Bytes(bytes)) if bytes > 1 << 20), "{size:?}");
+            size.is_ok()
+        });
+    }
 }

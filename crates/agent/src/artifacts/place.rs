@@ -276,4 +276,20 @@ mod tests {
         assert_eq!(world.text("task/local/own"), "file");
         assert_eq!(world.path("outside").read_dir().expect("a directory").count(), 0);
     }
+
+    #[test]
+    fn no_race_with_a_link_puts_an_artifact_elsewhere() {
+        let race = crate::races::Race::new();
+        let (from, file) = (tempfile::tempdir().expect("a directory"), race.root().join("file"));
+        race.run(|round| {
+            let target = Target { top: race.root(), rest: "x".into() };
+            if round % 2 == 0 {
+                fs::write(&file, "file").expect("written");
+                return target.put_file(&file, "own", false, Owner::default()).is_ok();
+            }
+            fs::create_dir_all(from.path().join("sub")).expect("made");
+            fs::write(from.path().join("sub/deep"), "deep").expect("written");
+            target.put_all(from.path(), Owner::default()).is_ok()
+        });
+    }
 }

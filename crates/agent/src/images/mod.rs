@@ -5,6 +5,8 @@
 
 mod config;
 mod digest;
+#[cfg(test)]
+pub(crate) mod fuzz;
 mod garbage;
 mod layer;
 mod layout;

@@ -135,4 +135,17 @@ mod tests {
         symlink("/", temp.path().join("a/link")).expect("linked");
         assert!(inode(temp.path(), "a/link/x", true).is_err());
     }
+
+    #[test]
+    fn no_race_with_a_link_mounts_what_lies_elsewhere() {
+        let race = crate::races::Race::new();
+        let outside = race.outside().metadata().expect("a directory").ino();
+        let kept = race.outside().join("kept").metadata().expect("a file").ino();
+        race.run(|round| {
+            let path = ["x", "x/kept", "x/made/here"][round % 3];
+            let found = inode(&race.root(), path, round % 2 == 0);
+            assert!(!matches!(found, Ok(inode) if inode == outside || inode == kept), "{path}");
+            found.is_ok()
+        });
+    }
 }

@@ -36,7 +36,12 @@ pub(crate) use self::shed::{oom_score, open_files};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use nix::sys::stat::{Mode, umask};
+
 use crate::images::unpack::Content;
+
+/// What new files of tasks grant to nobody but their owner unless asked to.
+const NEW_FILES_MASK: Mode = Mode::S_IWGRP.union(Mode::S_IWOTH);
 
 /// A keeper's exit code when another keeper has the directory, or the start was made before.
 pub const REFUSED: i32 = 75;
@@ -50,6 +55,8 @@ pub const REFUSED: i32 = 75;
 pub fn main(args: &[String]) -> i32 {
     fds::close_inherited();
     signals::catch_ignored();
+    // Whatever the agent's is, as 077 of a careful operator: users of a container's own pass through what is made for it.
+    umask(NEW_FILES_MASK);
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match words[..] {
         ["become"] => starter::main(),

@@ -3,7 +3,7 @@
 //! What a registry sends is bounded before it is read and checked by its digest before it is believed. Our own client
 //! and not a library's: those that there are write whole layers to disk first, and know no mirrors.
 
-mod challenge;
+pub(super) mod challenge;
 pub(crate) mod credentials;
 pub(crate) mod error;
 pub(crate) mod retry;

@@ -7,6 +7,8 @@
 //! What an archive says is not there any more (OCI's whiteouts) becomes what overlayfs understands: a device 0/0 in place
 //! of a file, and a mark on a directory, which whoever has the rights must make: [`Unpacked::opaque`].
 
+#[cfg(test)]
+mod corpus;
 mod extension;
 mod whiteouts;
 mod zip;

@@ -109,7 +109,7 @@ impl<R: Read> Read for Bounded<'_, R> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::fs;
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
@@ -121,13 +121,13 @@ mod tests {
 
     /// An archive, written byte by byte: tools would refuse what these tests are about.
     #[derive(Default)]
-    struct Zip {
+    pub(in super::super) struct Zip {
         bytes: Vec<u8>,
         directory: Vec<u8>,
         count: u16,
     }
 
-    struct Entry<'a> {
+    pub(in super::super) struct Entry<'a> {
         name: &'a str,
         method: u16,
         mode: u32,
@@ -138,7 +138,7 @@ mod tests {
         flags: u16,
     }
 
-    fn stored<'a>(name: &'a str, text: &[u8]) -> Entry<'a> {
+    pub(in super::super) fn stored<'a>(name: &'a str, text: &[u8]) -> Entry<'a> {
         let crc = rawzip::crc32(text);
         Entry {
             name,
@@ -151,6 +151,12 @@ mod tests {
         }
     }
 
+    impl Entry<'_> {
+        pub(in super::super) fn with_mode(self, mode: u32) -> Self {
+            Self { mode, ..self }
+        }
+    }
+
     fn deflated<'a>(name: &'a str, text: &[u8]) -> Entry<'a> {
         let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(text).expect("written");
@@ -158,7 +164,7 @@ mod tests {
     }
 
     impl Zip {
-        fn add(mut self, entry: Entry<'_>) -> Self {
+        pub(in super::super) fn add(mut self, entry: Entry<'_>) -> Self {
             let offset = self.bytes.len() as u32;
             let mut fixed = Vec::new();
             for word in [20, entry.flags, entry.method, 0, 33] {
@@ -184,7 +190,7 @@ mod tests {
             self
         }
 
-        fn unpack(self) -> (tempfile::TempDir, Result<u64, String>) {
+        pub(in super::super) fn bytes(self) -> Vec<u8> {
             let mut bytes = self.bytes;
             let (begin, size) = (bytes.len() as u32, self.directory.len() as u32);
             bytes.extend_from_slice(&self.directory);
@@ -194,7 +200,11 @@ mod tests {
             bytes.extend_from_slice(&size.to_le_bytes());
             bytes.extend_from_slice(&begin.to_le_bytes());
             bytes.extend_from_slice(&[0; 2]);
-            unpack_bytes(&bytes)
+            bytes
+        }
+
+        fn unpack(self) -> (tempfile::TempDir, Result<u64, String>) {
+            unpack_bytes(&self.bytes())
         }
     }
 

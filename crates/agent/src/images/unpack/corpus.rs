@@ -1,0 +1,163 @@
+//! Archives whose makers mean harm, and archives that are damaged by chance: nothing outside is changed, read or made.
+
+#[path = "../../../tests/common/corpus.rs"]
+mod archives;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use self::archives::{Hostile, all};
+use super::zip::tests::{Zip, stored};
+use super::{Content, unpack, unpack_zip};
+
+/// A place to unpack to, what lies beside it, and archives whose links lead there.
+struct Ground {
+    dir: tempfile::TempDir,
+    corpus: Vec<Hostile>,
+}
+
+thread_local! {
+    /// Archives of some MiB are made once a test.
+    static GROUND: Ground = Ground::new();
+}
+
+impl Ground {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let outside = dir.path().join("outside");
+        let corpus = all(outside.to_str().expect("plain"), "../outside");
+        fs::create_dir(&outside).expect("made");
+        fs::set_permissions(&outside, fs::Permissions::from_mode(0o751)).expect("set");
+        fs::write(outside.join("kept"), "kept").expect("written");
+        Self { dir, corpus }
+    }
+
+    /// Nothing lies where it is unpacked to.
+    fn clear(&self) {
+        crate::dirs::remove_tree(&self.inside()).expect("removed");
+        fs::create_dir(self.inside()).expect("made");
+    }
+
+    fn outside(&self) -> std::path::PathBuf {
+        self.dir.path().join("outside")
+    }
+
+    fn inside(&self) -> std::path::PathBuf {
+        self.dir.path().join("inside")
+    }
+
+    /// Everything but what lies where it is unpacked, and nothing there is another name of something outside.
+    fn assert_untouched(&self, name: &str) {
+        let mut beside: Vec<_> =
+            fs::read_dir(self.dir.path()).expect("listed").flatten().map(|entry| entry.file_name()).collect();
+        beside.sort();
+        assert_eq!(beside, ["inside", "outside"], "{name}: something was made beside it");
+        let kept = self.outside().join("kept");
+        let files = fs::read_dir(self.outside()).expect("listed").count();
+        assert_eq!((files, &*fs::read(&kept).expect("a file")), (1, &b"kept"[..]), "{name}");
+        let (dir, file) = (self.outside().metadata().expect("a directory"), kept.metadata().expect("a file"));
+        assert_eq!((dir.mode() & 0o7777, file.nlink()), (0o751, 1), "{name}");
+        self.assert_harmless(&self.inside(), name);
+    }
+
+    fn assert_harmless(&self, dir: &Path, name: &str) {
+        for entry in fs::read_dir(dir).expect("listed").flatten() {
+            let found = entry.path().symlink_metadata().expect("something");
+            let kind = found.file_type();
+            let is_whiteout = std::os::unix::fs::FileTypeExt::is_char_device(&kind) && found.rdev() == 0;
+            assert!(kind.is_file() || kind.is_dir() || kind.is_symlink() || is_whiteout, "{name}: {kind:?}");
+            if kind.is_file() || kind.is_dir() {
+                assert_eq!(found.mode() & 0o6000, 0, "{name}: it runs as its owner");
+            }
+            if kind.is_dir() {
+                self.assert_harmless(&entry.path(), name);
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_archives_reach_nothing() {
+    let ground = Ground::new();
+    assert!(ground.corpus.len() >= 60, "{}", ground.corpus.len());
+    for content in [Content::Layer, Content::Files] {
+        for Hostile { name, tar, refused } in &ground.corpus {
+            ground.clear();
+            let unpacked = unpack(tar.as_slice(), &ground.inside(), content);
+            // Files for a task have no owners, and nothing is removed by them.
+            let layers_only = ["owner", "whiteout"].iter().any(|word| name.contains(word));
+            let is_refused = unpacked.is_err() || !refused || (content == Content::Files && layers_only);
+            assert!(is_refused, "{content:?}, {name}: {unpacked:?}");
+            ground.assert_untouched(name);
+        }
+    }
+}
+
+/// What is changed of an archive.
+fn damage() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
+    prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12)
+}
+
+fn damaged(mut bytes: Vec<u8>, damage: &[(prop::sample::Index, u8)]) -> Vec<u8> {
+    for (at, byte) in damage {
+        let at = at.index(bytes.len());
+        bytes[at] = *byte;
+    }
+    bytes
+}
+
+/// Sums of headers are right again, so that more than the sum is looked at.
+fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
+    for header in bytes.chunks_exact_mut(512).filter(|header| header[257..262] == *b"ustar") {
+        header[148..156].fill(b' ');
+        let sum: u64 = header.iter().map(|&byte| u64::from(byte)).sum();
+        header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
+    }
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_damaged_archive_reaches_nothing(number in 0..60_usize, damage in damage(), repaired in any::<bool>()) {
+        GROUND.with(|ground| {
+            ground.clear();
+            let Hostile { name, tar, .. } = &ground.corpus[number];
+            let bytes = damaged(tar.clone(), &damage);
+            let bytes = if repaired { summed(bytes) } else { bytes };
+            let _ = unpack(bytes.as_slice(), &ground.inside(), Content::Files);
+            ground.assert_untouched(name);
+        });
+    }
+
+    #[test]
+    fn a_damaged_zip_reaches_nothing(damage in damage(), cut in any::<prop::sample::Index>(), is_cut in any::<bool>()) {
+        let link = stored("out", b"../outside").with_mode(0o120_777);
+        let zip = Zip::default().add(stored("a/file", b"x")).add(link).add(stored("out/x", b"x"));
+        let mut bytes = damaged(zip.bytes(), &damage);
+        if is_cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        let path = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(path.path(), bytes).expect("written");
+        GROUND.with(|ground| {
+            ground.clear();
+            let _ = unpack_zip(fs::File::open(path.path()).expect("a file"), &ground.inside());
+            ground.assert_untouched("zip");
+        });
+    }
+
+    #[test]
+    fn what_is_no_archive_is_refused(bytes in prop::collection::vec(any::<u8>(), 1..4_096)) {
+        GROUND.with(|ground| {
+            ground.clear();
+            for content in [Content::Layer, Content::Files] {
+                let _ = unpack(bytes.as_slice(), &ground.inside(), content);
+            }
+            ground.assert_untouched("noise");
+        });
+    }
+}

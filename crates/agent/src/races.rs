@@ -1,0 +1,100 @@
+//! For tests: a task that puts a link in place of its directory, and the directory back, while something is done there.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+/// How often each operation is tried.
+const RACES: usize = 10_000;
+
+/// Of the directory that is nobody's business, and of the only file that lies there.
+const MODE: u32 = 0o751;
+const KEPT_BYTES: usize = 4 << 20;
+
+/// A directory that a task has, and another one that is nobody's business.
+pub(crate) struct Race {
+    temp: tempfile::TempDir,
+}
+
+impl Race {
+    pub(crate) fn new() -> Self {
+        let race = Self { temp: tempfile::tempdir().expect("a directory") };
+        for dir in [race.honest(), race.outside()] {
+            fs::create_dir_all(dir).expect("made");
+        }
+        fs::write(race.outside().join("kept"), vec![b'k'; KEPT_BYTES]).expect("written");
+        fs::set_permissions(race.outside(), fs::Permissions::from_mode(MODE)).expect("set");
+        race
+    }
+
+    /// Where the directory lies.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.temp.path().join("root")
+    }
+
+    /// It itself: `x` in the root.
+    pub(crate) fn honest(&self) -> PathBuf {
+        self.root().join("x")
+    }
+
+    /// Where the links lead.
+    pub(crate) fn outside(&self) -> PathBuf {
+        self.temp.path().join("outside")
+    }
+
+    /// What takes its place.
+    fn other(&self) -> PathBuf {
+        self.temp.path().join("other")
+    }
+
+    /// Makes the link anew where it is lost.
+    pub(crate) fn relink(&self) {
+        if !self.other().is_symlink() && !self.honest().is_symlink() {
+            let _ = fs::remove_dir(self.other());
+            let _ = symlink(self.outside(), self.other());
+        }
+    }
+
+    /// Does something again and again, while a link takes the directory's place as often as it goes.
+    pub(crate) fn run(&self, mut work: impl FnMut(usize) -> bool) {
+        for target in [self.outside(), PathBuf::from("../outside")] {
+            let other = self.other();
+            symlink(&target, &other).expect("linked");
+            let done = AtomicBool::new(false);
+            let (mut good, mut bad) = (0, 0);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        exchange(&self.honest(), &other);
+                    }
+                });
+                for round in 0..RACES / 2 {
+                    if work(round) { good += 1 } else { bad += 1 }
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            eprintln!("{good} times done, {bad} times refused");
+            if self.honest().is_symlink() {
+                exchange(&self.honest(), &other);
+            }
+            let _ = fs::remove_file(&other).or_else(|_| fs::remove_dir(&other));
+            self.assert_untouched();
+        }
+    }
+
+    fn assert_untouched(&self) {
+        let names: Vec<_> =
+            fs::read_dir(self.outside()).expect("listed").flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(names, ["kept"]);
+        let (dir, kept) = (self.outside(), self.outside().join("kept"));
+        let (dir, kept) = (dir.metadata().expect("a directory"), kept.metadata().expect("a file"));
+        assert_eq!((dir.permissions().mode() & 0o7777, kept.len()), (MODE, KEPT_BYTES as u64));
+    }
+}
+
+fn exchange(one: &Path, other: &Path) {
+    let _ = renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
+}
