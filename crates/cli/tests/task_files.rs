@@ -284,11 +284,27 @@ async fn who_takes_more_disk_than_the_group_asked_for_fails_by_name() {
         });
         dev.register(&job("layer", json!({"Name": "t", "Driver": "container", "Config": config}))).await;
         large.push("layer");
+        // The same without names: in that layer, and in a directory of the allocation.
+        for (id, path) in [("layer-held", "/x"), ("local-held", "/local/x")] {
+            let script = format!(
+                "exec 3> {path}; /bin/busybox rm {path}; /bin/busybox dd if=/dev/zero bs=1048576 count=20 >&3; \
+                 exec /bin/busybox sleep 1000"
+            );
+            let config = json!({
+                "image": format!("{dir}/busybox"), "command": "/bin/busybox", "args": ["sh", "-c", script],
+            });
+            dev.register(&job(id, json!({"Name": "t", "Driver": "container", "Config": config}))).await;
+            large.push(id);
+        }
     }
+    let held = "exec 3> $NOMAD_ALLOC_DIR/data/x; rm $NOMAD_ALLOC_DIR/data/x; head -c 20971520 /dev/zero >&3; exec sleep 1000";
+    dev.register(&job("held", task("t", held))).await;
+    large.push("held");
     for id in large {
         let alloc = dev.failed(id).await;
         let told = dev.said(&["alloc", "status", "-o", "json", &alloc]);
         assert!(told.contains("more than the 10 MiB of its ephemeral_disk"), "{id}: {told}");
+        assert_eq!(told.contains("deleted and still open"), id.ends_with("held"), "{id}: {told}");
     }
     assert_eq!(dev.allocs("small", 1, "running").await, small);
 }

@@ -1,6 +1,7 @@
 //! The directory of an allocation, made ready for one of its tasks: what tasks share, what is a task's own, and what is
 //! there before it starts.
 
+pub(crate) mod deleted;
 mod payload;
 pub(crate) mod secrets;
 pub(crate) mod size;

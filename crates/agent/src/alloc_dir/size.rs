@@ -30,18 +30,31 @@ pub(crate) enum Size {
 }
 
 impl Size {
+    /// With bytes that were counted elsewhere.
+    pub(crate) fn and(self, more: u64) -> Self {
+        if let Self::Bytes(bytes) = self { Self::Bytes(bytes.saturating_add(more)) } else { self }
+    }
+
     /// Those that could be counted.
     pub(crate) fn bytes(self) -> u64 {
         if let Self::Bytes(bytes) = self { bytes } else { 0 }
     }
 
-    /// Why that is more than `limit_mb` MiB; none when it is not.
-    pub(crate) fn excess(self, limit_mb: u32) -> Option<String> {
+    /// Why that is more than `limit_mb` MiB; none when it is not. Of it are so many bytes `deleted`, and held open.
+    pub(crate) fn excess(self, limit_mb: u32, deleted: u64) -> Option<String> {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         match self {
-            Self::Bytes(bytes) if bytes > u64::from(limit_mb) << 20 => Some(format!(
-                "The allocation's files take {} MiB, more than the {limit_mb} MiB of its ephemeral_disk",
-                bytes.div_ceil(1 << 20)
-            )),
+            Self::Bytes(bytes) if bytes > u64::from(limit_mb) << 20 => {
+                let open = if deleted == 0 {
+                    String::new()
+                } else {
+                    format!(" ({} MiB of it in files that are deleted and still open)", mib(deleted))
+                };
+                let taken = mib(bytes);
+                Some(format!(
+                    "The allocation's files take {taken} MiB{open}, more than the {limit_mb} MiB of its ephemeral_disk"
+                ))
+            }
             Self::Bytes(_) => None,
             Self::TooMany => Some(format!("The allocation has more than {FILES_MAX} files")),
             Self::TooDeep => {
@@ -144,10 +157,15 @@ mod tests {
 
     #[test]
     fn who_has_more_is_told_how_much() {
-        assert_eq!(Size::Bytes(10 << 20).excess(10), None);
-        let told = Size::Bytes((10 << 20) + 1).excess(10).expect("too much");
+        assert_eq!(Size::Bytes(10 << 20).excess(10, 0), None);
+        let told = Size::Bytes((10 << 20) + 1).excess(10, 0).expect("too much");
         assert!(told.contains("take 11 MiB, more than the 10 MiB"), "{told}");
-        assert!(Size::TooMany.excess(10).is_some() && Size::TooDeep.excess(10).is_some());
+        let told = Size::Bytes(8 << 20).and(3 << 20).excess(10, 3 << 20).expect("too much");
+        assert!(
+            told.contains("take 11 MiB (3 MiB of it in files that are deleted and still open)"),
+            "{told}"
+        );
+        assert!(Size::TooMany.and(1).excess(10, 1).is_some() && Size::TooDeep.excess(10, 0).is_some());
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //! from time to time, since what others give back meanwhile hides what one takes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,8 +15,12 @@ use std::time::{Duration, Instant};
 use berth_api::agent::AllocId;
 
 use super::Agent;
+use super::usage::Tree;
+use crate::alloc_dir::deleted::{Holder, held_bytes};
 use crate::alloc_dir::size::{Size, measure};
+use crate::keeper::plan::StartRecord;
 use crate::lifecycle::Event;
+use crate::place::AllocPlace;
 
 /// How often all are measured.
 const EVERY: Duration = Duration::from_secs(10);
@@ -25,6 +30,9 @@ pub(super) const LOOKED_EVERY: Duration = Duration::from_millis(250);
 
 /// Measuring all takes no more than this part of the time.
 const PART_OF_TIME: u32 = 50;
+
+/// Where a container has directories of its allocation that lie on the disk.
+const IN_CONTAINERS: [&str; 2] = ["/alloc", "/local"];
 
 /// And measuring those that may have passed their limit no more than this.
 const PART_OF_TIME_OF_SUSPECTS: u32 = 5;
@@ -138,11 +146,15 @@ impl Agent {
             // Where that cannot be told, only the time counts.
             let free_bytes = free_bytes(data.path()).unwrap_or(u64::MAX);
             let (due, all) = idle.due(limited, free_bytes);
+            let tree = if due.is_empty() { Tree::default() } else { Tree::read() };
             for Limited { alloc, limit_mb } in due {
-                match measure(data.place(alloc).root()) {
+                let place = data.place(alloc);
+                match measure(place.root()) {
                     Ok(size) => {
+                        let deleted = deleted_bytes(&place, &tree);
+                        let size = size.and(deleted);
                         idle.known.insert(alloc, Known::new(size, limit_mb, free_bytes));
-                        let why = size.excess(limit_mb);
+                        let why = size.excess(limit_mb, deleted);
                         if why.is_some_and(|why| events.blocking_send(Event::Overran { alloc, why }).is_err())
                         {
                             return;
@@ -168,6 +180,27 @@ impl Agent {
         });
         limited.collect()
     }
+}
+
+/// What the tasks of an allocation hold of files that they have deleted.
+fn deleted_bytes(place: &AllocPlace, tree: &Tree) -> u64 {
+    // Processes' files are told of by paths without links.
+    let Ok((path, root)) = place.root().canonicalize().and_then(|path| Ok((path, place.root().metadata()?)))
+    else {
+        return 0;
+    };
+    let keepers = place.root().join("keepers").read_dir().into_iter().flatten().flatten();
+    let holders = keepers.filter_map(|keeper| {
+        let start = StartRecord::read(&keeper.path()).ok().flatten()?;
+        let pids = tree.of_task(start.keeper_pid, start.pid);
+        Some(if start.container.is_some() {
+            let began_s = i64::try_from(start.started_ns / 1_000_000_000).ok()?;
+            Holder { pids, dirs: IN_CONTAINERS.map(PathBuf::from).into(), began_s: Some(began_s) }
+        } else {
+            Holder { pids, dirs: vec![path.clone()], began_s: None }
+        })
+    });
+    held_bytes(&holders.collect::<Vec<_>>(), root.dev())
 }
 
 /// The room that the disk has, that of its administrator with it.

@@ -15,7 +15,7 @@ pub(super) struct Spent {
 
 /// All processes of the machine, at one time.
 #[derive(Default)]
-pub(super) struct Tree {
+pub(in crate::shell) struct Tree {
     all: BTreeMap<i32, Process>,
     /// By their parents.
     children: HashMap<i32, Vec<i32>>,
@@ -29,7 +29,7 @@ struct Process {
 }
 
 impl Tree {
-    pub(super) fn read() -> Self {
+    pub(in crate::shell) fn read() -> Self {
         let Ok(entries) = fs::read_dir("/proc") else { return Self::default() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         let process =
@@ -47,7 +47,7 @@ impl Tree {
 
     /// The processes of a task: all below its keeper, for what leaves its parent becomes the keeper's child; without a
     /// keeper, the main process and all below that.
-    pub(super) fn of_task(&self, keeper: i32, main: i32) -> Vec<i32> {
+    pub(in crate::shell) fn of_task(&self, keeper: i32, main: i32) -> Vec<i32> {
         let kept = self.all.get(&main).is_some_and(|process| process.parent == keeper);
         let mut found: Vec<i32> = if kept { vec![keeper] } else { vec![main] };
         let mut at = 0;
