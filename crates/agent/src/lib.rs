@@ -29,6 +29,10 @@ mod program;
 #[cfg(test)]
 mod races;
 mod shell;
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../tests/common/disk.rs"]
+mod test_disk;
 mod user_ids;
 mod users;
 pub mod volumes;

@@ -1,11 +1,14 @@
 //! What a task has downloaded before it starts: from servers that do their best, and from others.
 
+#[path = "../../agent/tests/common/corpus.rs"]
+mod corpus;
 mod e2e;
 
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::mpsc,
@@ -14,6 +17,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use berth_api::http::Target;
 use e2e::{
     dev::{Dev, task},
     eventually,
@@ -302,6 +306,75 @@ async fn hostile_archives_put_nothing_anywhere() {
         !dev.home.path().join("agent/agent/out").exists()
             && !dev.home.path().join("agent/agent/allocs/out").exists()
     );
+}
+
+/// Nothing in it but what was there, which has no other name.
+fn assert_untouched(outside: &Path, after: &str) {
+    let names: Vec<_> =
+        fs::read_dir(outside).expect("listed").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(names, ["kept"], "{after}");
+    let kept = outside.join("kept");
+    let found = (fs::read(&kept).expect("a file"), kept.metadata().expect("a file").nlink());
+    assert_eq!(found, (b"kept".to_vec(), 1), "{after}");
+    assert_eq!(outside.metadata().expect("a directory").mode() & 0o7777, 0o751, "{after}");
+}
+
+/// All that the agent's own tests know of: each is refused, or what it puts anywhere is the task's own.
+#[tokio::test]
+async fn archives_whose_makers_mean_harm_reach_nothing() {
+    if !is_root() {
+        return;
+    }
+    let outside = tempfile::tempdir().expect("a directory");
+    fs::write(outside.path().join("kept"), "kept").expect("written");
+    fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o751)).expect("set");
+    let path = outside.path().to_str().expect("plain");
+    // From wherever it is unpacked.
+    let up = format!("{}{}", "../".repeat(14), path.trim_start_matches('/'));
+    let all = corpus::all(path, &up);
+    let served: Vec<Vec<u8>> = all.iter().map(|hostile| hostile.tar.clone()).collect();
+    let web = Web::start(move |path, _| {
+        let number = path.trim_matches(|c: char| !c.is_ascii_digit()).parse::<usize>();
+        Reply::Whole(number.ok().and_then(|number| served.get(number).cloned()).unwrap_or_default())
+    });
+    let dev = Dev::apart(&["--containers=false", "--artifact-hosts", &web.host]);
+    let beside = || {
+        let names = fs::read_dir(dev.home.path().join("agent/agent")).expect("listed").flatten();
+        let mut names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    };
+    // All that an agent makes for itself is there.
+    dev.register(&job("honest", "exec sleep 1000", json!([]))).await;
+    dev.allocs("honest", 1, "running").await;
+    let before = beside();
+    let id = |number: usize| format!("hostile-{number}");
+    for number in 0..all.len() {
+        let artifact =
+            json!({"GetterSource": web.url(&format!("{number}.tar")), "RelativeDest": "local/app"});
+        dev.register(&job(&id(number), "exec sleep 1000", json!([artifact]))).await;
+    }
+    for (number, hostile) in all.iter().enumerate() {
+        let alloc = eventually(&format!("an end of {}", hostile.name), async || {
+            let target = Target::new("/v1/job").part(&id(number)).part("allocations");
+            let allocs: Vec<Value> = dev.client().get(&target).await.ok()?.value;
+            allocs.into_iter().find(|alloc| alloc["ClientStatus"] != "pending")
+        })
+        .await;
+        // Files for a task have no owners, and nothing is removed by them.
+        let is_of_layers = ["owner", "whiteout"].iter().any(|word| hostile.name.contains(word));
+        let status = &alloc["ClientStatus"];
+        assert!(
+            *status == "failed" || (*status == "running" && (!hostile.refused || is_of_layers)),
+            "{}: {status}",
+            hostile.name
+        );
+        let alloc = dev.alloc_dir(alloc["ID"].as_str().expect("an id"));
+        assert!(!alloc.join("keepers/t/artifact").exists(), "{}: what was fetched is gone", hostile.name);
+        assert_eq!(alloc.join("tasks/t/local/app").exists(), *status == "running", "{}", hostile.name);
+        assert_untouched(outside.path(), hostile.name);
+    }
+    assert_eq!(beside(), before, "nothing was made beside what the agent has");
 }
 
 /// Processes that unpack into that directory.

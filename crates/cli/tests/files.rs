@@ -3,9 +3,10 @@
 mod e2e;
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
     path::PathBuf,
-    process::Stdio,
+    process::{Command, Stdio},
     time::Instant,
 };
 
@@ -154,6 +155,96 @@ async fn all_allocations_of_a_job_are_followed_together() {
     assert_eq!(told, expected);
     dev.said(&["job", "stop", "-yes", "many"]);
     assert!(following.wait().expect("it ends").success(), "it ends with the job");
+}
+
+/// What a command prints where it has a terminal.
+fn on_a_terminal(dev: &Dev, line: &str, env: &[(&str, &str)]) -> std::process::Child {
+    let mut command = Command::new("script");
+    let line = format!("{} {line}", env!("CARGO_BIN_EXE_berth"));
+    command.args(["-qefc", &line, "/dev/null"]).env("BERTH_ADDR", &dev.address).env("TERM", "xterm");
+    command.env_remove("NO_COLOR").envs(env.iter().copied());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("script is there")
+}
+
+/// SGR parameters of a line's beginning, and the rest without them.
+fn coloured(line: &str) -> Option<(&str, &str)> {
+    let (code, rest) = line.strip_prefix("\u{1b}[")?.split_once('m')?;
+    Some((code, rest))
+}
+
+#[tokio::test]
+async fn a_terminal_shows_by_colours_who_prints() {
+    let dev = Dev::start(&[]);
+    let tasks = [("a", "echo from a; exec sleep 1000"), ("b", "echo from b; exec sleep 1000")];
+    dev.run_scripts("many", 1, &tasks).await;
+    let mut coloured_now = on_a_terminal(&dev, "logs -f many", &[]);
+    let mut plain_now = on_a_terminal(&dev, "logs -f many", &[("NO_COLOR", "1")]);
+    let two_lines = |child: &mut std::process::Child| {
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        lines.take(2).map(|line| line.expect("text")).collect::<Vec<_>>()
+    };
+    let told = two_lines(&mut coloured_now);
+    let mut codes: Vec<&str> = told
+        .iter()
+        .map(|line| {
+            let (code, rest) = coloured(line).unwrap_or_else(|| panic!("no colour: {line:?}"));
+            let name = if rest.contains("from a") { " a |" } else { " b |" };
+            // The colour is that of the name alone.
+            assert!(rest.contains(&format!("{name}\u{1b}[0m from ")), "{line:?}");
+            code
+        })
+        .collect();
+    codes.dedup();
+    assert_eq!(codes.len(), 2, "{told:?}");
+    for line in two_lines(&mut plain_now) {
+        assert!(coloured(&line).is_none() && line.contains("| from "), "{line:?}");
+    }
+    dev.said(&["job", "stop", "-yes", "many"]);
+    for child in [&mut coloured_now, &mut plain_now] {
+        assert!(child.wait().expect("it ends").success(), "it ends with the job");
+    }
+}
+
+#[tokio::test]
+async fn what_each_allocation_uses_is_told_to_prometheus() {
+    let dev = Dev::start(&[]);
+    let alloc = dev.run_scripts("busy", 1, &[("t", "while :; do :; done")]).await.remove(0);
+    let idle = dev.run_scripts("idle", 1, &[("t", "exec sleep 1000")]).await.remove(0);
+    let text = || {
+        let address = dev.address.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        let path = "/v1/client/stats/allocations?format=prometheus";
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("asked");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("text");
+        text
+    };
+    let value = |text: &str, name: &str, alloc: &str| -> Option<f64> {
+        let mut lines = text.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+        let line = lines.find(|line| line.contains(&format!("alloc_id=\"{alloc}\"")))?;
+        assert!(line.contains("task=\"t\"") && line.contains("task_group=\"g\""), "{line}");
+        line.rsplit(' ').next()?.parse().ok()
+    };
+    let told = eventually("both are measured", async || {
+        let told = text();
+        let measured = |alloc: &str| value(&told, "berth_task_cpu_percent", alloc);
+        (measured(&alloc)? > 1.0 && measured(&idle).is_some()).then_some(told)
+    })
+    .await;
+    for id in [&alloc, &idle] {
+        let rss = value(&told, "berth_task_memory_rss_bytes", id).expect("measured");
+        assert!(rss > 4096.0, "{told}");
+    }
+    assert!(told.contains("# TYPE berth_task_memory_bytes gauge"), "{told}");
+    assert!(told.contains("berth_task_usage_nodes_silent 0"), "{told}");
+    dev.said(&["job", "stop", "-yes", "busy"]);
+    eventually("who has ended is told of no more", async || {
+        let told = text();
+        (value(&told, "berth_task_memory_bytes", &alloc).is_none()
+            && value(&told, "berth_task_memory_bytes", &idle).is_some())
+        .then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,5 +1,8 @@
 //! Images of nodes: listed, pulled, loaded and removed by command, and used by jobs.
 
+/// What the agent's own tests unpack.
+#[path = "../../agent/tests/common/corpus.rs"]
+mod corpus;
 mod e2e;
 
 /// What the agent's own tests make images with.
@@ -27,6 +30,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     process::Stdio,
     sync::{
         Arc,
@@ -202,4 +206,43 @@ async fn a_layout_and_an_archive_are_loaded_by_command() {
     let told = dev.complained(&["image", "load", "/nonexistent/image.tar"]);
     assert!(told.contains("/nonexistent/image.tar"), "{told}");
     dev.said(&["job", "stop", "-yes", "waits"]);
+}
+
+/// As root file systems, and as layers.
+#[tokio::test]
+async fn archives_whose_makers_mean_harm_are_loaded_nowhere() {
+    if busybox_images().is_none() {
+        return;
+    }
+    let outside = tempfile::tempdir().expect("a directory");
+    fs::write(outside.path().join("kept"), "kept").expect("written");
+    fs::set_permissions(outside.path(), fs::Permissions::from_mode(0o751)).expect("set");
+    let path = outside.path().to_str().expect("plain");
+    let up = format!("{}{}", "../".repeat(14), path.trim_start_matches('/'));
+    let dev = Dev::start(&[]);
+    let file = dev.home.path().join("image.tar");
+    let load = |name: &str, tar: &[u8]| {
+        fs::write(&file, tar).expect("written");
+        let output = dev.berth(&["image", "load", "-name", name, file.to_str().expect("plain")]);
+        assert!(output.status.code().is_some(), "{name}: {output:?}");
+        output.status.success()
+    };
+    for (number, hostile) in corpus::all(path, &up).into_iter().enumerate() {
+        let name = hostile.name;
+        // By itself it would be a root file system.
+        let is_loaded = load(&format!("root-{number}"), &hostile.tar);
+        assert!(!(is_loaded && hostile.refused), "{name}: it is loaded");
+        let image = Image::new(vec![hostile.tar], json!({"Cmd": ["/x"]}));
+        let mut tar = tar::Builder::new(Vec::new());
+        tar.append_dir_all(".", image.layout().path()).expect("packed");
+        let is_loaded = load(&format!("layer-{number}"), &tar.into_inner().expect("packed"));
+        assert!(!(is_loaded && hostile.refused), "{name}: it is loaded");
+        let names: Vec<_> =
+            fs::read_dir(outside.path()).expect("listed").flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(names, ["kept"], "{name}");
+        let kept = outside.path().join("kept");
+        let found = (fs::read(&kept).expect("a file"), kept.metadata().expect("a file").nlink());
+        assert_eq!(found, (b"kept".to_vec(), 1), "{name}");
+        assert_eq!(outside.path().metadata().expect("a directory").mode() & 0o7777, 0o751, "{name}");
+    }
 }

@@ -78,6 +78,73 @@ mod tests {
 
     use super::*;
     use crate::images::store::ImageRecord;
+    use crate::test_disk::Disk;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Makes an image of one layer of so many MiB; it counts as last used then.
+    fn image(store: &Store, name: &str, mib: usize, used_at: SystemTime) -> Digest {
+        let digest = Digest::of(name.as_bytes());
+        let begun = store.begin(digest).expect("begun");
+        fs::write(begun.path.join("file"), vec![1; mib * MIB as usize]).expect("written");
+        store.keep(begun, &[]).expect("kept");
+        let layers = vec![digest.bytes().to_vec()];
+        store.write(&ImageRecord { name: name.into(), layers, ..ImageRecord::default() }).expect("written");
+        store.used_at(name, used_at);
+        digest
+    }
+
+    /// On a real disk: it is as full as it is, and what is removed gives its room back.
+    #[test]
+    fn a_disk_that_fills_loses_the_least_recently_used_and_no_more() {
+        let Some(disk) = Disk::of_mib(100) else { return };
+        let store = Store::open(&disk.dir.join("images")).expect("open");
+        let allocs = disk.dir.join("allocs");
+        let now = SystemTime::now();
+        let ago = |seconds: u64| now - Duration::from_secs(seconds);
+        let week = Duration::from_secs(7 * 24 * 3_600);
+        let limits = ImageLimits { disk_percent_max: 70, age_max: week };
+        let names = || {
+            let mut names: Vec<String> = store.all().into_iter().map(|(record, _)| record.name).collect();
+            names.sort();
+            names
+        };
+        // Of 100 MiB these take 48; the file system takes some, and the twentieth that is its administrator's.
+        for (name, seconds) in [("a", 40), ("b", 30), ("c", 20), ("d", 10)] {
+            image(&store, name, 12, ago(seconds));
+        }
+        collect(&store, limits, &allocs, now);
+        assert_eq!(names(), ["a", "b", "c", "d"], "there is room");
+        // Somebody else takes more: two of them have to go, the ones that were used longest ago.
+        let other = disk.dir.join("other");
+        fs::write(&other, vec![1; 28 * MIB as usize]).expect("written");
+        assert!(is_full(&store, limits.disk_percent_max));
+        // Which is not the first to be made: it was used again.
+        assert!(store.find("a").is_some());
+        collect(&store, limits, &allocs, now);
+        assert_eq!(names(), ["a", "d"]);
+        assert!(!is_full(&store, limits.disk_percent_max) && store.layers().count() == 2);
+        // One of which a container is made stays though the disk is full, and so does one whose start is under way.
+        let (runs, starts) = (image(&store, "runs", 2, ago(50)), image(&store, "starts", 2, ago(50)));
+        let links = allocs.join("a/keepers/t/bundle/l");
+        fs::create_dir_all(&links).expect("made");
+        std::os::unix::fs::symlink(store.layer(runs), links.join("0")).expect("linked");
+        let lease = store.lease(&[starts]);
+        let more = disk.dir.join("more");
+        fs::write(&more, vec![1; 20 * MIB as usize]).expect("written");
+        collect(&store, limits, &allocs, now);
+        assert_eq!(names(), ["runs", "starts"]);
+        // Where there is room again, age alone counts.
+        fs::remove_file(more).expect("removed");
+        fs::remove_file(other).expect("removed");
+        drop(lease);
+        image(&store, "new", 12, now);
+        collect(&store, limits, &allocs, now + week - Duration::from_secs(51));
+        assert_eq!(names(), ["new", "runs", "starts"]);
+        collect(&store, limits, &allocs, now + week - Duration::from_secs(1));
+        assert_eq!(names(), ["new", "runs"]);
+        assert!(fs::metadata(store.layer(runs).join("file")).is_ok());
+    }
 
     #[test]
     fn the_old_go_and_what_runs_stays() {

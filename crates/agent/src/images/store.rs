@@ -247,6 +247,13 @@ impl Store {
         whole.then_some(record)
     }
 
+    /// An image that was last used then.
+    #[cfg(test)]
+    pub(crate) fn used_at(&self, name: &str, at: SystemTime) {
+        let path = self.names_dir().join(Self::record_name(name));
+        File::options().write(true).open(path).and_then(|file| file.set_modified(at)).expect("set");
+    }
+
     pub(crate) fn write(&self, record: &ImageRecord) -> Result<(), Failure> {
         disk::write(&self.names_dir(), &Self::record_name(&record.name), record)
     }

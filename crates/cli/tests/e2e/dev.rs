@@ -1,12 +1,15 @@
 //! A server and an agent in one process, and the commands that talk to it.
 
-use std::{path::PathBuf, process::Output};
+use std::{
+    path::{Path, PathBuf},
+    process::Output,
+};
 
 use berth_api::http::{Client, Target};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Daemon, berth, client, eventually, http_address};
+use super::{Daemon, berth, berth_at, client, eventually, http_address};
 
 /// What it keeps is below `home`.
 pub struct Dev {
@@ -35,8 +38,17 @@ impl Dev {
         Self::apart_with(&[], args)
     }
 
+    /// The same, with an agent of another copy of the program.
+    pub fn apart_from(program: &Path, args: &[&str]) -> Self {
+        Self::apart_as(program, &[], args)
+    }
+
     /// The same, with settings of the server, too.
     pub fn apart_with(of_server: &[&str], args: &[&str]) -> Self {
+        Self::apart_as(Path::new(env!("CARGO_BIN_EXE_berth")), of_server, args)
+    }
+
+    fn apart_as(program: &Path, of_server: &[&str], args: &[&str]) -> Self {
         let home = TempDir::new().expect("a directory");
         let dir = |name: &str| home.path().join(name).to_str().expect("plain").to_owned();
         let (any, data) = ("127.0.0.1:0", dir("server"));
@@ -47,13 +59,13 @@ impl Dev {
         let fixed = ["agent", "--data-dir", &dir("agent"), "--servers", agents, "--raw-exec"];
         let args: Vec<String> = fixed.iter().chain(args).map(|&arg| arg.to_owned()).collect();
         let address = format!("http://{}", http_address(&ready));
-        let agent = Some((Self::agent(&args, &home), args));
+        let agent = Some((Self::agent(program, &args, &home), args));
         Self { daemon, address, home, token: String::new(), agent }
     }
 
-    fn agent(args: &[String], home: &TempDir) -> Daemon {
+    fn agent(program: &Path, args: &[String], home: &TempDir) -> Daemon {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        Daemon::start(&args, &home.path().join("agent.told"))
+        Daemon::spawn(berth_at(program, &args), &home.path().join("agent.told"))
     }
 
     /// SIGKILL for the agent.
@@ -61,10 +73,20 @@ impl Dev {
         self.agent.as_mut().expect("it is apart").0.kill();
     }
 
+    /// SIGTERM for the agent, and the wait for its end.
+    pub fn stop_agent(&mut self) {
+        self.agent.as_mut().expect("it is apart").0.stop();
+    }
+
     /// Another one in its place.
     pub fn start_agent(&mut self) {
+        self.start_agent_of(Path::new(env!("CARGO_BIN_EXE_berth")));
+    }
+
+    /// The same of another copy of the program.
+    pub fn start_agent_of(&mut self, program: &Path) {
         let (agent, args) = self.agent.as_mut().expect("it is apart");
-        *agent = Self::agent(args, &self.home);
+        *agent = Self::agent(program, args, &self.home);
     }
 
     /// Where an agent that is apart keeps an allocation.

@@ -125,7 +125,12 @@ fn first_line(stdout: ChildStdout) -> Option<String> {
 
 /// The command, without the settings of who runs the tests.
 pub fn berth(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    berth_at(Path::new(env!("CARGO_BIN_EXE_berth")), args)
+}
+
+/// The same of another copy of the program.
+pub fn berth_at(program: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("BERTH_") || name.starts_with("NOMAD_")) {
             command.env_remove(name);
