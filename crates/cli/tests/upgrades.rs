@@ -55,7 +55,7 @@ impl Counting {
     /// It has printed more, all of it once, and was never started again.
     async fn goes_on(&mut self, dev: &Dev) {
         let Self { job, alloc, next } = self;
-        assert_eq!(dev.allocs(job, 1, "running").await, [alloc.clone()]);
+        assert_eq!(dev.allocs(job, 1, "running").await, std::slice::from_ref(alloc));
         let wanted = *next + 5;
         let numbers = eventually("it prints on", async || {
             let said = dev.berth(&["alloc", "logs", alloc]).stdout;
