@@ -43,5 +43,7 @@ pub use failure::Failure;
 pub use host_networks::{HostNetwork, HostNetworks};
 pub use images::{ImageLimits, ImagesConfig, RegistryConfig, check_registry};
 pub use network::NetworkConfig;
-pub use shell::{Agent, AgentConfig, AgentTls, DrainOnShutdown, Host, ShutdownMode, joined_dir};
+pub use shell::{
+    Agent, AgentConfig, AgentTls, DrainOnShutdown, Host, ShutdownMode, joined_dir, starting_max,
+};
 pub use user_ids::UserIdsConfig;

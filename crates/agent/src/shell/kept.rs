@@ -12,7 +12,8 @@ use prost::Message;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::Command;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::runner::{Begin, Runner, TaskCommand};
@@ -28,6 +29,9 @@ const READY_WAIT_MAX: Duration = Duration::from_secs(20);
 /// How often a keeper is looked for, or made anew, before the agent gives up on it; with a pause in between.
 const TRIES_MAX: u32 = 100;
 const TRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long one that does not come to run holds others up.
+const HELD_MAX: Duration = Duration::from_secs(2);
 
 /// Commands that a keeper has not answered; a kill never waits long behind them.
 const UNANSWERED_MAX: usize = 8;
@@ -49,14 +53,23 @@ struct Keeper<'a> {
     command: &'a [String],
 }
 
-/// Supervises one start of a task until it has ended, or this future is dropped; the task does not mind.
+/// Supervises one start of a task until it has ended, or this future is dropped; the task does not mind. Others may start in
+/// its stead, as `permit` says, once it runs, or takes too long to.
 pub(super) async fn supervise(
     runner: &Runner,
     begin: Begin<Plan>,
+    permit: Option<OwnedSemaphorePermit>,
     mut commands: mpsc::Receiver<TaskCommand>,
 ) {
     let keeper = Keeper { dir: runner.keeper_dir.clone(), command: &runner.context.keeper_command };
     let of = runner.of;
+    let mut held = JoinSet::new();
+    if let Some(permit) = permit {
+        held.spawn(async move {
+            sleep(HELD_MAX).await;
+            drop(permit);
+        });
+    }
     if let Begin::Start(plan) = &begin
         && let Err(failure) = keeper.start(plan).await
     {
@@ -64,7 +77,9 @@ pub(super) async fn supervise(
     }
     let mut told = false;
     for _ in 0..TRIES_MAX {
-        if let Ok(link) = keeper.attach().await {
+        let attached = keeper.attach().await;
+        held.abort_all();
+        if let Ok(link) = attached {
             if !told {
                 runner.tell(keeper.started(of, &begin)).await;
                 told = true;

@@ -62,6 +62,7 @@ use self::looking::Looking;
 use self::opening::{containers, guard_rules, networks, user_ids};
 pub use self::prepare::Host;
 use self::reads::Reads;
+pub use self::runner::starting_max;
 use self::runner::{Context, Providers, Runners};
 use self::servers::Servers;
 use self::usage::Sampler;

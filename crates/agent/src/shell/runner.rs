@@ -24,8 +24,16 @@ use crate::network::Networks;
 use crate::place::AllocPlace;
 use crate::user_ids::UserIds;
 
-/// How many tasks are prepared at a time.
-const PREPARING_MAX: usize = 8;
+/// How many tasks are prepared and started at a time: at least so many, and so many for each processor. More get in each
+/// other's way, and each takes memory.
+const STARTING_MIN: usize = 8;
+const STARTING_PER_PROCESSOR: usize = 4;
+
+/// How many tasks an agent of this machine prepares and starts at a time.
+pub fn starting_max() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    STARTING_MIN.max(processors * STARTING_PER_PROCESSOR)
+}
 
 /// Commands that wait for a task that has not started yet; later ones are dropped, and sent again by their deadlines.
 const COMMANDS_MAX: usize = 8;
@@ -55,7 +63,7 @@ pub(super) struct Context {
     /// Those that tasks hold.
     pub(super) held: Held,
     pub(super) keeper_command: Vec<String>,
-    pub(super) preparing: Semaphore,
+    pub(super) starting: Arc<Semaphore>,
     pub(super) events: mpsc::Sender<Event>,
 }
 
@@ -69,7 +77,7 @@ impl Context {
         events: mpsc::Sender<Event>,
         signer: Signer,
     ) -> Self {
-        let (host_ports, preparing) = (HostPorts::default(), Semaphore::new(PREPARING_MAX));
+        let (host_ports, starting) = (HostPorts::default(), Arc::new(Semaphore::new(starting_max())));
         let held = Held::default();
         let host_ip = equipment.node.host_ip.clone();
         let equipment = RwLock::new(Arc::new(equipment));
@@ -83,7 +91,7 @@ impl Context {
             signer,
             held,
             keeper_command,
-            preparing,
+            starting,
             events,
         }
     }
@@ -170,16 +178,16 @@ impl Runner {
             Ok(fetched) => fetched,
             Err(failure) => return self.tell(Event::StartFailed(self.of, failure)).await,
         };
-        let permit = self.context.preparing.acquire().await;
+        // None once the agent ends.
+        let permit = self.context.starting.clone().acquire_owned().await.ok();
         let prepared = self.blocking({
             let image = image.clone();
             move |context, run, of, place| prepare(context, run, of, place, image, tokens)
         });
-        let prepared = prepared.await;
-        drop(permit);
-        match prepared {
+        match prepared.await {
             Ok(prepared) => match prepared.launch {
                 Launch::Mock(settings) => {
+                    drop(permit);
                     let life = mock::supervise(&self, Begin::Start(prepared.logs), &settings, commands);
                     identities::beside(&self, life).await;
                 }
@@ -187,10 +195,14 @@ impl Runner {
                     let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
                     let (attempt, logs) = (self.of.attempt, prepared.logs);
                     let plan = Plan { attempt, keeper_args, logs, run: Some(run) };
-                    identities::beside(&self, kept::supervise(&self, Begin::Start(plan), commands)).await;
+                    let life = kept::supervise(&self, Begin::Start(plan), permit, commands);
+                    identities::beside(&self, life).await;
                 }
             },
-            Err(failure) => self.tell(Event::StartFailed(self.of, failure)).await,
+            Err(failure) => {
+                drop(permit);
+                self.tell(Event::StartFailed(self.of, failure)).await;
+            }
         }
     }
 
@@ -255,7 +267,7 @@ impl Runner {
 
     async fn recover(self, commands: mpsc::Receiver<TaskCommand>) {
         if self.spec().driver != "mock_driver" {
-            return identities::beside(&self, kept::supervise(&self, Begin::Recover, commands)).await;
+            return identities::beside(&self, kept::supervise(&self, Begin::Recover, None, commands)).await;
         }
         match MockSettings::parse(&self.spec().config_json) {
             Ok(settings) => {
@@ -341,7 +353,7 @@ impl Runners {
         let own = sender.downgrade();
         let runner =
             Runner { context: self.context.clone(), events, of, keeper_dir, commands: own, run, place };
-        kept::supervise(&runner, Begin::Recover, commands).await;
+        kept::supervise(&runner, Begin::Recover, None, commands).await;
     }
 
     pub(super) fn command(&self, of: TaskRef, command: TaskCommand) {

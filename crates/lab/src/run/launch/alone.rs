@@ -12,6 +12,7 @@ use std::{
     time::Instant,
 };
 
+use berth_agent::starting_max;
 use nix::sched::{CloneFlags, unshare};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
@@ -20,9 +21,6 @@ use serde_json::{Value, json};
 
 use super::host::Host;
 use crate::run::RunError;
-
-/// Containers that are started at a time, as many as an agent starts.
-pub(super) const AT_ONCE: u32 = 8;
 
 /// Of what a runtime complains, bytes.
 const COMPLAINT_BYTES_MAX: usize = 400;
@@ -69,7 +67,7 @@ pub(super) fn run(host: &Host, config: &Value, count: u32) -> Result<Alone, RunE
     Ok(Alone { launch_s, destroy_s })
 }
 
-/// Does something for each number, [`AT_ONCE`] at a time.
+/// Does something for each number, as many at a time as an agent starts.
 fn all(
     enter: impl Fn() -> Result<(), RunError> + Sync,
     count: u32,
@@ -77,7 +75,7 @@ fn all(
 ) -> Result<(), RunError> {
     let next = AtomicU32::new(0);
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_ONCE)
+        let workers: Vec<_> = (0..starting_max())
             .map(|_| {
                 scope.spawn(|| {
                     let mut done = enter();

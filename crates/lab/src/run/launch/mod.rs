@@ -164,7 +164,7 @@ impl Lab<'_> {
             "runtime: {}; by itself it starts {} at a time, as the agent does, with the same configuration, users included, \
              but for the allocation's own mounts",
             self.host.runtime.display(),
-            alone::AT_ONCE
+            berth_agent::starting_max()
         ));
         Ok(outcome)
     }
