@@ -28,6 +28,7 @@ mod proc;
 mod program;
 #[cfg(test)]
 mod races;
+mod secrets;
 mod shell;
 #[cfg(test)]
 #[allow(dead_code)]
@@ -43,6 +44,7 @@ pub use failure::Failure;
 pub use host_networks::{HostNetwork, HostNetworks};
 pub use images::{ImageLimits, ImagesConfig, RegistryConfig, check_registry};
 pub use network::NetworkConfig;
+pub use secrets::{NO_SECRETS, Secrets};
 pub use shell::{
     Agent, AgentConfig, AgentTls, DrainOnShutdown, Host, ShutdownMode, joined_dir, starting_max,
 };

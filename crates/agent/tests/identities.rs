@@ -1,4 +1,4 @@
-//! Tokens of tasks, from a server that signs them, or does not.
+//! Tokens and secrets of tasks, from a server that gives them, or does not.
 
 #[allow(dead_code)]
 mod common;
@@ -9,11 +9,14 @@ mod server;
 #[allow(dead_code)]
 mod world;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use berth_api::agent::{ClientStatus, IdentityChange, IdentitySpec, RestartSpec, TaskEventKind, TaskSpec};
+use berth_api::agent::{
+    ClientStatus, IdentityChange, IdentitySpec, RestartSpec, SecretSpec, TaskEventKind, TaskSpec,
+};
 use common::eventually;
 use world::{World, run, shell};
 
@@ -148,4 +151,69 @@ fn a_renewal_restarts_a_task_or_is_signalled_to_it_as_its_job_says() {
     eventually("it is told", || {
         fs::read_to_string(world.path(2, "logs/t.stdout.0")).ok().filter(|log| log.contains("told"))
     });
+}
+
+fn given(script: &str) -> TaskSpec {
+    let secrets = vec![SecretSpec { name: "one".into(), files: String::new() }];
+    let env = [("GOT".to_owned(), "${secret.one.value}".to_owned())].into();
+    TaskSpec { secrets, env, ..shell("t", script) }
+}
+
+fn items(value: &str) -> Option<BTreeMap<String, String>> {
+    Some([("value".to_owned(), value.to_owned())].into())
+}
+
+fn printed(world: &World, lines: usize) -> String {
+    eventually("its output", || {
+        let log = fs::read_to_string(world.path(1, "logs/t.stdout.0")).ok()?;
+        (log.lines().count() == lines && log.ends_with('\n')).then_some(log)
+    })
+}
+
+#[test]
+fn a_task_waits_for_its_secrets_and_says_why() {
+    let mut world = World::new();
+    world.server.wish(vec![run(1, vec![given("echo $GOT; exec sleep 1000")])], &[], &[], &[]);
+    let waits = |kind: i32| kind == TaskEventKind::HookFailed as i32;
+    let status =
+        world.server.wait_for(1, |status| status.tasks[0].events.iter().any(|event| waits(event.kind)));
+    let said = &status.tasks[0].events.iter().find(|event| waits(event.kind)).expect("it says so").message;
+    assert_eq!(said, "get the task's secrets: there is no variable; it is tried again");
+    // Nobody is there to be asked for a while.
+    world.server.disconnect();
+    world.server.items = items("late");
+    world.server.accept();
+    world.server.wait_for_status(1, ClientStatus::Running);
+    assert_eq!(printed(&world, 1), "late\n");
+}
+
+#[test]
+fn a_task_restarts_with_what_is_in_its_variables_or_what_it_had_where_nobody_can_be_asked() {
+    let mut world = World::new();
+    world.server.items = items("first");
+    let script = "echo $GOT; echo x >> ../runs; n=$(grep -c x ../runs); while ! [ -e ../go$n ]; do sleep 0.05; done; exit 1";
+    let restart = RestartSpec { attempts: 9, interval_ms: 60_000, delay_ms: 10, mode: 0 };
+    world.server.wish(vec![run(1, vec![TaskSpec { restart, ..given(script) }])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Running);
+    assert_eq!(printed(&world, 1), "first\n");
+    let end = |world: &World, number: u32| {
+        fs::write(world.path(1, &format!("tasks/go{number}")), "").expect("written");
+    };
+    world.server.disconnect();
+    end(&world, 1);
+    assert_eq!(printed(&world, 2), "first\nfirst\n");
+    world.server.items = items("second");
+    world.server.accept();
+    world.server.wait_for(1, |status| status.tasks[0].restarts == 1);
+    end(&world, 2);
+    world
+        .server
+        .wait_for(1, |status| status.tasks[0].restarts == 2 && status.status() == ClientStatus::Running);
+    assert_eq!(printed(&world, 3), "first\nfirst\nsecond\n");
+    // What a server takes away is not used any more.
+    world.server.items = None;
+    end(&world, 3);
+    let waits = |kind: i32| kind == TaskEventKind::HookFailed as i32;
+    world.server.wait_for(1, |status| status.tasks[0].events.iter().any(|event| waits(event.kind)));
+    assert_eq!(printed(&world, 3), "first\nfirst\nsecond\n");
 }

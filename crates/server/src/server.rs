@@ -26,7 +26,7 @@ use futures_util::future::{BoxFuture, LocalBoxFuture, join_all};
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 
 use crate::{
-    WatchKey,
+    WatchKey, access,
     agents::{self, Context},
     audit::{AuditConfig, AuditLog},
     cluster::{AllAgents, Cluster, Relay, Together},
@@ -228,6 +228,7 @@ impl Server {
             agents: Arc::new(AllAgents::new(shared.registry.clone(), cluster.clone())),
             server: Arc::new(info(&config, http_addr, agent_addr, audit, secure.clone())),
             keyring,
+            policy: access::policy(config.acl),
         };
         listeners.push(tokio::spawn(keyring::look_after(
             state.clone(),

@@ -21,6 +21,7 @@ pub use self::agents::{
 pub use crate::histogram::Spread;
 use crate::{
     EventHub, Watchers,
+    access::Policy,
     audit::AuditLog,
     keyring::{Kek, Keyring},
     net::Secure,
@@ -336,6 +337,8 @@ pub struct State {
     pub server: Arc<ServerInfo>,
     /// What encrypts variables and signs identities.
     pub keyring: Arc<Keyring>,
+    /// What callers and tasks may do.
+    pub(crate) policy: Arc<dyn Policy>,
 }
 
 /// Who a server is, for agent/self, members and leader.

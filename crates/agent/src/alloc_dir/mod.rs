@@ -13,6 +13,7 @@ use nix::unistd::User;
 use crate::dirs::Dir;
 use crate::drivers::Base;
 use crate::failure::Failure;
+use crate::keeper::container::MEMORY;
 use crate::lifecycle::RunSpec;
 use crate::place::AllocPlace;
 use crate::shell::make_dir;
@@ -38,8 +39,11 @@ pub(crate) fn make(
     sticky::take_over(run.previous.iter().map(|id| place.of(*id)), place, &spec.name)?;
     ["data", "tmp"].iter().try_for_each(|name| shared.make(name, 0o1777).map(drop))?;
     root.make("logs", 0o700)?;
-    root.make("keepers", 0o700)?.make(&spec.name, 0o700)?;
-    let local = make_own(&own, user.as_ref(), base, has_tokens(spec))?;
+    let keeper = root.make("keepers", 0o700)?.make(&spec.name, 0o700)?;
+    let local = make_own(&own, user.as_ref(), base, has_secrets(spec))?;
+    if base == Base::Container && has_secrets(spec) {
+        secrets::mount_for_keeper(&keeper.make(MEMORY, 0o700)?, &keeper)?;
+    }
     if base == Base::Container {
         // What the logs are mounted on, so that a task can read what the others print.
         shared.make("logs", 0o755)?;
@@ -52,12 +56,12 @@ pub(crate) fn make(
 
 /// Whether the agent puts anything into a task's directory of secrets: then a container sees that very directory, and has none
 /// of its own.
-pub(crate) fn has_tokens(spec: &TaskSpec) -> bool {
-    !spec.identities.is_empty()
+pub(crate) fn has_secrets(spec: &TaskSpec) -> bool {
+    !spec.identities.is_empty() || !spec.secrets.is_empty()
 }
 
 /// A task's own directories; answers with the one for its files.
-fn make_own(own: &Dir, user: Option<&User>, base: Base, has_tokens: bool) -> Result<Dir, Failure> {
+fn make_own(own: &Dir, user: Option<&User>, base: Base, has_secrets: bool) -> Result<Dir, Failure> {
     // Nobody but a container's own user comes to its directories, and who that is is known once its image is mounted.
     let modes = if base == Base::Container { [0o777; 3] } else { [0o755, 0o755, 0o700] };
     let make = |name: &str, mode| {
@@ -67,9 +71,9 @@ fn make_own(own: &Dir, user: Option<&User>, base: Base, has_tokens: bool) -> Res
     };
     let local = make("local", modes[0])?;
     make("tmp", modes[1])?;
-    let secrets_mode = if has_tokens { 0o700 } else { modes[2] };
+    let secrets_mode = if has_secrets { 0o700 } else { modes[2] };
     let secrets = make("secrets", secrets_mode)?;
-    if (base == Base::Host || has_tokens) && secrets::mount_on(&secrets, own)? {
+    if (base == Base::Host || has_secrets) && secrets::mount_on(&secrets, own)? {
         make("secrets", secrets_mode)?;
     }
     user.map_or(Ok(()), |user| own.give(user))?;

@@ -10,22 +10,45 @@ use rustix::fs::fstat;
 
 use crate::dirs::{Dir, empty_tree};
 use crate::failure::Failure;
+use crate::keeper::container::MEMORY;
 use crate::mountinfo;
 use crate::place::AllocPlace;
 
 /// As much as a container has.
 const LIMITS: &str = "mode=0700,size=1024k,nr_inodes=1024";
 
+/// For what tells of a container: its description, of which its runtime keeps a copy, and those of commands within it.
+const KEEPER_LIMITS: &str = "mode=0700,size=64m,nr_inodes=4096";
+
 /// Mounts memory on a task's directory of secrets, which lies in `own`, unless that was done before. Whether anything is
 /// mounted now: an agent without rights leaves it the directory that it is.
 pub(super) fn mount_on(secrets: &Dir, own: &Dir) -> Result<bool, Failure> {
+    mount_memory(secrets, own, LIMITS)
+}
+
+/// The same for a directory of a container's keeper, which cannot do without.
+pub(super) fn mount_for_keeper(memory: &Dir, keeper: &Dir) -> Result<(), Failure> {
+    if mount_memory(memory, keeper, KEEPER_LIMITS)? {
+        return Ok(());
+    }
+    Err(Failure::other("mount memory for the container's secrets", "the agent may not: run it as root"))
+}
+
+/// Whether what is written to a task's directory of secrets is on no disk.
+pub(crate) fn are_in_memory(place: &AllocPlace, task: &str) -> bool {
+    let own = place.task_dir(task);
+    let (Ok(dir), Ok(own)) = (Dir::open(&own.join("secrets")), Dir::open(&own)) else { return false };
+    is_mounted(dir.fd(), own.fd())
+}
+
+fn mount_memory(secrets: &Dir, own: &Dir, limits: &str) -> Result<bool, Failure> {
     if is_mounted(secrets.fd(), own.fd()) {
         return Ok(true);
     }
     // By its handle: whoever owns the directory around it may put a link in its place at any moment.
     let target = PathBuf::from(format!("/proc/self/fd/{}", secrets.fd().as_raw_fd()));
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    match mount(Some("tmpfs"), &target, Some("tmpfs"), flags, Some(LIMITS)) {
+    match mount(Some("tmpfs"), &target, Some("tmpfs"), flags, Some(limits)) {
         Ok(()) => Ok(true),
         Err(Errno::EPERM | Errno::EACCES) => Ok(false),
         Err(errno) => Err(Failure::new("mount memory for the task's secrets", errno)),
@@ -35,12 +58,13 @@ pub(super) fn mount_on(secrets: &Dir, own: &Dir) -> Result<bool, Failure> {
 /// Takes away what tasks of an allocation that has ended had of it.
 pub(crate) fn end<'a>(place: &AllocPlace, tasks: impl Iterator<Item = &'a str>) {
     for task in tasks {
-        let own = place.task_dir(task);
-        let secrets = own.join("secrets");
-        let (Ok(dir), Ok(own)) = (Dir::open(&secrets), Dir::open(&own)) else { continue };
-        if is_mounted(dir.fd(), own.fd()) {
-            drop((dir, own));
-            take_away(&secrets);
+        for (own, name) in [(place.task_dir(task), "secrets"), (place.keeper_dir(task), MEMORY)] {
+            let memory = own.join(name);
+            let (Ok(dir), Ok(own)) = (Dir::open(&memory), Dir::open(&own)) else { continue };
+            if is_mounted(dir.fd(), own.fd()) {
+                drop((dir, own));
+                take_away(&memory);
+            }
         }
     }
 }
@@ -58,10 +82,11 @@ pub(crate) fn sweep(data_dir: &Path, living: impl Iterator<Item = AllocPlace>) -
     Ok(())
 }
 
-/// The allocation's directory, of a task's directory of secrets.
+/// The allocation's directory, of one that holds secrets of a task.
 fn alloc_of<'a>(data_dir: &Path, mounted: &'a Path) -> Option<&'a Path> {
-    let tasks = mounted.parent().filter(|_| mounted.ends_with("secrets"))?.parent()?;
-    let root = tasks.parent().filter(|_| tasks.ends_with("tasks"))?;
+    let above = mounted.parent()?.parent()?;
+    let holds = |dir: &str, name: &str| above.ends_with(dir) && mounted.ends_with(name);
+    let root = above.parent().filter(|_| holds("tasks", "secrets") || holds("keepers", MEMORY))?;
     // Removed ones wait for their end elsewhere.
     (root.parent()?.parent()? == data_dir).then_some(root)
 }
@@ -95,9 +120,14 @@ mod tests {
         let of = |path: &str| alloc_of(Path::new("/data"), Path::new(path)).map(Path::to_owned);
         assert_eq!(of("/data/allocs/1/tasks/web/secrets"), Some("/data/allocs/1".into()));
         assert_eq!(of("/data/removed/1.0/tasks/web/secrets"), Some("/data/removed/1.0".into()));
-        for other in
-            ["/data/allocs/1/tasks/web/local", "/other/allocs/1/tasks/web/secrets", "/secrets", "/data"]
-        {
+        assert_eq!(of("/data/allocs/1/keepers/web/memory"), Some("/data/allocs/1".into()));
+        for other in [
+            "/data/allocs/1/keepers/web/secrets",
+            "/data/allocs/1/tasks/web/local",
+            "/other/allocs/1/tasks/web/secrets",
+            "/secrets",
+            "/data",
+        ] {
             assert_eq!(of(other), None, "{other}");
         }
     }

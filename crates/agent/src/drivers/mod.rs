@@ -24,6 +24,7 @@ use crate::keeper::plan::Run;
 use crate::lifecycle::{RunSpec, StartFailure};
 use crate::network::{NetworkNeed, TaskNetwork};
 use crate::place::AllocPlace;
+use crate::secrets::Secrets;
 
 /// A kind of task.
 pub trait Driver: Send + Sync {
@@ -106,6 +107,8 @@ pub struct TaskContext<'a> {
     pub env: BTreeMap<String, String>,
     /// Its share of the node.
     pub given: Given,
+    /// What it is given of variables.
+    pub(crate) secrets: Arc<Secrets>,
     /// Its image, once that is on the node.
     pub(crate) image: Option<Arc<Image>>,
     /// The network that it needs, made; none where it needs none, or this node has none.

@@ -44,6 +44,15 @@ pub(crate) const OWN_FILES: &str = "own";
 /// What the container is, in its bundle.
 pub(crate) const CONFIG_FILE: &str = "config.json";
 
+/// In the keeper's directory of a task that is given secrets: memory, for what tells of its environment.
+pub(crate) const MEMORY: &str = "memory";
+
+/// Where, of a keeper's directory, what may hold secrets is kept.
+pub(crate) fn private_dir(keeper: &Path) -> PathBuf {
+    let memory = keeper.join(MEMORY);
+    if memory.is_dir() { memory } else { keeper.to_owned() }
+}
+
 impl From<&ContainerRun> for ContainerRef {
     fn from(run: &ContainerRun) -> Self {
         Self { runtime: run.runtime.clone(), id: run.id.clone() }
@@ -92,6 +101,16 @@ impl Container {
         self.dir.join(BUNDLE)
     }
 
+    /// Where its description is, which may hold secrets.
+    fn described(&self) -> PathBuf {
+        private_dir(&self.dir).join(BUNDLE)
+    }
+
+    /// Where the runtime keeps what it knows of it, which is no less.
+    fn runtime_state(&self) -> PathBuf {
+        private_dir(&self.dir).join(RUNTIME_STATE)
+    }
+
     fn prepare(&self, run: &ContainerRun, ends: &TaskEnds) -> Result<(), Failure> {
         let bundle = self.bundle();
         let _ = fs::remove_dir_all(&bundle);
@@ -113,7 +132,10 @@ impl Container {
         };
         stage.furnish(run, &config.user)?;
         ends.give(stage.on_host(config.user.uid), stage.on_host(config.user.gid))?;
-        fs::write(bundle.join(CONFIG_FILE), config.text).doing(|| "write the bundle's config.json".into())
+        let described = self.described();
+        let doing = || "write the bundle's config.json".to_owned();
+        fs::create_dir_all(&described).doing(doing)?;
+        fs::write(described.join(CONFIG_FILE), config.text).doing(doing)
     }
 
     fn enter_namespace(&self, follows_host: bool) -> Result<(), Failure> {
@@ -122,7 +144,7 @@ impl Container {
     }
 
     fn begin(&mut self, ends: TaskEnds) -> Result<(), Failure> {
-        let (bundle, pid_file) = (self.bundle(), self.dir.join("pid"));
+        let (bundle, pid_file) = (self.described(), self.dir.join("pid"));
         let mut command = self.command("run");
         command.arg("--detach").arg("--bundle").arg(bundle).arg("--pid-file").arg(&pid_file).arg(&self.id);
         let TaskEnds { stdout, stderr } = ends.without_host_devices()?;
@@ -177,7 +199,7 @@ impl Container {
     /// Whether a command line is that of a call about this container.
     fn is_call(&self, words: &[&[u8]]) -> bool {
         let has = |word: &OsStr| words.contains(&word.as_bytes());
-        has(self.dir.join(RUNTIME_STATE).as_os_str()) && has(OsStr::new(&self.id))
+        has(self.runtime_state().as_os_str()) && has(OsStr::new(&self.id))
     }
 
     /// Ends it and removes all that it had on the host but its logs.
@@ -189,12 +211,14 @@ impl Container {
             eprintln!("{failure}");
         }
         mounts::detach(&stage::root());
-        let _ = fs::remove_dir_all(self.bundle());
+        for dir in [self.bundle(), self.described()] {
+            let _ = fs::remove_dir_all(dir);
+        }
     }
 
     fn command(&self, verb: &str) -> Command {
         let mut command = Command::new(&self.runtime);
-        command.arg("--root").arg(self.dir.join(RUNTIME_STATE)).arg("--log").arg(&self.log).arg(verb);
+        command.arg("--root").arg(self.runtime_state()).arg("--log").arg(&self.log).arg(verb);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }

@@ -7,7 +7,8 @@ use berth_api::agent::NodeSpec;
 use serde_json::Value;
 
 use crate::drivers::settings::setup;
-use crate::lifecycle::StartFailure;
+use crate::lifecycle::{StartFailure, StartFailureKind};
+use crate::secrets::Secrets;
 
 /// Bytes that one value may have once its names are replaced.
 pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
@@ -17,10 +18,13 @@ pub(crate) const VALUE_BYTES_MAX: usize = 1 << 20;
 pub(crate) const TASK_BYTES_MAX: usize = 4 << 20;
 
 /// What a task may refer to, and how many bytes its values may still come to.
+#[derive(Clone, Copy)]
 pub(crate) struct Names<'a> {
     pub(crate) node_id: &'a str,
     pub(crate) node: &'a NodeSpec,
     pub(crate) env: &'a BTreeMap<String, String>,
+    /// What is named after `secret.`.
+    pub(crate) secrets: &'a Secrets,
     pub(crate) room: &'a Cell<usize>,
 }
 
@@ -48,7 +52,7 @@ impl Names<'_> {
             match self.value(name) {
                 Some(value) => out.push(value)?,
                 None if is_shell_name(name) => out.push(&rest[start..=start + len])?,
-                None => return Err(setup(format!("replace ${{{name}}}: there is no such name"))),
+                None => return Err(self.unknown(name)),
             }
             rest = &rest[start + len + 1..];
         }
@@ -56,14 +60,25 @@ impl Names<'_> {
         Ok(out.text)
     }
 
-    /// Replaces in each string of a JSON text, whatever those strings hold afterwards.
-    pub(crate) fn replace_in_json(&self, json: &str) -> Result<String, StartFailure> {
+    /// Replaces in each string of a JSON text, whatever those strings hold afterwards; by other names in some members of it.
+    pub(crate) fn replace_in_json<'n>(
+        &self,
+        json: &str,
+        others: impl Fn(&str) -> Option<&'n Names<'n>>,
+    ) -> Result<String, StartFailure> {
         if !json.contains("${") {
             return Ok(json.to_owned());
         }
         let value =
             serde_json::from_str(json).map_err(|error| setup(format!("read the settings: {error}")))?;
-        self.replace_in_value(value).map(|value| value.to_string())
+        let Value::Object(fields) = value else {
+            return self.replace_in_value(value).map(|value| value.to_string());
+        };
+        let fields = fields.into_iter().map(|(key, value)| {
+            let names = others(&key).unwrap_or(self);
+            Ok((key, names.replace_in_value(value)?))
+        });
+        Ok(Value::Object(fields.collect::<Result<_, StartFailure>>()?).to_string())
     }
 
     fn replace_in_value(&self, value: Value) -> Result<Value, StartFailure> {
@@ -93,7 +108,28 @@ impl Names<'_> {
         Some(fixed)
     }
 
+    /// Why a name stands for nothing. What a variable lacks it may have at the next try.
+    fn unknown(&self, name: &str) -> StartFailure {
+        let secret = name.strip_prefix("secret.").and_then(|rest| rest.split_once('.'));
+        match secret {
+            Some((secret, item)) if self.secrets.items(secret).is_some() => StartFailure {
+                kind: StartFailureKind::Recoverable,
+                message: format!(
+                    "replace ${{{name}}}: the variable of secret {secret:?} has no item {item:?}"
+                ),
+            },
+            Some(_) => setup(format!(
+                "replace ${{{name}}}: the task is given no such secret, or not there: secrets stand in `env`, in `args` of `config`, and \
+                 in headers and options of artifacts"
+            )),
+            None => setup(format!("replace ${{{name}}}: there is no such name")),
+        }
+    }
+
     fn listed(&self, name: &str) -> Option<&String> {
+        if let Some(item) = name.strip_prefix("secret.") {
+            return self.secrets.item(item);
+        }
         if let Some(attribute) = name.strip_prefix("attr.") {
             return self.node.attributes.get(attribute);
         }
@@ -137,6 +173,7 @@ fn is_shell_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secrets::NO_SECRETS;
 
     #[test]
     fn names_are_replaced_and_unknown_ones_refused() {
@@ -147,27 +184,44 @@ mod tests {
             ..NodeSpec::default()
         };
         let env = [("NOMAD_PORT_http".to_owned(), "20000".to_owned())].into();
+        let items = BTreeMap::from([("password".to_owned(), "${arch}".to_owned())]);
+        let secrets = Secrets::from_iter([("db".to_owned(), items)]);
         let room = Cell::new(TASK_BYTES_MAX);
-        let names = Names { node_id: "id", node: &node, env: &env, room: &room };
+        let names = Names { node_id: "id", node: &node, env: &env, secrets: &secrets, room: &room };
         let replace = |text| names.replace(text).map_err(|failure| failure.message);
         let good = replace("${node.unique.id}/${node.unique.name}/${attr.arch}:${NOMAD_PORT_http}");
         assert_eq!(good.as_deref(), Ok("id/n1/amd64:20000"));
         assert_eq!(replace("${env[\"NOMAD_PORT_http\"]} ${ open").as_deref(), Ok("20000 ${ open"));
         assert_eq!(replace("for ${i}").as_deref(), Ok("for ${i}"));
         assert_eq!(replace("$${node.class} ${attr.arch}").as_deref(), Ok("${node.class} amd64"));
-        for unknown in ["attr.none", "meta.x", "NOMAD_PORT_x", "env[\"X\"]", "nonsense.x"] {
+        assert_eq!(replace("${secret.db.password}").as_deref(), Ok("${arch}"), "and no further");
+        let refusal = names.replace("${secret.db.user}").expect_err("unknown");
+        assert_eq!(
+            refusal.message,
+            "replace ${secret.db.user}: the variable of secret \"db\" has no item \"user\""
+        );
+        assert_eq!(refusal.kind, StartFailureKind::Recoverable);
+        let refusal = names.replace("${secret.x.password}").expect_err("unknown");
+        assert!(refusal.message.contains("the task is given no such secret"), "{}", refusal.message);
+        for unknown in ["secret.db", "attr.none", "meta.x", "NOMAD_PORT_x", "env[\"X\"]", "nonsense.x"] {
             let refusal = names.replace(&format!("${{{unknown}}}")).expect_err("unknown");
             assert_eq!(refusal.message, format!("replace ${{{unknown}}}: there is no such name"));
         }
-        let json = names.replace_in_json(r#"{"a": ["${meta.rack}"], "b": 1}"#).expect("good");
+        let json = names.replace_in_json(r#"{"a": ["${meta.rack}"], "b": 1}"#, |_| None).expect("good");
         assert_eq!(json, r#"{"a":["r\"7"],"b":1}"#);
+        let shown = Names { secrets: &NO_SECRETS, ..names };
+        let json = r#"{"args": ["${secret.db.password}"], "command": "x"}"#;
+        let args = |name: &str| (name == "args").then_some(&names);
+        let replaced = shown.replace_in_json(json, args).expect("good");
+        assert_eq!(replaced, r#"{"args":["${arch}"],"command":"x"}"#);
+        assert!(shown.replace_in_json(&json.replace("\"x\"", "\"${secret.db.password}\""), args).is_err());
     }
 
     #[test]
     fn what_names_stand_for_does_not_multiply_without_bounds() {
         let node = NodeSpec { name: "n".repeat(1 << 10), ..NodeSpec::default() };
-        let (env, room) = (BTreeMap::new(), Cell::new(TASK_BYTES_MAX));
-        let names = Names { node_id: "id", node: &node, env: &env, room: &room };
+        let (env, secrets, room) = (BTreeMap::new(), Secrets::default(), Cell::new(TASK_BYTES_MAX));
+        let names = Names { node_id: "id", node: &node, env: &env, secrets: &secrets, room: &room };
         let full = "${node.unique.name}".repeat(1 << 10);
         assert_eq!(names.replace(&full).map(|value| value.len()), Ok(VALUE_BYTES_MAX));
         let refusal = names.replace(&format!("{full}x")).expect_err("too long").message;

@@ -1,6 +1,7 @@
 //! The agent itself: executes what [`crate::lifecycle`] decides, and keeps a server told.
 
 mod actions;
+mod asking;
 mod asks;
 mod checks;
 mod clock;
@@ -26,6 +27,8 @@ mod opening;
 mod prepare;
 mod reads;
 mod runner;
+mod secret_files;
+mod secrets;
 mod servers;
 mod socket_dir;
 mod usage;
@@ -40,6 +43,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 
+use self::asking::{Asked, Asker, Asking};
 use self::asks::Asks;
 use self::checks::Checks;
 use self::clock::Clock;
@@ -55,7 +59,6 @@ use self::disk_limits::DiskLimits;
 use self::disk_work::{DiskWork, Done};
 use self::execs::Execs;
 use self::fingerprint::Inventory;
-use self::identities::{Asked, Signer, Signing};
 pub use self::leaving::DrainOnShutdown;
 use self::leaving::Leaving;
 use self::looking::Looking;
@@ -66,7 +69,7 @@ pub use self::runner::starting_max;
 use self::runner::{Context, Providers, Runners};
 use self::servers::Servers;
 use self::usage::Sampler;
-use crate::alloc_dir::secrets;
+use crate::alloc_dir;
 use crate::artifacts::Artifacts;
 use crate::failure::Failure;
 use crate::images::Images;
@@ -105,7 +108,7 @@ struct Inputs {
     events: mpsc::Receiver<Event>,
     /// What its disk has done.
     done: mpsc::UnboundedReceiver<Done>,
-    /// Tokens that tasks need.
+    /// What tasks need of a server.
     asked: mpsc::Receiver<Asked>,
 }
 
@@ -123,7 +126,7 @@ pub struct Agent {
     reads: Reads,
     asks: Asks,
     execs: Execs,
-    signing: Signing,
+    asking: Asking,
     checks: Checks,
     sampler: Sampler,
     disk_limits: DiskLimits,
@@ -194,8 +197,8 @@ impl Agent {
         let keeper = config.keeper_command.clone();
         let artifacts = Artifacts::new(config.artifacts.clone(), keeper.clone());
         let providers = Providers { images, artifacts, networks, user_ids };
-        let (signer, asked) = Signer::new();
-        let context = Context::new(clock, node_id, equipment, providers, keeper, sender, signer);
+        let (asker, asked) = Asker::new();
+        let context = Context::new(clock, node_id, equipment, providers, keeper, sender, asker);
         let context = Arc::new(context);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
         let (learned, _) = watch::channel(data.servers());
@@ -213,7 +216,7 @@ impl Agent {
             reads: Reads::default(),
             asks: Asks::default(),
             execs: Execs::default(),
-            signing: Signing::default(),
+            asking: Asking::default(),
             checks: Checks::default(),
             sampler: Sampler::default(),
             disk_limits: DiskLimits::default(),
@@ -310,7 +313,7 @@ impl Agent {
         self.restore_networks()?;
         self.restore_user_ids();
         let living = self.node.allocs().filter(|alloc| !alloc.has_ended());
-        secrets::sweep(self.data.path(), living.map(|alloc| self.data.place(alloc.id())))?;
+        alloc_dir::secrets::sweep(self.data.path(), living.map(|alloc| self.data.place(alloc.id())))?;
         self.perform(actions);
         self.handle(Event::Tick);
         Ok(())
@@ -345,6 +348,7 @@ impl Agent {
             }
             self.context.host_ports.end(*alloc);
             self.context.held.end(*alloc);
+            self.context.held_secrets.end(*alloc);
             if let Ok(networks) = &self.context.providers.networks {
                 networks.end(*alloc);
             }
@@ -391,7 +395,7 @@ impl Agent {
         self.session.disconnected();
         self.reads.cancel_all();
         self.execs.cancel_all();
-        self.cancel_signing();
+        self.cancel_asking();
     }
 
     fn on_message(&mut self, frame: DownFrame) {
@@ -432,6 +436,7 @@ impl Agent {
             Some(Told::Ask(ask)) => self.on_ask(ask),
             Some(Told::Exec(exec)) => self.on_exec(exec),
             Some(Told::Signed(signed)) => self.on_signed(signed),
+            Some(Told::Secrets(read)) => self.on_secrets(read),
         }
     }
 

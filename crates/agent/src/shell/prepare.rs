@@ -18,6 +18,7 @@ use crate::keeper::plan::LogPlan;
 use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
 use crate::network::{Mapping, NetworkNeed, TaskNetwork};
 use crate::place::{AllocPlace, is_plain_name};
+use crate::secrets::{NO_SECRETS, Secrets};
 use crate::volumes::HostVolumes;
 
 /// How many bytes a log file gets when the job asks for none.
@@ -37,14 +38,15 @@ pub(super) fn prepare(
     place: &AllocPlace,
     image: Option<Arc<Image>>,
     tokens: BTreeMap<String, String>,
+    secrets: Arc<Secrets>,
 ) -> Result<Prepared, StartFailure> {
     let spec = &run.group.tasks[usize::from(of.task)];
     let equipment = context.equipment();
-    let host = equipment.host(&context.node_id);
+    let host = equipment.host(&context.node_id).with(&secrets);
     let (driver, mut task) = host.resolve(run, of, place)?;
     // No name stands for them: what is replaced is shown to people.
     task.env.extend(tokens);
-    let task = TaskContext { image, ..task };
+    let task = TaskContext { image, secrets: secrets.clone(), ..task };
     let network = network(context, driver, &task, of)?;
     let first_id = first_id(context, driver, &task, of)?;
     let task = TaskContext { network, first_id, ..task };
@@ -108,20 +110,22 @@ pub(super) fn begin(
     run: &RunSpec,
     of: TaskRef,
     place: &AllocPlace,
+    secrets: &Secrets,
 ) -> Result<Needs, StartFailure> {
     let equipment = context.equipment();
-    let host = equipment.host(&context.node_id);
+    let host = equipment.host(&context.node_id).with(secrets);
     let (driver, task) = host.resolve(run, of, place)?;
     let base = driver.base();
     let user = if base == Base::Host { task.user.clone() } else { String::new() };
     alloc_dir::make(place, run, of.task, &user, base)?;
     let replaced = |artifact: &ArtifactSpec| {
         let ArtifactSpec { source, destination, options, headers, .. } = artifact;
-        let texts = [source, destination].into_iter().chain(options.values()).chain(headers.values());
-        let texts: Vec<&str> = texts.map(String::as_str).collect();
+        // These are told to people.
+        let shown = host.with(&NO_SECRETS).replace(run, of.task, place, &[source, destination])?;
+        let [source, destination] = <[String; 2]>::try_from(shown).unwrap_or_default();
+        let texts: Vec<&str> = options.values().chain(headers.values()).map(String::as_str).collect();
         let mut texts = host.replace(run, of.task, place, &texts)?.into_iter();
         let mut next = || texts.next().unwrap_or_default();
-        let (source, destination) = (next(), next());
         let options = options.keys().map(|name| (name.clone(), next())).collect();
         let headers = headers.keys().map(|name| (name.clone(), next())).collect();
         Ok::<_, StartFailure>(ArtifactSpec { source, destination, options, headers, ..artifact.clone() })
@@ -143,9 +147,16 @@ pub struct Host<'a> {
     pub device_files: &'a DeviceFiles,
     /// The node's own.
     pub volumes: &'a HostVolumes,
+    /// What the task is given of variables.
+    pub secrets: &'a Secrets,
 }
 
-impl Host<'_> {
+impl<'h> Host<'h> {
+    /// The same, for a task that is given these.
+    pub(super) fn with(self, secrets: &'h Secrets) -> Self {
+        Self { secrets, ..self }
+    }
+
     /// What a task's driver is asked to launch, found out without touching the host's disk.
     ///
     /// # Errors
@@ -172,7 +183,8 @@ impl Host<'_> {
         let given = Given::of(run, spec, self.node, self.device_files, self.volumes)?;
         let env = environment(run, spec, &given, place, base, self.node);
         let room = Cell::new(TASK_BYTES_MAX);
-        let names = Names { node_id: self.node_id, node: self.node, env: &env, room: &room };
+        let names =
+            Names { node_id: self.node_id, node: self.node, env: &env, secrets: self.secrets, room: &room };
         texts.iter().map(|text| names.replace(text)).collect()
     }
 
@@ -196,13 +208,22 @@ impl Host<'_> {
         let given = Given::of(run, spec, node, self.device_files, self.volumes)?;
         let known = environment(run, spec, &given, place, driver.base(), node);
         let room = Cell::new(TASK_BYTES_MAX);
-        let names = Names { node_id: self.node_id, node, env: &known, room: &room };
+        let names = Names { node_id: self.node_id, node, env: &known, secrets: self.secrets, room: &room };
         let mut env = known.clone();
         for (name, value) in &spec.env {
-            env.insert(name.clone(), names.replace(value)?);
+            let value = names.replace(value)?;
+            if value.contains('\0') {
+                return Err(setup(format!("make the environment: the value of {name} has a zero byte")));
+            }
+            env.insert(name.clone(), value);
         }
         let names = Names { env: &env, ..names };
-        let (config_json, user) = (names.replace_in_json(&spec.config_json)?, names.replace(&spec.user)?);
+        // What else stands there is told when it is wrong, and written down by keepers and runtimes.
+        let shown = Names { secrets: &NO_SECRETS, ..names };
+        let config_json =
+            shown.replace_in_json(&spec.config_json, |name| (name == "args").then_some(&names))?;
+        let names = shown;
+        let user = names.replace(&spec.user)?;
         let hostname = run.group.network.as_ref().map_or("", |network| network.hostname.as_str());
         let hostname = names.replace(hostname)?;
         let task = TaskContext {
@@ -215,6 +236,7 @@ impl Host<'_> {
             hostname,
             env,
             given,
+            secrets: Arc::default(),
             image: None,
             network: None,
             first_id: None,

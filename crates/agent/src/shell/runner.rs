@@ -8,20 +8,23 @@ use berth_api::agent::{AllocId, TaskEventKind, TaskSpec};
 use nix::sys::signal::Signal;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use super::asking::Asker;
 use super::clock::Clock;
 use super::fingerprint::Equipment;
 use super::host_ports::HostPorts;
-use super::identities::{self, Held, Signer};
+use super::identities::{self, Held};
 use super::prepare::{self, Needs, prepare};
+use super::secrets::{self, HeldSecrets};
 use super::{kept, mock};
 use crate::artifacts::{Artifacts, Recipient};
 use crate::drivers::mock::MockSettings;
 use crate::drivers::{ImageRequest, Launch};
 use crate::images::{Image, Images};
 use crate::keeper::plan::{LogPlan, Plan};
-use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind, TaskRef};
+use crate::lifecycle::{Event, Exit, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::network::Networks;
 use crate::place::AllocPlace;
+use crate::secrets::Secrets;
 use crate::user_ids::UserIds;
 
 /// How many tasks are prepared and started at a time: at least so many, and so many for each processor. More get in each
@@ -58,10 +61,12 @@ pub(super) struct Context {
     equipment: RwLock<Arc<Equipment>>,
     pub(super) providers: Providers,
     pub(super) host_ports: HostPorts,
-    /// Asks for tokens of tasks.
-    pub(super) signer: Signer,
-    /// Those that tasks hold.
+    /// Asks servers for what tasks need.
+    pub(super) asker: Asker,
+    /// The tokens that tasks hold.
     pub(super) held: Held,
+    /// What of variables tasks were given.
+    pub(super) held_secrets: HeldSecrets,
     pub(super) keeper_command: Vec<String>,
     pub(super) starting: Arc<Semaphore>,
     pub(super) events: mpsc::Sender<Event>,
@@ -75,10 +80,10 @@ impl Context {
         providers: Providers,
         keeper_command: Vec<String>,
         events: mpsc::Sender<Event>,
-        signer: Signer,
+        asker: Asker,
     ) -> Self {
         let (host_ports, starting) = (HostPorts::default(), Arc::new(Semaphore::new(starting_max())));
-        let held = Held::default();
+        let (held, held_secrets) = (Held::default(), HeldSecrets::default());
         let host_ip = equipment.node.host_ip.clone();
         let equipment = RwLock::new(Arc::new(equipment));
         Self {
@@ -88,8 +93,9 @@ impl Context {
             equipment,
             providers,
             host_ports,
-            signer,
+            asker,
             held,
+            held_secrets,
             keeper_command,
             starting,
             events,
@@ -164,6 +170,13 @@ pub(super) struct Runner {
 
 impl Runner {
     pub(super) async fn tell(&self, event: Event) {
+        let event = match event {
+            Event::StartFailed(of, failure) => {
+                Event::StartFailed(of, StartFailure { message: self.shown(failure.message), ..failure })
+            }
+            Event::Exited(of, exit) => Event::Exited(of, Exit { message: self.shown(exit.message), ..exit }),
+            other => other,
+        };
         // The other end is gone when the agent stops; then nobody needs to know.
         let _ = self.events.send(event).await;
     }
@@ -172,9 +185,18 @@ impl Runner {
         &self.run.group.tasks[usize::from(self.of.task)]
     }
 
+    /// A text without what the task was given of variables.
+    fn shown(&self, text: String) -> String {
+        let spec = self.run.group.tasks.get(usize::from(self.of.task));
+        if text.is_empty() || spec.is_none_or(|spec| spec.secrets.is_empty()) {
+            return text;
+        }
+        self.context.held_secrets.of(self.of).unwrap_or_default().hidden_in(text)
+    }
+
     async fn start(self, mut commands: mpsc::Receiver<TaskCommand>) {
         // Held until the task has ended: its image is in use.
-        let (image, tokens) = match self.fetch(&mut commands).await {
+        let Fetched { image, tokens, secrets } = match self.fetch(&mut commands).await {
             Ok(fetched) => fetched,
             Err(failure) => return self.tell(Event::StartFailed(self.of, failure)).await,
         };
@@ -182,7 +204,7 @@ impl Runner {
         let permit = self.context.starting.clone().acquire_owned().await.ok();
         let prepared = self.blocking({
             let image = image.clone();
-            move |context, run, of, place| prepare(context, run, of, place, image, tokens)
+            move |context, run, of, place| prepare(context, run, of, place, image, tokens, secrets)
         });
         match prepared.await {
             Ok(prepared) => match prepared.launch {
@@ -206,10 +228,15 @@ impl Runner {
         }
     }
 
-    /// Makes the task's directories and gets what has to come from elsewhere; answers with its image, if it has one, and the
-    /// tokens of its environment. A task that is to end waits no longer.
+    /// Makes the task's directories and gets what has to come from elsewhere. A task that is to end waits no longer.
     async fn fetch(&self, commands: &mut mpsc::Receiver<TaskCommand>) -> Result<Fetched, StartFailure> {
-        let needs = self.blocking(prepare::begin).await?;
+        // First: what it is given may be part of all else.
+        let secrets = secrets::obtain(self, commands).await?;
+        let given = secrets.clone();
+        let begin = move |context: &Context, run: &RunSpec, of, place: &AllocPlace| {
+            prepare::begin(context, run, of, place, &given)
+        };
+        let needs = self.blocking(begin).await?;
         let image = match &needs.image {
             Some(request) => Some(self.image(request, commands).await?),
             None => None,
@@ -217,8 +244,10 @@ impl Runner {
         if !needs.artifacts.is_empty() {
             self.artifacts(&needs, commands).await?;
         }
+        secrets::write(self, &secrets).await?;
         // Last, and as long as possible before they expire.
-        Ok((image, identities::obtain(self, commands).await?))
+        let tokens = identities::obtain(self, commands).await?;
+        Ok(Fetched { image, tokens, secrets })
     }
 
     async fn image(
@@ -249,7 +278,8 @@ impl Runner {
 
     /// Tells people how far the start has come. Nothing depends on it.
     pub(super) fn note(&self, kind: TaskEventKind, message: String) {
-        let event = Event::Noted { of: self.of, kind, at_ns: self.context.clock.now_ns(), message };
+        let (at_ns, message) = (self.context.clock.now_ns(), self.shown(message));
+        let event = Event::Noted { of: self.of, kind, at_ns, message };
         let _ = self.events.try_send(event);
     }
 
@@ -279,8 +309,13 @@ impl Runner {
     }
 }
 
-/// A task's image, and what its environment has of tokens.
-type Fetched = (Option<Arc<Image>>, BTreeMap<String, String>);
+/// What a task has from elsewhere.
+struct Fetched {
+    image: Option<Arc<Image>>,
+    /// Those that are in its environment.
+    tokens: BTreeMap<String, String>,
+    secrets: Arc<Secrets>,
+}
 
 fn stopped_before(what: &str) -> StartFailure {
     let message = format!("get the task's {what}: the task was stopped before that was here");

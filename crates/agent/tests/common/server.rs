@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use berth_api::agent::{
     Ack, AllocStatus, Answer, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecUp, FRAME_BYTES_MAX,
-    FileChunk, FileRead, Hello, NodeSpec, Outcome, Question, Refused, RunAlloc, SignTokens, SignedToken,
-    SignedTokens, StopAlloc, Up, UpFrame, Welcome, WelcomeMode, decode_frame, desired_hash, encode_frame,
-    observed_hash,
+    FileChunk, FileRead, Hello, NodeSpec, Outcome, Question, ReadSecrets, Refused, RunAlloc, SecretItems,
+    SecretsRead, SignTokens, SignedToken, SignedTokens, StopAlloc, Up, UpFrame, Welcome, WelcomeMode,
+    decode_frame, desired_hash, encode_frame, observed_hash,
 };
 use bytes::{Bytes, BytesMut};
 use prost::Message;
@@ -54,6 +54,8 @@ pub struct Server {
     pub tokens_live_ms: Option<u64>,
     /// Tokens so far.
     pub signed: u32,
+    /// What is in every secret of every task; none while it gives none.
+    pub items: Option<BTreeMap<String, String>>,
 }
 
 impl Server {
@@ -78,6 +80,7 @@ impl Server {
             refuses: None,
             tokens_live_ms: None,
             signed: 0,
+            items: None,
         }
     }
 
@@ -187,6 +190,7 @@ impl Server {
             Up::Heartbeat(_) => self.heartbeats += 1,
             Up::Changed(changed) => self.node = Some(changed.node),
             Up::Sign(asked) => self.sign(asked),
+            Up::Secrets(asked) => self.give_secrets(asked),
             Up::Hello(_) | Up::Leaving(_) => {}
         }
     }
@@ -209,6 +213,14 @@ impl Server {
         };
         let tokens = identities.into_iter().map(token).collect();
         self.say(Down::Signed(SignedTokens { request, tokens, refused: String::new(), retry: false }));
+    }
+
+    fn give_secrets(&mut self, asked: ReadSecrets) {
+        let ReadSecrets { request, .. } = asked;
+        let given = self.items.clone().map(|items| vec![SecretItems { name: "one".into(), items }]);
+        let refused = if given.is_some() { "" } else { "there is no variable" }.to_owned();
+        let secrets = given.unwrap_or_default();
+        self.say(Down::Secrets(SecretsRead { request, secrets, refused, retry: true }));
     }
 
     pub fn wish(&mut self, runs: Vec<Run>, stop: &[u8], forget: &[u8], purge: &[u8]) {

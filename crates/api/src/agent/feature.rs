@@ -11,6 +11,7 @@ pub const FEATURES: &[&str] = &[
     "grpc_checks",
     "max_run_duration",
     "networks",
+    "secrets",
     "sticky_disks",
     "stop_on_client_after",
     "tls_checks",

@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
-use super::{Answer, Ask, ExecDown, ExecUp, NodeSpec, SignTokens, SignedTokens};
+use super::{Answer, Ask, ExecDown, ExecUp, NodeSpec, ReadSecrets, SecretsRead, SignTokens, SignedTokens};
 
 /// The largest frame either side accepts on a connection with an open session, length prefix excluded.
 pub const FRAME_BYTES_MAX: usize = 4 << 20;
@@ -29,7 +29,7 @@ pub struct UpFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What it says.
-    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub message: Option<Up>,
 }
 
@@ -65,6 +65,9 @@ pub enum Up {
     /// Asks for tokens of a task.
     #[prost(message, tag = "10")]
     Sign(SignTokens),
+    /// Asks for secrets of a task.
+    #[prost(message, tag = "11")]
+    Secrets(ReadSecrets),
 }
 
 /// The node is another than the session's hello said, or the last of these: takes its place. At most one each
@@ -100,7 +103,7 @@ pub struct DownFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What is said.
-    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
+    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14")]
     pub message: Option<Down>,
 }
 
@@ -143,6 +146,9 @@ pub enum Down {
     /// Tokens that were asked for.
     #[prost(message, tag = "13")]
     Signed(SignedTokens),
+    /// Secrets that were asked for.
+    #[prost(message, tag = "14")]
+    Secrets(SecretsRead),
 }
 
 /// Opens a session: who the node is, and which states it holds.

@@ -10,7 +10,7 @@
 //!
 //! On the same session people reach tasks by way of the server: logs are read ([`FileRead`]), questions asked and orders
 //! given ([`Ask`]), commands run within tasks ([`ExecStart`]). None of that outlives the connection. An agent asks by it for
-//! tokens that say who its tasks are ([`SignTokens`]).
+//! tokens that say who its tasks are ([`SignTokens`]), and for what they are given of variables ([`ReadSecrets`]).
 
 mod ask;
 mod check;
@@ -23,6 +23,7 @@ mod frame;
 mod identity;
 mod image;
 mod observed;
+mod secret;
 mod session;
 mod spec;
 mod usage;
@@ -58,6 +59,7 @@ pub use image::{
     RemoveImage,
 };
 pub use observed::{AllocHealth, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
+pub use secret::{ReadSecrets, SECRETS_MAX, SecretItems, SecretSpec, SecretsRead};
 pub use session::{
     ACK_MAX_NS, AgentSession, AllocId, Change, ClusterId, Fence, Identity, SessionError, Told,
     UPDATE_BYTES_MAX, UPDATE_DELAY_NS, WELCOME_MAX_NS,

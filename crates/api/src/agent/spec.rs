@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CheckSpec, IdentitySpec};
+use super::{CheckSpec, IdentitySpec, SecretSpec};
 
 /// A node as its agent describes it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -340,6 +340,9 @@ pub struct TaskSpec {
     /// Whom it can say it is.
     #[prost(message, repeated, tag = "43")]
     pub identities: Vec<IdentitySpec>,
+    /// What of variables it is given.
+    #[prost(message, repeated, tag = "44")]
+    pub secrets: Vec<SecretSpec>,
     /// Where it sees volumes of its group.
     #[prost(message, repeated, tag = "41")]
     pub volume_mounts: Vec<VolumeMountSpec>,

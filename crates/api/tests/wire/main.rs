@@ -9,9 +9,9 @@ use std::fmt::Write;
 
 use berth_api::agent::{
     Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, Enroll, Enrolled, FRAME_BYTES_MAX, GroupSpec,
-    Heartbeat, HeartbeatEvery, Hello, Leaving, NodeChanged, NodeSpec, PROTOCOL_VERSION, PortBinding, Refused,
-    RunAlloc, Servers, SignTokens, SignedToken, SignedTokens, StopAlloc, Up, UpFrame, Update, Welcome,
-    WelcomeMode, decode_frame, encode_frame,
+    Heartbeat, HeartbeatEvery, Hello, Leaving, NodeChanged, NodeSpec, PROTOCOL_VERSION, PortBinding,
+    ReadSecrets, Refused, RunAlloc, SecretItems, SecretsRead, Servers, SignTokens, SignedToken, SignedTokens,
+    StopAlloc, Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
 use bytes::BytesMut;
 use expect_test::{ExpectFile, expect_file};
@@ -141,6 +141,23 @@ fn tokens_that_say_who_a_task_is() {
         retry: true,
     };
     down(&[Down::Signed(signed), Down::Signed(refused)], &expect_file!["golden/signed_tokens.hex"]);
+}
+
+#[test]
+fn what_a_task_is_given_of_variables() {
+    let asked = ReadSecrets { request: 7, secret: vec![2; 16], alloc_id: vec![8; 16], task: "web".into() };
+    up(&[Up::Secrets(asked)], &expect_file!["golden/read_secrets.hex"]);
+    let items = [("password".to_owned(), "hunter22".to_owned())].into();
+    let read = SecretsRead {
+        request: 7,
+        secrets: vec![SecretItems { name: "db".into(), items }],
+        refused: String::new(),
+        retry: false,
+    };
+    assert!(!format!("{read:?}").contains("hunter22"));
+    let refused =
+        SecretsRead { request: 8, secrets: Vec::new(), refused: "there is no variable".into(), retry: true };
+    down(&[Down::Secrets(read), Down::Secrets(refused)], &expect_file!["golden/secrets_read.hex"]);
 }
 
 #[test]

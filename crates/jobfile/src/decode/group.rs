@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use berth_model::{
     job::{
-        GROUP_COUNT_MAX, Group, JobType, Migrate, ReschedulePolicy, RestartPolicy, Scaling, Task, Update,
-        Volume,
+        GROUP_COUNT_MAX, Group, JobType, Migrate, ReschedulePolicy, RestartPolicy, Scaling, Secret, Task,
+        Update, Volume,
     },
     value::Value,
 };
@@ -24,6 +24,7 @@ pub(super) struct Inherited {
     pub migrate: Option<Box<Migrate>>,
     pub reschedule: ReschedulePolicy,
     pub vault: Option<Value>,
+    pub secrets: Vec<Secret>,
 }
 
 pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
@@ -43,7 +44,11 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
         shutdown_delay: body.duration("shutdown_delay").unwrap_or_default(),
         tasks: tasks(
             body,
-            &task::Inherited { restart, vault: task::vault(body).or_else(|| job.vault.clone()) },
+            &task::Inherited {
+                restart,
+                vault: task::vault(body).or_else(|| job.vault.clone()),
+                secrets: body.records("secret").into_iter().chain(job.secrets.iter().cloned()).collect(),
+            },
         ),
         affinities: affinity::affinities(body),
         update: inherited(body, "update", job.update.as_ref()),
@@ -90,7 +95,8 @@ fn check_disconnect(body: &Body<'_>, group: &Group) {
 /// The group that a task makes which stands directly in a job.
 pub(super) fn of_task(body: &Body<'_>, job: &Inherited) -> Group {
     let restart = RestartPolicy::default_for(job.job_type);
-    let task = task::task(body, &task::Inherited { restart, vault: job.vault.clone() });
+    let inherited = task::Inherited { restart, vault: job.vault.clone(), secrets: job.secrets.clone() };
+    let task = task::task(body, &inherited);
     let name = task.name.clone();
     Group {
         update: job.update.clone(),

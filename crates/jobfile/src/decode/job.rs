@@ -50,6 +50,7 @@ pub(super) fn job(body: &Body<'_>) -> Job {
         migrate: group::inherited(body, "migrate", None),
         reschedule: reschedule.unwrap_or(ReschedulePolicy::default_for(job_type)),
         vault: task::vault(body),
+        secrets: body.records("secret"),
     };
     let job = Job {
         key: JobKey::new(&namespace(body), &id),

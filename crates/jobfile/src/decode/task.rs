@@ -6,12 +6,12 @@ use std::{
 };
 
 use berth_model::{
-    job::{IDENTITY_DEFAULT, Identity, Kept, Lifecycle, LogConfig, RestartPolicy, Scaling, Task},
+    job::{IDENTITY_DEFAULT, Identity, Kept, Lifecycle, LogConfig, RestartPolicy, Scaling, Secret, Task},
     value::Value,
 };
 
 use super::{affinity, constraint, name, resources};
-use crate::blocks::{check_identities, check_inside};
+use crate::blocks::{check_identities, check_inside, check_secrets};
 use crate::{diagnostic::quoted, drivers, schema::Body, suggest::nearest};
 
 /// Between the kill signal and SIGKILL, unless the task says.
@@ -60,6 +60,7 @@ const SIGNALS: &[&str] = &[
 pub(super) struct Inherited {
     pub restart: RestartPolicy,
     pub vault: Option<Value>,
+    pub secrets: Vec<Secret>,
 }
 
 pub(super) fn task(body: &Body<'_>, group: &Inherited) -> Task {
@@ -88,6 +89,7 @@ pub(super) fn task(body: &Body<'_>, group: &Inherited) -> Task {
         identities: identities(body),
         scaling: scaling(body),
         kept: kept(body, group.vault.as_ref()),
+        secrets: secrets(body, &group.secrets),
     };
     drivers::check(body, &task.driver);
     if task.leader && task.lifecycle.is_some() {
@@ -103,7 +105,7 @@ pub(super) fn vault(body: &Body<'_>) -> Option<Value> {
 }
 
 fn kept(body: &Body<'_>, vault: Option<&Value>) -> Kept {
-    let mut kept = body.kept(&["vault", "consul", "secret", "action", "schedule", "csi_plugin", "kind"]);
+    let mut kept = body.kept(&["vault", "consul", "action", "schedule", "csi_plugin", "kind"]);
     if let Some(vault) = vault {
         kept.entry("Vault".to_owned()).or_insert_with(|| vault.clone());
     }
@@ -158,6 +160,14 @@ fn identities(body: &Body<'_>) -> Vec<Identity> {
     }
     check_identities(&identities, body);
     identities
+}
+
+/// Its own, then those of its group and job.
+fn secrets(body: &Body<'_>, inherited: &[Secret]) -> Vec<Secret> {
+    let mut secrets: Vec<Secret> = body.records("secret");
+    secrets.extend(inherited.iter().cloned());
+    check_secrets(&secrets, body);
+    secrets
 }
 
 /// Bounds of the task's resources, by what they bound: HCL calls it `cpu` or `mem`.

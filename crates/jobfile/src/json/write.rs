@@ -122,6 +122,7 @@ fn task(task: &Task) -> Json {
             "Identity": maybe(default.first().copied()),
             "Identities": list(&named, |identity| write(*identity)),
             "ScalingPolicies": list(&task.scaling, write),
+            "Secrets": list(&task.secrets, write),
         }),
         object(&task.kept),
     )

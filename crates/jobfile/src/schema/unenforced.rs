@@ -7,7 +7,7 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
     (&JOB, &["multiregion", "vault", "consul_namespace", "vault_namespace"]),
     (&GROUP, &["consul", "vault"]),
     (&EPHEMERAL_DISK, &["migrate"]),
-    (&TASK, &["template", "vault", "consul", "secret", "action", "schedule", "csi_plugin", "kind"]),
+    (&TASK, &["template", "vault", "consul", "action", "schedule", "csi_plugin", "kind"]),
     (&IDENTITY, &["service_name", "extra_claims"]),
     (&VOLUME, &["sticky", "per_alloc", "access_mode", "attachment_mode", "mount_options"]),
     (&VOLUME_MOUNT, &["selinux_label"]),

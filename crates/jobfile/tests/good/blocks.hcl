@@ -237,10 +237,11 @@ job "shop" {
         change_mode = "restart"
       }
       secret "db" {
-        provider = "vault"
-        path     = "secret/db"
+        provider = "nomad"
+        path     = "nomad/jobs/shop/db"
         config {
-          engine = "kv_v2"
+          namespace = "shared"
+          files     = "secrets/db"
         }
       }
       action "flush" {

@@ -206,6 +206,19 @@ pub fn identity() -> impl Strategy<Value = Identity> {
     })
 }
 
+pub fn secret() -> impl Strategy<Value = Secret> {
+    let setting = |name: &'static str, text: &'static str| {
+        option::of(text).prop_map(move |value| value.map(|value| (name.to_owned(), Value::String(value))))
+    };
+    let config = (setting("namespace", "[a-z]{1,8}"), setting("files", "secrets/[a-z]{1,8}"));
+    ("[a-z]{1,8}(/[a-z]{1,8})?", config).prop_map(|(path, (namespace, files))| Secret {
+        provider: SECRET_PROVIDER.to_owned(),
+        path: format!("app/{path}"),
+        config: namespace.into_iter().chain(files).collect(),
+        ..Secret::default()
+    })
+}
+
 pub fn artifact() -> impl Strategy<Value = Artifact> {
     let mode = select(vec!["any", "file", "dir"]).prop_map(str::to_owned);
     (filled(), "local/[a-z]{1,5}", mode, texts(), texts(), any::<bool>(), any::<bool>()).prop_map(

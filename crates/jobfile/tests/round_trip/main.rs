@@ -145,12 +145,23 @@ fn task() -> impl Strategy<Value = Task> {
         vec(blocks::service(), 0..2),
         btree_map(name(), blocks::identity(), 0..3),
         vec(blocks::scaling("vertical_cpu", 100), 0..2),
-        blocks::kept(),
+        (blocks::kept(), btree_map("[a-zA-Z0-9_]{1,12}", blocks::secret(), 0..3)),
         text().prop_filter("it leads out", |file| file.split('/').all(|part| part != "..")),
     );
     (first, second, third).prop_map(|((driver, config, user, env, constraints, resources), rest, more)| {
         let (restart, meta, kill_timeout, kill_signal, logs, shutdown_delay) = rest;
         let (affinities, artifacts, templates, services, identities, scaling, kept, dispatch_payload) = more;
+        let (kept, secrets) = kept;
+        let secrets = secrets.into_iter().map(|(name, secret)| {
+            // No two of a task have the same files.
+            let dir = secret.files().map(|dir| Value::String(format!("secrets/{dir}/{name}")));
+            let config = secret.config.into_iter().map(|(key, value)| match (&*key, &dir) {
+                ("files", Some(dir)) => (key, dir.clone()),
+                _ => (key, value),
+            });
+            Secret { name, config: config.collect(), ..secret }
+        });
+        let secrets = secrets.collect();
         let identities = identities.into_iter().map(|(name, identity)| {
             // No two of a task have the same file.
             let own = |path: String| if path.is_empty() { path } else { format!("{path}_{name}") };
@@ -178,6 +189,7 @@ fn task() -> impl Strategy<Value = Task> {
             identities,
             scaling,
             kept,
+            secrets,
             dispatch_payload,
             ..Task::new(String::new(), String::new(), JobType::Service)
         }

@@ -8,6 +8,7 @@ mod policy;
 mod role;
 mod same;
 mod schedule;
+mod secret;
 mod service;
 mod tag;
 mod task;
@@ -33,6 +34,10 @@ pub use launch::{Parameterized, PayloadRule, Periodic};
 pub use policy::{Backoff, ReschedulePolicy, RestartMode, RestartPolicy};
 pub use role::{Hook, Lifecycle, Scaling, Turn};
 pub use schedule::{Cron, CronError, Schedule, TimeZone};
+pub use secret::{
+    SECRET_FILES, SECRET_FILES_BYTES_MAX, SECRET_NAME_MAX, SECRET_NAMESPACE, SECRET_PROVIDER, SECRETS_MAX,
+    Secret,
+};
 pub use service::{Check, CheckKind, CheckRestart, Service};
 pub use tag::{JOB_TAGS_MAX, TAG_DESCRIPTION_BYTES_MAX, TAG_NAME_BYTES_MAX, VersionTag};
 pub use task::{LogConfig, Task, TaskResources};

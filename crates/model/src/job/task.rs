@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use minicbor::{Decode, Encode};
 
 use super::{
-    Artifact, Identity, JobType, Kept, Lifecycle, RestartPolicy, Scaling, Service, Template, VolumeMount,
-    seconds,
+    Artifact, Identity, JobType, Kept, Lifecycle, RestartPolicy, Scaling, Secret, Service, Template,
+    VolumeMount, seconds,
 };
 use crate::{
     constraint::{Affinity, Constraint},
@@ -89,9 +89,13 @@ pub struct Task {
     /// Bounds of its resources.
     #[n(27)]
     pub scaling: Vec<Scaling>,
-    /// `Vault`, `Consul`, `Secrets`, `Actions`, `Schedule`, ...
+    /// `Vault`, `Consul`, `Actions`, `Schedule`, ...; `Secrets` of before they were given to tasks.
     #[n(28)]
     pub kept: Kept,
+    /// What of variables it is given when it starts; not in entries before version 4.
+    #[n(29)]
+    #[cbor(default)]
+    pub secrets: Vec<Secret>,
 }
 
 /// Between the kill signal and SIGKILL, unless the task says.
@@ -125,6 +129,7 @@ impl Task {
             identities: Vec::new(),
             scaling: Vec::new(),
             kept: Kept::new(),
+            secrets: Vec::new(),
         }
     }
 }

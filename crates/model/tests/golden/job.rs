@@ -10,7 +10,8 @@ use berth_model::{
         Artifact, Backoff, ChangeMode, ChangeScript, Check, CheckKind, CheckRestart, Disconnect,
         EphemeralDisk, Group, HealthCheck, Hook, Identity, Job, JobType, Kept, Lifecycle, LogConfig, Migrate,
         Network, Parameterized, PayloadRule, Periodic, Port, Reconcile, ReschedulePolicy, RestartMode,
-        RestartPolicy, Scaling, Service, Task, TaskResources, Template, Update, Volume, VolumeMount, Wait,
+        RestartPolicy, Scaling, Secret, Service, Task, TaskResources, Template, Update, Volume, VolumeMount,
+        Wait,
     },
     value::Value,
 };
@@ -283,6 +284,17 @@ fn task() -> Task {
         identities: vec![identity()],
         scaling: vec![scaling()],
         kept: kept(),
+        secrets: vec![secret()],
+    }
+}
+
+fn secret() -> Secret {
+    Secret {
+        name: text("db"),
+        provider: text("nomad"),
+        path: text("app/db"),
+        config: kept(),
+        env: labels("SECRET"),
     }
 }
 

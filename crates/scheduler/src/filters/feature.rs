@@ -32,11 +32,13 @@ pub enum Feature {
     StickyDisks,
     /// Tokens that say who a task is; they would be missing.
     WorkloadIdentities,
+    /// What of variables a task is given; it would be missing.
+    Secrets,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::GrpcChecks,
         Self::TlsChecks,
         Self::RunLimits,
@@ -46,6 +48,7 @@ impl Feature {
         Self::Artifacts,
         Self::StickyDisks,
         Self::WorkloadIdentities,
+        Self::Secrets,
     ];
 
     /// As agents name it.
@@ -60,6 +63,7 @@ impl Feature {
             Self::Artifacts => "artifacts",
             Self::StickyDisks => "sticky_disks",
             Self::WorkloadIdentities => "workload_identities",
+            Self::Secrets => "secrets",
         }
     }
 
@@ -79,6 +83,7 @@ impl Feature {
             Self::Artifacts => group.tasks.iter().any(|task| !task.artifacts.is_empty()),
             Self::StickyDisks => group.disk.sticky,
             Self::WorkloadIdentities => group.tasks.iter().any(|task| !task.identities.is_empty()),
+            Self::Secrets => group.tasks.iter().any(|task| !task.secrets.is_empty()),
         }
     }
 }

@@ -28,6 +28,11 @@ pub(crate) use policy::{BadToken, Identity, Policy, open};
 pub(crate) use rights::{Realm, Rights};
 pub(crate) use view::{CallerView, Parts};
 
+/// What callers may do: what operators say, or everybody everything.
+pub(crate) fn policy(acl: bool) -> Arc<dyn Policy> {
+    if acl { Arc::<Acls>::default() } else { Arc::new(open()) }
+}
+
 /// Where the namespace stands that a request is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NamespaceFrom {

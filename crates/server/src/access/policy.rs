@@ -5,7 +5,7 @@ use std::{fmt::Debug, sync::Arc};
 use berth_model::{Timestamp, acl::SecretHash, store::Acl};
 
 use super::Rights;
-use crate::workload::Workload;
+use crate::workload::{TaskName, Workload};
 
 /// Who asks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -61,6 +61,15 @@ pub(crate) trait Policy: Debug + Send + Sync {
     /// When the caller's token says nothing, or more than is understood.
     fn rights(&self, identity: &Identity, acl: &Acl, now: Timestamp) -> Result<Arc<Rights>, BadToken>;
 
+    /// The rights of a task by who it is: what policies say that are attached to it, and to read what is its own. None where
+    /// nothing is said of tasks.
+    ///
+    /// # Errors
+    /// When its policies say more than is understood.
+    fn rights_of_task(&self, _: &TaskName, _: &Acl) -> Result<Arc<Rights>, BadToken> {
+        Ok(Arc::default())
+    }
+
     /// Whether it is the same for everybody, whatever operators write.
     fn is_open(&self) -> bool {
         true
@@ -70,6 +79,10 @@ pub(crate) trait Policy: Debug + Send + Sync {
 /// The same rights for everybody.
 impl Policy for Arc<Rights> {
     fn rights(&self, _: &Identity, _: &Acl, _: Timestamp) -> Result<Arc<Rights>, BadToken> {
+        Ok(self.clone())
+    }
+
+    fn rights_of_task(&self, _: &TaskName, _: &Acl) -> Result<Arc<Rights>, BadToken> {
         Ok(self.clone())
     }
 }

@@ -9,7 +9,7 @@ use super::{
     pattern::Pattern,
     variables::VariableRights,
 };
-use crate::workload::Workload;
+use crate::workload::TaskName;
 
 /// What a capability is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +59,8 @@ impl Rights {
 
     /// Adds what a task may do by who it is: list and read the variables of its job, its group and itself, and those that are for
     /// all jobs of its namespace.
-    pub fn grant_own(&mut self, workload: &Workload) {
-        let Workload { job: JobKey { namespace, id }, group, task, .. } = workload;
+    pub fn grant_own(&mut self, task: &TaskName) {
+        let TaskName { job: JobKey { namespace, id }, group, task } = task;
         let granted = [Capability::VariablesList, Capability::VariablesRead].into();
         let mut path = "nomad/jobs".to_owned();
         self.variables.grant(namespace, &path, granted);

@@ -11,8 +11,8 @@ use std::{
 };
 
 use berth_api::agent::{
-    AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, Refused, SignTokens, UPDATE_ALLOCS_MAX, Up,
-    UpFrame, Update,
+    AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Refused, SignTokens,
+    UPDATE_ALLOCS_MAX, Up, UpFrame, Update,
 };
 use berth_controller::{Event, SessionId};
 use berth_model::NodeId;
@@ -148,6 +148,7 @@ impl Connection<'_> {
             }
             Some(Up::Changed(changed)) => return self.node_changed(number, changed, share).await,
             Some(Up::Sign(asked)) => return self.sign(number, &asked).await,
+            Some(Up::Secrets(asked)) => return self.read_secrets(number, asked).await,
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
             None => {}
         }
@@ -247,6 +248,18 @@ impl Connection<'_> {
         };
         let signed = frame(number, Down::Signed(workload::sign(state, session.node, asked)));
         self.outbound.send(signed).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    /// Gives a task's secrets, of which one session is told at a time: none is read from the agent meanwhile.
+    async fn read_secrets(&self, number: u32, asked: ReadSecrets) -> io::Result<()> {
+        let (Some(session), Some(state)) = (self.sessions.get(&number), self.context.state()) else {
+            return Ok(());
+        };
+        let (state, node) = (state.clone(), session.node);
+        let read = move || workload::read_secrets(&state, node, &asked);
+        let read = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?;
+        let read = frame(number, Down::Secrets(read));
+        self.outbound.send(read).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
     async fn update(&self, number: u32, update: Update, mut share: Share) -> io::Result<()> {

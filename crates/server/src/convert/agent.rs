@@ -6,8 +6,8 @@ use berth_api::agent::{
     AllocHealth, AllocStatus, ArtifactSpec, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, DnsSpec,
     GroupSpec, HELLO_BYTES_MAX, HealthSpec, Heartbeat as WireHeartbeat, Hello as WireHello, HookSpec,
     IdentityChange, IdentitySpec, LogSpec, NetworkSpec, NodeChanged, NodeSpec, RestartModeSpec, RestartSpec,
-    TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState, TaskStatus,
-    VolumeMountSpec, VolumeSpec, observed_hash,
+    SecretSpec, TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState,
+    TaskStatus, VolumeMountSpec, VolumeSpec, observed_hash,
 };
 use berth_controller::{Heartbeat, Hello};
 use berth_model::{
@@ -16,7 +16,7 @@ use berth_model::{
     device::{DeviceGrant, DeviceInstance, NodeDevice},
     job::{
         Artifact, Group, HealthCheck, Hook, Identity, Job, Lifecycle, Network, RestartMode, RestartPolicy,
-        SECRETS_DIR, Task, VOLUME_HOST, Volume, VolumeMount,
+        SECRETS_DIR, Secret, Task, VOLUME_HOST, Volume, VolumeMount,
     },
     node::{DYNAMIC_PORT_MAX, DYNAMIC_PORT_MIN, NODE_POOL_ALL, Node},
     observed::{ObservedAlloc, ObservedTask, TaskEvent, TaskState},
@@ -423,6 +423,7 @@ fn task_spec(task: &Task, oversubscribed: bool) -> TaskSpec {
         payload_file: task.dispatch_payload.clone(),
         artifacts: task.artifacts.iter().map(artifact).collect(),
         identities: task.identities.iter().map(identity).collect(),
+        secrets: task.secrets.iter().map(secret).collect(),
         volume_mounts: task.volume_mounts.iter().map(volume_mount).collect(),
         hook: task.lifecycle.map_or(HookSpec::Main, |lifecycle| hook_spec(lifecycle.hook)).into(),
         sidecar: task.lifecycle.is_some_and(Lifecycle::is_sidecar),
@@ -445,6 +446,10 @@ fn identity(identity: &Identity) -> IdentitySpec {
         change: change.into(),
         signal: identity.change_signal.clone(),
     }
+}
+
+fn secret(secret: &Secret) -> SecretSpec {
+    SecretSpec { name: secret.name.clone(), files: secret.files().unwrap_or_default().to_owned() }
 }
 
 fn hook_spec(hook: Hook) -> HookSpec {

@@ -13,12 +13,7 @@ use super::{
     Limits, Table, counters::Counters, heavy::Heavy, lease::Leases, rates::Asked, shared::Shared,
     waiting::Waiting,
 };
-use crate::{
-    access::{self, Acls, Policy},
-    audit::AuditLog,
-    state::State,
-    workload::Workloads,
-};
+use crate::{access::Policy, audit::AuditLog, state::State, workload::Workloads};
 
 /// Pieces of slow work at a time: each may take as much memory as a plan of a whole job.
 const SLOW_THREADS_MAX: usize = 1;
@@ -72,8 +67,7 @@ impl Api {
 
     pub fn new(table: Table, state: State, limits: Limits, local: SocketAddr) -> Self {
         let room = limits.bodies_bytes_max.min(Semaphore::MAX_PERMITS);
-        let policy: Arc<dyn Policy> =
-            if state.server.acl { Arc::<Acls>::default() } else { Arc::new(access::open()) };
+        let policy = state.policy.clone();
         let answer_room = limits.answers_bytes_max.min(Semaphore::MAX_PERMITS);
         Self {
             state,

@@ -118,7 +118,7 @@ impl Seen<'_> {
             Identity::Workload(workload) => Some(WhoseToken {
                 accessor: workload.alloc.to_string(),
                 name: cut(&workload.subject),
-                task: cut(&workload.task),
+                task: cut(&workload.name.task),
                 token_type: "workload",
             }),
         }

@@ -1,5 +1,5 @@
 //! Who a task is: tokens that a server signs for the tasks of allocations that its state places, and what a server makes of
-//! one that it is shown.
+//! one that it is shown. The same knowledge decides what of variables they are given.
 //!
 //! A token is a JWT (RFC 7519) with the signature ES256: outside verifiers, as Vault and the clouds, take that one, and of
 //! EdDSA only some of them do. It names the allocation, and is nothing any more once that has ended.
@@ -7,17 +7,31 @@
 mod claims;
 mod jwt;
 mod keys;
+mod placed;
+mod secrets;
 mod sign;
 mod verify;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-use berth_model::job::Job;
+use berth_model::{JobKey, job::Job};
 
 pub(crate) use keys::{PublicKey, public_keys};
+pub(crate) use secrets::read_secrets;
 pub(crate) use sign::sign;
 pub(crate) use verify::{Workload, Workloads, is_token};
+
+/// A task as policies and the variables of jobs know it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TaskName {
+    /// Its job.
+    pub job: JobKey,
+    /// The name of its group.
+    pub group: String,
+    /// Its own.
+    pub task: String,
+}
 
 /// The id under which the tasks of a job are known: runs of a job at set times, and what is dispatched, are known as that job.
 fn job_known_as(job: &Job) -> &str {

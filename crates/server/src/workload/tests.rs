@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use berth_api::agent::{SignTokens, SignedTokens};
+use berth_api::agent::{ReadSecrets, SecretsRead, SignTokens, SignedTokens};
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, RootKeyId, Timestamp,
     alloc::{AllocEnd, ClientStatus, Placement},
@@ -12,6 +12,7 @@ use berth_model::{
     node::{Node, NodeStatus},
     resources::Resources,
     store::Store,
+    variable::{ChangeVariable, Variable, VariableKey},
 };
 use ring::{
     hmac,
@@ -20,7 +21,7 @@ use ring::{
 };
 use serde_json::{Value, json};
 
-use super::{jwt, sign, verify::Workloads};
+use super::{jwt, read_secrets, sign, verify::Workloads};
 use crate::{
     clock,
     convert::agent::secret_hash,
@@ -52,6 +53,17 @@ job "web" {
     }
     task "plain" {
       driver = "mock"
+      secret "own" {
+        provider = "nomad"
+        path     = "nomad/jobs/web/app/plain"
+      }
+    }
+    task "greedy" {
+      driver = "mock"
+      secret "others" {
+        provider = "nomad"
+        path     = "nomad/jobs/other"
+      }
     }
   }
 }
@@ -409,4 +421,91 @@ fn no_mutation_of_a_token_is_taken_for_it() {
     }
     assert_eq!(Store::default().keyring().keys().len(), 0);
     assert!(workloads.identify(&good, &Store::default(), now).is_err(), "of another cluster");
+}
+
+/// Writes a variable with one item.
+fn put(engine: &Arc<FakeEngine>, path: &str, value: &str) {
+    let key = VariableKey::new("default", path);
+    let items = [("value".to_owned(), value.to_owned())].into();
+    let view = engine.state().view();
+    let (root_key, sealed) = engine.keyring.seal(view.store.keyring(), &key, &items).expect("sealed");
+    let (at, index) = (Timestamp(0), Index(0));
+    let variable = Variable {
+        key,
+        root_key,
+        sealed,
+        created_at: at,
+        modified_at: at,
+        create_index: index,
+        modify_index: index,
+    };
+    let put = ChangeVariable::Put(Box::new(variable), None);
+    assert_eq!(engine.apply(vec![Command::ChangeVariable(Box::new(put))]).outcomes, [Ok(())]);
+}
+
+fn asked_for(task: &str) -> ReadSecrets {
+    let (secret, alloc_id) = (SECRET.to_vec(), ALLOC.to_bytes().to_vec());
+    ReadSecrets { request: 4, secret, alloc_id, task: task.to_owned() }
+}
+
+/// What a task is given, or why it is not, and whether that may pass.
+fn given(
+    engine: &Arc<FakeEngine>,
+    acl: bool,
+    node: NodeId,
+    asked: &ReadSecrets,
+) -> Result<String, (String, bool)> {
+    let state = crate::state::State { policy: crate::access::policy(acl), ..engine.state() };
+    let SecretsRead { request, secrets, refused, retry } = read_secrets(&state, node, asked);
+    assert_eq!(request, 4);
+    if !refused.is_empty() {
+        assert!(secrets.is_empty());
+        return Err((refused, retry));
+    }
+    Ok(secrets.iter().map(|secret| format!("{}: {:?}", secret.name, secret.items)).collect())
+}
+
+#[test]
+fn a_task_is_given_what_its_job_names_and_it_may_read() {
+    let engine = cluster();
+    let missing = given(&engine, true, NODE, &asked_for("plain")).expect_err("it is not there").0;
+    assert!(
+        missing.contains("there is no variable \"nomad/jobs/web/app/plain\" in namespace \"default\""),
+        "{missing}"
+    );
+    put(&engine, "nomad/jobs/web/app/plain", "mine");
+    put(&engine, "nomad/jobs/other", "theirs");
+    let own = Ok("own: {\"value\": \"mine\"}".to_owned());
+    assert_eq!(given(&engine, true, NODE, &asked_for("plain")), own);
+    assert_eq!(given(&engine, true, NODE, &asked_for("server")), Ok(String::new()));
+    let (denied, retry) = given(&engine, true, NODE, &asked_for("greedy")).expect_err("another's");
+    assert!(
+        denied.contains("may not read variable \"nomad/jobs/other\"") && !denied.contains("theirs"),
+        "{denied}"
+    );
+    assert!(retry, "a policy may be attached");
+    assert_eq!(
+        given(&engine, false, NODE, &asked_for("greedy")),
+        Ok("others: {\"value\": \"theirs\"}".to_owned())
+    );
+}
+
+#[test]
+fn an_agent_is_given_secrets_of_what_runs_on_its_node_and_of_nothing_else() {
+    let engine = cluster();
+    put(&engine, "nomad/jobs/web/app/plain", "mine");
+    let refused = |node, change: fn(&mut ReadSecrets)| {
+        let mut asked = asked_for("plain");
+        change(&mut asked);
+        given(&engine, true, node, &asked).expect_err("it is refused").0
+    };
+    let speaks = refused(OTHER_NODE, |_| {});
+    assert!(speaks.contains("does not speak"), "{speaks}");
+    let placed = refused(OTHER_NODE, |asked| asked.secret = b"another secret..".to_vec());
+    assert!(placed.contains("is not placed on node"), "{placed}");
+    assert!(refused(NODE, |asked| asked.alloc_id = vec![1; 16]).contains("is not placed on node"));
+    assert!(refused(NODE, |asked| asked.alloc_id = vec![1; 3]).contains("not 16 bytes"));
+    assert!(refused(NODE, |asked| asked.task = "x".repeat(1 << 20)).len() < 400);
+    engine.apply(vec![Command::EndAllocs(vec![ended()])]);
+    assert!(refused(NODE, |_| {}).contains("has ended"));
 }

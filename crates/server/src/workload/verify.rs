@@ -9,7 +9,7 @@ use berth_api::agent::TOKEN_BYTES_MAX;
 use berth_model::{AllocId, JobKey, Timestamp, job::IDENTITY_AUDIENCE, store::Store};
 use sha2::{Digest, Sha256};
 
-use super::{claims::Claims, job_known_as, jwt, keys};
+use super::{TaskName, claims::Claims, job_known_as, jwt, keys};
 
 /// Tokens of which it is known that their signature is right; when there are more, they are verified anew.
 const KNOWN_MAX: usize = 16_384;
@@ -22,12 +22,8 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 pub(crate) struct Workload {
     /// Where it runs.
     pub alloc: AllocId,
-    /// Its job.
-    pub job: JobKey,
-    /// The name of its group.
-    pub group: String,
-    /// Its own.
-    pub task: String,
+    /// As whom policies know it.
+    pub name: TaskName,
     /// What the token says of itself as a whole.
     pub subject: String,
     /// The token's own id.
@@ -62,9 +58,10 @@ impl Workload {
         let row = store.alloc(self.alloc).map(|(_, row)| row).filter(|row| !row.is_terminal());
         let row = row.ok_or("its allocation has ended")?;
         let (job, group) = store.job_of(row).ok_or("its allocation has ended")?;
-        let has_task = group.tasks.iter().any(|task| task.name == self.task);
-        let is_same = *job.key.namespace == *self.job.namespace && job_known_as(job) == &*self.job.id;
-        if !is_same || group.name != self.group || !has_task {
+        let has_task = group.tasks.iter().any(|task| task.name == self.name.task);
+        let named = &self.name.job;
+        let is_same = *job.key.namespace == *named.namespace && job_known_as(job) == &*named.id;
+        if !is_same || group.name != self.name.group || !has_task {
             return Err("it names another task than its allocation has");
         }
         Ok(())
@@ -85,9 +82,11 @@ impl Workload {
         let at = |secs: u64| secs.checked_mul(NANOS_PER_SEC).map(Timestamp).ok_or("its times make no sense");
         Ok(Self {
             alloc,
-            job: JobKey::new(&claims.nomad_namespace, &claims.nomad_job_id),
-            group: group.name.clone(),
-            task: claims.nomad_task,
+            name: TaskName {
+                job: JobKey::new(&claims.nomad_namespace, &claims.nomad_job_id),
+                group: group.name.clone(),
+                task: claims.nomad_task,
+            },
             subject: claims.sub,
             id: claims.jti,
             issued_at: at(claims.iat)?,

@@ -9,7 +9,7 @@ use super::binds::Binds;
 use super::device_files::{self, DeviceFile};
 use super::settings::{Network, Settings};
 use super::{Runtime, seccomp};
-use crate::alloc_dir::has_tokens;
+use crate::alloc_dir::has_secrets;
 use crate::drivers::TaskContext;
 use crate::images::ImageConfig;
 use crate::keeper::plan::{BindSource, ContainerRun};
@@ -198,13 +198,17 @@ fn resources(
     Ok(resources)
 }
 
-/// The directory in which the agent puts a task's tokens, which become its user's.
+/// The directory in which the agent puts a task's tokens and secrets, which become its user's.
 fn secrets(task: &TaskContext<'_>) -> BindSource {
     let dir = task.place.task_dir(&task.spec.name).join("secrets");
-    let files = task.spec.identities.iter().filter(|identity| !identity.file.is_empty());
-    let parts = files.flat_map(|identity| {
-        let ends = identity.file.match_indices('/').map(|(end, _)| end).chain([identity.file.len()]);
-        ends.map(|end| identity.file[..end].to_owned()).collect::<Vec<_>>()
+    let tokens = task.spec.identities.iter().map(|identity| identity.file.clone());
+    let items = task.spec.secrets.iter().filter(|secret| !secret.files.is_empty()).flat_map(|secret| {
+        let items = task.secrets.items(&secret.name).into_iter().flat_map(BTreeMap::keys);
+        items.map(|item| format!("{}/{item}", secret.files))
+    });
+    let parts = tokens.filter(|file| !file.is_empty()).chain(items).flat_map(|file| {
+        let ends = file.match_indices('/').map(|(end, _)| end).chain([file.len()]);
+        ends.map(|end| file[..end].to_owned()).collect::<Vec<_>>()
     });
     let owned: BTreeSet<String> = std::iter::once(".".to_owned()).chain(parts).collect();
     BindSource { owned: owned.into_iter().collect(), ..BindSource::of(&dir) }
@@ -242,7 +246,7 @@ fn mounts(
     mounts.extend(devices.iter().enumerate().map(|(number, device)| device.bound(number)));
     let binds = &mut files.binds;
     // In memory. Whose it is, is known once the container's user is.
-    mounts.push(if has_tokens(task.spec) {
+    mounts.push(if has_secrets(task.spec) {
         let mut mount = binds.add(secrets(task), SECRETS, false);
         mount["options"].as_array_mut().into_iter().for_each(|options| options.push(json!("noexec")));
         mount

@@ -263,6 +263,7 @@ fn plain(path: &Path) -> Result<PathBuf, String> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use berth_api::agent::{AllocId, GroupSpec, RunAlloc, TaskSpec};
     use prost::Message;
@@ -296,6 +297,7 @@ mod tests {
             hostname: String::new(),
             env: BTreeMap::new(),
             given: Given::default(),
+            secrets: Arc::default(),
             image: None,
             network: None,
             first_id: None,

@@ -7,19 +7,20 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::failure::{Doing, Failure};
-use crate::keeper::container::Container;
+use crate::keeper::container::{Container, private_dir};
 use crate::keeper::keep::here;
 use crate::keeper::plan::{ContainerRun, StartRecord};
 
 /// Starts it with the environment, user and limits of the container's own process.
 pub(super) fn start(run: &ContainerRun, console_socket: &str) -> Result<Pid, Failure> {
     let mine = format!("exec-{}", Pid::this());
-    let (process_file, pid_file) = (format!("{mine}.json"), format!("{mine}.pid"));
-    fs::write(&process_file, &run.config_json).doing(|| format!("write {process_file}"))?;
+    // What is in the environment is no more for the disk than the container's own.
+    let (process_file, pid_file) = (private_dir(here()).join(format!("{mine}.json")), format!("{mine}.pid"));
+    fs::write(&process_file, &run.config_json).doing(|| format!("write {}", process_file.display()))?;
     give_output(&run.config_json)?;
     let container = Container::known(&run.into()).with_log(&format!("{mine}.log"));
-    let started = container.exec(Path::new(&process_file), Path::new(&pid_file), console_socket);
-    for file in [process_file, pid_file, format!("{mine}.log")] {
+    let started = container.exec(&process_file, Path::new(&pid_file), console_socket);
+    for file in [process_file, pid_file.into(), format!("{mine}.log").into()] {
         let _ = fs::remove_file(file);
     }
     started

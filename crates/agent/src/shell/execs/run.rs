@@ -14,13 +14,14 @@ use super::streams::{Input, Sink, Source, Teller};
 use super::terminal::Terminal;
 use crate::drivers::{Launch, mock};
 use crate::failure::{Doing, Failure};
-use crate::keeper::container::{BUNDLE, CONFIG_FILE};
+use crate::keeper::container::{BUNDLE, CONFIG_FILE, private_dir};
 use crate::keeper::exec::plan::ExecPlan;
 use crate::keeper::exec::process_json;
 use crate::keeper::plan::{ContainerRef, ContainerRun, Run, StartRecord};
 use crate::lifecycle::{RunSpec, TaskRef};
 use crate::place::AllocPlace;
 use crate::shell::runner::Context;
+use crate::shell::secrets;
 
 /// Names the sockets of commands: one directory may have several.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -176,10 +177,11 @@ impl Plain<'_> {
             return Ok(Run::Container(run));
         }
         let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
-        let launch = tokio::task::spawn_blocking(move || {
-            context.equipment().host(&context.node_id).launch(&run, of, &place)
-        });
         let failed = |reason: String| Refusal::new(RefusalKind::Failed, format!("run the command: {reason}"));
+        let secrets = secrets::known(&context, &run, of).await.map_err(failed)?;
+        let launch = tokio::task::spawn_blocking(move || {
+            context.equipment().host(&context.node_id).with(&secrets).launch(&run, of, &place)
+        });
         let launch = launch.await.map_err(|error| failed(error.to_string()))?;
         match launch.map_err(|failure| failed(failure.message))? {
             Launch::Mock(_) => Err(mock::no_commands(self.task())),
@@ -204,7 +206,7 @@ impl Plain<'_> {
         else {
             return Ok(None);
         };
-        let config = dir.join(BUNDLE).join(CONFIG_FILE);
+        let config = private_dir(&dir).join(BUNDLE).join(CONFIG_FILE);
         let config = std::fs::read_to_string(&config).doing(|| format!("read {}", config.display()))?;
         let config_json = process_json(&config, command, tty)?;
         Ok(Some(ContainerRun { runtime, id, config_json, ..ContainerRun::default() }))

@@ -17,6 +17,7 @@ use super::{AgentConfig, Host};
 use crate::devices::{self, Device, DeviceFiles};
 use crate::drivers::{ContainerConfig, Driver, Drivers, Working};
 use crate::network::Networks;
+use crate::secrets::NO_SECRETS;
 use crate::volumes::{self, HostVolumes};
 
 const MIB: u64 = 1 << 20;
@@ -50,7 +51,7 @@ impl Equipment {
     /// Where tasks are resolved.
     pub(super) fn host<'a>(&'a self, node_id: &'a str) -> Host<'a> {
         let Self { node, drivers, device_files, volumes, .. } = self;
-        Host { node_id, node, drivers, device_files, volumes }
+        Host { node_id, node, drivers, device_files, volumes, secrets: &NO_SECRETS }
     }
 
     /// Whatever of the node is another than before, with what it is now.

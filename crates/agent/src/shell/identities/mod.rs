@@ -1,11 +1,8 @@
 //! Tokens that say who a task is: asked of the server when the task is prepared, given to it, and renewed before they expire.
 
-mod ask;
-mod files;
 mod held;
 mod renew;
 
-pub(super) use ask::{Asked, Signer, Signing};
 pub(super) use held::Held;
 pub(super) use renew::{beside, obtain};
 

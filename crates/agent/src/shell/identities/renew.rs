@@ -4,27 +4,18 @@ use std::collections::BTreeMap;
 use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use berth_api::agent::{IdentityChange, IdentitySpec, SignedToken, TaskEventKind};
 use nix::sys::signal::Signal;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::sleep;
 
-use super::ask::Unsigned;
-use super::files;
 use super::held::{HeldToken, HeldTokens, environment};
 use crate::disk;
 use crate::lifecycle::{Event, StartFailure, StartFailureKind};
+use crate::shell::asking::{AGAIN_MIN, Unanswered, pause, until_had};
 use crate::shell::data_dir::random_number;
 use crate::shell::runner::{Runner, TaskCommand, told_to_end};
-
-/// Between two tries, at first and at most.
-const AGAIN_MIN: Duration = Duration::from_millis(500);
-const AGAIN_MAX: Duration = Duration::from_secs(30);
-
-/// How long a start waits for tokens before it counts as failed.
-const START_MAX: Duration = Duration::from_secs(300);
+use crate::shell::secret_files;
 
 /// What is asked for together: tokens that are due within this time.
 const TOGETHER_NS: u64 = 1_000_000_000;
@@ -60,53 +51,33 @@ pub(in crate::shell) async fn obtain(
 }
 
 async fn have_all(runner: &Runner) -> Result<Arc<HeldTokens>, StartFailure> {
+    until_had(runner, "get the task's tokens", || have_good(runner)).await?;
     let failed = |message| StartFailure { kind: StartFailureKind::Recoverable, message };
-    let clock = runner.context.clock;
-    let give_up_ns = clock.now_ns() + START_MAX.as_nanos() as u64;
-    let (mut again, mut said) = (AGAIN_MIN, String::new());
-    loop {
-        let held = runner.context.held.of(runner.of);
-        let at_ns = clock.now_ns();
-        let is_good = |identity: &&IdentitySpec, until: fn(&HeldToken) -> u64| {
-            held.get(&identity.name).is_some_and(|token| until(token) > at_ns)
-        };
-        let identities = &runner.spec().identities;
-        let due = identities.iter().filter(|identity| !is_good(identity, |token| token.renew_ns));
-        let due: Vec<String> = due.map(|identity| identity.name.clone()).collect();
-        let unsigned = match fetch(runner, due).await {
-            Ok(_) => return runner.write_all().await.map_err(failed),
-            // What it holds is good for a while yet: no server is needed for a task to restart.
-            Err(_) if identities.iter().all(|identity| is_good(&identity, |token| token.expires_ns)) => {
-                return runner.write_all().await.map_err(failed);
-            }
-            Err(unsigned) => unsigned,
-        };
-        let Unsigned { text, retry } = unsigned;
-        let text = format!("get the task's tokens: {text}");
-        if !retry || clock.now_ns() > give_up_ns {
-            return Err(failed(text));
-        }
-        // Once for each reason: a task's history is short.
-        if said != text {
-            runner.note(TaskEventKind::HookFailed, format!("{text}; it is tried again"));
-            said = text;
-        }
-        pause(&mut again).await;
-    }
+    runner.write_all().await.map_err(failed)
 }
 
-async fn pause(again: &mut Duration) {
-    let jitter = again.mul_f64(random_number() as f64 / u64::MAX as f64 / 2.0);
-    sleep(*again + jitter).await;
-    *again = (*again * 2).min(AGAIN_MAX);
+/// Returns once the task holds tokens that are good for a while.
+async fn have_good(runner: &Runner) -> Result<(), Unanswered> {
+    let held = runner.context.held.of(runner.of);
+    let at_ns = runner.context.clock.now_ns();
+    let is_good = |identity: &&IdentitySpec, until: fn(&HeldToken) -> u64| {
+        held.get(&identity.name).is_some_and(|token| until(token) > at_ns)
+    };
+    let identities = &runner.spec().identities;
+    let due = identities.iter().filter(|identity| !is_good(identity, |token| token.renew_ns));
+    match fetch(runner, due.map(|identity| identity.name.clone()).collect()).await {
+        // What it holds is good for a while yet: no server is needed for a task to restart.
+        Err(_) if identities.iter().all(|identity| is_good(&identity, |token| token.expires_ns)) => Ok(()),
+        fetched => fetched.map(drop),
+    }
 }
 
 /// Asks for tokens, and holds them from then on.
-async fn fetch(runner: &Runner, identities: Vec<String>) -> Result<Arc<HeldTokens>, Unsigned> {
+async fn fetch(runner: &Runner, identities: Vec<String>) -> Result<Arc<HeldTokens>, Unanswered> {
     if identities.is_empty() {
         return Ok(runner.context.held.of(runner.of));
     }
-    let signed = runner.context.signer.sign(runner.of.alloc, &runner.spec().name, identities).await?;
+    let signed = runner.context.asker.tokens(runner.of.alloc, &runner.spec().name, identities).await?;
     let now_ns = runner.context.clock.now_ns();
     let held = |token: SignedToken| (token.identity.clone(), HeldToken::new(token, now_ns, random_number()));
     Ok(runner.context.held.add(runner.of, signed.into_iter().map(held).collect()))
@@ -121,7 +92,7 @@ impl Runner {
             let spec = &run.group.tasks[usize::from(of.task)];
             for identity in spec.identities.iter().filter(|identity| !identity.file.is_empty()) {
                 if let Some(held) = tokens.get(&identity.name) {
-                    files::write(place, &spec.name, &identity.file, &held.token)?;
+                    secret_files::write(place, &spec.name, &identity.file, &held.token)?;
                 }
             }
             let renew_ns = tokens.iter().map(|(name, token)| (name.clone(), token.renew_ns)).collect();
@@ -162,7 +133,7 @@ async fn renew(runner: &Runner) {
             due_at.iter().filter(|(_, at_ns)| **at_ns <= together_ns).map(|(name, _)| name.clone()).collect();
         let renewed = match fetch(runner, due.clone()).await {
             Ok(_) => runner.write_all().await,
-            Err(Unsigned { text, .. }) => Err(text),
+            Err(Unanswered { text, .. }) => Err(text),
         };
         match renewed {
             Ok(held) => {

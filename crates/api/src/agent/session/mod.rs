@@ -26,8 +26,8 @@ use table::Table;
 
 use super::{
     AllocStatus, Ask, Desired, Digest, Down, ExecDown, FRAME_BYTES_MAX, FileCancel, FileCredit, FileRead,
-    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, SignedTokens, UPDATE_ALLOCS_MAX, Up, Update,
-    Welcome, WelcomeMode,
+    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, SecretsRead, SignedTokens, UPDATE_ALLOCS_MAX, Up,
+    Update, Welcome, WelcomeMode,
 };
 
 /// The most that the statuses of one [`Update`] add up to; leaves room in a frame for all else.
@@ -74,6 +74,8 @@ pub enum Told {
     Exec(ExecDown),
     /// Tokens that the shell has asked for.
     Signed(SignedTokens),
+    /// Secrets of a task that the shell has asked for.
+    Secrets(SecretsRead),
 }
 
 /// A change of desired state.
@@ -187,6 +189,7 @@ impl AgentSession {
             Down::Ask(ask) => return Some(Told::Ask(ask)),
             Down::Exec(exec) => return Some(Told::Exec(exec)),
             Down::Signed(signed) => return Some(Told::Signed(signed)),
+            Down::Secrets(read) => return Some(Told::Secrets(read)),
         }
         None
     }

@@ -30,6 +30,7 @@ pub(crate) static GROUP: Schema = labelled_schema(
         flag("prevent_reschedule_on_lost", "PreventRescheduleOnLost"),
         block("consul", "Consul", &CONSUL),
         block("vault", "", &VAULT),
+        blocks("secret", "", &SECRET),
     ],
 );
 

@@ -33,6 +33,7 @@ pub(crate) static JOB: Schema = Schema {
         block("multiregion", "Multiregion", &MULTIREGION),
         block("ui", "UI", &UI),
         block("vault", "", &VAULT),
+        blocks("secret", "", &SECRET),
         flag("", "Stop"),
         text("", "ParentID"),
         flag("", "Dispatched"),

@@ -120,13 +120,14 @@ impl SimNode {
             Some(Told::Ask(ask)) => self.on_ask(ask, now_ns, common),
             Some(Told::Exec(exec)) => self.on_exec(exec, common),
             // What a node belongs to is in its session; nothing is on disk. All dial the servers that they were given, and their
-            // tasks, which only pretend to run, ask for no tokens.
+            // tasks, which only pretend to run, ask for nothing.
             Some(
                 Told::Joined(_)
                 | Told::Servers(_)
                 | Told::FileCredit(_)
                 | Told::FileCancel(_)
-                | Told::Signed(_),
+                | Told::Signed(_)
+                | Told::Secrets(_),
             )
             | None => {}
         }

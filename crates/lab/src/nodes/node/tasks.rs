@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use berth_agent::{
-    Host,
+    Host, NO_SECRETS,
     devices::DeviceFiles,
     drivers::{
         Launch,
@@ -97,7 +97,14 @@ impl SimNode {
         let (uuid, node) = (node_uuid(&common.config, self.number), spec(&common.config, self.number));
         let (device_files, volumes) = (DeviceFiles::default(), HostVolumes::new());
         let (node_id, drivers) = (uuid.as_str(), &common.drivers);
-        let host = Host { node_id, node: &node, drivers, device_files: &device_files, volumes: &volumes };
+        let host = Host {
+            node_id,
+            node: &node,
+            drivers,
+            device_files: &device_files,
+            volumes: &volumes,
+            secrets: &NO_SECRETS,
+        };
         let settings = match host.launch(run, of, &AllocPlace::new(Path::new(DATA_DIR), of.alloc))? {
             Launch::Mock(settings) => Arc::new(settings),
             Launch::Kept(_) => {

@@ -12,7 +12,7 @@ use berth_model::{
     store::{Acl, AclRules},
 };
 
-use crate::{access::Rights, workload::Workload};
+use crate::{access::Rights, workload::TaskName};
 
 /// Owners whose rights are kept; when there are more, they are looked up anew.
 const OWNERS_MAX: usize = 16_384;
@@ -31,20 +31,11 @@ pub(super) struct Kept {
     /// By the names of the policies that they are made of.
     by_policies: HashMap<BTreeSet<String>, Arc<Rights>>,
     policies_bytes: usize,
-    /// By the names of a task and of what it belongs to.
-    by_workload: HashMap<WorkloadNames, Arc<Rights>>,
+    by_task: HashMap<TaskName, Arc<Rights>>,
     /// Rules as they were read, by the name of their policy, with that: a restored state may have another of the same name and
     /// index.
     rules: HashMap<String, (Arc<AclPolicy>, Arc<PolicyRules>)>,
     rules_bytes: usize,
-}
-
-/// Namespace, job, group and task.
-type WorkloadNames = [String; 4];
-
-fn names_of(workload: &Workload) -> WorkloadNames {
-    let Workload { job, group, task, .. } = workload;
-    [job.namespace.to_string(), job.id.to_string(), group.clone(), task.clone()]
 }
 
 /// The rights of a token as it was: one that was written anew may have other policies.
@@ -67,21 +58,21 @@ impl Kept {
         is_same.then(|| kept.rights.clone())
     }
 
-    /// The rights of a task that shows who it is, as far as they are kept.
-    pub fn of_workload(&mut self, workload: &Workload, acl: &Acl) -> Option<Arc<Rights>> {
+    /// The rights of a task, as far as they are kept.
+    pub fn of_task(&mut self, task: &TaskName, acl: &Acl) -> Option<Arc<Rights>> {
         self.follow(acl);
-        self.by_workload.get(&names_of(workload)).cloned()
+        self.by_task.get(task).cloned()
     }
 
     /// Keeps the rights of a task.
-    pub fn keep_workload(&mut self, workload: &Workload, acl: &Acl, rights: &Arc<Rights>) {
+    pub fn keep_task(&mut self, task: &TaskName, acl: &Acl, rights: &Arc<Rights>) {
         if !self.of.are_same(&acl.rules()) {
             return;
         }
-        if self.by_workload.len() >= OWNERS_MAX {
-            self.by_workload.clear();
+        if self.by_task.len() >= OWNERS_MAX {
+            self.by_task.clear();
         }
-        self.by_workload.insert(names_of(workload), rights.clone());
+        self.by_task.insert(task.clone(), rights.clone());
     }
 
     /// Lets go of what follows from other policies and roles than these.
@@ -124,7 +115,7 @@ impl Kept {
     fn forget_rights(&mut self) {
         self.by_owner.clear();
         self.by_policies.clear();
-        self.by_workload.clear();
+        self.by_task.clear();
         self.policies_bytes = 0;
     }
 

@@ -23,7 +23,7 @@ use super::{
     Capability, Rights,
     policy::{BadToken, Identity, Policy},
 };
-use crate::workload::Workload;
+use crate::workload::TaskName;
 use compile::compile;
 use kept::{Kept, Owner};
 
@@ -51,7 +51,7 @@ impl Default for Acls {
 impl Policy for Acls {
     fn known(&self, identity: &Identity, acl: &Acl, now: Timestamp) -> Result<Option<Arc<Rights>>, BadToken> {
         if let Identity::Workload(workload) = identity {
-            return Ok(self.kept().of_workload(workload, acl));
+            return Ok(self.kept().of_task(&workload.name, acl));
         }
         match owner(identity, acl, now)? {
             Some(token) if token.token_type == TokenType::Management => Ok(Some(self.management.clone())),
@@ -64,7 +64,7 @@ impl Policy for Acls {
             return Ok(rights);
         }
         if let Identity::Workload(workload) = identity {
-            return self.rights_of_workload(workload, acl);
+            return self.rights_of_task(&workload.name, acl);
         }
         let owner = owner(identity, acl, now)?;
         let names =
@@ -83,6 +83,19 @@ impl Policy for Acls {
         Ok(rights)
     }
 
+    fn rights_of_task(&self, task: &TaskName, acl: &Acl) -> Result<Arc<Rights>, BadToken> {
+        if let Some(rights) = self.kept().of_task(task, acl) {
+            return Ok(rights);
+        }
+        let policies: Vec<&Arc<AclPolicy>> = task_policies(task, acl).collect();
+        rules_bytes(&policies)?;
+        let mut rights = self.compiled(&policies);
+        rights.grant_own(task);
+        let rights = Arc::new(rights);
+        self.kept().keep_task(task, acl, &rights);
+        Ok(rights)
+    }
+
     fn is_open(&self) -> bool {
         false
     }
@@ -92,17 +105,6 @@ impl Acls {
     /// What was made before. Every request takes this lock: nothing is made while it is held.
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().expect("nothing panics while it holds this lock")
-    }
-
-    /// What a task may do that shows who it is: what policies say that are attached to it, and read what is its own.
-    fn rights_of_workload(&self, workload: &Workload, acl: &Acl) -> Result<Arc<Rights>, BadToken> {
-        let policies: Vec<&Arc<AclPolicy>> = workload_policies(workload, acl).collect();
-        rules_bytes(&policies)?;
-        let mut rights = self.compiled(&policies);
-        rights.grant_own(workload);
-        let rights = Arc::new(rights);
-        self.kept().keep_workload(workload, acl, &rights);
-        Ok(rights)
     }
 
     /// What policies come to together.
@@ -152,14 +154,14 @@ fn rules_bytes(policies: &[&Arc<AclPolicy>]) -> Result<usize, BadToken> {
 }
 
 /// The policies that are attached to a task, to its group, its job or its namespace.
-pub(in crate::access) fn workload_policies<'a>(
-    workload: &Workload,
+pub(in crate::access) fn task_policies<'a>(
+    task: &TaskName,
     acl: &'a Acl,
 ) -> impl Iterator<Item = &'a Arc<AclPolicy>> {
-    let JobKey { namespace, id } = &workload.job;
+    let TaskName { job: JobKey { namespace, id }, group, task } = task;
     let has = move |policy: &&Arc<AclPolicy>| {
         let attached = policy.job.as_ref();
-        attached.is_some_and(|job| job.has(namespace, id, &workload.group, &workload.task))
+        attached.is_some_and(|job| job.has(namespace, id, group, task))
     };
     acl.policies().filter(has)
 }

@@ -19,7 +19,7 @@ use berth_model::{
 
 use super::{
     Access, Capability, Denied, Identity,
-    acl::{policies, workload_policies},
+    acl::{policies, task_policies},
 };
 use crate::{
     state::View,
@@ -86,7 +86,7 @@ impl CallerView {
 
     /// The names of the policies that a task has which shows who it is.
     pub fn workload_policies(&self, workload: &Workload) -> Vec<String> {
-        workload_policies(workload, self.view.store.acl()).map(|policy| policy.name.clone()).collect()
+        task_policies(&workload.name, self.view.store.acl()).map(|policy| policy.name.clone()).collect()
     }
 
     /// The keys by which anybody can find out whether a workload's token is genuine.

@@ -16,7 +16,7 @@ use berth_model::{
 
 use super::fake_agents::FakeAgents;
 use crate::{
-    Batch, Change, EventHub, Keyring, WatchKey, Watchers,
+    Batch, Change, EventHub, Keyring, WatchKey, Watchers, access,
     state::{
         Committed, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo, State, View,
     },
@@ -61,6 +61,7 @@ impl FakeEngine {
             agents: self.agents.clone(),
             server: Arc::new(server),
             keyring: self.keyring.clone(),
+            policy: access::policy(false),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The files that hold a task's tokens, in its directory of secrets. Whoever reads one sees the old token or the new one.
+//! The files that the agent puts into a task's directory of secrets. Whoever reads one sees the old text or the new one.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,10 +14,10 @@ use crate::failure::{Doing, Failure};
 use crate::place::AllocPlace;
 use crate::shell::data_dir::random;
 
-/// Puts a token in the place of the one that was there. `path` is beneath the directory of secrets, whose owner is given the
+/// Puts a text in the place of the one that was there. `path` is beneath the directory of secrets, whose owner is given the
 /// file: that is the task's user. The task may have put anything there: none of its links is followed.
-pub(super) fn write(place: &AllocPlace, task: &str, path: &str, token: &str) -> Result<(), Failure> {
-    let doing = || format!("write the token secrets/{path}");
+pub(super) fn write(place: &AllocPlace, task: &str, path: &str, text: &str) -> Result<(), Failure> {
+    let doing = || format!("write secrets/{path}");
     let own = Dir::open(&place.task_dir(task))?;
     let mut dir = open_dir(own.fd(), "secrets").doing(doing)?;
     let owner = fstat(&dir).doing(doing)?;
@@ -37,7 +37,7 @@ pub(super) fn write(place: &AllocPlace, task: &str, path: &str, token: &str) -> 
     let temporary = format!(".{unique}");
     let written = create(&dir, &temporary).doing(doing).and_then(|file| {
         let mut file = File::from(file);
-        file.write_all(token.as_bytes()).doing(doing)?;
+        file.write_all(text.as_bytes()).doing(doing)?;
         fchown(&file, owner.0, owner.1).doing(doing)?;
         renameat(&dir, &*temporary, &dir, name).doing(doing)
     });

@@ -1,0 +1,214 @@
+//! What tasks need of a server before they start: tokens, and what is in variables. Whoever prepares a task does not have the
+//! connection, the agent has.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use berth_api::agent::{
+    AllocId, ReadSecrets, SecretItems, SecretsRead, SignTokens, SignedToken, SignedTokens, TaskEventKind, Up,
+};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+
+use super::Agent;
+use super::data_dir::random_number;
+use super::runner::Runner;
+use crate::lifecycle::{StartFailure, StartFailureKind};
+
+/// Requests that are under way; the tasks of others wait.
+const ASKS_MAX: usize = 16;
+
+/// How long a server may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// Between two tries, at first and at most.
+pub(super) const AGAIN_MIN: Duration = Duration::from_millis(500);
+const AGAIN_MAX: Duration = Duration::from_secs(30);
+
+/// How long a start waits for what a server has before it counts as failed.
+const START_MAX: Duration = Duration::from_secs(300);
+
+/// Why a server gave nothing, and whether that may pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unanswered {
+    /// For people.
+    pub(super) text: String,
+    pub(super) retry: bool,
+    /// A server has said so: what was given before is not to be used any more.
+    pub(super) refused: bool,
+}
+
+impl Unanswered {
+    fn for_now(text: &str) -> Self {
+        Self { text: text.to_owned(), retry: true, refused: false }
+    }
+}
+
+type Answer<T> = Result<Vec<T>, Unanswered>;
+
+/// What a server is asked for a task.
+#[derive(Debug)]
+pub(super) struct Asked {
+    alloc: AllocId,
+    task: String,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Tokens { identities: Vec<String>, answer: oneshot::Sender<Answer<SignedToken>> },
+    Secrets(oneshot::Sender<Answer<SecretItems>>),
+}
+
+/// Asks a server for what tasks need.
+#[derive(Debug)]
+pub(super) struct Asker {
+    asks: mpsc::Sender<Asked>,
+    room: Semaphore,
+}
+
+impl Asker {
+    /// One, and what it asks.
+    pub(super) fn new() -> (Self, mpsc::Receiver<Asked>) {
+        let (asks, asked) = mpsc::channel(ASKS_MAX);
+        (Self { asks, room: Semaphore::new(ASKS_MAX) }, asked)
+    }
+
+    /// The tokens of some of a task's identities, in that order.
+    pub(super) async fn tokens(
+        &self,
+        alloc: AllocId,
+        task: &str,
+        identities: Vec<String>,
+    ) -> Answer<SignedToken> {
+        let wanted = identities.clone();
+        let tokens = self.ask(alloc, task, |answer| What::Tokens { identities, answer }).await?;
+        let named = tokens.iter().map(|token| &token.identity);
+        if named.eq(&wanted) { Ok(tokens) } else { Err(Unanswered::for_now("the server gave other tokens")) }
+    }
+
+    /// What is in the secrets of a task.
+    pub(super) async fn secrets(&self, alloc: AllocId, task: &str) -> Answer<SecretItems> {
+        self.ask(alloc, task, What::Secrets).await
+    }
+
+    async fn ask<T>(
+        &self,
+        alloc: AllocId,
+        task: &str,
+        what: impl FnOnce(oneshot::Sender<Answer<T>>) -> What,
+    ) -> Answer<T> {
+        let _permit = self.room.acquire().await;
+        let (answer, answered) = oneshot::channel();
+        let asked = Asked { alloc, task: task.to_owned(), what: what(answer) };
+        self.asks.send(asked).await.map_err(|_| Unanswered::for_now("the agent stops"))?;
+        let silent = "the server does not answer: it may be older than this agent";
+        let answered = timeout(ANSWER_MAX, answered).await.map_err(|_| Unanswered::for_now(silent))?;
+        answered.map_err(|_| Unanswered::for_now("the connection to the server was lost meanwhile"))?
+    }
+}
+
+/// The requests that wait for their answers.
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    last: u64,
+    tokens: HashMap<u64, oneshot::Sender<Answer<SignedToken>>>,
+    secrets: HashMap<u64, oneshot::Sender<Answer<SecretItems>>>,
+}
+
+impl Agent {
+    /// Passes a request on to the server.
+    pub(super) fn on_asked(&mut self, asked: Asked) {
+        let Asked { alloc, task, what } = asked;
+        let line = self.up.as_ref().map(|up| up.replies.clone());
+        let asking = &mut self.asking;
+        // Whoever asked may have left: a task was stopped, or waited for too long.
+        asking.tokens.retain(|_, answer| !answer.is_closed());
+        asking.secrets.retain(|_, answer| !answer.is_closed());
+        let nobody = || Unanswered::for_now("the agent is connected to no server");
+        asking.last += 1;
+        let (request, secret) = (asking.last, self.identity.secret.clone());
+        let alloc_id = alloc.0.to_vec();
+        let message = match what {
+            What::Tokens { answer, .. } if line.is_none() => return drop(answer.send(Err(nobody()))),
+            What::Secrets(answer) if line.is_none() => return drop(answer.send(Err(nobody()))),
+            What::Tokens { identities, answer } => {
+                asking.tokens.insert(request, answer);
+                Up::Sign(SignTokens { request, secret, alloc_id, task, identities })
+            }
+            What::Secrets(answer) => {
+                asking.secrets.insert(request, answer);
+                Up::Secrets(ReadSecrets { request, secret, alloc_id, task })
+            }
+        };
+        // Bounded by how many may ask; what people read goes by the same line and is not held up.
+        tokio::spawn(async move {
+            if let Some(line) = line {
+                let _ = line.send(message).await;
+            }
+        });
+    }
+
+    /// The server has signed tokens, or not.
+    pub(super) fn on_signed(&mut self, signed: SignedTokens) {
+        let SignedTokens { request, tokens, refused, retry } = signed;
+        if let Some(answer) = self.asking.tokens.remove(&request) {
+            let _ = answer.send(given(tokens, refused, retry));
+        }
+    }
+
+    /// The server has read secrets, or not.
+    pub(super) fn on_secrets(&mut self, read: SecretsRead) {
+        let SecretsRead { request, secrets, refused, retry } = read;
+        if let Some(answer) = self.asking.secrets.remove(&request) {
+            let _ = answer.send(given(secrets, refused, retry));
+        }
+    }
+
+    /// No answer will come any more.
+    pub(super) fn cancel_asking(&mut self) {
+        self.asking.tokens.clear();
+        self.asking.secrets.clear();
+    }
+}
+
+fn given<T>(things: Vec<T>, refused: String, retry: bool) -> Answer<T> {
+    if refused.is_empty() { Ok(things) } else { Err(Unanswered { text: refused, retry, refused: true }) }
+}
+
+/// Asks for what a task needs to start until it is had: while it cannot be had, the start waits, and says so.
+pub(super) async fn until_had<T, F>(
+    runner: &Runner,
+    doing: &str,
+    ask: impl Fn() -> F,
+) -> Result<T, StartFailure>
+where
+    F: Future<Output = Result<T, Unanswered>>,
+{
+    let clock = runner.context.clock;
+    let give_up_ns = clock.now_ns() + START_MAX.as_nanos() as u64;
+    let (mut again, mut said) = (AGAIN_MIN, String::new());
+    loop {
+        let Unanswered { text, retry, .. } = match ask().await {
+            Ok(had) => return Ok(had),
+            Err(unanswered) => unanswered,
+        };
+        let text = format!("{doing}: {text}");
+        if !retry || clock.now_ns() > give_up_ns {
+            return Err(StartFailure { kind: StartFailureKind::Recoverable, message: text });
+        }
+        // Once for each reason: a task's history is short.
+        if said != text {
+            runner.note(TaskEventKind::HookFailed, format!("{text}; it is tried again"));
+            said = text;
+        }
+        pause(&mut again).await;
+    }
+}
+
+/// Waits for longer each time.
+pub(super) async fn pause(again: &mut Duration) {
+    let jitter = again.mul_f64(random_number() as f64 / u64::MAX as f64 / 2.0);
+    sleep(*again + jitter).await;
+    *again = (*again * 2).min(AGAIN_MAX);
+}

@@ -1,0 +1,150 @@
+//! What tasks are given of variables: read by a server when a task starts, held in memory while its allocation lives.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use berth_api::agent::{AllocId, SecretItems, SecretSpec};
+use tokio::sync::mpsc;
+
+use super::asking::{Unanswered, until_had};
+use super::runner::{Context, Runner, TaskCommand, told_to_end};
+use super::secret_files;
+use crate::alloc_dir;
+use crate::drivers::settings::setup;
+use crate::lifecycle::{RunSpec, StartFailure, StartFailureKind, TaskRef};
+use crate::place::AllocPlace;
+use crate::secrets::Secrets;
+
+/// Longest name of a file.
+const FILE_NAME_BYTES_MAX: usize = 255;
+
+/// Those of all tasks that were given any.
+#[derive(Debug, Default)]
+pub(super) struct HeldSecrets(Mutex<HashMap<(AllocId, u16), Arc<Secrets>>>);
+
+impl HeldSecrets {
+    /// Those of a task.
+    pub(super) fn of(&self, of: TaskRef) -> Option<Arc<Secrets>> {
+        self.all().get(&(of.alloc, of.task)).cloned()
+    }
+
+    /// An allocation has ended.
+    pub(super) fn end(&self, alloc: AllocId) {
+        let mut all = self.all();
+        if !all.is_empty() {
+            all.retain(|(of, _), _| *of != alloc);
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<(AllocId, u16), Arc<Secrets>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Has what a task that starts is given. While no server gives it, the start waits, and says so; one that is told to end waits
+/// no longer.
+pub(super) async fn obtain(
+    runner: &Runner,
+    commands: &mut mpsc::Receiver<TaskCommand>,
+) -> Result<Arc<Secrets>, StartFailure> {
+    if runner.spec().secrets.is_empty() {
+        return Ok(Arc::default());
+    }
+    let read = || async {
+        let (of, spec) = (runner.of, runner.spec());
+        match read(&runner.context, of, &spec.name, &spec.secrets).await {
+            // A task restarts with what it had while no server can be asked, and with nothing that a server takes away.
+            Err(unanswered) if !unanswered.refused => runner.context.held_secrets.of(of).ok_or(unanswered),
+            read => read,
+        }
+    };
+    tokio::select! {
+        secrets = until_had(runner, "get the task's secrets", read) => secrets,
+        () = told_to_end(commands) => {
+            let message = "get the task's secrets: the task was stopped before they were here".to_owned();
+            Err(StartFailure { kind: StartFailureKind::Recoverable, message })
+        }
+    }
+}
+
+/// What a task that runs was given; asked for again by an agent that has started since.
+pub(super) async fn known(context: &Context, run: &RunSpec, of: TaskRef) -> Result<Arc<Secrets>, String> {
+    let spec = &run.group.tasks[usize::from(of.task)];
+    if spec.secrets.is_empty() {
+        return Ok(Arc::default());
+    }
+    if let Some(held) = context.held_secrets.of(of) {
+        return Ok(held);
+    }
+    let read = read(context, of, &spec.name, &spec.secrets).await;
+    read.map_err(|unanswered| format!("get the task's secrets: {}", unanswered.text))
+}
+
+/// Asks a server, and holds what it says.
+async fn read(
+    context: &Context,
+    of: TaskRef,
+    task: &str,
+    specs: &[SecretSpec],
+) -> Result<Arc<Secrets>, Unanswered> {
+    let read = context.asker.secrets(of.alloc, task).await?;
+    let secrets: Secrets = read.into_iter().map(|SecretItems { name, items }| (name, items)).collect();
+    if let Some(missing) = specs.iter().find(|spec| secrets.items(&spec.name).is_none()) {
+        let text = format!("the server gave no secret {:?}", missing.name);
+        return Err(Unanswered { text, retry: true, refused: true });
+    }
+    let secrets = Arc::new(secrets);
+    context.held_secrets.all().insert((of.alloc, of.task), secrets.clone());
+    Ok(secrets)
+}
+
+/// Writes the files of secrets that are to have any.
+pub(super) async fn write(runner: &Runner, secrets: &Arc<Secrets>) -> Result<(), StartFailure> {
+    if runner.spec().secrets.iter().all(|secret| secret.files.is_empty()) {
+        return Ok(());
+    }
+    let secrets = secrets.clone();
+    let write = move |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPlace| {
+        let spec = &run.group.tasks[usize::from(of.task)];
+        if !alloc_dir::secrets::are_in_memory(place, &spec.name) {
+            return Err(setup(
+                "write the files of the task's secrets: this agent may not mount memory for them, and they are not to be on a disk: \
+                 run it as root, or name the items in `env`",
+            ));
+        }
+        for secret in spec.secrets.iter().filter(|secret| !secret.files.is_empty()) {
+            for (item, text) in secrets.items(&secret.name).into_iter().flatten() {
+                if !is_file_name(item) {
+                    return Err(setup(format!(
+                        "write the files of secret {:?}: its item {item:?} cannot name a file",
+                        secret.name
+                    )));
+                }
+                secret_files::write(place, &spec.name, &format!("{}/{item}", secret.files), text)?;
+            }
+        }
+        Ok(())
+    };
+    runner.blocking(write).await
+}
+
+fn is_file_name(item: &str) -> bool {
+    let is_plain = !matches!(item, "" | "." | "..") && !item.contains(['/', '\0']);
+    is_plain && item.len() <= FILE_NAME_BYTES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_names_become_files() {
+        let long = "a".repeat(FILE_NAME_BYTES_MAX + 1);
+        for wrong in ["", ".", "..", "a/b", "/a", "a\0", &long] {
+            assert!(!is_file_name(wrong), "{wrong:?}");
+        }
+        for right in ["password", "tls.crt", "...", "a b", &long[1..]] {
+            assert!(is_file_name(right), "{right:?}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The task for which an agent asks something: it gets that only for what runs on its own node.
+
+use berth_model::{
+    AllocId, JobKey, NodeId,
+    job::{Group, Job, Task},
+    store::Store,
+};
+
+use super::{TaskName, job_known_as};
+use crate::convert::agent::secret_hash;
+
+/// Why an agent gets nothing, and whether asking again can help.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub text: String,
+    pub retry: bool,
+}
+
+impl Refusal {
+    pub fn for_good(text: impl Into<String>) -> Self {
+        Self { text: text.into(), retry: false }
+    }
+
+    pub fn for_now(text: impl Into<String>) -> Self {
+        Self { text: text.into(), retry: true }
+    }
+}
+
+/// What an agent says of the task that it asks for, and of itself.
+pub(super) struct Asked<'a> {
+    /// The node for which its session is.
+    pub node: NodeId,
+    /// That of the node: a session says who it is before it has proved that.
+    pub secret: &'a [u8],
+    pub alloc_id: &'a [u8],
+    pub task: &'a str,
+}
+
+/// A task that runs, or is to, on the node of whoever asks.
+pub(super) struct Placed<'s> {
+    pub alloc: AllocId,
+    pub job: &'s Job,
+    pub group: &'s Group,
+    pub task: &'s Task,
+}
+
+impl<'s> Placed<'s> {
+    /// The task, if the state places it on the node for which the session speaks, and it has not ended. What is not there and
+    /// what is another's are told alike: nothing is learned by asking.
+    pub fn find(store: &'s Store, asked: &Asked<'_>) -> Result<Self, Refusal> {
+        let node = asked.node;
+        let known = store.node(node).and_then(|(slot, _)| Some((slot, store.nodes().detail(slot)?)));
+        let (slot, _) = known
+            .filter(|(_, detail)| detail.node.secret_hash == secret_hash(asked.secret))
+            .ok_or_else(|| Refusal::for_now(format!("the session does not speak for node {node}")))?;
+        let alloc = AllocId::from_slice(asked.alloc_id)
+            .ok_or_else(|| Refusal::for_good("an allocation's id is not 16 bytes long"))?;
+        let row = store.alloc(alloc).map(|(_, row)| row).filter(|row| row.node == slot);
+        // Another server may have told it of the allocation, and be ahead of this one.
+        let row =
+            row.ok_or_else(|| Refusal::for_now(format!("allocation {alloc} is not placed on node {node}")))?;
+        if row.is_terminal() {
+            return Err(Refusal::for_good(format!("allocation {alloc} has ended")));
+        }
+        let (job, group) =
+            store.job_of(row).ok_or_else(|| Refusal::for_good(format!("the job of {alloc} is not known")))?;
+        let task = group.tasks.iter().find(|task| task.name == asked.task).ok_or_else(|| {
+            Refusal::for_good(format!("allocation {alloc} has no task {:?}", cut(asked.task)))
+        })?;
+        Ok(Self { alloc, job, group, task })
+    }
+
+    /// As whom policies know it.
+    pub fn name(&self) -> TaskName {
+        TaskName {
+            job: JobKey::new(&self.job.key.namespace, job_known_as(self.job)),
+            group: self.group.name.clone(),
+            task: self.task.name.clone(),
+        }
+    }
+}
+
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(128)]
+}

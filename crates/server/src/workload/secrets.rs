@@ -1,0 +1,69 @@
+//! What of variables a task is given, for the agent that starts it: those that its job names, by what the task itself may read.
+
+use std::collections::BTreeMap;
+
+use berth_api::agent::{ReadSecrets, SecretItems, SecretsRead};
+use berth_model::{
+    NodeId,
+    job::{SECRETS_MAX, Secret},
+    variable::VariableKey,
+};
+
+use super::placed::{Asked, Placed, Refusal};
+use crate::{
+    access::{Capability, Realm, Rights},
+    state::{State, View},
+};
+
+/// Answers an agent's request, on a session for a node. Takes its time: to be called where that does no harm.
+pub(crate) fn read_secrets(state: &State, node: NodeId, asked: &ReadSecrets) -> SecretsRead {
+    let (secrets, refused, retry) = match all(state, node, asked) {
+        Ok(secrets) => (secrets, String::new(), false),
+        Err(Refusal { text, retry }) => {
+            tracing::info!(%node, text, "gave an agent no secrets");
+            (Vec::new(), text, retry)
+        }
+    };
+    SecretsRead { request: asked.request, secrets, refused, retry }
+}
+
+fn all(state: &State, node: NodeId, asked: &ReadSecrets) -> Result<Vec<SecretItems>, Refusal> {
+    let view = state.view();
+    let ReadSecrets { secret, alloc_id, task, .. } = asked;
+    let placed = Placed::find(&view.store, &Asked { node, secret, alloc_id, task })?;
+    let rights = state.policy.rights_of_task(&placed.name(), view.store.acl());
+    let rights = rights.map_err(|bad| Refusal::for_now(bad.to_string()))?;
+    let items = |secret: &Secret| {
+        let items = one(state, &view, &placed, &rights, secret)?;
+        Ok(SecretItems { name: secret.name.clone(), items })
+    };
+    placed.task.secrets.iter().take(SECRETS_MAX).map(items).collect()
+}
+
+fn one(
+    state: &State,
+    view: &View,
+    placed: &Placed<'_>,
+    rights: &Rights,
+    secret: &Secret,
+) -> Result<BTreeMap<String, String>, Refusal> {
+    let of_job = &placed.job.key.namespace;
+    let (namespace, path, name) = (secret.namespace().unwrap_or(of_job), &*secret.path, &secret.name);
+    if !rights.grant(Capability::VariablesRead, Realm::Variable { namespace, path }) {
+        let job = placed.name().job.id;
+        return Err(Refusal::for_now(format!(
+            "secret {name:?}: the task may not read variable {path:?} in namespace {namespace:?}, which needs {}: keep it below \
+             nomad/jobs/{job}, or attach a policy that grants it with `berth acl policy apply -namespace {of_job} -job {job}`",
+            Capability::VariablesRead.word()
+        )));
+    }
+    let key = VariableKey::new(namespace, path);
+    let variable = view.store.variables().get(&key).ok_or_else(|| {
+        Refusal::for_now(format!(
+            "secret {name:?}: there is no variable {path:?} in namespace {namespace:?}: write it with `berth var put -namespace \
+             {namespace} {path} ITEM=VALUE`"
+        ))
+    })?;
+    let items = state.keyring.unseal(view.store.keyring(), variable);
+    items.map_err(|error| Refusal::for_now(format!("secret {name:?}: {error}")))
+}
