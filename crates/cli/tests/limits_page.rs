@@ -86,6 +86,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/agents/execs/mod.rs EXECS_MAX", "commands within tasks"),
     ("server/src/agents/files.rs CREDIT_BYTES", "what an agent sends of a log or a file"),
     ("server/src/agents/files.rs NAMES_BYTES_MAX", "what an agent sends of a log or a file"),
+    ("server/src/agents/asked.rs CERTIFICATES_A_SECOND_MAX", "certificates that one address asks for"),
     ("server/src/agents/incoming.rs DECODED_BYTES_MAX", "what reports and descriptions"),
     ("server/src/agents/incoming.rs DECODED_FRAME_BYTES_MAX", "what reports and descriptions"),
     ("server/src/agents/incoming.rs LARGE_BYTES_MAX", "frames over 16 KiB"),
@@ -96,11 +97,13 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/agents/outline.rs EVENTS_MAX", "tasks in an allocation's report"),
     ("server/src/agents/outline.rs TASKS_MAX", "tasks in an allocation's report"),
     ("server/src/audit/log.rs DISK_WAIT_MAX", "a disk that does nothing"),
-    ("server/src/audit/log.rs REFUSALS_A_SECOND_MAX", "refusals that are recorded"),
+    ("server/src/audit/log.rs STALL_MAX", "a disk that does nothing"),
     ("server/src/audit/record.rs CHANGES_MAX", "letters of a text that it repeats"),
     ("server/src/audit/record.rs OBJECTS_MAX", "letters of a text that it repeats"),
     ("server/src/audit/record.rs RECORD_BYTES_MAX", "a record;"),
     ("server/src/audit/record.rs TEXT_CHARS_MAX", "letters of a text that it repeats"),
+    ("server/src/audit/refusals.rs REFUSED_ADDRESSES_MAX", "refusals that are recorded"),
+    ("server/src/audit/refusals.rs TALLY_MAX", "refusals that are recorded"),
     (
         "server/src/cluster/agents/lent.rs STREAMS_MAX",
         "logs, files and commands that another server passes on",
@@ -113,6 +116,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/events.rs PINNED_BYTES_MAX", "changes that are kept for followers"),
     ("server/src/http/block.rs WAIT_MAX", "a wait for a change"),
     ("server/src/http/depth.rs VALUES_MAX", "values of a body"),
+    ("server/src/http/router.rs CONTACT_MAX", "`stale` reads of what is secret"),
     ("server/src/http/filter/mod.rs ANSWER_STEPS_MAX", "steps of a filter"),
     ("server/src/http/filter/mod.rs ITEM_STEPS_MAX", "steps of a filter"),
     ("server/src/http/filter/mod.rs TEXT_BYTES_MAX", "a filter;"),
@@ -143,6 +147,8 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/nomad/tenant_limits.rs META_BYTES_MAX", "`meta` of a namespace"),
     ("server/src/nomad/tenant_limits.rs TENANTS_MAX", "namespaces; quotas"),
     ("server/src/peers/listen.rs CONNECTIONS_MAX", "connections of other servers"),
+    ("server/src/workload/sign.rs NAMED_BYTES_MAX", "requests for tokens of one node's tasks"),
+    ("server/src/workload/sign.rs SIGNED_A_SECOND_MAX", "requests for tokens of one node's tasks"),
 ];
 
 /// Limits that are settings, and words of the rows that name them.

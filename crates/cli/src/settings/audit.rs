@@ -1,6 +1,9 @@
 //! How a server records who did what.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use berth_server::audit::AuditConfig;
 
@@ -20,6 +23,8 @@ pub struct AuditSettings {
     pub file_mb: u32,
     /// Files that are kept.
     pub files: u32,
+    /// How old a file is at the least that is removed.
+    pub keep: Duration,
     /// Whether all reads are recorded.
     pub all_reads: bool,
 }
@@ -32,6 +37,7 @@ impl Settings {
             dir: audit.dir.clone().unwrap_or_else(|| data_dir.join(DIR)),
             file_bytes_max: u64::from(audit.file_mb) << 20,
             files_max: audit.files as usize,
+            keep: audit.keep,
             all_reads: audit.all_reads,
         })
     }

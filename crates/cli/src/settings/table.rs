@@ -191,6 +191,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |to, given| given.number_of(AUDIT_FILES).map(|count| to.audit.files = count),
     },
     Setting {
+        name: "audit-keep",
+        form: Form::One("SPAN"),
+        roles: SERVERS,
+        default: |_| "0s",
+        help: "How old a file of the audit log is at the least that is removed, however many there are: what must be recorded is refused rather, once their disk is full",
+        set: |to, given| given.duration().map(|span| to.audit.keep = span),
+    },
+    Setting {
         name: "audit-reads",
         form: Form::One("WHICH"),
         roles: SERVERS,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use berth_server::{
     EventHub, Watchers,
-    state::{ServerInfo, State, View},
+    state::{State, View},
 };
 
 use engine::Silent;
@@ -18,13 +18,6 @@ pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// A cluster as handlers see it, which only its benchmark changes.
 pub fn state(view: &Arc<ArcSwap<View>>, watchers: &Arc<Watchers>, events: &Arc<EventHub>) -> State {
-    State {
-        view: view.clone(),
-        watchers: watchers.clone(),
-        events: events.clone(),
-        engine: Arc::new(Silent),
-        agents: Arc::new(Silent),
-        server: Arc::new(ServerInfo::default()),
-        keyring: Arc::default(),
-    }
+    let silent = Arc::new(Silent);
+    State::open(view.clone(), watchers.clone(), events.clone(), silent.clone(), silent)
 }

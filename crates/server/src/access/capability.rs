@@ -70,6 +70,19 @@ impl Capability {
         )
     }
 
+    /// Whether its routes tell what is secret, or may be.
+    pub fn tells_secrets(self) -> bool {
+        matches!(
+            self,
+            Self::ReadLogs
+                | Self::ReadFiles
+                | Self::VariablesRead
+                | Self::ReadEvents
+                | Self::ReadOwnAcl
+                | Self::Management
+        )
+    }
+
     /// Whether it is granted by the rules about variables.
     pub fn is_about_variables(self) -> bool {
         matches!(

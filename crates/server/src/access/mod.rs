@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use berth_model::variable::VariableKey;
 
-pub(crate) use acl::{Acls, hash};
+pub(crate) use acl::{Acls, SECRET_BYTES, SECRET_PREFIX, hash};
 #[cfg(test)]
 pub(crate) use capability::Capabilities;
 pub use capability::Capability;
@@ -26,7 +26,7 @@ pub(crate) use denied::Denied;
 pub(crate) use events::{CallerBatch, CallerEvents};
 pub(crate) use policy::{BadToken, Identity, Policy, open};
 pub(crate) use rights::{Realm, Rights};
-pub(crate) use view::{CallerView, Parts};
+pub(crate) use view::{CallerView, Maybe, Parts};
 
 /// What callers may do: what operators say, or everybody everything.
 pub(crate) fn policy(acl: bool) -> Arc<dyn Policy> {

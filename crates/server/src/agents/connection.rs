@@ -35,6 +35,7 @@ use super::{
 use crate::{
     convert::agent as convert,
     engine::{Input, Link},
+    net::TooOften,
     workload,
 };
 
@@ -246,7 +247,11 @@ impl Connection<'_> {
         let (Some(session), Some(state)) = (self.sessions.get(&number), self.context.state()) else {
             return Ok(());
         };
-        let signed = frame(number, Down::Signed(workload::sign(state, session.node, asked)));
+        let signed = match self.context.asked.for_tokens(session.node) {
+            Ok(()) => workload::sign(state, session.node, asked),
+            Err(TooOften) => workload::too_often(asked),
+        };
+        let signed = frame(number, Down::Signed(signed));
         self.outbound.send(signed).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 

@@ -19,7 +19,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{listen::Context, revoked::is_revoked};
+use super::{listen::Context, recorded::Recorded, revoked::is_revoked};
 use crate::{clock, net::Stream, state::State};
 
 /// How long all of it may take; the cluster may be looking for a leader.
@@ -34,7 +34,7 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 pub(super) async fn serve(mut stream: Stream, context: &Context) -> io::Result<()> {
     let talk = async {
         let asked = read(&mut stream).await?;
-        let answer = certify(&asked, stream.certificate(), context).await.unwrap_or_else(|refused| {
+        let answer = answer(&asked, &stream, context).await.unwrap_or_else(|refused| {
             tracing::info!(peer = %stream.peer(), refused, "an agent gets no certificate");
             Enrolled { refused, ..Enrolled::default() }
         });
@@ -57,6 +57,16 @@ async fn read(stream: &mut Stream) -> io::Result<Enroll> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
+}
+
+/// The certificate, or why there is none. What is answered is recorded.
+async fn answer(asked: &Enroll, stream: &Stream, context: &Context) -> Result<Enrolled, String> {
+    let too_often =
+        |_| "too many certificates are asked for from this address: try again in a second".to_owned();
+    context.asked.for_a_certificate(stream.peer().ip()).map_err(too_often)?;
+    let recorded = Recorded::begin(asked, stream, context).await?;
+    let certified = certify(asked, stream.certificate(), context).await;
+    recorded.end(certified).await
 }
 
 /// The certificate, or why there is none.

@@ -17,7 +17,9 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{connection, enroll, incoming::Budget, outbound::AllInFlight, revoked::Revocations};
+use super::{
+    asked::Asked, connection, enroll, incoming::Budget, outbound::AllInFlight, revoked::Revocations,
+};
 use crate::{
     engine::Input,
     net::{Counted, Entrance, PerAddress, Secure, Share},
@@ -43,6 +45,8 @@ pub(crate) struct Context {
     /// Bytes of frames that are being read.
     pub incoming: Budget,
     sessions: AtomicU64,
+    /// How often agents have asked for what costs work.
+    pub asked: Asked,
     /// What agents ask that changes the state, at a time.
     pub leaving: Arc<Semaphore>,
     /// Once the server has one.
@@ -56,8 +60,8 @@ impl Context {
     pub fn new(inputs: Sender<Input>) -> Self {
         let (in_flight, incoming) = (AllInFlight::default(), Budget::default());
         let (leaving, state) = (Arc::new(Semaphore::new(LEAVING_MAX)), OnceLock::new());
-        let sessions = AtomicU64::new(0);
-        Self { inputs, in_flight, incoming, sessions, leaving, state, revocations: None, secure: None }
+        let (sessions, asked) = (AtomicU64::new(0), Asked::default());
+        Self { inputs, in_flight, incoming, sessions, asked, leaving, state, revocations: None, secure: None }
     }
 
     /// The same, for agents that ask for changes of the state.

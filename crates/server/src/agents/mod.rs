@@ -1,5 +1,6 @@
 //! Agents' connections: each carries the sessions of one node, or of many.
 
+mod asked;
 mod asks;
 mod connection;
 mod encode;
@@ -12,6 +13,7 @@ mod listen;
 mod outbound;
 mod outline;
 mod pending;
+mod recorded;
 mod registry;
 mod revoked;
 mod specs;

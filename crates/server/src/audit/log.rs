@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::IpAddr,
     sync::{
         Arc, Condvar, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -12,21 +13,26 @@ use std::{
 
 use tokio::sync::{Notify, oneshot};
 
-use super::{AuditConfig, record::RECORD_BYTES_MAX, trail::Trail, writer};
+use super::{AuditConfig, record::RECORD_BYTES_MAX, refusals::Refusals, trail::Trail, writer};
 use crate::{
     histogram::Histogram,
     state::{Measured, Metric},
 };
 
-/// A disk that does nothing for so long counts as failing.
+/// Who was given room waits so long to hear that the record is on disk.
 const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
-/// Refusals that are recorded a second: beyond these they are counted, so that nobody can have the log rotate away by asking for
-/// what he may not have.
-pub(super) const REFUSALS_A_SECOND_MAX: u64 = 100;
+/// A disk that does nothing for so long gives room to nobody: all those who waited would hold their connections for nothing.
+const STALL_MAX: Duration = Duration::from_secs(10);
+/// How often it is looked whether the writer has ended.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The audit log of a server. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct AuditLog(Arc<Inner>);
+pub(crate) struct AuditLog {
+    inner: Arc<Inner>,
+    /// A write that takes longer is one of a disk that hangs: room is given to nobody until it ends.
+    stall_max: Duration,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -44,6 +50,8 @@ pub(super) struct Shared {
     /// There is more room, or it is known that there is none.
     pub room: Notify,
     pub counters: Counters,
+    #[cfg(test)]
+    pub hangs: std::sync::atomic::AtomicBool,
 }
 
 /// What waits for the writer, and the room that there is.
@@ -56,10 +64,12 @@ pub(super) struct Desk {
     pub reserved: u64,
     /// Room that requests wait for.
     pub wanted: u64,
+    /// Since when the writer has been at the disk.
+    pub writing_since: Option<Instant>,
     /// Why nothing can be written.
     pub trouble: Option<String>,
     pub stop: bool,
-    refusals: Refusals,
+    pub refusals: Refusals,
 }
 
 /// A record for the writer.
@@ -78,16 +88,8 @@ pub(super) struct Counters {
     pub refused: AtomicU64,
     pub left_out: AtomicU64,
     pub failing: AtomicU64,
+    pub removed_young: AtomicU64,
     pub syncs: Histogram,
-}
-
-/// How many refusals were recorded lately.
-#[derive(Debug, Default)]
-struct Refusals {
-    second: Option<Instant>,
-    recorded: u64,
-    /// Since the last record that said so.
-    left_out: u64,
 }
 
 /// What happened cannot be told.
@@ -108,19 +110,68 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// From now on nothing can be written, for that reason.
+    pub fn fail(&self, desk: &mut Desk, trouble: String) {
+        if desk.trouble.is_none() {
+            tracing::error!(
+                error = trouble,
+                "the audit log cannot be written: what must be recorded is refused"
+            );
+        }
+        self.counters.failing.store(1, Relaxed);
+        desk.trouble = Some(trouble);
+    }
+
+    /// A disk that does nothing.
+    #[cfg(test)]
+    pub fn wait_while_it_hangs(&self) {
+        while self.hangs.load(Relaxed) {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+impl Desk {
+    fn is_stalled(&self, stall_max: Duration) -> bool {
+        self.writing_since.is_some_and(|since| since.elapsed() >= stall_max)
+    }
+}
+
+/// Room that somebody waits for, for as long as this lives.
+struct Wanting<'s>(&'s Shared);
+
+impl<'s> Wanting<'s> {
+    fn begin(shared: &'s Shared) -> Self {
+        shared.desk().wanted += RECORD_BYTES_MAX as u64;
+        shared.work.notify_one();
+        Self(shared)
+    }
+}
+
+impl Drop for Wanting<'_> {
+    fn drop(&mut self) {
+        self.0.desk().wanted -= RECORD_BYTES_MAX as u64;
+    }
+}
+
 impl AuditLog {
     /// Goes on with the log of a directory, or begins it.
     pub fn open(config: AuditConfig, server: &str) -> io::Result<Self> {
-        let trail = Trail::open(&config, server)?;
+        let mut trail = Trail::open(&config, server)?;
         let shared = Arc::new(Shared::default());
         shared.desk().free = trail.room();
+        if let Some(trouble) = trail.take_trouble() {
+            shared.fail(&mut shared.desk(), trouble.to_string());
+        }
         let thread = writer::start(trail, shared.clone())?;
-        Ok(Self(Arc::new(Inner { shared, config, thread: Mutex::new(Some(thread)) })))
+        let inner = Arc::new(Inner { shared, config, thread: Mutex::new(Some(thread)) });
+        Ok(Self { inner, stall_max: STALL_MAX })
     }
 
     /// Whether reads are recorded that tell no secrets.
     pub fn records_all_reads(&self) -> bool {
-        self.0.config.all_reads
+        self.inner.config.all_reads
     }
 
     /// Room for one line, once there is some.
@@ -128,8 +179,9 @@ impl AuditLog {
     /// # Errors
     /// When there is none, or nothing can be written: with the reason and the way out.
     pub async fn reserve(&self) -> Result<Reservation, Untold> {
-        let shared = &self.0.shared;
+        let shared = &self.inner.shared;
         let reserved = async {
+            let mut wanting = None;
             loop {
                 // Before it is looked, so that what comes in between is heard.
                 let changed = shared.room.notified();
@@ -138,7 +190,11 @@ impl AuditLog {
                 if let Some(reserved) = self.try_reserve().transpose() {
                     return reserved;
                 }
-                changed.await;
+                if wanting.is_none() {
+                    wanting = Some(Wanting::begin(shared));
+                    continue;
+                }
+                let _ = tokio::time::timeout(self.patience(), changed).await;
             }
         };
         let late = || Untold(format!("its disk has done nothing for {} s", DISK_WAIT_MAX.as_secs()));
@@ -148,7 +204,7 @@ impl AuditLog {
             Untold(format!(
                 "the audit log in {} cannot be written, and this request must be recorded there: {why}; make room on that disk \
                  or mend it, and the server goes on by itself; --audit-dir keeps the log elsewhere",
-                self.0.config.dir.display()
+                self.inner.config.dir.display()
             ))
         })
     }
@@ -160,7 +216,7 @@ impl AuditLog {
 
     /// None where the writer has yet to say whether there is room.
     fn try_reserve(&self) -> Result<Option<Reservation>, Untold> {
-        let shared = &self.0.shared;
+        let shared = &self.inner.shared;
         let bytes = RECORD_BYTES_MAX as u64;
         let mut desk = shared.desk();
         if let Some(trouble) = &desk.trouble {
@@ -169,8 +225,10 @@ impl AuditLog {
         if desk.stop {
             return Err(Untold("the server is stopping".to_owned()));
         }
+        if desk.is_stalled(self.stall_max) {
+            return Err(Untold(format!("its disk has done nothing for {} s", self.stall_max.as_secs())));
+        }
         if desk.free < bytes {
-            desk.wanted += bytes;
             shared.work.notify_one();
             return Ok(None);
         }
@@ -183,46 +241,91 @@ impl AuditLog {
         Ok(Some(Reservation { shared: Some(shared.clone()) }))
     }
 
-    /// Whether one more refusal may be recorded now. Those that may not are counted, and said in a later record.
-    pub fn takes_refusal(&self) -> bool {
-        let mut desk = self.0.shared.desk();
-        let refusals = &mut desk.refusals;
-        let now = Instant::now();
-        if refusals.second.is_none_or(|begun| now.duration_since(begun) >= Duration::from_secs(1)) {
-            (refusals.second, refusals.recorded) = (Some(now), 0);
+    /// How long there is something to wait for.
+    fn patience(&self) -> Duration {
+        let writing = self.inner.shared.desk().writing_since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.stall_max.saturating_sub(writing) + Duration::from_millis(1)
+    }
+
+    /// Room for the line of one more refusal of an address; none where there is none, or there were too many. These are counted,
+    /// and told by the next line of that address that tells how many there were.
+    pub fn reserve_for_refusal(&self, address: Option<IpAddr>) -> Option<Reservation> {
+        let takes = self.inner.shared.desk().refusals.takes(address, Instant::now());
+        let line = takes.then(|| self.reserve_now()).flatten();
+        if line.is_none() {
+            self.inner.shared.counters.left_out.fetch_add(1, Relaxed);
+            if takes {
+                self.inner.shared.desk().refusals.leave_out(address, Instant::now());
+            }
         }
-        let takes = refusals.recorded < REFUSALS_A_SECOND_MAX;
-        if takes {
-            refusals.recorded += 1;
-        } else {
-            refusals.left_out += 1;
-            self.0.shared.counters.left_out.fetch_add(1, Relaxed);
-        }
+        line
+    }
+
+    /// Whether a refusal of an address that has its room already has a line; if not it is counted as one that has none.
+    pub fn takes_refusal(&self, address: Option<IpAddr>) -> bool {
+        let takes = self.inner.shared.desk().refusals.takes(address, Instant::now());
+        self.inner.shared.counters.left_out.fetch_add(u64::from(!takes), Relaxed);
         takes
     }
 
-    /// How many refusals have no record since this was asked last.
-    pub fn refusals_left_out(&self) -> u64 {
-        std::mem::take(&mut self.0.shared.desk().refusals.left_out)
+    /// The same for tests that have less patience.
+    #[cfg(test)]
+    pub fn with_patience(self, stall_max: Duration) -> Self {
+        Self { stall_max, ..self }
     }
 
-    /// Ends the log: what was told is written.
+    /// Has its disk do nothing, until what is returned is dropped.
+    #[cfg(test)]
+    pub fn hang(&self) -> impl Drop + use<> {
+        struct Hung(Arc<Shared>);
+        impl Drop for Hung {
+            fn drop(&mut self) {
+                self.0.hangs.store(false, Relaxed);
+            }
+        }
+        self.inner.shared.hangs.store(true, Relaxed);
+        Hung(self.inner.shared.clone())
+    }
+
+    /// Room that is waited for.
+    #[cfg(test)]
+    pub fn wanted(&self) -> u64 {
+        self.inner.shared.desk().wanted
+    }
+
+    /// Room for all lines that there is room for at once.
+    #[cfg(test)]
+    pub fn take_all_room(&self) -> Vec<Reservation> {
+        std::iter::from_fn(|| self.reserve_now()).collect()
+    }
+
+    /// Ends the log: what was told is written, unless its disk hangs.
     pub fn close(&self) {
-        self.0.shared.desk().stop = true;
-        self.0.shared.work.notify_one();
-        let thread = self.0.thread.lock().expect("nothing panics while it holds this lock").take();
-        if let Some(Err(_)) = thread.map(JoinHandle::join) {
+        self.inner.shared.desk().stop = true;
+        self.inner.shared.work.notify_one();
+        let mut thread = self.inner.thread.lock().expect("nothing panics while it holds this lock");
+        let Some(writer) = thread.take() else { return };
+        let begun = Instant::now();
+        while !writer.is_finished() && begun.elapsed() < self.stall_max {
+            std::thread::sleep(LOOK);
+        }
+        if !writer.is_finished() {
+            tracing::error!("the audit log's disk hangs: the server ends without its last records");
+            *thread = Some(writer);
+        } else if writer.join().is_err() {
             tracing::error!("the audit log's writer panicked");
         }
     }
 
     /// What is measured of it.
     pub fn metrics(&self) -> Vec<Metric> {
-        let counters = &self.0.shared.counters;
+        let counters = &self.inner.shared.counters;
         let total = |name, help, value: &AtomicU64| {
             Metric::one(name, help, Measured::Counter(value.load(Relaxed) as f64))
         };
-        let failing = Measured::Gauge(counters.failing.load(Relaxed) as f64);
+        let is_stalled = self.inner.shared.desk().is_stalled(self.stall_max);
+        let failing = counters.failing.load(Relaxed).max(is_stalled.into());
+        let failing = Measured::Gauge(failing as f64);
         vec![
             total("berth_audit_records_total", "lines written to the audit log", &counters.records),
             total("berth_audit_bytes_total", "bytes written to the audit log", &counters.bytes),
@@ -235,6 +338,11 @@ impl AuditLog {
                 "berth_audit_refusals_left_out_total",
                 "refused requests without a line of their own, because there were too many",
                 &counters.left_out,
+            ),
+            total(
+                "berth_audit_young_files_removed_total",
+                "files of the audit log that were removed within a day of their last line",
+                &counters.removed_young,
             ),
             Metric::one("berth_audit_failing", "1 while the audit log cannot be written", failing),
             Metric::one(
@@ -290,5 +398,8 @@ impl Drop for Reservation {
         let mut desk = shared.desk();
         desk.reserved -= RECORD_BYTES_MAX as u64;
         desk.free += RECORD_BYTES_MAX as u64;
+        if desk.wanted > 0 {
+            shared.room.notify_waiters();
+        }
     }
 }

@@ -7,13 +7,14 @@ mod lines;
 mod log;
 mod record;
 mod recover;
+mod refusals;
 #[cfg(test)]
 mod tests;
 mod trail;
 mod verify;
 mod writer;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 pub use chain::ChainHash;
 pub(crate) use log::{AuditLog, Reservation, Untold};
@@ -29,6 +30,8 @@ pub struct AuditConfig {
     pub file_bytes_max: u64,
     /// Files that are kept, the newest included.
     pub files_max: usize,
+    /// How old a file is at the least that is removed, however many there are.
+    pub keep: Duration,
     /// Whether reads are recorded that tell no secrets: lists, statuses and the like.
     pub all_reads: bool,
 }

@@ -40,12 +40,27 @@ pub(super) struct Started<'r> {
     /// The first line that is not what was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damaged: Option<&'r str>,
+    /// There was no note of where the log ended: lines before this one may be missing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub head_missing: bool,
 }
 
 /// A server ends, as it should.
 #[derive(Debug, Serialize)]
 #[serde(rename = "stop", tag = "kind")]
 pub(super) struct Stopped {}
+
+/// Refused requests without lines of their own.
+#[derive(Debug, Serialize)]
+#[serde(rename = "refused", tag = "kind")]
+pub(super) struct Refused {
+    pub time: String,
+    /// Where they come from; empty for several addresses.
+    pub address: String,
+    pub count: u64,
+    /// When the first of them was.
+    pub since: String,
+}
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
@@ -134,9 +149,6 @@ pub(crate) struct Requested<'r> {
     pub streams: bool,
     /// Until the answer began.
     pub took_us: u64,
-    /// Refusals before this line that have none, because there were too many at a time.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub refusals_left_out: u64,
     /// It was too long: what is not needed to say who did what was left out.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shortened: bool,
@@ -155,6 +167,12 @@ pub(crate) struct Ended<'r> {
     /// Whether all was sent that there was to send.
     pub whole: bool,
     pub bytes: u64,
+    /// Of a command that ran within a task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Of the answer, where that is another than was recorded before it was carried out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
     /// From the begin of the request.
     pub took_us: u64,
 }
@@ -221,6 +239,16 @@ pub(super) fn fields(record: &impl Serialize) -> Vec<u8> {
     json
 }
 
+/// Whether a line says that a server went on with a log of which it was not noted where it ended.
+pub(super) fn is_without_head(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Start {
+        kind: String,
+        head_missing: bool,
+    }
+    serde_json::from_slice(line).is_ok_and(|start: Start| start.kind == "start" && start.head_missing)
+}
+
 /// The hash with which a file's first line says that the file before ended; none of other lines.
 pub(super) fn previous(line: &[u8]) -> Option<ChainHash> {
     #[derive(Deserialize)]
@@ -264,7 +292,6 @@ mod tests {
             error: Some("service-unavailable"),
             streams: true,
             took_us: u64::MAX,
-            refusals_left_out: u64::MAX,
             shortened: false,
         };
         let fields = requested.fields();
@@ -281,6 +308,8 @@ mod tests {
             changes: &changes,
             whole: true,
             bytes: u64::MAX,
+            exit_code: Some(i32::MIN),
+            status: Some(503),
             took_us: u64::MAX,
         };
         assert!(ended.fields().len() <= RECORD_BYTES_MAX - LINE_EXTRA_BYTES);

@@ -27,6 +27,8 @@ pub(super) struct Recovered {
     pub torn_bytes: u64,
     /// Lines that the note of its end names, and that are not there.
     pub lost: u64,
+    /// There is no such note, though there are lines: whether any are missing at the end cannot be told.
+    pub head_missing: bool,
     /// The first line that is not what was written, as `FILE:LINE`.
     pub damaged: Option<String>,
 }
@@ -36,8 +38,9 @@ pub(super) fn recover(dir: &Path) -> io::Result<Option<Recovered>> {
     for number in numbers(dir)?.into_iter().rev() {
         let path = dir.join(name(number));
         if let Some(mut found) = end_of(&path, number)? {
-            let lost = head(dir)?.map_or(0, |(sequence, _)| sequence.saturating_sub(found.sequence));
-            found.lost = lost;
+            let head = head(dir)?;
+            found.lost = head.map_or(0, |(sequence, _)| sequence.saturating_sub(found.sequence));
+            found.head_missing = head.is_none();
             return Ok(Some(found));
         }
         // It was begun, and nothing was written to it.
@@ -82,6 +85,7 @@ fn end_of(path: &Path, number: u64) -> io::Result<Option<Recovered>> {
             hash: record::previous(text).unwrap_or_default(),
             torn_bytes: 0,
             lost: 0,
+            head_missing: false,
             damaged: None,
         });
         end.bytes += length;

@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use super::{
@@ -14,7 +15,13 @@ use super::{
 };
 
 fn config(dir: &Path) -> AuditConfig {
-    AuditConfig { dir: dir.to_owned(), file_bytes_max: 64 << 20, files_max: 4, all_reads: false }
+    AuditConfig {
+        dir: dir.to_owned(),
+        file_bytes_max: 64 << 20,
+        files_max: 4,
+        keep: Duration::ZERO,
+        all_reads: false,
+    }
 }
 
 fn record(number: usize) -> Vec<u8> {
@@ -75,6 +82,22 @@ fn a_log_goes_on_over_files_and_starts_and_the_oldest_go() {
 }
 
 #[test]
+fn files_are_kept_for_as_long_as_they_should_be_and_one_that_goes_young_is_counted() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = AuditConfig { files_max: 2, keep: Duration::from_secs(3_600), ..config(dir.path()) };
+    let mut trail = Trail::open(&config, "s1").expect("it begins");
+    for _ in 0..5 {
+        trail.rotate(1 << 20).expect("there is room");
+    }
+    assert_eq!((super::trail::numbers(dir.path()).expect("files").len(), trail.removed_young()), (6, 0));
+    let old = File::options().write(true).open(only(dir.path())).expect("it is there");
+    old.set_modified(std::time::SystemTime::now() - Duration::from_secs(3_601)).expect("it is set");
+    trail.rotate(1 << 20).expect("there is room");
+    assert_eq!(super::trail::numbers(dir.path()).expect("files"), [2, 3, 4, 5, 6, 7]);
+    assert_eq!(trail.removed_young(), 1, "it was not a day old");
+}
+
+#[test]
 fn every_bit_that_is_flipped_is_found_in_its_line() {
     let dir = tempfile::tempdir().expect("a directory");
     written(dir.path(), 3, 64 << 20);
@@ -125,11 +148,34 @@ fn lines_that_are_taken_out_or_moved_are_named() {
     let problem = put(&whole[..3]);
     assert_eq!(problem.wrong, Wrong::Missing { from: 4, to: all.last }, "the note of its end tells");
     // Whoever takes lines off the end takes the note away too: a hash that was kept tells.
+    let head = fs::read(dir.path().join(HEAD)).expect("it is there");
     fs::remove_file(dir.path().join(HEAD)).expect("it was there");
-    let fewer = verify(dir.path(), None).expect("nothing tells");
-    assert!(fewer.notes[0].contains("head"), "{fewer:?}");
+    assert_eq!(wrong(dir.path()).wrong, Wrong::NoHead);
+    fs::write(&path, whole.iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
+    let known = verify(dir.path(), Some(all.hash)).expect("it is all there");
+    assert!(known.notes[0].contains("head"), "{known:?}");
+    fs::write(&path, whole[..3].iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
+    drop(Trail::open(&config(dir.path()), "s1").expect("it goes on"));
+    let problem = wrong(dir.path());
+    assert_eq!((problem.wrong, problem.line), (Wrong::NoHead, 4), "the server that went on has said so");
+    assert_ne!(fs::read(dir.path().join(HEAD)).expect("there is a new one"), head);
     let problem = verify(dir.path(), Some(all.hash)).expect_err("it is not there");
     assert_eq!(problem.wrong, Wrong::NotThere(all.hash));
+}
+
+#[test]
+fn a_file_that_is_taken_away_from_a_server_that_writes_it_is_missed_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut trail = Trail::open(&config(dir.path()), "s1").expect("it begins");
+    let aside = dir.path().join("aside");
+    fs::rename(only(dir.path()), &aside).expect("it is there");
+    trail.push(&record(1));
+    let gone = trail.flush(true).expect_err("nobody finds what is written there").to_string();
+    assert!(gone.contains("was removed or replaced") && gone.contains("audit-00000001.jsonl"), "{gone}");
+    fs::rename(&aside, only(dir.path())).expect("it is there");
+    trail.flush(true).expect("it is back");
+    drop(trail);
+    verify(dir.path(), None).expect("nothing was lost");
 }
 
 #[test]
@@ -313,4 +359,68 @@ async fn a_full_disk_refuses_and_room_is_used_again_and_nothing_that_was_told_is
     let verified = verify(&dir, None).expect("it is as it was written");
     assert_eq!(verified.records, told as u64 + 3);
     assert!(told > 500, "what was reserved ahead was used: {told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_starts_with_a_full_disk_refuses_what_must_be_recorded_and_goes_on_once_there_is_room() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let dir = disk.0.path().join("audit");
+    let before = written(&dir, 3, 64 << 20);
+    // What was reserved is given back when it starts again, which would be room enough.
+    let log = File::options().write(true).open(only(&dir)).expect("it is there");
+    log.set_len(log.metadata().expect("a file").len()).expect("it is cut");
+    let filler = disk.0.path().join("filler");
+    let mut file = File::create(&filler).expect("it is made");
+    while file.write_all(&[1; 512]).is_ok() {}
+    let log = AuditLog::open(config(&dir), "s1").expect("it starts all the same");
+    let refused = log.reserve().await.expect_err("there is no room").to_string();
+    assert!(refused.contains("No space left on device"), "{refused}");
+    fs::remove_file(&filler).expect("it is there");
+    let line = loop {
+        match log.reserve().await {
+            Ok(line) => break line,
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    };
+    line.tell_and_wait(record(1)).await.expect("there is room");
+    log.close();
+    let verified = verify(&dir, None).expect("it is as it was written");
+    assert_eq!(verified.last, before.last + 3, "it says that it was started, too");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_hangs_holds_nobody_for_long_and_no_end_of_the_server() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = AuditLog::open(config(dir.path()), "s1")
+        .expect("it begins")
+        .with_patience(Duration::from_millis(200));
+    let line = log.reserve().await.expect("there is room");
+    let hung = log.hang();
+    line.tell(record(1));
+    // What is free already is given out until it is known that the disk hangs.
+    let refused = loop {
+        match log.reserve().await {
+            Ok(line) => drop(line),
+            Err(refused) => break refused.to_string(),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert!(refused.contains("has done nothing"), "{refused}");
+    log.close();
+    drop(hung);
+    log.close();
+}
+
+#[tokio::test]
+async fn who_has_waited_in_vain_wants_no_room_any_more() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = AuditLog::open(config(dir.path()), "s1").expect("it begins");
+    let hung = log.hang();
+    let all = log.take_all_room();
+    for _ in 0..100 {
+        assert!(tokio::time::timeout(Duration::from_millis(1), log.reserve()).await.is_err(), "it waits");
+    }
+    assert_eq!(log.wanted(), 0);
+    drop((hung, all));
+    log.close();
 }

@@ -4,12 +4,15 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::{
+    fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatvfs},
+    io::Errno,
+};
 
 use super::{
     AuditConfig,
@@ -23,6 +26,8 @@ pub(super) const AHEAD_BYTES: u64 = 1 << 20;
 /// Where the end of the log is noted.
 pub(super) const HEAD: &str = "head";
 
+/// A file that is removed when it is not as old as this was filled by somebody who asks very much.
+const YOUNG: Duration = Duration::from_secs(24 * 3_600);
 /// How often, and how long apart, it is tried to have the log alone.
 const HOLD_TRIES: u32 = 50;
 const HOLD_PAUSE: Duration = Duration::from_millis(100);
@@ -33,6 +38,9 @@ pub(super) struct Trail {
     dir: PathBuf,
     file_bytes_max: u64,
     files_max: usize,
+    keep: Duration,
+    /// Files that were removed within a day of their last line.
+    removed_young: u64,
     file: File,
     /// Of the newest file.
     number: u64,
@@ -48,6 +56,8 @@ pub(super) struct Trail {
     sequence: u64,
     hash: ChainHash,
     head: File,
+    /// Why its first lines are not on disk yet.
+    trouble: Option<io::Error>,
 }
 
 /// The name of a file.
@@ -85,6 +95,8 @@ impl Trail {
             dir: config.dir.clone(),
             file_bytes_max: config.file_bytes_max,
             files_max: config.files_max,
+            keep: config.keep,
+            removed_young: 0,
             file,
             number,
             synced: 0,
@@ -94,9 +106,26 @@ impl Trail {
             sequence: 0,
             hash: ChainHash::default(),
             head,
+            trouble: None,
         };
         trail.go_on(found.as_ref(), server)?;
+        // A disk that is full keeps no server from starting: its others may need it, and what must be recorded is refused.
+        trail.trouble = trail.begin().err();
         Ok(trail)
+    }
+
+    /// Why the first lines are not on disk yet, if they are not; told once.
+    pub fn take_trouble(&mut self) -> Option<io::Error> {
+        self.trouble.take()
+    }
+
+    /// Has room, and has on disk that the log goes on.
+    fn begin(&mut self) -> io::Result<()> {
+        self.sync_dir()?;
+        self.ensure(AHEAD_BYTES)?;
+        self.flush(true)?;
+        // Else a loss of power in its first half minute looks as if somebody had taken it away.
+        self.head.sync_data()
     }
 
     fn go_on(&mut self, found: Option<&Recovered>, server: &str) -> io::Result<()> {
@@ -107,11 +136,12 @@ impl Trail {
         // What was reserved by the process before, and what it wrote of a line that has no end.
         self.file.set_len(self.synced)?;
         self.allocated = self.synced;
-        self.ensure(AHEAD_BYTES)?;
         if found.is_none() {
             self.begin_file();
-        } else if found.is_some_and(|found| found.damaged.is_some()) {
-            self.rotate(AHEAD_BYTES)?;
+        } else if found.is_some_and(|found| found.damaged.is_some())
+            && let Err(error) = self.rotate(AHEAD_BYTES)
+        {
+            tracing::warn!(%error, "the audit log goes on in a damaged file, since no next one can be begun");
         }
         // The gap in the numbers stays for whoever verifies the log.
         self.sequence += found.map_or(0, |found| found.lost);
@@ -121,10 +151,10 @@ impl Trail {
             cut_bytes: found.map_or(0, |found| found.torn_bytes),
             lost: found.map_or(0, |found| found.lost),
             damaged: found.and_then(|found| found.damaged.as_deref()),
+            head_missing: found.is_some_and(|found| found.head_missing),
         };
         self.push(&fields(&started));
-        self.flush(true)?;
-        self.sync_dir()
+        Ok(())
     }
 
     /// Adds a line, which is written by the next [`Self::flush`].
@@ -151,6 +181,7 @@ impl Trail {
         }
         if sync && !self.unsynced.is_empty() {
             self.file.sync_data()?;
+            self.check_in_place()?;
             self.synced += self.unsynced.len() as u64;
             self.unsynced.clear();
             self.written = 0;
@@ -158,6 +189,19 @@ impl Trail {
             self.head.write_all_at(format!("{:020} {}\n", self.sequence, self.hash).as_bytes(), 0)?;
         }
         Ok(())
+    }
+
+    /// Whoever takes the file away takes with it what is acknowledged from then on.
+    fn check_in_place(&self) -> io::Result<()> {
+        let (path, own) = (self.dir.join(name(self.number)), self.file.metadata()?);
+        let is_there =
+            fs::metadata(&path).is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino()));
+        let gone = || {
+            let text =
+                format!("{} was removed or replaced: put it back, or restart the server", path.display());
+            Err(io::Error::other(text))
+        };
+        if is_there { Ok(()) } else { gone() }
     }
 
     /// Lines that are not known to be on disk, in bytes.
@@ -214,10 +258,32 @@ impl Trail {
         self.push(&fields(&begun));
     }
 
-    fn remove_old(&self) -> io::Result<()> {
+    /// Removes the oldest of those that are too many, unless they are to be kept for longer.
+    fn remove_old(&mut self) -> io::Result<()> {
         let numbers = numbers(&self.dir)?;
         let surplus = numbers.len().saturating_sub(self.files_max);
-        numbers[..surplus].iter().try_for_each(|number| fs::remove_file(self.dir.join(name(*number))))
+        for number in &numbers[..surplus] {
+            let path = self.dir.join(name(*number));
+            let age = fs::metadata(&path)?.modified()?.elapsed().unwrap_or_default();
+            if age < self.keep {
+                break;
+            }
+            fs::remove_file(&path)?;
+            if age < YOUNG {
+                self.removed_young += 1;
+                tracing::warn!(
+                    file = %path.display(),
+                    age = %humantime::format_duration(Duration::from_secs(age.as_secs())),
+                    "a file of the audit log was removed within a day, because there are too many: --audit-keep keeps them for longer"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Files that were removed within a day of their last line.
+    pub fn removed_young(&self) -> u64 {
+        self.removed_young
     }
 
     fn sync_dir(&self) -> io::Result<()> {
@@ -239,14 +305,37 @@ fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
 fn hold(head: &File) -> io::Result<()> {
     for _ in 0..HOLD_TRIES {
         match flock(head, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(HOLD_PAUSE),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(HOLD_PAUSE),
             held => return Ok(held?),
         }
     }
     Err(io::Error::other("another server writes to it"))
 }
 
-/// Reserves room of a file without making it longer.
+/// Reserves room of a file without making it longer. Where the file system cannot do that it is only seen to it that there is
+/// room: others may take it meanwhile, and then what was told waits in memory until there is some again.
 fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
-    Ok(fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from)?)
+    match fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => has_room(file, to - from),
+        done => Ok(done?),
+    }
+}
+
+fn has_room(file: &File, bytes: u64) -> io::Result<()> {
+    let disk = fstatvfs(file)?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free < bytes { Err(Errno::NOSPC.into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_room_can_be_reserved_it_is_seen_to_it_that_there_is_some() {
+        let file = tempfile::tempfile().expect("a file");
+        has_room(&file, 4096).expect("there is room");
+        let full = has_room(&file, u64::MAX).expect_err("no disk has so much");
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+    }
 }

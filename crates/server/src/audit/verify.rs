@@ -72,6 +72,8 @@ pub enum Wrong {
     NotNext,
     /// The hash that should be in the log is in none of its lines.
     NotThere(ChainHash),
+    /// It was not noted where the log ended: lines may be missing before this one.
+    NoHead,
     /// It cannot be read.
     Unreadable(String),
 }
@@ -92,6 +94,10 @@ impl fmt::Display for Wrong {
                 f.write_str("the file does not begin with the hash with which the one before ended")
             }
             Self::NotThere(hash) => write!(f, "missing: no record has the hash {hash}"),
+            Self::NoHead => f.write_str(
+                "the note of where the log ended (`head`) was not there, and records may be missing here: whoever takes some off \
+                 the end takes it too; with a hash that was kept elsewhere, -contains HASH, this is no reason to fail",
+            ),
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
         }
     }
@@ -118,7 +124,15 @@ pub fn verify(path: &Path, known: Option<ChainHash>) -> Result<Verified, Problem
     if files.is_empty() {
         return Err(unreadable(io::Error::other("no file of an audit log is there")));
     }
-    let mut chain = Chain { files: &files, end: None, known, verified: Verified::default(), lines: 0 };
+    let mut chain = Chain {
+        files: &files,
+        end: None,
+        known,
+        verified: Verified::default(),
+        lines: 0,
+        headless: None,
+        asked: known,
+    };
     for at in 0..files.len() {
         chain.check_file(at)?;
     }
@@ -130,11 +144,15 @@ struct Chain<'f> {
     files: &'f [PathBuf],
     /// Number and hash of the last line.
     end: Option<(u64, ChainHash)>,
-    /// A hash that is still looked for.
+    /// A hash that should be there.
+    asked: Option<ChainHash>,
+    /// The same while it is looked for.
     known: Option<ChainHash>,
     verified: Verified,
     /// Of the last file.
     lines: u64,
+    /// The first line before which some may be missing.
+    headless: Option<(usize, u64)>,
 }
 
 impl Chain<'_> {
@@ -197,6 +215,9 @@ impl Chain<'_> {
         }
         if line.sequence < expected {
             return wrong(Wrong::Moved { found: line.sequence, expected });
+        }
+        if self.headless.is_none() && record::is_without_head(text) {
+            self.headless = Some((at, number));
         }
         self.known = self.known.filter(|known| *known != line.hash);
         self.end = Some((line.sequence, line.hash));
@@ -263,14 +284,18 @@ impl Chain<'_> {
             Some((sequence, noted)) if sequence == last && noted != hash => {
                 return at_end(Wrong::NotThere(noted));
             }
-            None if is_dir => self.verified.notes.push(
-                "there is no note of where the log ended (`head`): whether records are missing at its end cannot be told"
-                    .to_owned(),
-            ),
             _ => {}
         }
         if let Some(known) = self.known {
             return at_end(Wrong::NotThere(known));
+        }
+        let headless = self.headless.map(|(at, line)| problem(&self.files[at], line, Wrong::NoHead));
+        let is_headless = is_dir && noted.is_none();
+        let headless = headless.or_else(|| is_headless.then(|| problem(path, self.lines + 1, Wrong::NoHead)));
+        match headless {
+            Some(problem) if self.asked.is_none() => return Err(problem),
+            Some(problem) => self.verified.notes.push(problem.to_string()),
+            None => {}
         }
         if let Some(first) = self.files.first().and_then(|path| number_of(path.file_name()?.to_str()?))
             && first > 1

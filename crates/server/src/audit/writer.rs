@@ -4,12 +4,13 @@ use std::{
     io,
     sync::{Arc, atomic::Ordering::Relaxed},
     thread::{Builder, JoinHandle},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use super::{
     log::{Desk, Shared, Told},
-    record::{RECORD_BYTES_MAX, Stopped, fields},
+    record::{RECORD_BYTES_MAX, Refused, Stopped, fields},
+    refusals::LeftOut,
     trail::{AHEAD_BYTES, Trail},
 };
 
@@ -24,7 +25,9 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// Begins to write.
 pub(super) fn start(trail: Trail, shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
-    let writer = Writer { trail, shared, lazy_since: None, cramped_since: None, waits: Vec::new() };
+    // What could not be written when it was opened is tried again soon.
+    let lazy_since = (trail.unsynced_bytes() > 0).then(Instant::now);
+    let writer = Writer { trail, shared, lazy_since, cramped_since: None, waits: Vec::new() };
     Builder::new().name("audit".to_owned()).spawn(|| writer.run())
 }
 
@@ -39,6 +42,31 @@ struct Writer {
     waits: Vec<tokio::sync::oneshot::Sender<Result<(), String>>>,
 }
 
+impl Desk {
+    /// Lines for which there is room that nobody has reserved.
+    fn lines_free(&self) -> usize {
+        if self.trouble.is_some() {
+            0
+        } else {
+            usize::try_from(self.free / RECORD_BYTES_MAX as u64).unwrap_or(0)
+        }
+    }
+
+    /// Adds lines for refusals that have none of their own, as many as there is room for.
+    fn tell_refusals(&mut self) {
+        let due = self.refusals.due(self.stop, self.lines_free(), Instant::now());
+        let room = (due.len() * RECORD_BYTES_MAX) as u64;
+        (self.free, self.reserved) = (self.free - room, self.reserved + room);
+        let now = SystemTime::now();
+        self.told.extend(due.into_iter().map(|LeftOut { address, count, since }| {
+            let time = |at| humantime::format_rfc3339_micros(at).to_string();
+            let since = time(now - since.elapsed());
+            let address = address.map(|address| address.to_string()).unwrap_or_default();
+            Told { fields: fields(&Refused { time: time(now), address, count, since }), on_disk: None }
+        }));
+    }
+}
+
 impl Writer {
     fn run(mut self) {
         loop {
@@ -48,6 +76,8 @@ impl Writer {
             if stop {
                 self.trail.push(&fields(&Stopped {}));
             }
+            #[cfg(test)]
+            self.shared.wait_while_it_hangs();
             let before = self.trail.unsynced_bytes() as u64;
             let written = self.write(stop);
             let written = written.and_then(|()| self.make_room(count, wanted));
@@ -68,14 +98,16 @@ impl Writer {
         loop {
             let lazy = self.lazy_since.map(|since| LAZY_SYNC.saturating_sub(since.elapsed()));
             let retry = desk.trouble.is_some().then_some(RETRY);
+            let tally = if desk.lines_free() > 0 { desk.refusals.due_in(Instant::now()) } else { None };
             let is_due = lazy.is_some_and(|left| left.is_zero());
             // In trouble all are refused but those who have their room already.
-            let is_short = desk.wanted > 0 || (desk.free < LOW_BYTES && !self.is_cramped());
+            let is_short = desk.wanted > desk.free || (desk.free < LOW_BYTES && !self.is_cramped());
             let is_short = is_short && desk.trouble.is_none();
-            if !desk.told.is_empty() || is_short || is_due || desk.stop {
+            let is_told = tally.is_some_and(|left| left.is_zero());
+            if !desk.told.is_empty() || is_short || is_due || is_told || desk.stop {
                 break;
             }
-            match retry.into_iter().chain(lazy).min() {
+            match retry.into_iter().chain(lazy).chain(tally).min() {
                 None => desk = self.shared.work.wait(desk).expect("nothing panics while it holds this lock"),
                 Some(wait) => {
                     let waited = self.shared.work.wait_timeout(desk, wait);
@@ -87,8 +119,9 @@ impl Writer {
                 }
             }
         }
-        let Desk { told, wanted, stop, .. } = &mut *desk;
-        (std::mem::take(told), std::mem::take(wanted), *stop)
+        desk.tell_refusals();
+        desk.writing_since = Some(Instant::now());
+        (std::mem::take(&mut desk.told), desk.wanted, desk.stop)
     }
 
     fn add(&mut self, told: Vec<Told>) {
@@ -157,6 +190,7 @@ impl Writer {
             tracing::warn!(%error, "begin the next file of the audit log");
         } else {
             tracing::info!(sequence = self.trail.sequence(), "the audit log goes on in its next file");
+            self.shared.counters.removed_young.store(self.trail.removed_young(), Relaxed);
         }
         rotated.is_ok()
     }
@@ -166,20 +200,16 @@ impl Writer {
         let mut desk = self.shared.desk();
         desk.reserved -= told * RECORD_BYTES_MAX as u64;
         desk.free = self.trail.room().saturating_sub(desk.reserved);
-        let trouble = written.err().map(|error| error.to_string());
-        let was_well = desk.trouble.is_none();
-        match (&trouble, was_well) {
-            (Some(trouble), true) => {
-                tracing::error!(
-                    error = trouble,
-                    "the audit log cannot be written: what must be recorded is refused"
-                );
+        desk.writing_since = None;
+        match written {
+            Err(error) => self.shared.fail(&mut desk, error.to_string()),
+            Ok(()) => {
+                if desk.trouble.take().is_some() {
+                    tracing::info!("the audit log can be written again");
+                }
+                self.shared.counters.failing.store(0, Relaxed);
             }
-            (None, false) => tracing::info!("the audit log can be written again"),
-            _ => {}
         }
-        self.shared.counters.failing.store(trouble.is_some().into(), Relaxed);
-        desk.trouble = trouble;
         drop(desk);
         self.shared.room.notify_waiters();
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::agent::{Outcome, Question};
-use berth_model::{AllocId, NodeId};
+use berth_model::{AllocId, JobKey, NodeId};
 
 use super::{call::Call, failure::Failure};
 use crate::{
@@ -16,6 +16,8 @@ pub(crate) struct AllocAgent {
     agents: Arc<dyn Agents>,
     /// The allocation.
     pub alloc: AllocId,
+    /// Its job.
+    pub job: JobKey,
     /// Its node.
     pub node: NodeId,
 }
@@ -28,7 +30,12 @@ impl Call {
     pub fn agent_of(&self, parts: &Parts<'_>) -> Result<AllocAgent, Failure> {
         let gone = || Failure::not_found("the allocation's node is gone, and what its agent kept with it");
         let node = parts.node.ok_or_else(gone)?.id;
-        Ok(AllocAgent { agents: self.api.state.agents.clone(), alloc: parts.row.id, node })
+        Ok(AllocAgent {
+            agents: self.api.state.agents.clone(),
+            alloc: parts.row.id,
+            job: parts.job.key.clone(),
+            node,
+        })
     }
 
     /// Asks the agent of a node that the caller sees.

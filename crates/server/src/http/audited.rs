@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -16,6 +17,7 @@ use axum::{
     body::{Body, HttpBody},
     response::Response,
 };
+use berth_api::agent::JoinCode;
 use berth_model::Index;
 use bytes::Bytes;
 use hyper::{
@@ -33,7 +35,7 @@ use super::{
     routes::{Answer, Capability, Recorded, Route},
 };
 use crate::{
-    access::{Identity, hash},
+    access::{Identity, SECRET_BYTES, SECRET_PREFIX, hash},
     audit::{AuditLog, Changed, Ended, Requested, Reservation, What, Who, WhoseToken, cut},
     engine::random_u64,
     workload::is_token,
@@ -48,8 +50,6 @@ const NAMING: &[&str] =
 const CHANGES_MAX: usize = 16;
 /// What stands where a secret was found.
 const SECRET: &str = "(a secret)";
-/// How secrets of Berth's begin.
-const SECRET_PREFIX: &str = "berth-";
 
 /// What is recorded of one request. When the last who holds it is gone, what has to be told of its end is told.
 #[derive(Debug)]
@@ -59,6 +59,8 @@ pub(crate) struct Audited {
     who: Who,
     what: What,
     recorded: Recorded,
+    /// Where it comes from, if anybody may ask; a request of that kind that changes nothing counts as a refusal.
+    stranger: Option<Option<IpAddr>>,
     begun: Instant,
     sent_bytes: AtomicU64,
     progress: Mutex<Progress>,
@@ -72,6 +74,10 @@ struct Progress {
     end: Option<Reservation>,
     streams: bool,
     sent_all: bool,
+    /// Of a command that has ended.
+    exit_code: Option<i32>,
+    /// Of the answer, where that is another than was told before.
+    status: Option<u16>,
     changes: Vec<Changed>,
     more_changes: u64,
     /// Changes that have been told.
@@ -141,7 +147,8 @@ impl Seen<'_> {
 
     /// A text, unless it is the secret of a token: people take that for its accessor.
     fn shown(&self, text: &str) -> String {
-        let is_secret = text.starts_with(SECRET_PREFIX)
+        let is_secret = is_secret(text)
+            || text.parse::<JoinCode>().is_ok()
             || is_token(text)
             || self.api.state.view().store.acl().token_of(&hash(text)).is_some();
         if is_secret { SECRET.to_owned() } else { cut(text) }
@@ -150,7 +157,7 @@ impl Seen<'_> {
     /// Records that it was refused, before anything was looked at. Nothing waits for that.
     pub fn refused(&self, identity: &Identity, failure: &Failure) {
         let Some(log) = self.api.audit().filter(|_| self.route.recorded != Recorded::Never) else { return };
-        let Some(line) = log.takes_refusal().then(|| log.reserve_now()).flatten() else { return };
+        let Some(line) = log.reserve_for_refusal(self.caller.map(Caller::host)) else { return };
         let (who, mut what) = (self.who(identity), self.what());
         if failure.status == StatusCode::UNAUTHORIZED {
             // Whoever shows no token may have put it anywhere.
@@ -168,7 +175,6 @@ impl Seen<'_> {
                 error: failure.status.canonical_reason(),
                 streams: false,
                 took_us: 0,
-                refusals_left_out: log.refusals_left_out(),
                 shortened: false,
             }
             .fields(),
@@ -199,6 +205,7 @@ impl Audited {
             who: seen.who(identity),
             what: seen.what(),
             recorded,
+            stranger: (seen.route.capability == Capability::Anonymous).then(|| seen.caller.map(Caller::host)),
             begun: Instant::now(),
             sent_bytes: AtomicU64::new(0),
             progress: Mutex::new(progress),
@@ -231,6 +238,32 @@ impl Audited {
         self.progress().sent_all = true;
     }
 
+    /// A command has been carried to its end, whatever that was: `exit_code` where it has ended by itself and its client knows.
+    pub fn carried(&self, exit_code: Option<i32>, bytes: u64) {
+        self.sent_bytes.fetch_add(bytes, Relaxed);
+        let mut progress = self.progress();
+        (progress.sent_all, progress.exit_code) = (exit_code.is_some(), exit_code);
+    }
+
+    /// Records what is about to be done, which cannot be stopped later: it is on disk when this returns. What comes of it is told by
+    /// the end.
+    ///
+    /// # Errors
+    /// When it is not on disk: nothing may be done.
+    pub async fn announce(&self, change: Changed) -> Result<(), Failure> {
+        let (line, fields) = {
+            let mut progress = self.progress();
+            let Some(line) = progress.line.take() else { return Ok(()) };
+            progress.changes.push(change);
+            progress.streams = true;
+            (line, self.fields(&mut progress, StatusCode::SWITCHING_PROTOCOLS.as_u16(), None))
+        };
+        line.tell_and_wait(fields).await.map_err(|untold| {
+            let text = format!("nothing was done: its record in the audit log is not on disk: {untold}");
+            Failure::new(StatusCode::SERVICE_UNAVAILABLE, text)
+        })
+    }
+
     /// Records what came of the request, and hands its answer on. A change, and what tells secrets, is answered once its line is
     /// on disk.
     pub async fn answered(self: Arc<Self>, reply: Reply) -> Reply {
@@ -240,14 +273,24 @@ impl Audited {
         });
         let (line, fields, changes) = {
             let mut progress = self.progress();
+            let Some(line) = progress.line.take() else {
+                // It was announced, as one that is answered with this.
+                progress.status = Some(status.as_u16()).filter(|_| status != StatusCode::SWITCHING_PROTOCOLS);
+                drop(progress);
+                return reply.map(|response| self.named(response));
+            };
             progress.streams = streams && progress.end.is_some();
-            let Some(line) = progress.line.take() else { return reply };
+            if status.as_u16() >= 400 && !self.takes(&progress) {
+                return reply;
+            }
             let fields = self.fields(&mut progress, status.as_u16(), status.canonical_reason());
             (line, fields, !progress.changes.is_empty())
         };
         if self.recorded.is_awaited() && (changes || status.as_u16() < 400) {
             if let Err(untold) = line.tell_and_wait(fields).await {
-                let done = if changes { "what was asked for was done" } else { "nothing is told" };
+                let may_be_done = changes || self.recorded == Recorded::Change;
+                let done =
+                    if may_be_done { "what was asked for may have been done" } else { "nothing is told" };
                 let text = format!(
                     "{done}, but its record in the audit log is not on disk yet: {untold}; the server tries on, look at the state \
                      before you try again"
@@ -257,14 +300,28 @@ impl Audited {
         } else {
             line.tell(fields);
         }
-        let mut response = reply?;
-        if let Ok(id) = HeaderValue::from_str(&self.id) {
-            response.headers_mut().insert(REQUEST, id);
-        }
+        let response = self.named(reply?);
         if !streams || status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(response);
         }
         Ok(response.map(|body| Body::new(Watched { body, audited: self })))
+    }
+
+    /// An answer that says by which id its request is found.
+    fn named(&self, mut response: Response) -> Response {
+        if let Ok(id) = HeaderValue::from_str(&self.id) {
+            response.headers_mut().insert(REQUEST, id);
+        }
+        response
+    }
+
+    /// Whether a request that ends without success has a line.
+    fn takes(&self, progress: &Progress) -> bool {
+        let changes_nothing = progress.changes.iter().all(|change| change.error.is_some());
+        match self.stranger {
+            Some(address) if changes_nothing => self.log.takes_refusal(address),
+            _ => true,
+        }
     }
 
     fn fields(&self, progress: &mut Progress, status: u16, reason: Option<&'static str>) -> Vec<u8> {
@@ -280,7 +337,6 @@ impl Audited {
             error: reason.filter(|_| status >= 400),
             streams: progress.streams,
             took_us: self.took_us(),
-            refusals_left_out: self.log.refusals_left_out(),
             shortened: false,
         };
         requested.fields()
@@ -299,6 +355,9 @@ impl Drop for Audited {
     fn drop(&mut self) {
         let mut progress = std::mem::take(&mut *self.progress());
         if let Some(line) = progress.line.take() {
+            if !self.takes(&progress) {
+                return;
+            }
             // The client is gone before it was answered: what has become of its changes is told as far as it is known.
             let fields = self.fields(&mut progress, 0, None);
             line.tell(fields);
@@ -311,6 +370,8 @@ impl Drop for Audited {
                 changes: &progress.changes[progress.told..],
                 whole: progress.sent_all,
                 bytes: self.sent_bytes.load(Relaxed),
+                exit_code: progress.exit_code,
+                status: progress.status,
                 took_us: self.took_us(),
             };
             end.tell(ended.fields());
@@ -353,6 +414,14 @@ impl HttpBody for Watched {
     }
 }
 
+/// Whether a text is the secret of a token by the look of it.
+fn is_secret(text: &str) -> bool {
+    let digits = text.trim().strip_prefix(SECRET_PREFIX);
+    digits.is_some_and(|digits| {
+        digits.len() == 2 * SECRET_BYTES && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
 fn now() -> String {
     humantime::format_rfc3339_micros(SystemTime::now()).to_string()
 }
@@ -375,7 +444,9 @@ impl Recorded {
             ListJobs | ReadJob | ParseJob | ReadScaling | ListNamespaces => Self::Read,
             _ if changes => Self::Change,
             Anonymous => Self::Never,
-            ReadLogs | ReadFiles | VariablesRead | ReadEvents | ReadOwnAcl | Management => Self::Guarded,
+            // Whoever has a token reads its policies, however often.
+            ReadOwnAcl => Self::Read,
+            secret if secret.tells_secrets() => Self::Guarded,
             _ => Self::Read,
         }
     }

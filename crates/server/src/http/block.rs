@@ -50,7 +50,8 @@ pub(crate) async fn answer(
     let (view, woken) = changed(call, keys, known, &index_of).await?;
     let index = index_of(&view);
     // What a body asks for is not in the target.
-    if !woken || call.query.contract().body.is_some() {
+    let is_shared = call.query.contract().body.is_none() && !call.query.contract().is_personal;
+    if !woken || !is_shared {
         return stamped(view, index, render).await;
     }
     let rights = call.access().rights();

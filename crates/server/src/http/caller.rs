@@ -1,14 +1,14 @@
 //! The connection by which a request came, for the few that ask who calls, or go on in another protocol than HTTP.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use bytes::Bytes;
 
-use crate::net::{Leisure, Stream};
+use crate::net::{Leisure, Stream, host};
 
 type Takeover = Box<dyn FnOnce(Stream, Bytes) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
@@ -29,6 +29,11 @@ pub(crate) struct Caller {
 impl Caller {
     pub fn new(peer: SocketAddr, certificate: Option<Arc<str>>, is_reserved: bool) -> Self {
         Self { peer, certificate, is_reserved, leisure: Leisure::default(), takeover: Arc::default() }
+    }
+
+    /// Whose requests it counts among.
+    pub fn host(&self) -> IpAddr {
+        host(self.peer.ip())
     }
 
     /// Once the answer is sent, which must be of status 101, `work` gets the connection, and what was read of it already.

@@ -49,7 +49,7 @@ pub(super) fn changed(command: &Command, store: &Store) -> Changed {
         Command::PutNamespace(namespace) => of_cluster(vec![namespace.name.clone()]),
         Command::DeleteNamespace(name) | Command::DeleteQuota(name) => of_cluster(vec![name.clone()]),
         Command::PutQuota(quota) => of_cluster(vec![quota.name.clone()]),
-        Command::ChangeAcl(change) => of_acl(change),
+        Command::ChangeAcl(change) => of_acl(change, store),
         Command::ChangeKeyring(change) => of_keyring(change),
         Command::ChangeVariable(change) => of_variable(change),
         Command::Collect(_)
@@ -70,7 +70,7 @@ pub(super) fn changed(command: &Command, store: &Store) -> Changed {
 }
 
 /// Tokens by their accessors, and never by what they are shown as, not even by its hash.
-fn of_acl(change: &ChangeAcl) -> Changed {
+fn of_acl(change: &ChangeAcl, store: &Store) -> Changed {
     let (word, object) = match change {
         ChangeAcl::Bootstrap(token, _) => ("acl_bootstrap", token.id.to_string()),
         ChangeAcl::PutPolicy(policy) => ("put_acl_policy", policy.name.clone()),
@@ -80,7 +80,11 @@ fn of_acl(change: &ChangeAcl) -> Changed {
         ChangeAcl::PutToken(token) => ("put_acl_token", token.id.to_string()),
         ChangeAcl::DeleteToken(id) => ("delete_acl_token", id.to_string()),
         ChangeAcl::PutOneTime(one_time) => ("put_one_time_token", one_time.token.to_string()),
-        ChangeAcl::TakeOneTime(_) => return Changed::new("take_one_time_token", "", []),
+        ChangeAcl::TakeOneTime(secret) => {
+            // Whose secret is given out: whoever asks for it shows no token.
+            let taken = store.acl().one_time(secret).map(|one_time| one_time.token.to_string());
+            return Changed::new("take_one_time_token", "", taken);
+        }
         ChangeAcl::PutJoinToken(join) => {
             return Changed::new("put_join_token", "", join.node.map(|node| node.to_string()));
         }

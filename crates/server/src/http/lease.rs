@@ -115,7 +115,10 @@ impl Leases {
             return Vec::new();
         }
         let is_due = |lent: &&Lent| (all || lent.is_of_workload()) && !lent.ended.is_cancelled();
-        ledger.lent.values().filter(is_due).cloned().collect()
+        let mut due: Vec<Lent> = ledger.lent.values().filter(is_due).cloned().collect();
+        // There may be very many tasks: a token that was revoked does not wait for them.
+        due.sort_by_key(Lent::is_of_workload);
+        due
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {

@@ -138,13 +138,21 @@ impl<L: Listing> Cursor<L> {
         Ok(None)
     }
 
-    /// Where the rest begins.
-    fn next_key(&self) -> Option<L::Key> {
-        let (first, last) = self.rest.clone()?;
-        match if self.reverse { last } else { first } {
-            Bound::Included(key) | Bound::Excluded(key) => Some(key),
-            Bound::Unbounded => None,
+    /// The key of the first row of the rest that is in the list, if it is among the next rows: that of another is not for the
+    /// caller.
+    fn next_key(&mut self, rows_max: usize) -> Option<L::Key> {
+        let Self { view, listing, reverse, rest, .. } = self;
+        let span = rest.take()?;
+        let mut rows = listing.rows(view, span.clone());
+        let mut next = || if *reverse { rows.next_back() } else { rows.next() };
+        for _ in 0..rows_max {
+            let (key, row) = next()?;
+            if listing.has(&row) {
+                return Some(key);
+            }
         }
+        *rest = next().map(|(key, _)| from_key(span, key, *reverse));
+        None
     }
 }
 
@@ -198,8 +206,9 @@ async fn page<L: Listing>(call: &Call, mut cursor: Cursor<L>, items_max: u64) ->
         if cursor.is_heavy() { None } else { cursor.write(ROWS_HERE_MAX, items_max, &mut items)? };
     while next.is_none() && !cursor.is_done() {
         if items.bytes() >= PAGE_BYTES_MAX || cursor.filter.as_ref().is_some_and(Filter::is_spent) {
-            next = cursor.next_key();
-            break;
+            let find = move || (cursor.next_key(ROWS_MAX), cursor);
+            (next, cursor) = call.api.heavy.run(find).await;
+            continue;
         }
         let write = move || (cursor.write(ROWS_MAX, items_max, &mut items), cursor, items);
         let written;

@@ -9,7 +9,7 @@ pub(crate) mod audited;
 pub(crate) mod block;
 mod body;
 pub(crate) mod call;
-mod caller;
+pub(crate) mod caller;
 mod changed;
 mod cluster;
 mod connection;

@@ -11,7 +11,7 @@ use berth_model::{AllocId, acl::SecretHash};
 use super::{caller::Caller, failure::Failure, limits::RequestRates};
 use crate::{
     access::Identity,
-    net::{Rates, TooOften, host},
+    net::{Rates, TooOften},
 };
 
 /// Whose requests are counted. A task's token is signed anew all the time: those of an allocation count as one.
@@ -47,17 +47,25 @@ impl Asked {
         }
     }
 
-    /// Counts a request of an address.
+    /// Counts a request of an address. Whoever shows a token that is one goes on without, by the limit of that token: strangers of
+    /// the same address, behind a gateway, lock nobody out.
     ///
     /// # Errors
     /// When it asks too often.
-    pub fn by_address(&self, caller: Option<&Caller>) -> Result<(), Failure> {
+    pub fn by_address(
+        &self,
+        caller: Option<&Caller>,
+        is_known: impl FnOnce() -> bool,
+    ) -> Result<(), Failure> {
         let Some(address) = address(caller) else { return Ok(()) };
         let (name, rate) = self.limit(address, ("request-rate-address", self.rates.address));
-        self.addresses.take(address, rate, self.begun.elapsed()).map_err(|TooOften| {
-            self.of_address.fetch_add(1, Relaxed);
-            too_often("your address", name, rate)
-        })
+        match self.addresses.take(address, rate, self.begun.elapsed()) {
+            Err(TooOften) if !is_known() => {
+                self.of_address.fetch_add(1, Relaxed);
+                Err(too_often("your address", name, rate))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Counts a request with a token that is one.
@@ -85,7 +93,7 @@ impl Asked {
 }
 
 fn address(caller: Option<&Caller>) -> Option<IpAddr> {
-    caller.map(|caller| host(caller.peer.ip()))
+    caller.map(Caller::host)
 }
 
 fn too_often(whose: &str, name: &str, rate: u32) -> Failure {

@@ -5,7 +5,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::Poll,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -15,11 +15,11 @@ use axum::{
     routing::{MethodFilter, on},
 };
 use hyper::{
-    StatusCode, Uri,
+    HeaderMap, StatusCode,
     header::{CONNECTION, HeaderValue, X_CONTENT_TYPE_OPTIONS},
 };
 
-use berth_model::{Timestamp, store::Store};
+use berth_model::Timestamp;
 
 use super::{
     api::Api,
@@ -37,15 +37,18 @@ use super::{
     routes::{Capability, NamespaceFrom, Route, Verb},
 };
 use crate::{
-    access::{Access, BadToken, Identity, Rights},
+    access::{Access, BadToken, Identity, Rights, hash},
     clock,
-    state::View,
+    state::{Contact, View},
     workload::is_token,
 };
 
 /// What a connection is told for which only reserved room is left.
 const NO_ROOM: &str = "this server, or your address, has too many connections: close some, then retry; \
     until then only paths that tell how the server is are answered";
+
+/// A server that has not heard of who leads for longer does not know who may do what.
+const CONTACT_MAX: Duration = Duration::from_secs(1);
 
 /// The router of all routes.
 pub(crate) fn router(api: &Api) -> Router {
@@ -54,7 +57,27 @@ pub(crate) fn router(api: &Api) -> Router {
 
 pub(crate) fn build(api: &Api, routes: Vec<Route>) -> Router {
     let router = routes.into_iter().fold(Router::new(), |router, route| add(router, api.clone(), route));
-    router.fallback(unknown_path).method_not_allowed_fallback(wrong_method)
+    let (paths, methods) = (api.clone(), api.clone());
+    router
+        .fallback(move |request: Request| async move { elsewhere(&paths, &request, unknown_path) })
+        .method_not_allowed_fallback(move |request: Request| async move {
+            elsewhere(&methods, &request, wrong_method)
+        })
+}
+
+/// What is no route, which counts as a request all the same.
+fn elsewhere(api: &Api, request: &Request, why: impl FnOnce(&Request) -> Failure) -> Failure {
+    let caller = request.extensions().get::<Caller>();
+    let counted = api.asked.by_address(caller, || shows_a_token(api, request.headers()));
+    counted.err().unwrap_or_else(|| why(request))
+}
+
+/// Whether a request shows a token that somebody has.
+fn shows_a_token(api: &Api, headers: &HeaderMap) -> bool {
+    let secret = credentials::secret(headers).ok().flatten();
+    let view = api.state.view();
+    let token = secret.and_then(|secret| view.store.acl().token_of(&hash(secret)));
+    token.is_some_and(|token| !token.is_expired(clock::now()))
 }
 
 fn add(router: Router, api: Api, route: Route) -> Router {
@@ -88,7 +111,8 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
     let _open = Gauged::new(&api.counters.requests);
     let begun = Instant::now();
     let takes_gzip = gzip::is_accepted(request.headers());
-    let is_reserved = request.extensions().get::<Caller>().is_some_and(|caller| caller.is_reserved);
+    let caller = request.extensions().get::<Caller>().cloned();
+    let is_reserved = caller.as_ref().is_some_and(|caller| caller.is_reserved);
     let call = call(api, route, params, request, is_reserved).await;
     let waits = call.as_ref().is_ok_and(|(call, _)| call.query.waits());
     let reply = match call {
@@ -104,6 +128,10 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
     };
     let held = reply.and_then(|response| held::hold(&api.answer_room, response));
     let mut response = held.unwrap_or_else(Failure::into_response);
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        // Whatever was to go on with the connection does not.
+        drop(caller.and_then(|caller| caller.takeover()));
+    }
     if is_reserved {
         // The next one who asks how the server is needs the place.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -133,7 +161,7 @@ async fn call(
     let (mut head, body) = request.into_parts();
     let caller = head.extensions.remove::<Caller>();
     if route.is_metered {
-        api.asked.by_address(caller.as_ref())?;
+        api.asked.by_address(caller.as_ref(), || shows_a_token(api, &head.headers))?;
     }
     guard::check(&head.method, &head.headers, api.local_only)?;
     cluster::check(&head.headers, || cluster_id(api))?;
@@ -224,7 +252,7 @@ async fn allowed(
     let as_of = AsOf { index: view.store.acl().rights_index(), at };
     // Who may ask without a token may also ask with one that says nothing.
     let is_for_all = route.capability == Capability::Anonymous;
-    let identity = match identify(api, secret, &view.store, at) {
+    let identity = match identify(api, secret, &view, at).await {
         Err(_) if is_for_all => credentials::identity(secret),
         identity => identity.map_err(|bad| (Identity::Anonymous, bad.into()))?,
     };
@@ -249,15 +277,24 @@ async fn rights(api: &Api, by: Identity, view: Arc<View>, at: Timestamp) -> Resu
     Ok(api.heavy.run(move || policy.rights(&by, view.store.acl(), at)).await?)
 }
 
-/// Who shows a secret. Where everybody may do everything nobody is asked.
-fn identify(api: &Api, secret: Option<&str>, store: &Store, now: Timestamp) -> Result<Identity, BadToken> {
-    match secret.filter(|secret| !api.policy.is_open() && is_token(secret)) {
-        Some(token) => {
-            let workload = api.workloads.identify(token, store, now).map_err(BadToken::Workload)?;
-            Ok(Identity::Workload(workload))
-        }
-        None => Ok(credentials::identity(secret)),
-    }
+/// Who shows a secret. Where everybody may do everything nobody is asked. Whether a task's token is genuine takes work: one that
+/// was not shown before is looked at where that holds up nobody.
+async fn identify(
+    api: &Api,
+    secret: Option<&str>,
+    view: &Arc<View>,
+    now: Timestamp,
+) -> Result<Identity, BadToken> {
+    let Some(token) = secret.filter(|secret| !api.policy.is_open() && is_token(secret)) else {
+        return Ok(credentials::identity(secret));
+    };
+    let identified = if api.workloads.has_seen(token) {
+        api.workloads.identify(token, &view.store, now)
+    } else {
+        let (workloads, view, token) = (api.workloads.clone(), view.clone(), token.to_owned());
+        api.heavy.run(move || workloads.identify(&token, &view.store, now)).await
+    };
+    identified.map(Identity::Workload).map_err(BadToken::Workload)
 }
 
 /// Whoever shows no token is told that one is needed.
@@ -293,12 +330,34 @@ impl Fresh<'_> {
         if self.api.policy.is_open() || self.route.capability == Capability::Anonymous {
             return Ok(false);
         }
+        if self.needs_sure_rights() {
+            return self.confirm().await.map(|()| true);
+        }
         match self.wait().await {
             Ok(()) => Ok(true),
             // How the servers are must be told when they are in trouble, too.
             Err(_) if self.route.capability.is_upkeep() => Ok(false),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// Whether a token that was revoked must not be believed even while nothing is heard of the others: what is asked for tells
+    /// secrets, or changes who the servers are.
+    fn needs_sure_rights(&self) -> bool {
+        let Self { route, stale, .. } = self;
+        (*stale && route.capability.tells_secrets()) || (!route.needs_state && route.verb != Verb::Get)
+    }
+
+    /// Makes sure that who may do what is as it was a moment ago at the most. An old state is enough for the rest.
+    async fn confirm(&self) -> Result<(), Failure> {
+        let engine = &self.api.state.engine;
+        let Contact { known_leader, last_contact } = engine.contact();
+        // One that leads has no contact: by its lease it knows at once.
+        let is_led = known_leader && !last_contact.is_zero() && last_contact < CONTACT_MAX;
+        if engine.has_state() && is_led {
+            return Ok(());
+        }
+        engine.fresh().await.map_err(|why| Failure::new(StatusCode::SERVICE_UNAVAILABLE, why))
     }
 
     async fn wait(&self) -> Result<(), Failure> {
@@ -333,12 +392,12 @@ fn panicked(route: &Route) -> Failure {
     Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the server made a mistake: its log says more")
 }
 
-async fn unknown_path(uri: Uri) -> Failure {
-    let path: String = uri.path().chars().take(128).collect();
+fn unknown_path(request: &Request) -> Failure {
+    let path: String = request.uri().path().chars().take(128).collect();
     Failure::not_found(format!("no such path: {path}"))
 }
 
-async fn wrong_method(request: Request) -> Failure {
+fn wrong_method(request: &Request) -> Failure {
     let path: String = request.uri().path().chars().take(128).collect();
     let text =
         format!("method {} does not apply to {path}, the Allow header names those that do", request.method());

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::namespaces::ALL;
 use crate::{
     WatchKey,
-    access::CallerView,
+    access::{CallerView, Maybe},
     http::{
         block,
         call::{Call, Reply},
@@ -47,7 +47,7 @@ struct Variables {
 
 impl Listing for Variables {
     type Key = VariableKey;
-    type Row<'v> = &'v Stored;
+    type Row<'v> = Maybe<'v>;
 
     fn span(&self) -> Span<VariableKey> {
         let Some(namespace) = &self.namespace else { return (Bound::Unbounded, Bound::Unbounded) };
@@ -60,20 +60,20 @@ impl Listing for Variables {
         &self,
         view: &'v CallerView,
         span: Span<VariableKey>,
-    ) -> impl DoubleEndedIterator<Item = (VariableKey, &'v Stored)> {
-        view.variables(span).map(|variable| (variable.key.clone(), variable))
+    ) -> impl DoubleEndedIterator<Item = (VariableKey, Maybe<'v>)> {
+        view.variables(span).map(|variable| (variable.key().clone(), variable))
     }
 
-    fn has(&self, variable: &&Stored) -> bool {
-        variable.key.path.starts_with(&self.prefix)
+    fn has(&self, variable: &Maybe<'_>) -> bool {
+        variable.key().path.starts_with(&self.prefix) && variable.listed().is_some()
     }
 
-    fn whole(&self, _: &CallerView, variable: &&Stored) -> Value {
-        serde_json::to_value(metadata(variable)).unwrap_or_default()
+    fn whole(&self, view: &CallerView, variable: &Maybe<'_>) -> Value {
+        serde_json::to_value(self.item(view, variable)).unwrap_or_default()
     }
 
-    fn item<'v>(&self, _: &'v CallerView, variable: &&'v Stored) -> impl Serialize {
-        metadata(variable)
+    fn item<'v>(&self, _: &'v CallerView, variable: &Maybe<'v>) -> impl Serialize {
+        variable.listed().map(metadata).unwrap_or_default()
     }
 }
 
@@ -118,14 +118,14 @@ pub(super) async fn put(mut call: Call) -> Reply {
     let items = asked.items.unwrap_or_default();
     check_items(&items)?;
     let only_if = call.query.number("cas")?.map(Index);
+    let before = call.view().variable_to_change(&key).map(metadata);
     let index = match write(&call, &key, &items, only_if).await? {
         Ok(index) => index,
         Err(refusal) => return changed_meanwhile(&call, &key, refusal).await,
     };
     let view = call.view();
     let written = view.variable_to_change(&key).filter(|variable| variable.modify_index == index);
-    // One that was deleted since is told as it was written.
-    let told = written.map_or_else(|| unwritten(&key), metadata);
+    let told = written.map_or_else(|| overtaken(&key, before, index), metadata);
     let mut response = reply::json(&call.query, &with_items(told, Some(items)))?;
     reply::stamp(response.headers_mut(), index, &view);
     Ok(response)
@@ -253,6 +253,12 @@ pub(in crate::nomad) fn metadata(variable: &Stored) -> VariableMetadata {
         create_time: variable.created_at.0,
         modify_time: variable.modified_at.0,
     }
+}
+
+/// One that was written at an index, and that somebody else has written or deleted since: what is known of it.
+fn overtaken(key: &VariableKey, before: Option<VariableMetadata>, index: Index) -> VariableMetadata {
+    let first = || VariableMetadata { create_index: index.0, ..unwritten(key) };
+    VariableMetadata { modify_index: index.0, modify_time: 0, ..before.unwrap_or_else(first) }
 }
 
 /// One that is not there.

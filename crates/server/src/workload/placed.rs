@@ -80,6 +80,7 @@ impl<'s> Placed<'s> {
     }
 }
 
-fn cut(text: &str) -> &str {
+/// As much of a name as is repeated.
+pub(super) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(128)]
 }

@@ -11,11 +11,15 @@ use super::{
     TaskName,
     claims::Claims,
     jwt,
-    placed::{Asked, Placed, Refusal},
+    placed::{Asked, Placed, Refusal, cut},
 };
 use crate::{clock, state::State};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
+/// No task, identity or secret of a node has a longer name.
+const NAMED_BYTES_MAX: usize = 1_024;
+/// Requests for tokens that are signed for one node a second on average, twice as many at once.
+pub(crate) const SIGNED_A_SECOND_MAX: u32 = 100;
 
 /// Answers an agent's request, on a session for a node.
 pub(crate) fn sign(state: &State, node: NodeId, asked: &SignTokens) -> SignedTokens {
@@ -23,16 +27,26 @@ pub(crate) fn sign(state: &State, node: NodeId, asked: &SignTokens) -> SignedTok
     let (tokens, refused, retry) = match signed {
         Ok(tokens) => (tokens, String::new(), false),
         Err(Refusal { text, retry }) => {
-            tracing::info!(%node, task = asked.task, text, "signed no tokens for an agent");
+            tracing::info!(%node, task = cut(&asked.task), text, "signed no tokens for an agent");
             (Vec::new(), text, retry)
         }
     };
     SignedTokens { request: asked.request, tokens, refused, retry }
 }
 
+/// Asks to ask again later: too much was asked for that node.
+pub(crate) fn too_often(asked: &SignTokens) -> SignedTokens {
+    let refused = format!("more than {SIGNED_A_SECOND_MAX} requests a second for tokens of one node");
+    SignedTokens { request: asked.request, tokens: Vec::new(), refused, retry: true }
+}
+
 fn tokens(state: &State, node: NodeId, asked: &SignTokens) -> Result<Vec<SignedToken>, Refusal> {
     if asked.identities.len() > IDENTITIES_MAX {
         return Err(Refusal::for_good(format!("a task has at most {IDENTITIES_MAX} identities")));
+    }
+    let names = asked.identities.iter().map(String::len).chain([asked.task.len(), asked.secret.len()]);
+    if names.into_iter().any(|bytes| bytes > NAMED_BYTES_MAX) {
+        return Err(Refusal::for_good(format!("no name has more than {NAMED_BYTES_MAX} bytes")));
     }
     let view = state.view();
     let SignTokens { secret, alloc_id, task, .. } = asked;

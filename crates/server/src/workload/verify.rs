@@ -102,6 +102,12 @@ impl Workload {
 pub(crate) struct Workloads(Mutex<HashMap<[u8; 32], Arc<Workload>>>);
 
 impl Workloads {
+    /// Whether it is known that a token's signature is right.
+    pub fn has_seen(&self, token: &str) -> bool {
+        let hash: [u8; 32] = Sha256::digest(token).into();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&hash)
+    }
+
     /// Who shows a token, as of a state and a time.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use berth_model::{
     store::{Acl, AclRules},
 };
 
+use super::attached::Attached;
 use crate::{access::Rights, workload::TaskName};
 
 /// Owners whose rights are kept; when there are more, they are looked up anew.
@@ -32,6 +33,8 @@ pub(super) struct Kept {
     by_policies: HashMap<BTreeSet<String>, Arc<Rights>>,
     policies_bytes: usize,
     by_task: HashMap<TaskName, Arc<Rights>>,
+    /// The policies that are attached to jobs.
+    attached: Option<Arc<Attached>>,
     /// Rules as they were read, by the name of their policy, with that: a restored state may have another of the same name and
     /// index.
     rules: HashMap<String, (Arc<AclPolicy>, Arc<PolicyRules>)>,
@@ -75,11 +78,25 @@ impl Kept {
         self.by_task.insert(task.clone(), rights.clone());
     }
 
+    /// The policies that are attached to jobs, if they are kept.
+    pub fn attached(&mut self, acl: &Acl) -> Option<Arc<Attached>> {
+        self.follow(acl);
+        self.attached.clone()
+    }
+
+    /// Keeps these.
+    pub fn keep_attached(&mut self, acl: &Acl, attached: &Arc<Attached>) {
+        if self.of.are_same(&acl.rules()) {
+            self.attached = Some(attached.clone());
+        }
+    }
+
     /// Lets go of what follows from other policies and roles than these.
     fn follow(&mut self, acl: &Acl) {
         let rules = acl.rules();
         if !self.of.are_same(&rules) {
             self.forget_rights();
+            self.attached = None;
             self.of = rules;
         }
     }

@@ -1,5 +1,6 @@
 //! Rights from tokens: a token has policies, by itself or through roles, and their rules say what its owner may do.
 
+mod attached;
 mod compile;
 mod grant;
 mod kept;
@@ -13,7 +14,7 @@ use std::{
 
 use berth_jobfile::{PolicyRules, parse_policy};
 use berth_model::{
-    JobKey, Timestamp,
+    Timestamp,
     acl::{AclPolicy, AclToken, POLICY_ANONYMOUS, SecretHash, TokenType},
     store::Acl,
 };
@@ -24,11 +25,17 @@ use super::{
     policy::{BadToken, Identity, Policy},
 };
 use crate::workload::TaskName;
+use attached::Attached;
 use compile::compile;
 use kept::{Kept, Owner};
 
 /// Bytes of rules that the policies of one token may have together.
 const TOKEN_RULES_BYTES_MAX: usize = 1 << 20;
+
+/// By what secrets of Berth's are known, for programs that look for secrets where none should be.
+pub(crate) const SECRET_PREFIX: &str = "berth-";
+/// So many random bytes follow, in hexadecimal.
+pub(crate) const SECRET_BYTES: usize = 32;
 
 /// The hash by which a token is found.
 pub(crate) fn hash(secret: &str) -> SecretHash {
@@ -87,7 +94,8 @@ impl Policy for Acls {
         if let Some(rights) = self.kept().of_task(task, acl) {
             return Ok(rights);
         }
-        let policies: Vec<&Arc<AclPolicy>> = task_policies(task, acl).collect();
+        let attached = self.attached(acl);
+        let policies: Vec<&Arc<AclPolicy>> = attached.to(task).collect();
         rules_bytes(&policies)?;
         let mut rights = self.compiled(&policies);
         rights.grant_own(task);
@@ -105,6 +113,16 @@ impl Acls {
     /// What was made before. Every request takes this lock: nothing is made while it is held.
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().expect("nothing panics while it holds this lock")
+    }
+
+    /// The policies that are attached to jobs.
+    fn attached(&self, acl: &Acl) -> Arc<Attached> {
+        let kept = self.kept().attached(acl);
+        kept.unwrap_or_else(|| {
+            let attached = Arc::new(Attached::of(acl));
+            self.kept().keep_attached(acl, &attached);
+            attached
+        })
     }
 
     /// What policies come to together.
@@ -153,17 +171,9 @@ fn rules_bytes(policies: &[&Arc<AclPolicy>]) -> Result<usize, BadToken> {
     Ok(bytes)
 }
 
-/// The policies that are attached to a task, to its group, its job or its namespace.
-pub(in crate::access) fn task_policies<'a>(
-    task: &TaskName,
-    acl: &'a Acl,
-) -> impl Iterator<Item = &'a Arc<AclPolicy>> {
-    let TaskName { job: JobKey { namespace, id }, group, task } = task;
-    let has = move |policy: &&Arc<AclPolicy>| {
-        let attached = policy.job.as_ref();
-        attached.is_some_and(|job| job.has(namespace, id, group, task))
-    };
-    acl.policies().filter(has)
+/// The names of the policies that are attached to a task, to its group or to its job.
+pub(super) fn names_of_attached(task: &TaskName, acl: &Acl) -> Vec<String> {
+    Attached::of(acl).to(task).map(|policy| policy.name.clone()).collect()
 }
 
 /// The names of the policies that a token has.

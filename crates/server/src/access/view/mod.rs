@@ -19,7 +19,7 @@ use berth_model::{
 
 use super::{
     Access, Capability, Denied, Identity,
-    acl::{policies, task_policies},
+    acl::{names_of_attached, policies},
 };
 use crate::{
     state::View,
@@ -27,6 +27,7 @@ use crate::{
 };
 
 pub(crate) use allocs::Parts;
+pub(crate) use variables::Maybe;
 
 /// What one caller sees of the state. Cheap to clone and never changed.
 #[derive(Debug, Clone)]
@@ -86,7 +87,7 @@ impl CallerView {
 
     /// The names of the policies that a task has which shows who it is.
     pub fn workload_policies(&self, workload: &Workload) -> Vec<String> {
-        task_policies(&workload.name, self.view.store.acl()).map(|policy| policy.name.clone()).collect()
+        names_of_attached(&workload.name, self.view.store.acl())
     }
 
     /// The keys by which anybody can find out whether a workload's token is genuine.
@@ -136,6 +137,11 @@ impl CallerView {
     /// Where the last change of who may do what is.
     pub fn acl_index(&self) -> Index {
         self.view.store.acl().modify_index()
+    }
+
+    /// Where the first token was made; 0 for nowhere yet. Anybody who asks for it is told.
+    pub fn bootstrapped_at(&self) -> Index {
+        self.view.store.acl().bootstrapped_at()
     }
 
     /// All there is, for planning a job that the request reaches; none for another. What comes of it names other jobs and

@@ -1,6 +1,6 @@
 //! Variables, and the keys that encrypt them.
 
-use std::ops::RangeBounds;
+use std::{cell::OnceCell, ops::RangeBounds};
 
 use berth_model::{
     Index, RootKeyId,
@@ -9,7 +9,28 @@ use berth_model::{
 };
 
 use super::CallerView;
-use crate::access::{Capability, Denied};
+use crate::access::{Access, Capability, Denied};
+
+/// A variable that the caller may be allowed to list.
+#[derive(Debug)]
+pub(crate) struct Maybe<'v> {
+    variable: &'v Variable,
+    access: &'v Access,
+    is_listed: OnceCell<bool>,
+}
+
+impl<'v> Maybe<'v> {
+    /// The variable, for who may list it.
+    pub fn listed(&self) -> Option<&'v Variable> {
+        let ask = || self.access.reaches_variable(&self.variable.key, Capability::VariablesList);
+        self.is_listed.get_or_init(ask).then_some(self.variable)
+    }
+
+    /// What orders it among others. It names a variable that may not be listed, too: it is not for the caller.
+    pub fn key(&self) -> &'v VariableKey {
+        &self.variable.key
+    }
+}
 
 impl CallerView {
     /// A variable that the caller may read, to be decrypted; none where there is none.
@@ -34,13 +55,14 @@ impl CallerView {
         self.view.store.variables().get(key).filter(|_| lists_it).map(|variable| &**variable)
     }
 
-    /// The variables of a range that the caller may list, by namespace and path.
+    /// The variables of a range, by namespace and path. Whether the caller may list one is found out when it is looked at: it takes
+    /// work, and whoever may list few of many must not cause all of it at once.
     pub fn variables(
         &self,
         keys: impl RangeBounds<VariableKey>,
-    ) -> impl DoubleEndedIterator<Item = &Variable> {
+    ) -> impl DoubleEndedIterator<Item = Maybe<'_>> {
         let rows = self.view.store.variables().range(keys).map(|(_, variable)| &**variable);
-        rows.filter(|variable| self.access.reaches_variable(&variable.key, Capability::VariablesList))
+        rows.map(|variable| Maybe { variable, access: &self.access, is_listed: OnceCell::new() })
     }
 
     /// Where any variable was last written or taken away.

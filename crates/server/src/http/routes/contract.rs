@@ -23,6 +23,8 @@ pub struct Contract {
     pub body: Option<Carried>,
     /// What comes back.
     pub answer: Answer,
+    /// Whether that depends on who asks, and not on what they may do alone: it is told to nobody else.
+    pub is_personal: bool,
 }
 
 /// What a request carries.
@@ -74,7 +76,7 @@ impl Shape {
 
 impl Contract {
     fn new(answer: Answer, groups: &[&[&'static str]]) -> Self {
-        Self { parameters: groups.concat(), body: None, answer }
+        Self { parameters: groups.concat(), body: None, answer, is_personal: false }
     }
 }
 

@@ -122,7 +122,7 @@ where
     F: Fn(Call) -> R + Send + Sync + 'static,
     R: Future<Output = Reply> + Send + 'static,
 {
-    let contract = Arc::new(contract);
+    let contract = Arc::new(Contract { is_personal: capability == Capability::ReadOwnAcl, ..contract });
     Route {
         verb,
         path,

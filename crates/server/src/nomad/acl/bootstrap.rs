@@ -6,6 +6,7 @@ use berth_api::http::AclBootstrap;
 use berth_model::{
     AclTokenId, Index,
     acl::{AclToken, TokenType},
+    command::Refusal,
 };
 
 use super::{check_on, tokens};
@@ -52,6 +53,11 @@ pub(in crate::nomad) async fn bootstrap(mut call: Call) -> Reply {
     let reset_file = call.server().data_dir.join(RESET_FILE);
     let read = reset_file.clone();
     let again = call.api.heavy.run(move || reset_index(&read)).await;
+    // Anybody may ask: what is known to be refused writes nothing to the replicated log.
+    let made_at = call.view().bootstrapped_at();
+    if made_at != Index(0) && again != Some(made_at) {
+        return Err(Refusal::AclBootstrapped(made_at).into());
+    }
     let written = tokens::write_first(&call, token, again, secret).await?;
     tracing::info!(token = %id, "the first token was made");
     if again.is_some() {

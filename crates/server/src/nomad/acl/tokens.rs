@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{change, changed, check_on, index};
 use crate::{
     WatchKey,
-    access::{CallerView, Identity, hash},
+    access::{CallerView, Identity, SECRET_BYTES, SECRET_PREFIX, hash},
     clock,
     http::{
         block,
@@ -26,10 +26,6 @@ use crate::{
     },
     workload::Workload,
 };
-
-/// By what secrets of Berth's are known, for programs that look for secrets where none should be.
-const SECRET_PREFIX: &str = "berth-";
-const SECRET_BYTES: usize = 32;
 
 /// `GET /v1/acl/tokens`
 pub(in crate::nomad) async fn list(call: Call) -> Reply {

@@ -314,6 +314,90 @@ async fn who_has_a_token_reads_the_policies_and_roles_of_that_and_no_others() {
     assert_eq!(written, 403, "{said}");
 }
 
+#[tokio::test]
+async fn a_server_that_is_cut_off_tells_no_secrets_and_changes_no_servers_by_what_was_true_before() {
+    let (engine, router) = guarded();
+    engine.is_cut_off.store(true, std::sync::atomic::Ordering::Relaxed);
+    for (method, target, expected) in [
+        ("GET", "/v1/jobs?stale", 200),
+        ("GET", "/v1/var/app?stale", 503),
+        ("GET", "/v1/acl/tokens?stale", 503),
+        ("GET", "/v1/acl/policies?stale", 503),
+        ("GET", "/v1/event/stream", 503),
+        ("GET", "/v1/operator/raft/configuration", 200),
+        ("PUT", "/v1/operator/raft/promote?id=7", 503),
+        ("DELETE", "/v1/operator/raft/peer?id=7", 503),
+        ("PUT", "/v1/agent/join?address=127.0.0.1:1", 503),
+    ] {
+        let (status, said) = status(&router, method, target, "management").await;
+        assert_eq!(status, expected, "{method} {target}: {said}");
+    }
+    engine.is_cut_off.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(status(&router, "GET", "/v1/acl/tokens?stale", "management").await.0, 200);
+}
+
+#[tokio::test]
+async fn who_waits_for_own_policies_is_not_told_another_ones() {
+    let (engine, router) = guarded();
+    // Both may do the same.
+    for (number, name) in [(300, "first"), (301, "second")] {
+        let (rules, none) = ("node { policy = \"read\" }".to_owned(), Index(0));
+        let (name, description) = (name.to_owned(), String::new());
+        let policy = AclPolicy {
+            name: name.clone(),
+            description,
+            rules,
+            create_index: none,
+            modify_index: none,
+            job: None,
+        };
+        change(&engine, ChangeAcl::PutPolicy(Box::new(policy)));
+        let id = AclRoleId(number);
+        let role = AclRole {
+            id,
+            name: name.clone(),
+            description: String::new(),
+            policies: vec![name.clone()],
+            create_index: none,
+            modify_index: none,
+        };
+        change(&engine, ChangeAcl::PutRole(Box::new(role)));
+        let owner = AclToken { roles: vec![id], policies: vec![], ..token(number, &name, Some("")) };
+        change(&engine, ChangeAcl::PutToken(Box::new(owner)));
+    }
+    for target in [
+        "/v1/acl/policies".to_owned(),
+        "/v1/acl/policy/first".to_owned(),
+        "/v1/acl/roles".to_owned(),
+        format!("/v1/acl/role/{}", AclRoleId(300)),
+        "/v1/acl/role/name/first".to_owned(),
+    ] {
+        let ask = |secret: &'static str, target: String| {
+            let router = router.clone();
+            async move {
+                let request = Request::builder().uri(target).header("x-nomad-token", secret);
+                let response = send(&router, request.body(Body::empty()).expect("it is a request")).await;
+                (response.status().as_u16(), text(response.into_body()).await)
+            }
+        };
+        let index = engine.view.load().index;
+        let mut waiting = Vec::new();
+        for secret in ["first", "second"] {
+            let waits = format!("{target}?index={index}&wait=1m");
+            waiting.push((secret, tokio::spawn(ask(secret, waits))));
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+        }
+        // Something else of the same kind.
+        change(&engine, ChangeAcl::PutToken(Box::new(token(302, "third", None))));
+        for (secret, waited) in waiting {
+            let (woken, asked) = (waited.await.expect("it ends well"), ask(secret, target.clone()).await);
+            assert_eq!(woken, asked, "{target} with {secret}");
+        }
+    }
+}
+
 async fn put(router: &Router, target: &str, secret: &str, body: &Value) -> (u16, Value) {
     let request = Request::builder().method("PUT").uri(target).header("x-nomad-token", secret);
     let request = request.body(Body::from(body.to_string())).expect("it is a request");

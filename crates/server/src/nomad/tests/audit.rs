@@ -1,8 +1,9 @@
 //! What requests leave in the audit log, what they never leave there, and what becomes of them while it cannot be written.
 
-use std::{fs, io::Write, path::Path, process::Command, sync::Arc, task::Poll};
+use std::{fs, io::Write, path::Path, process::Command, sync::Arc, task::Poll, time::Duration};
 
 use axum::{Router, body::Body, http::Request};
+use berth_api::agent::JoinCode;
 use berth_model::acl::ChangeAcl;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use super::{
 use crate::{
     access::Acls,
     audit::{AuditConfig, AuditLog, verify},
+    http::caller::Caller,
     workload::tests::token_of,
 };
 
@@ -34,8 +36,13 @@ impl Recording {
     }
 
     fn within(engine: Arc<FakeEngine>, dir: tempfile::TempDir, all_reads: bool) -> Self {
-        let config =
-            AuditConfig { dir: dir.path().join("audit"), file_bytes_max: 64 << 20, files_max: 4, all_reads };
+        let config = AuditConfig {
+            dir: dir.path().join("audit"),
+            file_bytes_max: 64 << 20,
+            files_max: 4,
+            keep: Duration::ZERO,
+            all_reads,
+        };
         let log = AuditLog::open(config, "s1").expect("it begins");
         let router = recorded(&engine, Acls::default(), log.clone());
         Self { engine, router, log, dir }
@@ -221,6 +228,7 @@ async fn no_secret_of_two_tenants_is_in_the_log() {
     // There is a key with which variables are encrypted, too.
     let of_task = token_of(&engine, RUNNING, "server");
     let recording = Recording::within(engine, tempfile::tempdir().expect("a directory"), true);
+    let mut shown = Vec::new();
     for secret in &canaries[..2] {
         for (at, canary) in canaries.iter().enumerate() {
             let body = JOB.replace("SECRET", canary);
@@ -241,7 +249,11 @@ async fn no_secret_of_two_tenants_is_in_the_log() {
             // The secret of a token in the place of its accessor.
             let own = &canaries[at % 2];
             recording.ask("DELETE", &format!("/v1/acl/token/{own}"), "management", "").await;
-            recording.ask("GET", &format!("/v1/acl/token/berth-{canary}"), "management", "").await;
+            let made = format!("berth-{:064x}", (at as u128 + 1) << 77);
+            recording.ask("GET", &format!("/v1/acl/token/{made}"), "management", "").await;
+            let join = JoinCode { authority: [7; 32], secret: [at as u8; 32] }.to_string();
+            recording.ask("GET", &format!("/v1/acl/token/{join}"), "management", "").await;
+            shown.extend([made, join]);
             recording
                 .ask(
                     "PUT",
@@ -264,25 +276,109 @@ async fn no_secret_of_two_tenants_is_in_the_log() {
     for name in ["tenant-0", "tenant-1"] {
         assert!(text.contains(name), "{name} has done nothing");
     }
-    for canary in &canaries {
+    for canary in canaries.iter().chain(&shown) {
         let found = lines.iter().find(|line| line.to_string().contains(canary.as_str()));
         assert!(found.is_none(), "{canary}: {found:#?}");
     }
 }
 
 #[tokio::test]
-async fn who_asks_for_what_he_may_not_have_does_not_fill_the_log() {
+async fn a_name_that_begins_as_secrets_do_is_recorded() {
     let recording = Recording::new(false);
-    for _ in 0..1_000 {
-        assert_eq!(recording.ask("GET", "/v1/jobs", "wrong", "").await.0, 401);
+    let of_64_digits = format!("berth-{}-prod", "0".repeat(64));
+    let names = ["berth-prod", "berth-", "berth-join-1-prod", &of_64_digits];
+    for name in names {
+        recording.ask("GET", &format!("/v1/var/{name}/db?namespace={name}"), "management", "").await;
     }
-    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
-    assert_eq!(recording.ask("GET", "/v1/jobs", "wrong", "").await.0, 401);
     let (lines, _) = recording.end();
-    let refused: Vec<_> = lines.iter().filter(|line| line["status"] == 401).collect();
-    let left_out: u64 = refused.iter().filter_map(|line| line["refusals_left_out"].as_u64()).sum();
-    assert!(left_out > 0 && refused.len() < 1_001, "{} recorded, {left_out} left out", refused.len());
-    assert_eq!(refused.len() as u64 + left_out, 1_001);
+    let told: Vec<_> = lines.iter().filter(|line| line["kind"] == "request").collect();
+    for (line, name) in told.iter().zip(names) {
+        assert_eq!(line["what"]["objects"]["path"], format!("{name}/db"));
+        assert_eq!(line["what"]["namespace"], name);
+    }
+    assert_eq!(told.len(), names.len());
+}
+
+#[tokio::test]
+async fn whose_secret_a_one_time_token_gave_out_is_recorded() {
+    let recording = Recording::new(false);
+    let (_, made) = recording.ask("PUT", "/v1/acl/token/onetime", "reader", "").await;
+    let made: Value = serde_json::from_str(&made).expect("JSON");
+    let once = json!({ "OneTimeSecretID": made["OneTimeToken"]["OneTimeSecretID"] }).to_string();
+    assert_eq!(recording.ask("PUT", "/v1/acl/token/onetime/exchange", "", &once).await.0, 200);
+    let (lines, _) = recording.end();
+    let exchanged = lines.iter().find(|line| line["changes"][0]["change"] == "take_one_time_token");
+    let changed = &exchanged.expect("it is recorded")["changes"][0];
+    assert_eq!(changed["objects"], json!([made["OneTimeToken"]["AccessorID"]]));
+}
+
+#[tokio::test]
+async fn who_may_read_nothing_but_his_own_policies_does_not_fill_the_log_with_that() {
+    let recording = Recording::new(false);
+    assert_eq!(recording.ask("GET", "/v1/acl/policies", "reader", "").await.0, 200);
+    assert_eq!(recording.ask("GET", "/v1/acl/roles", "reader", "").await.0, 200);
+    let (lines, _) = recording.end();
+    assert_eq!(told(&lines), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_first_token_that_was_made_is_not_asked_for_in_the_replicated_log_nor_recorded_without_end() {
+    let recording = Recording::new(false);
+    assert_eq!(recording.ask("PUT", "/v1/acl/bootstrap", "", "").await.0, 200);
+    let (index, made) = {
+        let view = recording.engine.view.load();
+        (view.index, view.store.acl().bootstrapped_at())
+    };
+    for _ in 0..500 {
+        let (status, said) = recording.ask("PUT", "/v1/acl/bootstrap", "", "").await;
+        assert!(status == 400 && said.contains(&made.to_string()), "{status} {said}");
+        let (status, said) = recording.ask("PUT", "/v1/acl/token/onetime/exchange", "", "{").await;
+        assert_eq!(status, 400, "{said}");
+    }
+    assert_eq!(recording.engine.view.load().index, index, "nothing was proposed");
+    let (lines, _) = recording.end();
+    let recorded = told(&lines).len();
+    assert!(recorded < 110, "{recorded} lines");
+}
+
+#[tokio::test]
+async fn who_asks_for_what_he_may_not_have_does_not_fill_the_log_nor_take_lines_from_others() {
+    let recording = Recording::new(false);
+    let from = |address: [u8; 4]| {
+        let mut request =
+            Request::get("/v1/jobs").header("x-nomad-token", "wrong").body(Body::empty()).expect("a request");
+        let caller = Caller::new((address, 4646).into(), None, false);
+        request.extensions_mut().insert(caller);
+        recording.send(request)
+    };
+    for _ in 0..1_000 {
+        assert_eq!(from([10, 0, 0, 1]).await.0, 401);
+    }
+    assert_eq!(from([10, 0, 0, 2]).await.0, 401);
+    let (lines, _) = recording.end();
+    let refused = |address: &str| {
+        let of = |line: &&Value| line["status"] == 401 && line["who"]["address"] == address;
+        lines.iter().filter(of).count()
+    };
+    assert!((1..20).contains(&refused("10.0.0.1:4646")), "{}", refused("10.0.0.1:4646"));
+    assert_eq!(refused("10.0.0.2:4646"), 1);
+    let left_out: Vec<_> = lines.iter().filter(|line| line["kind"] == "refused").collect();
+    assert_eq!(left_out.len(), 1, "{left_out:?}");
+    assert_eq!(left_out[0]["address"], "10.0.0.1");
+    let count = left_out[0]["count"].as_u64().expect("a number");
+    assert_eq!(count + refused("10.0.0.1:4646") as u64, 1_000);
+}
+
+#[tokio::test]
+async fn refusals_for_which_there_is_no_room_are_counted() {
+    let recording = Recording::new(false);
+    // None is free until the writer has made more, which it cannot while this is held.
+    let all = recording.log.take_all_room();
+    assert_eq!(recording.ask("GET", "/v1/jobs", "wrong", "").await.0, 401);
+    drop(all);
+    let (lines, _) = recording.end();
+    let left_out = lines.iter().find(|line| line["kind"] == "refused").expect("it is told");
+    assert_eq!(left_out["count"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

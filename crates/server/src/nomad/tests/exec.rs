@@ -1,6 +1,6 @@
 //! Commands within tasks over real connections, with clients that behave, and others.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use berth_api::http::{
     Client, ExecInputFrame, ExecOutputFrame, ExecPiece, ExecTerminalSize, SocketReceiver, SocketSender,
@@ -9,6 +9,7 @@ use berth_api::http::{
 use bytes::Bytes;
 use expect_test::expect;
 use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
 use tokio::{net::TcpStream, sync::mpsc};
 use tokio_tungstenite::{
     WebSocketStream, client_async,
@@ -23,11 +24,35 @@ use super::{
     world::{RUNNING, world},
 };
 use crate::{
+    audit::{AuditConfig, AuditLog},
     http::Limits,
-    state::{AgentError, ExecInput, ExecOutput},
+    state::{AgentError, ExecInput, ExecOutput, ServerInfo},
 };
 
 type Conversation = (SocketSender<ExecInputFrame>, SocketReceiver<ExecOutputFrame>);
+
+/// The same, which records what it is asked.
+async fn start_recorded(dir: &Path) -> (Server, mpsc::Receiver<FakeExec>, AuditLog) {
+    let (sender, execs) = mpsc::channel(4);
+    let world: Arc<FakeEngine> = world();
+    *held(&world.agents.execs) = Some(sender);
+    let config = AuditConfig {
+        dir: dir.to_owned(),
+        file_bytes_max: 64 << 20,
+        files_max: 4,
+        keep: Duration::ZERO,
+        all_reads: false,
+    };
+    let log = AuditLog::open(config, "s1").expect("it begins");
+    let mut state = world.state();
+    state.server = Arc::new(ServerInfo { audit: Some(log.clone()), ..ServerInfo::clone(&state.server) });
+    (Server::with(state, Limits::default()).await, execs, log)
+}
+
+fn recorded(dir: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(dir.join("audit-00000001.jsonl")).expect("it is there");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
 
 /// A server whose agents hand commands over to the test.
 async fn start(limits: Limits) -> (Server, mpsc::Receiver<FakeExec>) {
@@ -104,6 +129,53 @@ async fn a_command_is_carried_both_ways_to_its_end() {
     .assert_eq(&shown);
     assert_eq!(exec.input.recv().await, None);
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_is_recorded_before_it_runs_and_its_end_says_what_became_of_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, mut execs, log) = start_recorded(dir.path()).await;
+    for ends in [true, false] {
+        let (sender, mut receiver) = converse(&server).await;
+        let mut exec = execs.recv().await.expect("it is started");
+        let lines = recorded(dir.path());
+        let begun = lines.last().expect("a line");
+        assert_eq!((&begun["kind"], &begun["streams"]), (&json!("request"), &json!(true)), "{begun}");
+        let ran = json!(["web", RUNNING.to_string(), "server", "sh"]);
+        assert_eq!(
+            begun["changes"],
+            json!([{ "change": "run_command", "namespace": "default", "objects": ran }])
+        );
+        exec.output.send(Ok(ExecOutput::Stdout(Bytes::from_static(b"out")))).await.expect("somebody listens");
+        assert!(receiver.next().await.expect("unbroken").is_some());
+        if ends {
+            exec.output.send(Ok(ExecOutput::Exited(7))).await.expect("somebody listens");
+            while receiver.next().await.expect("unbroken").is_some() {}
+        } else {
+            drop((sender, receiver));
+        }
+        assert_eq!(exec.input.recv().await, None);
+    }
+    server.stop().await;
+    log.close();
+    let lines = recorded(dir.path());
+    let ends: Vec<_> = lines.iter().filter(|line| line["kind"] == "end").collect();
+    let told = |end: &Value| (end["whole"].clone(), end["exit_code"].clone(), end["bytes"].clone());
+    assert_eq!(told(ends[0]), (json!(true), json!(7), json!(3)));
+    assert_eq!(told(ends[1]), (json!(false), json!(null), json!(3)));
+}
+
+#[tokio::test]
+async fn a_command_whose_record_is_not_on_disk_does_not_run() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, mut execs, log) = start_recorded(dir.path()).await;
+    fs::remove_file(dir.path().join("audit-00000001.jsonl")).expect("it is there");
+    let client = Client::new(server.address.to_string().parse().expect("an address"));
+    let refused = client.socket::<ExecInputFrame, ExecOutputFrame>(&target(r#"["true"]"#)).await;
+    assert_eq!(refused.err().and_then(|error| error.status()), Some(503));
+    assert!(execs.try_recv().is_err(), "no agent was asked");
+    server.stop().await;
+    log.close();
 }
 
 #[tokio::test]

@@ -1,8 +1,11 @@
 //! An engine that commits whatever it is given, at once.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -18,7 +21,8 @@ use super::fake_agents::FakeAgents;
 use crate::{
     Batch, Change, EventHub, Keyring, WatchKey, Watchers, access,
     state::{
-        Committed, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo, State, View,
+        Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo,
+        State, View,
     },
 };
 
@@ -33,8 +37,12 @@ pub struct FakeEngine {
     minted: AtomicU64,
     /// There is nothing to be read.
     pub has_no_state: AtomicBool,
+    /// It hears of no other server.
+    pub is_cut_off: AtomicBool,
     /// What the next proposal fails with.
     pub failure: Mutex<Option<ProposeError>>,
+    /// What somebody else has written by the time that the next proposal is answered.
+    pub overtaken_by: Mutex<Vec<Command>>,
     pub agents: Arc<FakeAgents>,
     /// What is known of the latest plans.
     pub plans: Mutex<Vec<PlanTrace>>,
@@ -113,6 +121,7 @@ fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
             let key = view.store.jobs().row(*slot).expect("it is there").key.clone();
             vec![WatchKey::Jobs, WatchKey::Job(key)]
         }
+        Change::Logged(Event::AclChanged(_)) => vec![WatchKey::Acl],
         Change::Logged(_) => Vec::new(),
     }
 }
@@ -122,7 +131,14 @@ impl Engine for FakeEngine {
     async fn propose(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
         match self.failure.lock().expect("no test panics here").take() {
             Some(error) => Err(error),
-            None => Ok(self.apply(commands)),
+            None => {
+                let committed = self.apply(commands);
+                let others = std::mem::take(&mut *self.overtaken_by.lock().expect("no test panics here"));
+                if !others.is_empty() {
+                    self.apply(others);
+                }
+                Ok(committed)
+            }
         }
     }
 
@@ -132,6 +148,15 @@ impl Engine for FakeEngine {
 
     fn has_state(&self) -> bool {
         !self.has_no_state.load(Ordering::Relaxed)
+    }
+
+    fn contact(&self) -> Contact {
+        let last_contact = Duration::from_secs(if self.is_cut_off.load(Ordering::Relaxed) { 60 } else { 0 });
+        Contact { known_leader: true, last_contact }
+    }
+
+    async fn fresh(&self) -> Result<(), String> {
+        if self.is_cut_off.load(Ordering::Relaxed) { Err("no server leads".to_owned()) } else { Ok(()) }
     }
 
     fn log_position(&self) -> LogPosition {

@@ -21,6 +21,7 @@ use crate::{
     net::Entrance,
     net::Share,
     nomad::table,
+    state::State,
 };
 
 /// A server that ends when told to.
@@ -36,12 +37,15 @@ impl Server {
     }
 
     pub async fn of(engine: &Arc<FakeEngine>, limits: Limits) -> Self {
+        Self::with(engine.state(), limits).await
+    }
+
+    pub async fn with(state: State, limits: Limits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it has an address");
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async move { drop(stopped.await) };
-        let served =
-            tokio::spawn(serve(listener, Entrance::open(), table(), engine.state(), limits, shutdown));
+        let served = tokio::spawn(serve(listener, Entrance::open(), table(), state, limits, shutdown));
         Self { address, stop, served }
     }
 

@@ -106,6 +106,27 @@ async fn a_variable_is_written_read_listed_and_deleted() {
 }
 
 #[tokio::test]
+async fn a_write_that_was_overtaken_is_told_by_its_own_index() {
+    let engine = keyed();
+    let router = api(&engine);
+    let delete = || {
+        let key = VariableKey::new("default", "a");
+        Command::ChangeVariable(Box::new(ChangeVariable::Delete(key, None)))
+    };
+    for round in 0..2 {
+        let known = if round == 0 { None } else { Some(stored(&engine, "a").create_index.0) };
+        *engine.overtaken_by.lock().expect("no test panics here") = vec![delete()];
+        let told = put(&router, "/v1/var/a", json!({ "password": "canary" })).await.json();
+        let index = engine.view.load().index.0 - 1;
+        assert_eq!(
+            (&told["ModifyIndex"], told["CreateIndex"].as_u64()),
+            (&json!(index), known.or(Some(index)))
+        );
+        assert_eq!(put(&router, "/v1/var/a", json!({ "password": "other" })).await.status, 200);
+    }
+}
+
+#[tokio::test]
 async fn what_is_kept_is_encrypted_for_its_variable_alone() {
     let engine = keyed();
     let router = api(&engine);
@@ -160,6 +181,27 @@ fn only(capabilities: impl Into<Capabilities>) -> Arc<Rights> {
     let mut rights = Rights::default();
     rights.variables.add("default", "app/*", capabilities.into());
     Arc::new(rights)
+}
+
+#[tokio::test]
+async fn many_variables_of_others_are_looked_at_piece_by_piece_and_no_page_names_one() {
+    let engine = keyed();
+    assert_eq!(put(&api(&engine), "/v1/var/app/z", json!({ "n": "v" })).await.status, 200);
+    let own = stored(&engine, "app/z");
+    for path in (0..1_000).map(|number| format!("aa/{number}")) {
+        let variable = Box::new(Variable { key: VariableKey::new("default", &path), ..own.clone() });
+        engine.apply(vec![Command::ChangeVariable(Box::new(ChangeVariable::Put(variable, None)))]);
+    }
+    let router = governed(&engine, only([Capability::VariablesList]));
+    let response = send(&router, request("GET", "/v1/vars", Body::empty())).await;
+    let length = axum::body::HttpBody::size_hint(response.body()).exact();
+    assert_eq!(length, None, "it begins before all of them have been looked at");
+    for query in ["per_page=1", "per_page=1&reverse=true", "", "reverse=true"] {
+        let said = get(&router, &format!("/v1/vars?{query}")).await;
+        let listed = said.json();
+        assert_eq!((listed[0]["Path"].as_str(), listed.as_array().map(Vec::len)), (Some("app/z"), Some(1)));
+        assert!(!said.headers.contains("nexttoken"), "{query}: {}", said.headers);
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod session;
 
 use crate::{
+    audit::Changed,
     http::{
         agents::AllocAgent,
         call::{Call, Reply},
@@ -29,15 +30,20 @@ pub async fn exec(call: Call) -> Reply {
     let waiter = call.begin_to_wait()?;
     // Who ran what where: the program alone, for arguments may hold secrets.
     let (task, program, tty) = (request.task.clone(), request.command[0].clone(), request.tty);
+    if let Some(audited) = call.audited() {
+        let job = &agent.job;
+        let ran = [job.id.to_string(), agent.alloc.to_string(), task.clone(), program.clone()];
+        audited.announce(Changed::new("run_command", &job.namespace, ran)).await?;
+    }
     let link = agent.exec(request).await?;
     let (peer, alloc, node) = (caller.peer, agent.alloc, agent.node);
     tracing::info!(%peer, %alloc, task, %node, program, tty, "runs a command within a task");
     let (stopping, lease, audited) =
         (call.api.stopping.clone(), call.lease().cloned(), call.audited().cloned());
     caller.take_over(move |stream, read| async move {
-        session::serve(stream, read, link, session::Watch { stopping, lease }).await;
+        let carried = session::serve(stream, read, link, session::Watch { stopping, lease }).await;
         if let Some(audited) = audited {
-            audited.sent_all();
+            audited.carried(carried.exit_code, carried.bytes);
         }
         drop((place, waiter));
     });

@@ -68,8 +68,16 @@ impl Watch {
     }
 }
 
+/// What came of a session.
+pub struct Carried {
+    /// Of the command; none where it did not end by itself, or its client was gone by then.
+    pub exit_code: Option<i32>,
+    /// Of output that were sent.
+    pub bytes: u64,
+}
+
 /// Carries messages both ways until the command has ended or the client is gone.
-pub async fn serve(stream: Stream, read: Bytes, link: ExecLink, watch: Watch) {
+pub async fn serve(stream: Stream, read: Bytes, link: ExecLink, watch: Watch) -> Carried {
     let config = WebSocketConfig::default()
         .read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(0)
@@ -79,14 +87,16 @@ pub async fn serve(stream: Stream, read: Bytes, link: ExecLink, watch: Watch) {
     let socket = Socket::from_partially_read(stream, read.to_vec(), Role::Server, Some(config)).await;
     let (mut sink, mut messages) = socket.split();
     let ExecLink { input, mut output } = link;
+    let mut carried = Carried { exit_code: None, bytes: 0 };
     let end = tokio::select! {
-        end = write(&mut sink, &mut output) => end,
+        end = write(&mut sink, &mut output, &mut carried) => end,
         end = read_all(&mut messages, &input) => end,
         end = watch.ended() => end,
     };
     // What is left of the command ends with its channels, whether or not the client hears of it.
     drop((input, output));
     let _ = tokio::time::timeout(CLOSE_MAX, finish(sink, messages, end)).await;
+    carried
 }
 
 /// Says why it ends, and takes what is still on its way: a connection that is closed with something unread is reset, and
@@ -109,7 +119,11 @@ fn close(code: CloseCode, reason: &str) -> CloseFrame {
 }
 
 /// Until the command has ended, or nobody takes what it writes.
-async fn write(sink: &mut SplitSink<Socket, Message>, output: &mut Output) -> CloseFrame {
+async fn write(
+    sink: &mut SplitSink<Socket, Message>,
+    output: &mut Output,
+    carried: &mut Carried,
+) -> CloseFrame {
     loop {
         let told = tokio::select! {
             told = output.recv() => told,
@@ -123,8 +137,16 @@ async fn write(sink: &mut SplitSink<Socket, Message>, output: &mut Output) -> Cl
                 return close(CloseCode::from(CLOSE_CODE_BASE + status.as_u16()), &text);
             }
         };
-        let ended = matches!(frame, ExecOutput::Exited(_));
-        if sink.send(message(frame)).await.is_err() || ended {
+        let (bytes, exit_code) = match &frame {
+            ExecOutput::Stdout(data) | ExecOutput::Stderr(data) => (data.len(), None),
+            ExecOutput::Exited(exit_code) => (0, Some(*exit_code)),
+        };
+        if sink.send(message(frame)).await.is_err() {
+            return close(CloseCode::Normal, "");
+        }
+        carried.bytes += bytes as u64;
+        carried.exit_code = exit_code;
+        if exit_code.is_some() {
             return close(CloseCode::Normal, "");
         }
     }
