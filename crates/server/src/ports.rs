@@ -1,11 +1,12 @@
 //! The addresses of a server: taken first, so that a mistake ends the start, and listened at once the state can be read.
 
-use std::net::SocketAddr;
+use std::{io, net::SocketAddr, time::Duration};
 
 use berth_model::Index;
 use tokio::{
     net::{TcpListener, TcpSocket},
     sync::watch,
+    time::{Instant, sleep},
 };
 
 use crate::{
@@ -16,6 +17,16 @@ use crate::{
 /// Connections that the kernel keeps until they are accepted.
 const BACKLOG: u32 = 1024;
 
+/// A server that was killed has its addresses until the system has taken it apart, which whoever starts the next one at once
+/// need not know.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The settings of the addresses.
+const HTTP_ADDR: &str = "http-addr";
+const AGENT_ADDR: &str = "agent-addr";
+pub(crate) const SERVER_ADDR: &str = "server-addr";
+
 /// The addresses of clients and agents, taken and not listened at yet: whoever comes before the state can be read is
 /// refused at once.
 pub(crate) struct Ports {
@@ -24,10 +35,10 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    pub fn bind(config: &ServerConfig) -> Result<Self, StartError> {
+    pub async fn bind(config: &ServerConfig) -> Result<Self, StartError> {
         Ok(Self {
-            http: bind("http-addr", config.http_addr)?,
-            agents: bind("agent-addr", config.agent_addr)?,
+            http: bind(HTTP_ADDR, config.http_addr).await?,
+            agents: bind(AGENT_ADDR, config.agent_addr).await?,
         })
     }
 
@@ -42,8 +53,8 @@ impl Ports {
         if is_alone {
             published(shared, failed).await?;
         }
-        let http = listen(self.http.0, "http-addr", self.http.1)?;
-        Ok((http, listen(self.agents.0, "agent-addr", self.agents.1)?))
+        let http = listen(self.http.0, HTTP_ADDR, self.http.1)?;
+        Ok((http, listen(self.agents.0, AGENT_ADDR, self.agents.1)?))
     }
 }
 
@@ -52,9 +63,9 @@ pub(crate) fn check_protected(config: &ServerConfig) -> Result<(), StartError> {
     let encrypts = config.tls.is_some();
     let encrypts_http = config.tls.as_ref().is_some_and(|tls| tls.http);
     let ports = [
-        ("http-addr", Some(config.http_addr), encrypts_http),
-        ("agent-addr", Some(config.agent_addr), encrypts),
-        ("server-addr", config.server_addr, encrypts),
+        (HTTP_ADDR, Some(config.http_addr), encrypts_http),
+        (AGENT_ADDR, Some(config.agent_addr), encrypts),
+        (SERVER_ADDR, config.server_addr, encrypts),
     ];
     for (setting, addr, encrypts) in ports {
         let Some(addr) = addr.filter(|addr| !addr.ip().is_loopback()) else { continue };
@@ -67,17 +78,31 @@ pub(crate) fn check_protected(config: &ServerConfig) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Takes an address without accepting connections yet.
-pub(crate) fn bind(setting: &'static str, addr: SocketAddr) -> Result<(TcpSocket, SocketAddr), StartError> {
-    let bind = || {
-        let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // A server that is started again takes its address back at once.
-        socket.set_reuseaddr(true)?;
-        socket.bind(addr)?;
-        let bound = socket.local_addr()?;
-        Ok((socket, bound))
-    };
-    bind().map_err(|source| StartError::Listen { setting, addr, source })
+/// Takes an address without accepting connections yet, if it is free.
+pub(crate) fn take(addr: SocketAddr) -> io::Result<(TcpSocket, SocketAddr)> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A server that is started again takes its address back while connections of before are being closed.
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    let bound = socket.local_addr()?;
+    Ok((socket, bound))
+}
+
+/// The same, and waits a little for what may be ending there.
+pub(crate) async fn bind(
+    setting: &'static str,
+    addr: SocketAddr,
+) -> Result<(TcpSocket, SocketAddr), StartError> {
+    let began = Instant::now();
+    loop {
+        match take(addr) {
+            Ok(taken) => return Ok(taken),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < WAIT_MAX => {
+                sleep(LOOK_AGAIN).await;
+            }
+            Err(source) => return Err(StartError::Listen { setting, addr, source }),
+        }
+    }
 }
 
 /// Accepts connections from now on.
@@ -103,15 +128,35 @@ async fn published(shared: &Shared, mut failed: watch::Receiver<Option<String>>)
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use tokio::net::TcpStream;
 
     use super::*;
 
     fn ports() -> Ports {
-        let any = || bind("http-addr", ([127, 0, 0, 1], 0).into()).expect("a port is free");
+        let any = || take(([127, 0, 0, 1], 0).into()).expect("a port is free");
         Ports { http: any(), agents: any() }
+    }
+
+    #[tokio::test]
+    async fn an_address_is_waited_for_while_what_was_killed_still_has_it() {
+        let before = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let addr = before.local_addr().expect("it has one");
+        let mut taking = Box::pin(bind("http-addr", addr));
+        tokio::select! {
+            biased;
+            taken = &mut taking => panic!("it is in use: {taken:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop(before);
+        assert_eq!(taking.await.expect("it is free").1, addr);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_another_keeps_is_a_mistake() {
+        let other = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let error =
+            bind("http-addr", other.local_addr().expect("it has one")).await.expect_err("it is in use");
+        assert!(matches!(error, StartError::Listen { setting: "http-addr", .. }), "{error}");
     }
 
     #[tokio::test]

@@ -36,7 +36,7 @@ use crate::{
     memory,
     net::{Entrance, Secure, TlsConfig},
     nomad, peers,
-    ports::{Ports, bind, check_protected, listen},
+    ports::{Ports, SERVER_ADDR, bind, check_protected, listen, take},
     state::{ServerInfo, State},
 };
 
@@ -174,9 +174,9 @@ impl Server {
         let keyring = Arc::new(keyring);
         let entrance = |port| secure.as_ref().map_or_else(Entrance::open, |secure| secure.entrance(port));
         check_protected(&config)?;
-        let ports = Ports::bind(&config)?;
+        let ports = Ports::bind(&config).await?;
         let (http_addr, agent_addr) = (ports.http.1, ports.agents.1);
-        let (server_listener, server_addr) = listen_to_servers(&config, agent_addr)?;
+        let (server_listener, server_addr) = listen_to_servers(&config, agent_addr).await?;
         let (inputs, received) = crossbeam_channel::bounded(INPUTS_MAX);
         let (failures, failed) = watch::channel(None);
         let shared = Arc::new(Shared::new(failures.clone()));
@@ -363,20 +363,20 @@ async fn open_audit(config: &ServerConfig) -> Result<Option<AuditLog>, StartErro
 }
 
 /// Listens to other servers. Unless it is said where, at the usual port, or at any where that is taken: others are told.
-fn listen_to_servers(
+async fn listen_to_servers(
     config: &ServerConfig,
     agent_addr: SocketAddr,
 ) -> Result<(TcpListener, SocketAddr), StartError> {
-    let at = |address| {
-        let (socket, bound) = bind("server-addr", address)?;
-        Ok((listen(socket, "server-addr", bound)?, bound))
+    let any = SocketAddr::new(agent_addr.ip(), 0);
+    let (socket, bound) = match config.server_addr {
+        Some(address) => bind(SERVER_ADDR, address).await?,
+        None if config.agent_addr.port() == 0 => bind(SERVER_ADDR, any).await?,
+        None => match take(SocketAddr::new(agent_addr.ip(), SERVER_PORT)) {
+            Ok(taken) => taken,
+            Err(_) => bind(SERVER_ADDR, any).await?,
+        },
     };
-    match config.server_addr {
-        Some(address) => at(address),
-        None if config.agent_addr.port() == 0 => at(SocketAddr::new(agent_addr.ip(), 0)),
-        None => at(SocketAddr::new(agent_addr.ip(), SERVER_PORT))
-            .or_else(|_| at(SocketAddr::new(agent_addr.ip(), 0))),
-    }
+    Ok((listen(socket, SERVER_ADDR, bound)?, bound))
 }
 
 fn info(

@@ -71,7 +71,16 @@ impl Shell {
     pub fn script(&self, text: &str) -> Result<(), String> {
         let text = self.own(text);
         let ran = self.run(&format!("set -eu\n{text}"));
-        if ran.code == 0 { Ok(()) } else { Err(format!("it ends with {}:\n{}", ran.code, ran.printed)) }
+        if ran.code == 0 {
+            Ok(())
+        } else {
+            Err(format!("it ends with {}:\n{}\n{}", ran.code, ran.printed, self.logs()))
+        }
+    }
+
+    /// The ends of what was logged into files.
+    fn logs(&self) -> String {
+        self.run("tail -n 20 *.log 2>&1").printed
     }
 
     /// Runs the commands of a session, and compares what they print with what is shown.
