@@ -9,12 +9,12 @@ use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
 use tokio::{
-    task::JoinHandle,
+    runtime::{self, Runtime},
     time::{MissedTickBehavior, interval, timeout},
 };
 
 use super::ground::Ground;
-use crate::run::{Target, http::Connection};
+use crate::run::{RunError, Target, http::Connection};
 
 /// Between two requests.
 const EVERY: Duration = Duration::from_millis(10);
@@ -61,19 +61,24 @@ impl Seen {
     }
 }
 
-/// The client at work.
+/// The client at work, on a thread of its own: what the attackers compute must not count as the server's delay.
 pub(super) struct Client {
     seen: Arc<Mutex<Seen>>,
-    task: JoinHandle<()>,
+    /// None once it ends.
+    runtime: Option<Runtime>,
 }
 
 impl Client {
     /// Begins.
-    pub async fn start(ground: &Ground) -> Result<Self, crate::run::RunError> {
+    pub fn start(ground: &Ground) -> Result<Self, RunError> {
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let connection = Connection::open(&ground.target).await?;
-        let task = tokio::spawn(work(ground.target.clone(), connection, seen.clone()));
-        Ok(Self { seen, task })
+        let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| RunError::Http {
+            doing: "begin a client that behaves well".to_owned(),
+            reason: error.to_string(),
+        })?;
+        runtime.spawn(work(ground.target.clone(), seen.clone()));
+        Ok(Self { seen, runtime: Some(runtime) })
     }
 
     /// What was seen so far does not count.
@@ -86,18 +91,20 @@ impl Client {
     pub fn seen(&self) -> Seen {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone().with_open()
     }
+}
 
-    /// Ends.
-    pub async fn stop(self) {
-        self.task.abort();
-        let _ = self.task.await;
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
-async fn work(target: Target, first: Connection, seen: Arc<Mutex<Seen>>) {
+async fn work(target: Target, seen: Arc<Mutex<Seen>>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut connection = Some(first);
+    let mut connection = None;
     for number in 0_u64.. {
         ticks.tick().await;
         let begun = Instant::now();
@@ -112,7 +119,7 @@ async fn work(target: Target, first: Connection, seen: Arc<Mutex<Seen>>) {
 }
 
 async fn ask(target: &Target, kept: &mut Option<Connection>, number: u64) -> Result<(), String> {
-    let text = |error: crate::run::RunError| error.to_string();
+    let text = |error: RunError| error.to_string();
     let (method, path, body) = request(number);
     let mut connection = match kept.take() {
         Some(connection) if !connection.is_closed() && !number.is_multiple_of(HEALTH_EVERY) => connection,

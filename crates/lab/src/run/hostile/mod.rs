@@ -111,7 +111,7 @@ async fn suffer(run: &Run<'_>, attack: Attack, cluster: &mut Cluster) -> Result<
     let (stop, stopped) = watch::channel(false);
     let ground = Ground::new(cluster, run.params.count_u32("strength"), stopped)?;
     attack.prepare(&ground).await?;
-    let client = Client::start(&ground).await?;
+    let client = Client::start(&ground)?;
     // The server keeps events of the last half a minute, of this client's writes too: without it, they would count as left.
     sleep(warm_up).await;
     let mut memory = Memory::begin(cluster.children[0].pid());
@@ -122,6 +122,6 @@ async fn suffer(run: &Run<'_>, attack: Attack, cluster: &mut Cluster) -> Result<
     let _ = stop.send(true);
     let note = attacking.await.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()));
     let given_back_s = memory.until_given_back(cluster, given_back).await?;
-    client.stop().await;
+    drop(client);
     Ok(Shown { note, memory, given_back_s, seen })
 }
