@@ -93,11 +93,19 @@ pub(crate) async fn bind(
     setting: &'static str,
     addr: SocketAddr,
 ) -> Result<(TcpSocket, SocketAddr), StartError> {
+    bind_within(setting, addr, WAIT_MAX).await
+}
+
+async fn bind_within(
+    setting: &'static str,
+    addr: SocketAddr,
+    wait: Duration,
+) -> Result<(TcpSocket, SocketAddr), StartError> {
     let began = Instant::now();
     loop {
         match take(addr) {
             Ok(taken) => return Ok(taken),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < WAIT_MAX => {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && began.elapsed() < wait => {
                 sleep(LOOK_AGAIN).await;
             }
             Err(source) => return Err(StartError::Listen { setting, addr, source }),
@@ -151,11 +159,11 @@ mod tests {
         assert_eq!(taking.await.expect("it is free").1, addr);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn an_address_that_another_keeps_is_a_mistake() {
         let other = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-        let error =
-            bind("http-addr", other.local_addr().expect("it has one")).await.expect_err("it is in use");
+        let addr = other.local_addr().expect("it has one");
+        let error = bind_within("http-addr", addr, LOOK_AGAIN).await.expect_err("it is in use");
         assert!(matches!(error, StartError::Listen { setting: "http-addr", .. }), "{error}");
     }
 
