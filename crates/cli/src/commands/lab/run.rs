@@ -101,7 +101,8 @@ impl Args for Run {
     fn augment_args(command: Command) -> Command {
         let experiments = EXPERIMENTS.iter().map(|experiment| {
             let own = experiment.params.iter().map(arg);
-            Common::augment_args(Command::new(experiment.name).about(experiment.about).args(own))
+            // What is common has words of its own, which must not stand for those of the experiment.
+            Common::augment_args(Command::new(experiment.name).args(own)).about(experiment.about)
         });
         command.subcommand_required(true).arg_required_else_help(true).subcommands(experiments)
     }
