@@ -23,7 +23,11 @@ use berth_replication::{Leadership, Observer, Replication};
 use berth_tls::{PortKind, TlsError};
 use crossbeam_channel::Sender;
 use futures_util::future::{BoxFuture, LocalBoxFuture, join_all};
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
 
 use crate::{
     WatchKey, access,
@@ -34,7 +38,7 @@ use crate::{
     http,
     keyring::{self, Keyring},
     memory,
-    net::{Entrance, Secure, TlsConfig},
+    net::{Entrance, Secure, Stream, TlsConfig},
     nomad, peers,
     ports::{Ports, SERVER_ADDR, bind, check_protected, listen, take},
     state::{ServerInfo, State},
@@ -42,6 +46,9 @@ use crate::{
 
 /// Where servers listen for each other unless it is said.
 const SERVER_PORT: u16 = 4648;
+
+/// Connections of tasks that wait to be served.
+const TASK_DOOR_MAX: usize = 64;
 
 /// Versions of entries of the log that a server can be told to keep to.
 pub const LOG_VERSIONS: std::ops::RangeInclusive<u8> = ENTRY_VERSION_MIN..=ENTRY_VERSION;
@@ -236,8 +243,9 @@ impl Server {
             config.root_key_rotation,
             stopped.clone(),
         )));
-        let context =
-            Arc::new(Context::new(inputs).with_state(state.clone()).with_certificates(secure.clone()));
+        let (task_door, of_tasks) = mpsc::channel(TASK_DOOR_MAX);
+        let context = Context::new(inputs).with_state(state.clone()).with_certificates(secure.clone());
+        let context = Arc::new(context.with_task_door(task_door));
         listeners.push(tokio::spawn(agents::listen(
             agent_listener,
             entrance(PortKind::Agents),
@@ -250,6 +258,7 @@ impl Server {
             entrance(PortKind::Http),
             state.clone(),
             http::Limits { rates: config.rates, ..http::Limits::default() },
+            of_tasks,
             stopped,
         )));
         Ok(Self {
@@ -407,12 +416,15 @@ async fn serve_http(
     entrance: Entrance,
     state: State,
     limits: http::Limits,
+    of_tasks: mpsc::Receiver<Stream>,
     mut stop: watch::Receiver<bool>,
 ) {
     let stopped = async move {
         let _ = stop.wait_for(|stop| *stop).await;
     };
-    if let Err(error) = http::serve(listener, entrance, nomad::table(), state, limits, stopped).await {
+    let table = nomad::table();
+    let served = http::serve_with_tasks(listener, entrance, table, state, limits, of_tasks, stopped);
+    if let Err(error) = served.await {
         tracing::error!(%error, "serve HTTP");
     }
 }

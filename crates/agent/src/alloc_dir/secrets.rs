@@ -14,6 +14,9 @@ use crate::keeper::container::MEMORY;
 use crate::mountinfo;
 use crate::place::AllocPlace;
 
+/// The socket in a task's directory of secrets by which it speaks to the HTTP API, as in Nomad.
+pub(crate) const API_SOCKET: &str = "api.sock";
+
 /// As much as a container has.
 const LIMITS: &str = "mode=0700,size=1024k,nr_inodes=1024";
 

@@ -31,6 +31,7 @@ mod secret_files;
 mod secrets;
 mod servers;
 mod socket_dir;
+mod task_api;
 mod usage;
 
 use std::pin::pin;
@@ -382,6 +383,8 @@ impl Agent {
                 let node = self.context.equipment().node.clone();
                 let hello = self.session.hello(&self.identity, node, self.clock.now_ns());
                 let _ = up.session.try_send(Up::Hello(hello));
+                let (line, secret) = (up.replies.clone(), self.identity.secret.clone());
+                self.context.task_apis.connected(line, secret);
                 self.up = Some(up);
             }
             Link::Down => self.disconnect(),
@@ -396,6 +399,7 @@ impl Agent {
         self.reads.cancel_all();
         self.execs.cancel_all();
         self.cancel_asking();
+        self.context.task_apis.disconnected();
     }
 
     fn on_message(&mut self, frame: DownFrame) {
@@ -437,6 +441,7 @@ impl Agent {
             Some(Told::Exec(exec)) => self.on_exec(exec),
             Some(Told::Signed(signed)) => self.on_signed(signed),
             Some(Told::Secrets(read)) => self.on_secrets(read),
+            Some(Told::TaskApi(said)) => self.context.task_apis.on_said(said),
         }
     }
 

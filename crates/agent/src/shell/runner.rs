@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use berth_api::agent::{AllocId, TaskEventKind, TaskSpec};
 use nix::sys::signal::Signal;
+use tokio::net::UnixListener;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::asking::Asker;
@@ -15,6 +16,7 @@ use super::host_ports::HostPorts;
 use super::identities::{self, Held};
 use super::prepare::{self, Needs, prepare};
 use super::secrets::{self, HeldSecrets};
+use super::task_api::{self, TaskApis};
 use super::{kept, mock};
 use crate::artifacts::{Artifacts, Recipient};
 use crate::drivers::mock::MockSettings;
@@ -67,6 +69,8 @@ pub(super) struct Context {
     pub(super) held: Held,
     /// What of variables tasks were given.
     pub(super) held_secrets: HeldSecrets,
+    /// Connections of tasks to the HTTP API.
+    pub(super) task_apis: TaskApis,
     pub(super) keeper_command: Vec<String>,
     pub(super) starting: Arc<Semaphore>,
     pub(super) events: mpsc::Sender<Event>,
@@ -96,6 +100,7 @@ impl Context {
             asker,
             held,
             held_secrets,
+            task_apis: TaskApis::default(),
             keeper_command,
             starting,
             events,
@@ -196,7 +201,7 @@ impl Runner {
 
     async fn start(self, mut commands: mpsc::Receiver<TaskCommand>) {
         // Held until the task has ended: its image is in use.
-        let Fetched { image, tokens, secrets } = match self.fetch(&mut commands).await {
+        let Fetched { image, tokens, secrets, socket } = match self.fetch(&mut commands).await {
             Ok(fetched) => fetched,
             Err(failure) => return self.tell(Event::StartFailed(self.of, failure)).await,
         };
@@ -211,14 +216,14 @@ impl Runner {
                 Launch::Mock(settings) => {
                     drop(permit);
                     let life = mock::supervise(&self, Begin::Start(prepared.logs), &settings, commands);
-                    identities::beside(&self, life).await;
+                    self.beside(socket, life).await;
                 }
                 Launch::Kept(run) => {
                     let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
                     let (attempt, logs) = (self.of.attempt, prepared.logs);
                     let plan = Plan { attempt, keeper_args, logs, run: Some(run) };
                     let life = kept::supervise(&self, Begin::Start(plan), permit, commands);
-                    identities::beside(&self, life).await;
+                    self.beside(socket, life).await;
                 }
             },
             Err(failure) => {
@@ -245,9 +250,10 @@ impl Runner {
             self.artifacts(&needs, commands).await?;
         }
         secrets::write(self, &secrets).await?;
+        let socket = task_api::listen(self).await?;
         // Last, and as long as possible before they expire.
         let tokens = identities::obtain(self, commands).await?;
-        Ok(Fetched { image, tokens, secrets })
+        Ok(Fetched { image, tokens, secrets, socket })
     }
 
     async fn image(
@@ -295,14 +301,29 @@ impl Runner {
         })
     }
 
+    /// Does what a task's life consists of. Meanwhile its tokens are kept fresh, and it may speak to the HTTP API.
+    async fn beside(&self, socket: Option<UnixListener>, life: impl Future<Output = ()>) {
+        let with_tokens = identities::beside(self, life);
+        let Some(socket) = socket else { return with_tokens.await };
+        tokio::select! {
+            () = with_tokens => {}
+            () = task_api::serve(self, socket) => {}
+        }
+    }
+
     async fn recover(self, commands: mpsc::Receiver<TaskCommand>) {
+        // It runs on without, if that cannot be.
+        let socket = task_api::listen(&self).await.unwrap_or_else(|failure| {
+            tracing::warn!(of = ?self.of, why = failure.message, "a task that runs has no socket for the API");
+            None
+        });
         if self.spec().driver != "mock_driver" {
-            return identities::beside(&self, kept::supervise(&self, Begin::Recover, None, commands)).await;
+            return self.beside(socket, kept::supervise(&self, Begin::Recover, None, commands)).await;
         }
         match MockSettings::parse(&self.spec().config_json) {
             Ok(settings) => {
                 let life = mock::supervise(&self, Begin::<LogPlan>::Recover, &settings, commands);
-                identities::beside(&self, life).await;
+                self.beside(socket, life).await;
             }
             Err(failure) => self.tell(Event::StartFailed(self.of, failure)).await,
         }
@@ -315,6 +336,8 @@ struct Fetched {
     /// Those that are in its environment.
     tokens: BTreeMap<String, String>,
     secrets: Arc<Secrets>,
+    /// Where it speaks to the HTTP API.
+    socket: Option<UnixListener>,
 }
 
 fn stopped_before(what: &str) -> StartFailure {

@@ -1,11 +1,14 @@
 //! The files that the agent puts into a task's directory of secrets. Whoever reads one sees the old text or the new one.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fstat, mkdirat, openat2, renameat, unlinkat,
+    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, fchown, fstat, mkdirat, openat2,
+    renameat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -47,6 +50,33 @@ pub(super) fn write(place: &AllocPlace, task: &str, path: &str, text: &str) -> R
     written
 }
 
+/// Listens at a socket in a task's directory of secrets, in the place of whatever has its name. It is the task's user's alone.
+pub(super) fn socket(place: &AllocPlace, task: &str, name: &str) -> Result<UnixListener, Failure> {
+    let doing = || format!("listen at secrets/{name}");
+    let own = Dir::open(&place.task_dir(task))?;
+    let dir = open_dir(own.fd(), "secrets").doing(doing)?;
+    let owner = fstat(&dir).doing(doing)?;
+    match unlinkat(&dir, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(Failure::new(doing(), errno)),
+    }
+    // Through the open directory: a socket's path has room for some 100 bytes.
+    let listener = UnixListener::bind(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd())).doing(doing)?;
+    listener.set_nonblocking(true).doing(doing)?;
+    // By its handle: a task that runs may put a link in its place at any moment.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = openat2(&dir, name, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS);
+    let made = made.doing(doing)?;
+    if FileType::from_raw_mode(fstat(&made).doing(doing)?.st_mode) != FileType::Socket {
+        return Err(Failure::other(doing(), "something else was put in its place"));
+    }
+    let handle = format!("/proc/self/fd/{}", made.as_raw_fd());
+    std::fs::set_permissions(handle, Permissions::from_mode(0o600)).doing(doing)?;
+    let (uid, gid) = (Some(Uid::from_raw(owner.st_uid)), Some(Gid::from_raw(owner.st_gid)));
+    chownat(&made, "", uid, gid, AtFlags::EMPTY_PATH).doing(doing)?;
+    Ok(listener)
+}
+
 fn open_dir(dir: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat2(dir, name, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
@@ -60,7 +90,8 @@ fn create(dir: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixStream;
     use std::path::Path;
 
     use berth_api::agent::AllocId;
@@ -108,5 +139,23 @@ mod tests {
         assert!(write(&place, "t", "file", "x").is_err());
         assert_eq!(fs::read_to_string(victim.join("file")).expect("read"), "untouched");
         assert_eq!(victim.read_dir().expect("listed").count(), 1);
+    }
+
+    #[test]
+    fn a_socket_takes_the_place_of_another_and_only_its_user_connects() {
+        let data = tempfile::tempdir().expect("a directory");
+        let (place, victim) = (place(data.path()), data.path().join("victim"));
+        fs::write(&victim, "untouched").expect("written");
+        let path = place.task_dir("t").join("secrets/api.sock");
+        symlink(&victim, &path).expect("linked");
+        for _ in 0..2 {
+            let _listener = socket(&place, "t", "api.sock").expect("it listens");
+            UnixStream::connect(&path).expect("connected");
+            assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+        }
+        assert!(victim.metadata().expect("there").permissions().mode() & 0o777 != 0o600);
+        fs::remove_file(&path).expect("removed");
+        fs::create_dir(&path).expect("made");
+        assert!(socket(&place, "t", "api.sock").is_err(), "a directory is in the way");
     }
 }

@@ -3,7 +3,9 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
-use super::{Answer, Ask, ExecDown, ExecUp, NodeSpec, ReadSecrets, SecretsRead, SignTokens, SignedTokens};
+use super::{
+    Answer, Ask, ExecDown, ExecUp, NodeSpec, ReadSecrets, SecretsRead, SignTokens, SignedTokens, TaskApi,
+};
 
 /// The largest frame either side accepts on a connection with an open session, length prefix excluded.
 pub const FRAME_BYTES_MAX: usize = 4 << 20;
@@ -29,7 +31,7 @@ pub struct UpFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What it says.
-    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub message: Option<Up>,
 }
 
@@ -68,6 +70,9 @@ pub enum Up {
     /// Asks for secrets of a task.
     #[prost(message, tag = "11")]
     Secrets(ReadSecrets),
+    /// About a connection of a task to the HTTP API.
+    #[prost(message, tag = "12")]
+    TaskApi(TaskApi),
 }
 
 /// The node is another than the session's hello said, or the last of these: takes its place. At most one each
@@ -103,7 +108,7 @@ pub struct DownFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What is said.
-    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14")]
+    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15")]
     pub message: Option<Down>,
 }
 
@@ -149,6 +154,9 @@ pub enum Down {
     /// Secrets that were asked for.
     #[prost(message, tag = "14")]
     Secrets(SecretsRead),
+    /// About a connection of a task to the HTTP API.
+    #[prost(message, tag = "15")]
+    TaskApi(TaskApi),
 }
 
 /// Opens a session: who the node is, and which states it holds.

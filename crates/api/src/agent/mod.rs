@@ -10,7 +10,8 @@
 //!
 //! On the same session people reach tasks by way of the server: logs are read ([`FileRead`]), questions asked and orders
 //! given ([`Ask`]), commands run within tasks ([`ExecStart`]). None of that outlives the connection. An agent asks by it for
-//! tokens that say who its tasks are ([`SignTokens`]), and for what they are given of variables ([`ReadSecrets`]).
+//! tokens that say who its tasks are ([`SignTokens`]), and for what they are given of variables ([`ReadSecrets`]), and carries what tasks say to the HTTP API
+//! ([`TaskApi`]).
 
 mod ask;
 mod check;
@@ -26,6 +27,7 @@ mod observed;
 mod secret;
 mod session;
 mod spec;
+mod task_api;
 mod usage;
 
 pub use ask::{
@@ -68,6 +70,10 @@ pub use spec::{
     ArtifactSpec, DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, DnsSpec, GroupSpec, HealthSpec, HookSpec,
     LogSpec, NetworkSpec, NodeSpec, PortBinding, RestartModeSpec, RestartSpec, TaskDevices, TaskSpec,
     VolumeMountSpec, VolumeSpec,
+};
+pub use task_api::{
+    TASK_API_CONNECTIONS_MAX, TASK_API_IDLE_MAX, TASK_API_PIECE_BYTES_MAX, TASK_API_WINDOW_BYTES, TaskApi,
+    TaskApiClose, TaskApiData, TaskApiEnd, TaskApiOpen, TaskApiPart,
 };
 pub use usage::{
     AllocUsage, AllocUsageOf, CoreUsage, CpuUsage, DiskUsage, MemoryUsage, NodeAllocUsage, NodeMemoryUsage,

@@ -11,7 +11,8 @@ use berth_api::agent::{
     Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, Enroll, Enrolled, FRAME_BYTES_MAX, GroupSpec,
     Heartbeat, HeartbeatEvery, Hello, Leaving, NodeChanged, NodeSpec, PROTOCOL_VERSION, PortBinding,
     ReadSecrets, Refused, RunAlloc, SecretItems, SecretsRead, Servers, SignTokens, SignedToken, SignedTokens,
-    StopAlloc, Up, UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
+    StopAlloc, TaskApi, TaskApiClose, TaskApiData, TaskApiOpen, TaskApiPart, Up, UpFrame, Update, Welcome,
+    WelcomeMode, decode_frame, encode_frame,
 };
 use bytes::BytesMut;
 use expect_test::{ExpectFile, expect_file};
@@ -158,6 +159,23 @@ fn what_a_task_is_given_of_variables() {
     let refused =
         SecretsRead { request: 8, secrets: Vec::new(), refused: "there is no variable".into(), retry: true };
     down(&[Down::Secrets(read), Down::Secrets(refused)], &expect_file!["golden/secrets_read.hex"]);
+}
+
+#[test]
+fn what_tasks_say_to_the_api_and_hear() {
+    let about = |part| TaskApi { connection: 7, part: Some(part) };
+    let data = || TaskApiData { data: b"GET / HTTP/1.1".as_slice().into() };
+    let open = TaskApiOpen { secret: vec![2; 16], alloc_id: vec![8; 16], task: "web".into() };
+    let said = [
+        TaskApiPart::Open(open),
+        TaskApiPart::Data(data()),
+        TaskApiPart::Credit(3),
+        TaskApiPart::Close(TaskApiClose {}),
+    ];
+    assert!(!format!("{:?}", data()).contains("GET"));
+    up(&said.map(|part| Up::TaskApi(about(part))), &expect_file!["golden/task_api_up.hex"]);
+    let heard = [TaskApiPart::Data(data()), TaskApiPart::Credit(3), TaskApiPart::Close(TaskApiClose {})];
+    down(&heard.map(|part| Down::TaskApi(about(part))), &expect_file!["golden/task_api_down.hex"]);
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub struct Dev {
     pub token: String,
     /// Where it is a process of its own, and what it is started with.
     agent: Option<(Daemon, Vec<String>)>,
+    /// With what another server takes the place of this one, where the agent is apart.
+    again: Vec<String>,
 }
 
 impl Dev {
@@ -30,7 +32,7 @@ impl Dev {
         command.args(args).env("TMPDIR", home.path());
         let mut daemon = Daemon::spawn(command, &home.path().join("told"));
         let address = format!("http://{}", http_address(&daemon.ready_line()));
-        Self { daemon, address, home, token: String::new(), agent: None }
+        Self { daemon, address, home, token: String::new(), agent: None, again: Vec::new() }
     }
 
     /// The agent, which these settings are for, is another process than the server, and may be killed.
@@ -59,13 +61,33 @@ impl Dev {
         let fixed = ["agent", "--data-dir", &dir("agent"), "--servers", agents, "--raw-exec"];
         let args: Vec<String> = fixed.iter().chain(args).map(|&arg| arg.to_owned()).collect();
         let address = format!("http://{}", http_address(&ready));
+        let again =
+            ["server", "--http-addr", &http_address(&ready), "--agent-addr", agents, "--data-dir", &data];
+        let again = again.iter().chain(of_server).map(|&arg| arg.to_owned()).collect();
         let agent = Some((Self::agent(program, &args, &home), args));
-        Self { daemon, address, home, token: String::new(), agent }
+        Self { daemon, address, home, token: String::new(), agent, again }
     }
 
     fn agent(program: &Path, args: &[String], home: &TempDir) -> Daemon {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         Daemon::spawn(berth_at(program, &args), &home.path().join("agent.told"))
+    }
+
+    /// SIGKILL for the server.
+    pub fn kill_server(&mut self) {
+        self.daemon.kill();
+    }
+
+    /// Another one in its place, with what it has kept.
+    pub fn start_server(&mut self) {
+        let args: Vec<&str> = self.again.iter().map(String::as_str).collect();
+        self.daemon = Daemon::start(&args, &self.home.path().join("told"));
+        self.daemon.ready_line();
+    }
+
+    /// The process ids of the server and of its agent, which is apart.
+    pub fn pids(&self) -> [u32; 2] {
+        [self.daemon.pid(), self.agent.as_ref().expect("it is apart").0.pid()]
     }
 
     /// SIGKILL for the agent.

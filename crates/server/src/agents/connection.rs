@@ -6,12 +6,13 @@ mod tests;
 use std::{
     collections::{BTreeSet, HashMap},
     io,
+    net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use berth_api::agent::{
-    AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Refused, SignTokens,
+    AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Refused, SignTokens, TaskApi,
     UPDATE_ALLOCS_MAX, Up, UpFrame, Update,
 };
 use berth_controller::{Event, SessionId};
@@ -31,6 +32,7 @@ use super::{
     outline,
     pending::Pending,
     revoked::is_revoked,
+    task_api::Carrier,
 };
 use crate::{
     convert::agent as convert,
@@ -53,6 +55,7 @@ pub(super) async fn serve<R, W>(
     reader: R,
     writer: W,
     certificate: Option<Peer>,
+    peer: SocketAddr,
     context: &Arc<Context>,
 ) -> io::Result<()>
 where
@@ -65,7 +68,7 @@ where
     let frames = FrameReader::new(reader, context.incoming.clone());
     let nodes = Arc::<Mutex<BTreeSet<NodeId>>>::default();
     let revoked = until_revoked(context, certificate.clone(), nodes.clone());
-    let mut connection = Connection { context, outbound, certificate, nodes, sessions: HashMap::new() };
+    let mut connection = Connection { context, outbound, certificate, peer, nodes, sessions: HashMap::new() };
     let outcome = tokio::select! {
         error = revoked => Err(error),
         outcome = connection.read(frames) => outcome,
@@ -114,6 +117,7 @@ struct Session {
 struct Connection<'a> {
     context: &'a Arc<Context>,
     outbound: Outbound,
+    peer: SocketAddr,
     certificate: Option<Peer>,
     /// Those that sessions were opened for.
     nodes: Arc<Mutex<BTreeSet<NodeId>>>,
@@ -150,6 +154,7 @@ impl Connection<'_> {
             Some(Up::Changed(changed)) => return self.node_changed(number, changed, share).await,
             Some(Up::Sign(asked)) => return self.sign(number, &asked).await,
             Some(Up::Secrets(asked)) => return self.read_secrets(number, asked).await,
+            Some(Up::TaskApi(said)) => self.task_api(number, said).await,
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
             None => {}
         }
@@ -265,6 +270,13 @@ impl Connection<'_> {
         let read = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?;
         let read = frame(number, Down::Secrets(read));
         self.outbound.send(read).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    async fn task_api(&self, number: u32, said: TaskApi) {
+        let Some(session) = self.sessions.get(&number) else { return };
+        let Self { context, outbound, peer, .. } = self;
+        let carrier = Carrier { context, node: session.node, peer: *peer, number, outbound };
+        session.pending.task_apis.on_said(&carrier, said).await;
     }
 
     async fn update(&self, number: u32, update: Update, mut share: Share) -> io::Result<()> {

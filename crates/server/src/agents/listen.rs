@@ -13,7 +13,7 @@ use berth_controller::SessionId;
 use crossbeam_channel::Sender;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     task::JoinSet,
 };
 
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     engine::Input,
-    net::{Counted, Entrance, PerAddress, Secure, Share},
+    net::{Counted, Entrance, PerAddress, Secure, Share, Stream},
     state::State,
 };
 
@@ -34,6 +34,8 @@ const ADDRESS_SHARE: Share = Share { per_address_max: 2_048, loopback_max: 8_192
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
 /// Nodes at a time whose agents shut down and that are being drained for it.
 pub(super) const LEAVING_MAX: usize = 1_024;
+/// Connections of the tasks of all nodes to the HTTP API.
+const TASK_APIS_MAX: usize = 4_096;
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -54,6 +56,10 @@ pub(crate) struct Context {
     /// Tells when nodes are revoked, where they have certificates.
     revocations: Option<Revocations>,
     secure: Option<Arc<Secure>>,
+    /// Where connections of tasks to the HTTP API go in; none where nobody serves them.
+    task_door: Option<mpsc::Sender<Stream>>,
+    /// Those that there may be more.
+    pub(super) task_apis: Arc<Semaphore>,
 }
 
 impl Context {
@@ -61,7 +67,20 @@ impl Context {
         let (in_flight, incoming) = (AllInFlight::default(), Budget::default());
         let (leaving, state) = (Arc::new(Semaphore::new(LEAVING_MAX)), OnceLock::new());
         let (sessions, asked) = (AtomicU64::new(0), Asked::default());
-        Self { inputs, in_flight, incoming, sessions, asked, leaving, state, revocations: None, secure: None }
+        let task_apis = Arc::new(Semaphore::new(TASK_APIS_MAX));
+        Self {
+            inputs,
+            in_flight,
+            incoming,
+            sessions,
+            asked,
+            leaving,
+            state,
+            revocations: None,
+            secure: None,
+            task_door: None,
+            task_apis,
+        }
     }
 
     /// The same, for agents that ask for changes of the state.
@@ -74,6 +93,16 @@ impl Context {
     pub fn with_certificates(self, secure: Option<Arc<Secure>>) -> Self {
         let revocations = secure.as_ref().and(self.state()).map(Revocations::follow);
         Self { secure, revocations, ..self }
+    }
+
+    /// The same, for agents whose tasks speak to the HTTP API.
+    pub fn with_task_door(self, door: mpsc::Sender<Stream>) -> Self {
+        Self { task_door: Some(door), ..self }
+    }
+
+    /// Where connections of tasks to the HTTP API go in.
+    pub(super) fn task_door(&self) -> Option<&mpsc::Sender<Stream>> {
+        self.task_door.as_ref()
     }
 
     /// The server's own certificates.
@@ -199,7 +228,7 @@ async fn serve(
     stream.set_unacknowledged_max(UNACKNOWLEDGED_MAX)?;
     let certificate = stream.certificate().cloned();
     let (reader, writer) = tokio::io::split(stream);
-    connection::serve(reader, writer, certificate, context).await
+    connection::serve(reader, writer, certificate, peer, context).await
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod recorded;
 mod registry;
 mod revoked;
 mod specs;
+mod task_api;
 
 pub(crate) use encode::frame;
 pub use encode::frames;

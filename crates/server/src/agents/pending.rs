@@ -1,8 +1,8 @@
-//! What was asked of one session's agent and is not done yet.
+//! What was asked of one session's agent and is not done yet, and what its tasks ask.
 
 use berth_model::NodeId;
 
-use super::{asks::Asks, execs::Execs, files::FileReads};
+use super::{asks::Asks, execs::Execs, files::FileReads, task_api::TaskApis};
 
 /// All of it. Cheap to clone.
 #[derive(Clone, Default)]
@@ -10,6 +10,7 @@ pub(crate) struct Pending {
     pub files: FileReads,
     pub asks: Asks,
     pub execs: Execs,
+    pub task_apis: TaskApis,
 }
 
 impl Pending {
@@ -18,5 +19,6 @@ impl Pending {
         self.files.end(node);
         self.asks.end();
         self.execs.end(node);
+        self.task_apis.end();
     }
 }

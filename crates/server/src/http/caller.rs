@@ -8,7 +8,10 @@ use std::{
 
 use bytes::Bytes;
 
-use crate::net::{Leisure, Stream, host};
+use crate::{
+    net::{Leisure, Stream, host},
+    workload::TaskAt,
+};
 
 type Takeover = Box<dyn FnOnce(Stream, Bytes) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
@@ -21,6 +24,8 @@ pub(crate) struct Caller {
     pub certificate: Option<Arc<str>>,
     /// There was no other room for it than that which is reserved for those who ask how the server is.
     pub is_reserved: bool,
+    /// The task by whose own socket it comes: it has to show who it is, whatever else is allowed.
+    pub of_task: Option<Arc<TaskAt>>,
     /// Whether it may take as long as it likes to read the present answer.
     pub leisure: Leisure,
     takeover: Arc<Mutex<Option<Takeover>>>,
@@ -28,7 +33,19 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub fn new(peer: SocketAddr, certificate: Option<Arc<str>>, is_reserved: bool) -> Self {
-        Self { peer, certificate, is_reserved, leisure: Leisure::default(), takeover: Arc::default() }
+        Self {
+            peer,
+            certificate,
+            is_reserved,
+            of_task: None,
+            leisure: Leisure::default(),
+            takeover: Arc::default(),
+        }
+    }
+
+    /// The same, by the socket of a task if there is one.
+    pub fn of_task(self, of_task: Option<Arc<TaskAt>>) -> Self {
+        Self { of_task, ..self }
     }
 
     /// Whose requests it counts among.

@@ -47,7 +47,7 @@ pub(crate) async fn serve(mut stream: Stream, is_reserved: bool, api: &Api, rout
         tracing::debug!(%error, "set options of an http connection");
     }
     let certificate = stream.certificate().map(|shown| shown.identity.to_string().into());
-    let caller = Caller::new(stream.peer(), certificate, is_reserved);
+    let caller = Caller::new(stream.peer(), certificate, is_reserved).of_task(stream.of_task().cloned());
     stream.set_write_stall_max(Duration::from_millis(api.limits.write_stall_ms), caller.leisure.clone());
     let connection = open(stream, &api.limits, Serving { router, caller: caller.clone() });
     let ended = match until_done(connection, &api.stopping).await {

@@ -46,3 +46,4 @@ mod waiting;
 pub use limits::{Limits, RequestRates};
 pub use routes::Table;
 pub use serve::serve;
+pub(crate) use serve::serve_with_tasks;

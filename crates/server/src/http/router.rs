@@ -40,7 +40,7 @@ use crate::{
     access::{Access, BadToken, Identity, Rights, hash},
     clock,
     state::{Contact, View},
-    workload::is_token,
+    workload::{TaskAt, Workload, is_token},
 };
 
 /// What a connection is told for which only reserved room is left.
@@ -49,6 +49,12 @@ const NO_ROOM: &str = "this server, or your address, has too many connections: c
 
 /// A server that has not heard of who leads for longer does not know who may do what.
 const CONTACT_MAX: Duration = Duration::from_secs(1);
+
+/// What a task is told that shows no token.
+const NO_TOKEN_OF_TASK: &str = "a task that asks here shows who it is: send the token of one of its identities as \
+    X-Nomad-Token, or as Authorization: Bearer";
+/// And one that shows that of another task.
+const TOKEN_OF_OTHER: &str = "this socket is another task's than the token: each task has its own, api.sock in its directory of secrets";
 
 /// The router of all routes.
 pub(crate) fn router(api: &Api) -> Router {
@@ -163,7 +169,9 @@ async fn call(
     if route.is_metered {
         api.asked.by_address(caller.as_ref(), || shows_a_token(api, &head.headers))?;
     }
-    guard::check(&head.method, &head.headers, api.local_only)?;
+    let of_task = caller.as_ref().and_then(|caller| caller.of_task.as_deref());
+    // No browser comes by a task's own socket.
+    guard::check(&head.method, &head.headers, api.local_only && of_task.is_none())?;
     cluster::check(&head.headers, || cluster_id(api))?;
     let query = Query::of(&head.uri, route.contract.clone())?;
     let fresh = Fresh { api, route, stale: query.is_stale() };
@@ -182,7 +190,7 @@ async fn call(
         caller: caller.as_ref(),
         namespace: named,
     };
-    let allowed = allowed(&fresh, secret, named).await.inspect_err(|(identity, failure)| {
+    let allowed = allowed(&fresh, secret, named, of_task).await.inspect_err(|(identity, failure)| {
         if matches!(failure.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             seen.refused(identity, failure);
         }
@@ -245,11 +253,16 @@ async fn allowed(
     fresh: &Fresh<'_>,
     secret: Option<&str>,
     namespace: &str,
+    of_task: Option<&TaskAt>,
 ) -> Result<Allowed, (Identity, Failure)> {
     let Fresh { api, route, .. } = fresh;
     let is_fresh = fresh.before_rights().await.map_err(|failure| (Identity::Anonymous, failure))?;
     let (view, at) = (api.state.view(), clock::now());
     let as_of = AsOf { index: view.store.acl().rights_index(), at };
+    if let Some(task) = of_task {
+        let known = authenticate(api, secret, task, &view, at).await;
+        known.map_err(|failure| (Identity::Anonymous, failure))?;
+    }
     // Who may ask without a token may also ask with one that says nothing.
     let is_for_all = route.capability == Capability::Anonymous;
     let identity = match identify(api, secret, &view, at).await {
@@ -268,6 +281,30 @@ async fn allowed(
     }
 }
 
+/// Whoever asks by a task's socket says who it is, also where everybody may do everything; and no task says that it is another.
+///
+/// # Errors
+/// When no token is shown, one that says nothing, or another task's.
+async fn authenticate(
+    api: &Api,
+    secret: Option<&str>,
+    task: &TaskAt,
+    view: &Arc<View>,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let secret = secret.ok_or_else(|| Failure::new(StatusCode::UNAUTHORIZED, NO_TOKEN_OF_TASK))?;
+    if is_token(secret) {
+        let workload = workload(api, secret, view, now).await?;
+        return if task.is(&workload) {
+            Ok(())
+        } else {
+            Err(Failure::new(StatusCode::FORBIDDEN, TOKEN_OF_OTHER))
+        };
+    }
+    let token = view.store.acl().token_of(&hash(secret)).ok_or(BadToken::Unknown)?;
+    if token.is_expired(now) { Err(BadToken::Expired.into()) } else { Ok(()) }
+}
+
 /// What a caller may do.
 async fn rights(api: &Api, by: Identity, view: Arc<View>, at: Timestamp) -> Result<Arc<Rights>, Failure> {
     if let Some(rights) = api.policy.known(&by, view.store.acl(), at)? {
@@ -277,8 +314,7 @@ async fn rights(api: &Api, by: Identity, view: Arc<View>, at: Timestamp) -> Resu
     Ok(api.heavy.run(move || policy.rights(&by, view.store.acl(), at)).await?)
 }
 
-/// Who shows a secret. Where everybody may do everything nobody is asked. Whether a task's token is genuine takes work: one that
-/// was not shown before is looked at where that holds up nobody.
+/// Who shows a secret. Where everybody may do everything nobody is asked.
 async fn identify(
     api: &Api,
     secret: Option<&str>,
@@ -288,13 +324,24 @@ async fn identify(
     let Some(token) = secret.filter(|secret| !api.policy.is_open() && is_token(secret)) else {
         return Ok(credentials::identity(secret));
     };
+    workload(api, token, view, now).await.map(Identity::Workload)
+}
+
+/// The task that shows a token. Whether that is genuine takes work: one that was not shown before is looked at where that holds up
+/// nobody.
+async fn workload(
+    api: &Api,
+    token: &str,
+    view: &Arc<View>,
+    now: Timestamp,
+) -> Result<Arc<Workload>, BadToken> {
     let identified = if api.workloads.has_seen(token) {
         api.workloads.identify(token, &view.store, now)
     } else {
         let (workloads, view, token) = (api.workloads.clone(), view.clone(), token.to_owned());
         api.heavy.run(move || workloads.identify(&token, &view.store, now)).await
     };
-    identified.map(Identity::Workload).map_err(BadToken::Workload)
+    identified.map_err(BadToken::Workload)
 }
 
 /// Whoever shows no token is told that one is needed.

@@ -5,11 +5,15 @@ use std::{future::Future, io, net::SocketAddr, sync::atomic::Ordering, time::Dur
 use axum::Router;
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::mpsc,
     task::JoinSet,
 };
 
 use super::{Limits, Table, api::Api, connection, counters::Gauged, lease, rooms::Rooms, router::router};
-use crate::{net::Entrance, state::State};
+use crate::{
+    net::{Entrance, Stream},
+    state::State,
+};
 
 /// Waited after a connection could not be accepted: most such faults pass, and none is mended by haste.
 const ACCEPT_RETRY_MS: u64 = 100;
@@ -35,13 +39,30 @@ pub async fn serve(
     limits: Limits,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let (_, no_tasks) = mpsc::channel(1);
+    serve_with_tasks(listener, entrance, table, state, limits, no_tasks, shutdown).await
+}
+
+/// The same, and the connections of tasks, which their agents carry here.
+///
+/// # Errors
+/// As [`serve`].
+pub(crate) async fn serve_with_tasks(
+    listener: TcpListener,
+    entrance: Entrance,
+    table: Table,
+    state: State,
+    limits: Limits,
+    of_tasks: mpsc::Receiver<Stream>,
+    shutdown: impl Future<Output = ()>,
+) -> io::Result<()> {
     let api = Api::new(table, state, limits, listener.local_addr()?);
     let router = router(&api);
     let mut connections = JoinSet::new();
     let watching = tokio::spawn(lease::watch(api.clone()));
     tokio::select! {
         () = shutdown => {}
-        () = accept_all(&listener, &entrance, &api, &router, &mut connections) => {}
+        () = accept_all(&listener, &entrance, of_tasks, &api, &router, &mut connections) => {}
     }
     drop(listener);
     api.stopping.cancel();
@@ -53,13 +74,24 @@ pub async fn serve(
 async fn accept_all(
     listener: &TcpListener,
     entrance: &Entrance,
+    mut of_tasks: mpsc::Receiver<Stream>,
     api: &Api,
     router: &Router,
     connections: &mut JoinSet<()>,
 ) {
     let rooms = Rooms::new(&api.limits);
     loop {
-        let Some((stream, peer)) = accept(listener).await else { continue };
+        let accepted = tokio::select! {
+            accepted = accept(listener) => accepted,
+            // How many there are is bounded where they come from.
+            Some(stream) = of_tasks.recv() => {
+                let (api, router) = (api.clone(), router.clone());
+                connections.spawn(async move { connection::serve(stream, false, &api, router).await });
+                while connections.try_join_next().is_some() {}
+                continue;
+            }
+        };
+        let Some((stream, peer)) = accepted else { continue };
         let Some(place) = rooms.enter(peer.ip()) else {
             api.counters.connections_refused.fetch_add(1, Ordering::Relaxed);
             // Nothing waits for a client that does not even take this, or that would have to shake hands first.

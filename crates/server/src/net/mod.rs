@@ -10,6 +10,7 @@ use std::{
     io::{self, IoSlice},
     net::SocketAddr,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -17,7 +18,7 @@ use std::{
 use berth_tls::{Accepted, Peer, PortKind, TlsStream};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf},
     net::TcpStream,
 };
 
@@ -30,6 +31,8 @@ pub use secure::TlsConfig;
 pub(crate) use stall::Leisure;
 use stall::Patience;
 
+use crate::workload::TaskAt;
+
 /// A connection and who is at its other end. Whoever serves it does not know what carries it.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -41,6 +44,8 @@ pub(crate) struct Stream {
     enrolls: bool,
     /// None where the peer may take as long as it likes.
     patience: Option<Patience>,
+    /// The task from whose own socket it was carried here.
+    of_task: Option<Arc<TaskAt>>,
 }
 
 /// What carries a connection.
@@ -50,6 +55,8 @@ enum Carrier {
     /// In a box: its buffers and keys take a kilobyte, which a plain connection does without.
     Encrypted(Box<TlsStream<TcpStream>>),
     Dialed(Box<berth_tls::Stream>),
+    /// Within this process: somebody carries on from there.
+    Carried(DuplexStream),
 }
 
 /// When a silent peer is taken for gone.
@@ -81,8 +88,13 @@ impl Stream {
         Self::new(Carrier::Dialed(Box::new(stream)), peer)
     }
 
+    /// A connection of a task, which the agent at that address carries.
+    pub fn carried(stream: DuplexStream, peer: SocketAddr, of_task: TaskAt) -> Self {
+        Self { of_task: Some(Arc::new(of_task)), ..Self::new(Carrier::Carried(stream), peer) }
+    }
+
     fn new(carrier: Carrier, peer: SocketAddr) -> Self {
-        Self { carrier, peer, certificate: None, enrolls: false, patience: None }
+        Self { carrier, peer, certificate: None, enrolls: false, patience: None, of_task: None }
     }
 
     /// What the peer has shown of itself; none without encryption, or where it had nothing to show.
@@ -95,6 +107,11 @@ impl Stream {
         self.enrolls
     }
 
+    /// The task at its other end, where one is, which has to show who it is whatever else is allowed.
+    pub fn of_task(&self) -> Option<&Arc<TaskAt>> {
+        self.of_task.as_ref()
+    }
+
     /// Who is at its other end.
     pub fn peer(&self) -> SocketAddr {
         self.peer
@@ -102,7 +119,7 @@ impl Stream {
 
     /// Sends small messages at once.
     pub fn set_nodelay(&self) -> io::Result<()> {
-        self.tcp().set_nodelay(true)
+        self.tcp().map_or(Ok(()), |tcp| tcp.set_nodelay(true))
     }
 
     /// Lets the kernel find out that a silent peer is gone.
@@ -111,12 +128,12 @@ impl Stream {
             .with_time(keep_alive.idle)
             .with_interval(keep_alive.interval)
             .with_retries(keep_alive.retries);
-        SockRef::from(self.tcp()).set_tcp_keepalive(&keepalive)
+        self.tcp().map_or(Ok(()), |tcp| SockRef::from(tcp).set_tcp_keepalive(&keepalive))
     }
 
     /// Ends the connection when the peer's kernel has not acknowledged what was sent for this long.
     pub fn set_unacknowledged_max(&self, max: Duration) -> io::Result<()> {
-        SockRef::from(self.tcp()).set_tcp_user_timeout(Some(max))
+        self.tcp().map_or(Ok(()), |tcp| SockRef::from(tcp).set_tcp_user_timeout(Some(max)))
     }
 
     /// Fails a write once it has made no progress for this long, unless there is leisure.
@@ -136,11 +153,12 @@ impl Stream {
         }
     }
 
-    fn tcp(&self) -> &TcpStream {
+    fn tcp(&self) -> Option<&TcpStream> {
         match &self.carrier {
-            Carrier::Plain(stream) => stream,
-            Carrier::Encrypted(stream) => stream.get_ref().0,
-            Carrier::Dialed(stream) => stream.tcp(),
+            Carrier::Plain(stream) => Some(stream),
+            Carrier::Encrypted(stream) => Some(stream.get_ref().0),
+            Carrier::Dialed(stream) => Some(stream.tcp()),
+            Carrier::Carried(_) => None,
         }
     }
 }
@@ -159,6 +177,10 @@ macro_rules! carried {
             }
             Carrier::Dialed(stream) => {
                 let $carrier = Pin::new(stream.as_mut());
+                $done
+            }
+            Carrier::Carried(stream) => {
+                let $carrier = Pin::new(stream);
                 $done
             }
         }
@@ -199,6 +221,7 @@ impl AsyncWrite for Stream {
             Carrier::Plain(stream) => stream.is_write_vectored(),
             Carrier::Encrypted(stream) => stream.is_write_vectored(),
             Carrier::Dialed(stream) => stream.is_write_vectored(),
+            Carrier::Carried(stream) => stream.is_write_vectored(),
         }
     }
 

@@ -18,6 +18,7 @@ pub(crate) mod tests;
 use berth_model::{JobKey, job::Job};
 
 pub(crate) use keys::{PublicKey, public_keys};
+pub(crate) use placed::TaskAt;
 pub(crate) use secrets::read_secrets;
 pub(crate) use sign::{SIGNED_A_SECOND_MAX, sign, too_often};
 pub(crate) use verify::{Workload, Workloads, is_token};

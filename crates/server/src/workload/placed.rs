@@ -1,13 +1,14 @@
 //! The task for which an agent asks something: it gets that only for what runs on its own node.
 
+use berth_api::agent::TaskApiOpen;
 use berth_model::{
     AllocId, JobKey, NodeId,
     job::{Group, Job, Task},
     store::Store,
 };
 
-use super::{TaskName, job_known_as};
-use crate::convert::agent::secret_hash;
+use super::{TaskName, Workload, job_known_as};
+use crate::{convert::agent::secret_hash, state::State};
 
 /// Why an agent gets nothing, and whether asking again can help.
 #[derive(Debug)]
@@ -77,6 +78,35 @@ impl<'s> Placed<'s> {
             group: self.group.name.clone(),
             task: self.task.name.clone(),
         }
+    }
+}
+
+/// A task and where it runs, as its agent says and the state knows it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TaskAt {
+    alloc: AllocId,
+    task: String,
+}
+
+impl TaskAt {
+    /// The task for which an agent says something, on a session for a node.
+    ///
+    /// # Errors
+    /// Why it is not for the agent to say.
+    pub fn find(state: &State, node: NodeId, asked: &TaskApiOpen) -> Result<Self, String> {
+        let TaskApiOpen { secret, alloc_id, task } = asked;
+        let view = state.view();
+        let found = Placed::find(&view.store, &Asked { node, secret, alloc_id, task });
+        let found = found.map_err(|refusal| refusal.text)?;
+        if found.task.identities.is_empty() {
+            return Err(format!("task {:?} has no identity, and no socket", found.task.name));
+        }
+        Ok(Self { alloc: found.alloc, task: found.task.name.clone() })
+    }
+
+    /// Whether a token is that of this task.
+    pub fn is(&self, workload: &Workload) -> bool {
+        workload.alloc == self.alloc && workload.name.task == self.task
     }
 }
 

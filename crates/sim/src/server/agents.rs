@@ -58,7 +58,13 @@ fn take_in(
             let node = protocol::node_changed(node, changed).ok()?;
             server.tell(Input::Event(Event::NodeChanged(session, Box::new(node))));
         }
-        Up::FileChunk(_) | Up::Answer(_) | Up::Exec(_) | Up::Leaving(_) | Up::Sign(_) | Up::Secrets(_) => {}
+        Up::FileChunk(_)
+        | Up::Answer(_)
+        | Up::Exec(_)
+        | Up::Leaving(_)
+        | Up::Sign(_)
+        | Up::Secrets(_)
+        | Up::TaskApi(_) => {}
     }
     Some(())
 }

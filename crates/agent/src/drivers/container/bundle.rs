@@ -10,6 +10,7 @@ use super::device_files::{self, DeviceFile};
 use super::settings::{Network, Settings};
 use super::{Runtime, seccomp};
 use crate::alloc_dir::has_secrets;
+use crate::alloc_dir::secrets::API_SOCKET;
 use crate::drivers::TaskContext;
 use crate::images::ImageConfig;
 use crate::keeper::plan::{BindSource, ContainerRun};
@@ -206,7 +207,8 @@ fn secrets(task: &TaskContext<'_>) -> BindSource {
         let items = task.secrets.items(&secret.name).into_iter().flat_map(BTreeMap::keys);
         items.map(|item| format!("{}/{item}", secret.files))
     });
-    let parts = tokens.filter(|file| !file.is_empty()).chain(items).flat_map(|file| {
+    let socket = (!task.spec.identities.is_empty()).then(|| API_SOCKET.to_owned());
+    let parts = tokens.filter(|file| !file.is_empty()).chain(items).chain(socket).flat_map(|file| {
         let ends = file.match_indices('/').map(|(end, _)| end).chain([file.len()]);
         ends.map(|end| file[..end].to_owned()).collect::<Vec<_>>()
     });

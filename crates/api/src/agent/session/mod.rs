@@ -26,8 +26,8 @@ use table::Table;
 
 use super::{
     AllocStatus, Ask, Desired, Digest, Down, ExecDown, FRAME_BYTES_MAX, FileCancel, FileCredit, FileRead,
-    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, SecretsRead, SignedTokens, UPDATE_ALLOCS_MAX, Up,
-    Update, Welcome, WelcomeMode,
+    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, SecretsRead, SignedTokens, TaskApi,
+    UPDATE_ALLOCS_MAX, Up, Update, Welcome, WelcomeMode,
 };
 
 /// The most that the statuses of one [`Update`] add up to; leaves room in a frame for all else.
@@ -76,6 +76,8 @@ pub enum Told {
     Signed(SignedTokens),
     /// Secrets of a task that the shell has asked for.
     Secrets(SecretsRead),
+    /// About a connection of a task to the HTTP API.
+    TaskApi(TaskApi),
 }
 
 /// A change of desired state.
@@ -190,6 +192,7 @@ impl AgentSession {
             Down::Exec(exec) => return Some(Told::Exec(exec)),
             Down::Signed(signed) => return Some(Told::Signed(signed)),
             Down::Secrets(read) => return Some(Told::Secrets(read)),
+            Down::TaskApi(said) => return Some(Told::TaskApi(said)),
         }
         None
     }

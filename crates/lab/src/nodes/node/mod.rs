@@ -127,7 +127,8 @@ impl SimNode {
                 | Told::FileCredit(_)
                 | Told::FileCancel(_)
                 | Told::Signed(_)
-                | Told::Secrets(_),
+                | Told::Secrets(_)
+                | Told::TaskApi(_),
             )
             | None => {}
         }

@@ -28,7 +28,7 @@ impl Agent {
         let (ours, theirs) = duplex(64 << 10);
         let served = tokio::spawn(async move {
             let (reader, writer) = split(theirs);
-            serve(reader, writer, None, &context).await
+            serve(reader, writer, None, ([127, 0, 0, 1], 1).into(), &context).await
         });
         let (reader, writer) = split(ours);
         Self { reader, writer, read: BytesMut::new(), inputs, served }

@@ -1,0 +1,173 @@
+//! The HTTP API for tasks that have identities: a socket in their directories of secrets, whose connections the agent carries to a
+//! server on its own session. Whoever asks shows a token; what they may do is for the server to say.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use berth_api::agent::{
+    AllocId, TASK_API_CONNECTIONS_MAX, TASK_API_IDLE_MAX, TaskApi, TaskApiClose, TaskApiEnd, TaskApiOpen,
+    TaskApiPart, Up,
+};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::runner::{Context, Runner};
+use super::secret_files;
+use crate::alloc_dir::secrets::API_SOCKET;
+use crate::failure::Doing;
+use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
+use crate::place::AllocPlace;
+
+/// Connections of one task at a time; those beyond wait.
+const TASK_CONNECTIONS_MAX: usize = 16;
+/// Waited after a failed accept: file descriptors may have run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+const NO_SERVER: &str = "the agent is connected to no server at the moment: try again";
+const NO_ROOM: &str = "the tasks of this node have too many connections to the API: try again";
+
+/// The connections of all tasks.
+pub(super) struct TaskApis {
+    open: Mutex<Open>,
+    room: Semaphore,
+}
+
+#[derive(Default)]
+struct Open {
+    /// The way to the server, and what shows it which node this is; none while there is no connection.
+    line: Option<(mpsc::Sender<Up>, Vec<u8>)>,
+    last: u64,
+    connections: HashMap<u64, Arc<TaskApiEnd>>,
+}
+
+impl Default for TaskApis {
+    fn default() -> Self {
+        Self { open: Mutex::default(), room: Semaphore::new(TASK_API_CONNECTIONS_MAX) }
+    }
+}
+
+impl TaskApis {
+    /// There is a server from now on.
+    pub(super) fn connected(&self, line: mpsc::Sender<Up>, secret: Vec<u8>) {
+        self.open().line = Some((line, secret));
+    }
+
+    /// There is none any more, and with it what it carried.
+    pub(super) fn disconnected(&self) {
+        let mut open = self.open();
+        open.line = None;
+        open.connections.drain().for_each(|(_, end)| end.close());
+    }
+
+    /// The server says something of a connection.
+    pub(super) fn on_said(&self, said: TaskApi) {
+        let end = self.open().connections.get(&said.connection).cloned();
+        if let (Some(end), Some(part)) = (end, said.part) {
+            end.on_part(part);
+        }
+    }
+
+    /// Begins a connection; none while there is no server.
+    fn begin(&self) -> Option<(Begun<'_>, Vec<u8>)> {
+        let mut open = self.open();
+        let (line, secret) = open.line.clone()?;
+        open.last += 1;
+        let (number, end) = (open.last, Arc::new(TaskApiEnd::default()));
+        open.connections.insert(number, end.clone());
+        Some((Begun { all: self, number, end, line }, secret))
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that the server knows of. It is told when this is dropped.
+struct Begun<'a> {
+    all: &'a TaskApis,
+    number: u64,
+    end: Arc<TaskApiEnd>,
+    line: mpsc::Sender<Up>,
+}
+
+impl Begun<'_> {
+    async fn tell(&self, part: TaskApiPart) -> bool {
+        let said = Up::TaskApi(TaskApi { connection: self.number, part: Some(part) });
+        self.line.send(said).await.is_ok()
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.all.open().connections.remove(&self.number);
+        let (line, part) = (self.line.clone(), Some(TaskApiPart::Close(TaskApiClose {})));
+        let close = Up::TaskApi(TaskApi { connection: self.number, part });
+        tokio::spawn(async move { line.send(close).await });
+    }
+}
+
+/// Makes the socket of a task that has identities, in the place of one of an earlier start.
+pub(super) async fn listen(runner: &Runner) -> Result<Option<UnixListener>, StartFailure> {
+    if runner.spec().identities.is_empty() {
+        return Ok(None);
+    }
+    let bind = |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPlace| -> Result<_, StartFailure> {
+        let task = &run.group.tasks[usize::from(of.task)].name;
+        Ok(secret_files::socket(place, task, API_SOCKET)?)
+    };
+    let bound = runner.blocking(bind).await?;
+    let listener = UnixListener::from_std(bound).doing(|| format!("listen at secrets/{API_SOCKET}"))?;
+    Ok(Some(listener))
+}
+
+/// Serves the connections of a task for as long as this is awaited; never ends by itself.
+pub(super) async fn serve(runner: &Runner, listener: UnixListener) {
+    let room = Arc::new(Semaphore::new(TASK_CONNECTIONS_MAX));
+    // They end with the task.
+    let mut connections = JoinSet::new();
+    loop {
+        let place = room.clone().acquire_owned().await;
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let (context, alloc, task) = (runner.context.clone(), runner.of.alloc, runner.spec().name.clone());
+        connections.spawn(async move {
+            carry(&context.task_apis, stream, alloc, task).await;
+            drop(place);
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn carry(all: &TaskApis, stream: UnixStream, alloc: AllocId, task: String) {
+    let Ok(_room) = all.room.try_acquire() else {
+        return refuse(stream, "429 Too Many Requests", NO_ROOM).await;
+    };
+    let Some((begun, secret)) = all.begin() else {
+        return refuse(stream, "503 Service Unavailable", NO_SERVER).await;
+    };
+    let open = TaskApiOpen { secret, alloc_id: alloc.0.to_vec(), task };
+    if begun.tell(TaskApiPart::Open(open)).await {
+        let _ = begun.end.carry(stream, TASK_API_IDLE_MAX, |part| begun.tell(part)).await;
+    }
+}
+
+/// Answers before anything was asked.
+async fn refuse(mut stream: UnixStream, status: &str, text: &str) {
+    let answer = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{text}",
+        text.len()
+    );
+    let answered = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        // What was asked is read: a socket that is closed with something unread takes its answer with it.
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), answered).await;
+}
