@@ -58,6 +58,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("model/src/job/identity.rs IDENTITY_TTL_MAX", "`ttl` of an identity"),
     ("api/src/agent/task_api.rs TASK_API_CONNECTIONS_MAX", "connections of a task to its `api.sock`"),
     ("api/src/agent/task_api.rs TASK_API_IDLE_MAX", "bytes under way on such a connection"),
+    ("server/src/agents/listen.rs SECRETS_READ_MAX", "requests for tokens of one node's tasks"),
     ("server/src/agents/listen.rs TASK_APIS_MAX", "connections of a task to its `api.sock`"),
     ("api/src/agent/secret.rs SECRETS_MAX", "secrets of a task"),
     ("model/src/job/secret.rs SECRETS_MAX", "secrets of a task"),
@@ -151,7 +152,8 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/nomad/tenant_limits.rs META_BYTES_MAX", "`meta` of a namespace"),
     ("server/src/nomad/tenant_limits.rs TENANTS_MAX", "namespaces; quotas"),
     ("server/src/peers/listen.rs CONNECTIONS_MAX", "connections of other servers"),
-    ("server/src/workload/sign.rs NAMED_BYTES_MAX", "requests for tokens of one node's tasks"),
+    ("server/src/workload/placed.rs NAMED_BYTES_MAX", "requests for tokens of one node's tasks"),
+    ("server/src/workload/secrets.rs READ_A_SECOND_MAX", "requests for tokens of one node's tasks"),
     ("server/src/workload/sign.rs SIGNED_A_SECOND_MAX", "requests for tokens of one node's tasks"),
 ];
 

@@ -7,7 +7,7 @@ use berth_model::NodeId;
 
 use crate::{
     net::{Rates, TooOften, host},
-    workload::SIGNED_A_SECOND_MAX,
+    workload::{READ_A_SECOND_MAX, SIGNED_A_SECOND_MAX},
 };
 
 /// Certificates that one address may ask for a second on average, twice as many at once.
@@ -18,12 +18,18 @@ pub(super) const CERTIFICATES_A_SECOND_MAX: u32 = 100;
 pub(crate) struct Asked {
     begun: Instant,
     tokens: Rates<NodeId>,
+    secrets: Rates<NodeId>,
     certificates: Rates<IpAddr>,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { begun: Instant::now(), tokens: Rates::default(), certificates: Rates::default() }
+        Self {
+            begun: Instant::now(),
+            tokens: Rates::default(),
+            secrets: Rates::default(),
+            certificates: Rates::default(),
+        }
     }
 }
 
@@ -36,11 +42,34 @@ impl Asked {
         self.tokens.take(node, SIGNED_A_SECOND_MAX, self.begun.elapsed())
     }
 
+    /// Counts a request for secrets of a node's tasks.
+    ///
+    /// # Errors
+    /// When there were too many.
+    pub fn for_secrets(&self, node: NodeId) -> Result<(), TooOften> {
+        self.secrets.take(node, READ_A_SECOND_MAX, self.begun.elapsed())
+    }
+
     /// Counts a request for a certificate of an address.
     ///
     /// # Errors
     /// When there were too many.
     pub fn for_a_certificate(&self, address: IpAddr) -> Result<(), TooOften> {
         self.certificates.take(host(address), CERTIFICATES_A_SECOND_MAX, self.begun.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_has_its_share_of_requests_for_secrets_and_of_those_for_tokens() {
+        let asked = Asked::default();
+        let count = |take: &dyn Fn() -> bool| (0..1_000).take_while(|_| take()).count();
+        let secrets = count(&|| asked.for_secrets(NodeId(1)).is_ok());
+        let tokens = count(&|| asked.for_tokens(NodeId(1)).is_ok());
+        assert!((200..1_000).contains(&secrets) && (200..1_000).contains(&tokens), "{secrets} {tokens}");
+        assert!(asked.for_secrets(NodeId(2)).is_ok(), "another has its own");
     }
 }

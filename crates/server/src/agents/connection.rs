@@ -32,6 +32,7 @@ use super::{
     outline,
     pending::Pending,
     revoked::is_revoked,
+    secrets::{self, By},
     task_api::Carrier,
 };
 use crate::{
@@ -260,16 +261,26 @@ impl Connection<'_> {
         self.outbound.send(signed).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Gives a task's secrets, of which one session is told at a time: none is read from the agent meanwhile.
+    /// Gives a task's secrets, beside what else the agent says: their record waits for a disk.
     async fn read_secrets(&self, number: u32, asked: ReadSecrets) -> io::Result<()> {
         let (Some(session), Some(state)) = (self.sessions.get(&number), self.context.state()) else {
             return Ok(());
         };
-        let (state, node) = (state.clone(), session.node);
-        let read = move || workload::read_secrets(&state, node, &asked);
-        let read = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?;
-        let read = frame(number, Down::Secrets(read));
-        self.outbound.send(read).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
+        let (node, request) = (session.node, asked.request);
+        let room = self.context.asked.for_secrets(node).ok();
+        let Some(room) = room.and_then(|()| self.context.secrets.clone().try_acquire_owned().ok()) else {
+            let refused = frame(number, Down::Secrets(secrets::too_often(request)));
+            return self.outbound.send(refused).await.map_err(|_| io::ErrorKind::BrokenPipe.into());
+        };
+        let certificate = self.certificate.as_ref().map(|shown| shown.identity.to_string());
+        let (by, state) = (By { node, peer: self.peer, certificate }, state.clone());
+        let outbound = self.outbound.clone();
+        tokio::spawn(async move {
+            let read = secrets::read(&state, by, asked).await;
+            let _ = outbound.send(frame(number, Down::Secrets(read))).await;
+            drop(room);
+        });
+        Ok(())
     }
 
     async fn task_api(&self, number: u32, said: TaskApi) {

@@ -36,6 +36,8 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
 pub(super) const LEAVING_MAX: usize = 1_024;
 /// Connections of the tasks of all nodes to the HTTP API.
 const TASK_APIS_MAX: usize = 4_096;
+/// Requests for secrets of tasks that are answered at a time.
+const SECRETS_READ_MAX: usize = 256;
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -51,6 +53,8 @@ pub(crate) struct Context {
     pub asked: Asked,
     /// What agents ask that changes the state, at a time.
     pub leaving: Arc<Semaphore>,
+    /// Those for secrets of tasks, at a time.
+    pub(super) secrets: Arc<Semaphore>,
     /// Once the server has one.
     state: OnceLock<State>,
     /// Tells when nodes are revoked, where they have certificates.
@@ -68,6 +72,7 @@ impl Context {
         let (leaving, state) = (Arc::new(Semaphore::new(LEAVING_MAX)), OnceLock::new());
         let (sessions, asked) = (AtomicU64::new(0), Asked::default());
         let task_apis = Arc::new(Semaphore::new(TASK_APIS_MAX));
+        let secrets = Arc::new(Semaphore::new(SECRETS_READ_MAX));
         Self {
             inputs,
             in_flight,
@@ -75,6 +80,7 @@ impl Context {
             sessions,
             asked,
             leaving,
+            secrets,
             state,
             revocations: None,
             secure: None,

@@ -16,6 +16,7 @@ mod pending;
 mod recorded;
 mod registry;
 mod revoked;
+mod secrets;
 mod specs;
 mod task_api;
 

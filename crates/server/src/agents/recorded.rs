@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// What stands where requests of the API have the path.
-const ROUTE: &str = "the agents' port";
+pub(super) const ROUTE: &str = "the agents' port";
 
 /// A request for a certificate, of which a line tells once it is answered.
 pub(super) struct Recorded<'r> {

@@ -19,7 +19,7 @@ use berth_model::{JobKey, job::Job};
 
 pub(crate) use keys::{PublicKey, public_keys};
 pub(crate) use placed::TaskAt;
-pub(crate) use secrets::read_secrets;
+pub(crate) use secrets::{READ_A_SECOND_MAX, Reading, no_secrets, read_secrets};
 pub(crate) use sign::{SIGNED_A_SECOND_MAX, sign, too_often};
 pub(crate) use verify::{Workload, Workloads, is_token};
 

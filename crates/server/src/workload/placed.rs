@@ -10,20 +10,30 @@ use berth_model::{
 use super::{TaskName, Workload, job_known_as};
 use crate::{convert::agent::secret_hash, state::State};
 
+/// No task, identity or secret of a node has a longer name.
+const NAMED_BYTES_MAX: usize = 1_024;
+
 /// Why an agent gets nothing, and whether asking again can help.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub text: String,
     pub retry: bool,
+    /// It is not for whoever asks, as far as is known now.
+    pub denied: bool,
 }
 
 impl Refusal {
     pub fn for_good(text: impl Into<String>) -> Self {
-        Self { text: text.into(), retry: false }
+        Self { text: text.into(), retry: false, denied: false }
     }
 
     pub fn for_now(text: impl Into<String>) -> Self {
-        Self { text: text.into(), retry: true }
+        Self { text: text.into(), retry: true, denied: false }
+    }
+
+    /// What is not for whoever asks may be later: another server may know more, and rights change.
+    pub fn denied(text: impl Into<String>) -> Self {
+        Self { text: text.into(), retry: true, denied: true }
     }
 }
 
@@ -49,17 +59,18 @@ impl<'s> Placed<'s> {
     /// The task, if the state places it on the node for which the session speaks, and it has not ended. What is not there and
     /// what is another's are told alike: nothing is learned by asking.
     pub fn find(store: &'s Store, asked: &Asked<'_>) -> Result<Self, Refusal> {
+        no_longer_than_a_name([asked.task.len(), asked.secret.len()])?;
         let node = asked.node;
         let known = store.node(node).and_then(|(slot, _)| Some((slot, store.nodes().detail(slot)?)));
         let (slot, _) = known
             .filter(|(_, detail)| detail.node.secret_hash == secret_hash(asked.secret))
-            .ok_or_else(|| Refusal::for_now(format!("the session does not speak for node {node}")))?;
+            .ok_or_else(|| Refusal::denied(format!("the session does not speak for node {node}")))?;
         let alloc = AllocId::from_slice(asked.alloc_id)
             .ok_or_else(|| Refusal::for_good("an allocation's id is not 16 bytes long"))?;
         let row = store.alloc(alloc).map(|(_, row)| row).filter(|row| row.node == slot);
         // Another server may have told it of the allocation, and be ahead of this one.
         let row =
-            row.ok_or_else(|| Refusal::for_now(format!("allocation {alloc} is not placed on node {node}")))?;
+            row.ok_or_else(|| Refusal::denied(format!("allocation {alloc} is not placed on node {node}")))?;
         if row.is_terminal() {
             return Err(Refusal::for_good(format!("allocation {alloc} has ended")));
         }
@@ -108,6 +119,15 @@ impl TaskAt {
     pub fn is(&self, workload: &Workload) -> bool {
         workload.alloc == self.alloc && workload.name.task == self.task
     }
+}
+
+/// # Errors
+/// When something is longer than any name, in bytes.
+pub(super) fn no_longer_than_a_name(lengths: impl IntoIterator<Item = usize>) -> Result<(), Refusal> {
+    if lengths.into_iter().any(|bytes| bytes > NAMED_BYTES_MAX) {
+        return Err(Refusal::for_good(format!("no name has more than {NAMED_BYTES_MAX} bytes")));
+    }
+    Ok(())
 }
 
 /// As much of a name as is repeated.

@@ -15,27 +15,48 @@ use crate::{
     state::{State, View},
 };
 
-/// Answers an agent's request, on a session for a node. Takes its time: to be called where that does no harm.
-pub(crate) fn read_secrets(state: &State, node: NodeId, asked: &ReadSecrets) -> SecretsRead {
-    let (secrets, refused, retry) = match all(state, node, asked) {
-        Ok(secrets) => (secrets, String::new(), false),
-        Err(Refusal { text, retry }) => {
-            tracing::info!(%node, text, "gave an agent no secrets");
-            (Vec::new(), text, retry)
-        }
-    };
-    SecretsRead { request: asked.request, secrets, refused, retry }
+/// Requests for secrets of tasks that are answered for one node a second on average, twice as many at once.
+pub(crate) const READ_A_SECOND_MAX: u32 = 100;
+
+/// What an agent is answered, and what there is to record of it.
+pub(crate) struct Reading {
+    /// The answer.
+    pub told: SecretsRead,
+    /// Those that the answer tells of.
+    pub variables: Vec<VariableKey>,
+    /// They are not for whoever asks.
+    pub denied: bool,
 }
 
-fn all(state: &State, node: NodeId, asked: &ReadSecrets) -> Result<Vec<SecretItems>, Refusal> {
+/// Answers an agent's request, on a session for a node. Takes its time: to be called where that does no harm.
+pub(crate) fn read_secrets(state: &State, node: NodeId, asked: &ReadSecrets) -> Reading {
+    match all(state, node, asked) {
+        Ok(read) => {
+            let (variables, secrets) = read.into_iter().unzip();
+            let told = SecretsRead { request: asked.request, secrets, ..SecretsRead::default() };
+            Reading { told, variables, denied: false }
+        }
+        Err(Refusal { text, retry, denied }) => {
+            tracing::info!(%node, text, "gave an agent no secrets");
+            Reading { told: no_secrets(asked.request, text, retry), variables: Vec::new(), denied }
+        }
+    }
+}
+
+/// The answer to whoever gets none.
+pub(crate) fn no_secrets(request: u64, refused: String, retry: bool) -> SecretsRead {
+    SecretsRead { request, secrets: Vec::new(), refused, retry }
+}
+
+fn all(state: &State, node: NodeId, asked: &ReadSecrets) -> Result<Vec<(VariableKey, SecretItems)>, Refusal> {
     let view = state.view();
     let ReadSecrets { secret, alloc_id, task, .. } = asked;
     let placed = Placed::find(&view.store, &Asked { node, secret, alloc_id, task })?;
     let rights = state.policy.rights_of_task(&placed.name(), view.store.acl());
     let rights = rights.map_err(|bad| Refusal::for_now(bad.to_string()))?;
     let items = |secret: &Secret| {
-        let items = one(state, &view, &placed, &rights, secret)?;
-        Ok(SecretItems { name: secret.name.clone(), items })
+        let (key, items) = one(state, &view, &placed, &rights, secret)?;
+        Ok((key, SecretItems { name: secret.name.clone(), items }))
     };
     placed.task.secrets.iter().take(SECRETS_MAX).map(items).collect()
 }
@@ -46,12 +67,12 @@ fn one(
     placed: &Placed<'_>,
     rights: &Rights,
     secret: &Secret,
-) -> Result<BTreeMap<String, String>, Refusal> {
+) -> Result<(VariableKey, BTreeMap<String, String>), Refusal> {
     let of_job = &placed.job.key.namespace;
     let (namespace, path, name) = (secret.namespace().unwrap_or(of_job), &*secret.path, &secret.name);
     if !rights.grant(Capability::VariablesRead, Realm::Variable { namespace, path }) {
         let job = placed.name().job.id;
-        return Err(Refusal::for_now(format!(
+        return Err(Refusal::denied(format!(
             "secret {name:?}: the task may not read variable {path:?} in namespace {namespace:?}, which needs {}: keep it below \
              nomad/jobs/{job}, or attach a policy that grants it with `berth acl policy apply -namespace {of_job} -job {job}`",
             Capability::VariablesRead.word()
@@ -65,5 +86,6 @@ fn one(
         ))
     })?;
     let items = state.keyring.unseal(view.store.keyring(), variable);
-    items.map_err(|error| Refusal::for_now(format!("secret {name:?}: {error}")))
+    let items = items.map_err(|error| Refusal::for_now(format!("secret {name:?}: {error}")))?;
+    Ok((key, items))
 }

@@ -11,13 +11,11 @@ use super::{
     TaskName,
     claims::Claims,
     jwt,
-    placed::{Asked, Placed, Refusal, cut},
+    placed::{Asked, Placed, Refusal, cut, no_longer_than_a_name},
 };
 use crate::{clock, state::State};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
-/// No task, identity or secret of a node has a longer name.
-const NAMED_BYTES_MAX: usize = 1_024;
 /// Requests for tokens that are signed for one node a second on average, twice as many at once.
 pub(crate) const SIGNED_A_SECOND_MAX: u32 = 100;
 
@@ -26,7 +24,7 @@ pub(crate) fn sign(state: &State, node: NodeId, asked: &SignTokens) -> SignedTok
     let signed = tokens(state, node, asked);
     let (tokens, refused, retry) = match signed {
         Ok(tokens) => (tokens, String::new(), false),
-        Err(Refusal { text, retry }) => {
+        Err(Refusal { text, retry, .. }) => {
             tracing::info!(%node, task = cut(&asked.task), text, "signed no tokens for an agent");
             (Vec::new(), text, retry)
         }
@@ -44,10 +42,7 @@ fn tokens(state: &State, node: NodeId, asked: &SignTokens) -> Result<Vec<SignedT
     if asked.identities.len() > IDENTITIES_MAX {
         return Err(Refusal::for_good(format!("a task has at most {IDENTITIES_MAX} identities")));
     }
-    let names = asked.identities.iter().map(String::len).chain([asked.task.len(), asked.secret.len()]);
-    if names.into_iter().any(|bytes| bytes > NAMED_BYTES_MAX) {
-        return Err(Refusal::for_good(format!("no name has more than {NAMED_BYTES_MAX} bytes")));
-    }
+    no_longer_than_a_name(asked.identities.iter().map(String::len))?;
     let view = state.view();
     let SignTokens { secret, alloc_id, task, .. } = asked;
     let found = Placed::find(&view.store, &Asked { node, secret, alloc_id, task })?;

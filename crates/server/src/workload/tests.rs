@@ -31,10 +31,10 @@ use crate::{
     },
 };
 
-const SECRET: &[u8] = b"0123456789abcdef";
-const NODE: NodeId = NodeId(7);
+pub(crate) const SECRET: &[u8] = b"0123456789abcdef";
+pub(crate) const NODE: NodeId = NodeId(7);
 const OTHER_NODE: NodeId = NodeId(8);
-const ALLOC: AllocId = AllocId(9);
+pub(crate) const ALLOC: AllocId = AllocId(9);
 const SECOND_NS: u64 = 1_000_000_000;
 
 const JOB: &str = r#"
@@ -70,7 +70,7 @@ job "web" {
 "#;
 
 /// A node that runs one allocation of a job, and another that runs none.
-fn cluster() -> Arc<FakeEngine> {
+pub(crate) fn cluster() -> Arc<FakeEngine> {
     let engine = Arc::new(FakeEngine::default());
     found_key(&engine);
     for (id, secret) in [(NODE, SECRET), (OTHER_NODE, b"another secret..")] {
@@ -424,7 +424,7 @@ fn no_mutation_of_a_token_is_taken_for_it() {
 }
 
 /// Writes a variable with one item.
-fn put(engine: &Arc<FakeEngine>, path: &str, value: &str) {
+pub(crate) fn put(engine: &Arc<FakeEngine>, path: &str, value: &str) {
     let key = VariableKey::new("default", path);
     let items = [("value".to_owned(), value.to_owned())].into();
     let view = engine.state().view();
@@ -443,7 +443,7 @@ fn put(engine: &Arc<FakeEngine>, path: &str, value: &str) {
     assert_eq!(engine.apply(vec![Command::ChangeVariable(Box::new(put))]).outcomes, [Ok(())]);
 }
 
-fn asked_for(task: &str) -> ReadSecrets {
+pub(crate) fn asked_for(task: &str) -> ReadSecrets {
     let (secret, alloc_id) = (SECRET.to_vec(), ALLOC.to_bytes().to_vec());
     ReadSecrets { request: 4, secret, alloc_id, task: task.to_owned() }
 }
@@ -456,7 +456,7 @@ fn given(
     asked: &ReadSecrets,
 ) -> Result<String, (String, bool)> {
     let state = crate::state::State { policy: crate::access::policy(acl), ..engine.state() };
-    let SecretsRead { request, secrets, refused, retry } = read_secrets(&state, node, asked);
+    let SecretsRead { request, secrets, refused, retry } = read_secrets(&state, node, asked).told;
     assert_eq!(request, 4);
     if !refused.is_empty() {
         assert!(secrets.is_empty());
@@ -505,7 +505,13 @@ fn an_agent_is_given_secrets_of_what_runs_on_its_node_and_of_nothing_else() {
     assert!(placed.contains("is not placed on node"), "{placed}");
     assert!(refused(NODE, |asked| asked.alloc_id = vec![1; 16]).contains("is not placed on node"));
     assert!(refused(NODE, |asked| asked.alloc_id = vec![1; 3]).contains("not 16 bytes"));
-    assert!(refused(NODE, |asked| asked.task = "x".repeat(1 << 20)).len() < 400);
+    assert!(refused(NODE, |asked| asked.task = "x".repeat(1_024)).contains("has no task"));
+    for long in [
+        |asked: &mut ReadSecrets| asked.task = "x".repeat(1_025),
+        |asked: &mut ReadSecrets| asked.secret = vec![0; 1_025],
+    ] {
+        assert_eq!(refused(NODE, long), "no name has more than 1024 bytes");
+    }
     engine.apply(vec![Command::EndAllocs(vec![ended()])]);
     assert!(refused(NODE, |_| {}).contains("has ended"));
 }

@@ -1,0 +1,204 @@
+//! Gives agents the secrets of their tasks. Each variable that is read leaves a record in the audit log, which is on disk before the
+//! agent is answered.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    time::{Instant, SystemTime},
+};
+
+use berth_api::agent::{ReadSecrets, SecretsRead};
+use berth_model::{AllocId, NodeId, variable::VariableKey};
+
+use super::recorded::ROUTE;
+use crate::{
+    access::Capability,
+    audit::{AuditLog, Requested, Untold, What, Who, cut},
+    net::host,
+    state::State,
+    workload::{READ_A_SECOND_MAX, Reading, no_secrets, read_secrets},
+};
+
+/// Who asks.
+pub(super) struct By {
+    /// For which the session is.
+    pub node: NodeId,
+    pub peer: SocketAddr,
+    /// Who the certificate that was shown is for.
+    pub certificate: Option<String>,
+}
+
+/// The answer to an agent that asks for too much.
+pub(super) fn too_often(request: u64) -> SecretsRead {
+    let why = format!(
+        "more than {READ_A_SECOND_MAX} requests a second for secrets of one node, or too many at a time"
+    );
+    no_secrets(request, why, true)
+}
+
+/// Reads and records what an agent asks for.
+pub(super) async fn read(state: &State, by: By, asked: ReadSecrets) -> SecretsRead {
+    let (begun, request) = (Instant::now(), asked.request);
+    let objects = named(&by, &asked);
+    let reading = {
+        let (state, node) = (state.clone(), by.node);
+        tokio::task::spawn_blocking(move || read_secrets(&state, node, &asked)).await
+    };
+    let Ok(reading) = reading else {
+        return no_secrets(request, "internal error: the server's log says more".to_owned(), true);
+    };
+    let Some(log) = &state.server.audit else { return reading.told };
+    match (Record { by, objects, begun }).write(log, &reading).await {
+        Ok(()) => reading.told,
+        Err(untold) => no_secrets(request, untold.to_string(), true),
+    }
+}
+
+/// For which task it is, as the agent says: only what was read is known to be so.
+fn named(by: &By, asked: &ReadSecrets) -> BTreeMap<String, String> {
+    let alloc = AllocId::from_slice(&asked.alloc_id).map(|alloc| alloc.to_string());
+    let named =
+        [("node", by.node.to_string()), ("task", cut(&asked.task)), ("alloc", alloc.unwrap_or_default())];
+    named.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// What is recorded of each variable.
+struct Record {
+    by: By,
+    objects: BTreeMap<String, String>,
+    begun: Instant,
+}
+
+impl Record {
+    /// Returns once all is on disk that the answer tells of. Nothing waits for the record of a refusal.
+    ///
+    /// # Errors
+    /// When that is not on disk: nothing may be told.
+    async fn write(self, log: &AuditLog, reading: &Reading) -> Result<(), Untold> {
+        if reading.denied
+            && let Some(line) = log.reserve_for_refusal(Some(host(self.by.peer.ip())))
+        {
+            line.tell(self.fields(None));
+        }
+        let Some((last, others)) = reading.variables.split_last() else { return Ok(()) };
+        for variable in others {
+            log.reserve().await?.tell(self.fields(Some(variable)));
+        }
+        // Lines are written in their order.
+        log.reserve().await?.tell_and_wait(self.fields(Some(last))).await
+    }
+
+    /// The line of one variable, or that nothing was given.
+    fn fields(&self, variable: Option<&VariableKey>) -> Vec<u8> {
+        let mut objects = self.objects.clone();
+        objects.extend(variable.map(|key| ("path".to_owned(), cut(&key.path))));
+        let who = Who {
+            address: self.by.peer.to_string(),
+            certificate: self.by.certificate.as_deref().map(cut).unwrap_or_default(),
+            ..Who::default()
+        };
+        let what = What {
+            method: "READ".to_owned(),
+            route: ROUTE,
+            capability: Capability::VariablesRead.word(),
+            namespace: variable.map(|key| cut(&key.namespace)).unwrap_or_default(),
+            objects,
+            ..What::default()
+        };
+        Requested {
+            time: &humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
+            request: "",
+            who: &who,
+            what: &what,
+            changes: &[],
+            more_changes: 0,
+            status: if variable.is_some() { 200 } else { 403 },
+            error: variable.is_none().then_some("Forbidden"),
+            streams: false,
+            took_us: u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX),
+            shortened: false,
+        }
+        .fields()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Arc, time::Duration};
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        access,
+        audit::{AuditConfig, verify},
+        state::ServerInfo,
+        workload::tests::{ALLOC, NODE, asked_for, cluster, put},
+    };
+
+    /// A cluster with ACLs whose server records what is asked.
+    fn recording(dir: &std::path::Path) -> (State, AuditLog) {
+        let engine = cluster();
+        put(&engine, "nomad/jobs/web/app/plain", "mine");
+        put(&engine, "nomad/jobs/other", "theirs");
+        let (file_bytes_max, files_max) = (64 << 20, 4);
+        let config = AuditConfig {
+            dir: dir.into(),
+            file_bytes_max,
+            files_max,
+            keep: Duration::ZERO,
+            all_reads: false,
+        };
+        let log = AuditLog::open(config, "s1").expect("it begins");
+        let state = engine.state();
+        let server = Arc::new(ServerInfo { audit: Some(log.clone()), ..ServerInfo::clone(&state.server) });
+        (State { server, policy: access::policy(true), ..state }, log)
+    }
+
+    fn by(node: NodeId) -> By {
+        By { node, peer: ([10, 0, 0, 7], 4_000).into(), certificate: Some("agent of n7".to_owned()) }
+    }
+
+    #[tokio::test]
+    async fn each_variable_that_an_agent_is_given_or_refused_is_recorded_and_never_its_items() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (state, log) = recording(dir.path());
+        assert_eq!(read(&state, by(NODE), asked_for("plain")).await.secrets.len(), 1);
+        assert!(read(&state, by(NODE), asked_for("greedy")).await.refused.contains("may not read"));
+        assert!(read(&state, by(NodeId(8)), asked_for("plain")).await.refused.contains("does not speak"));
+        assert!(read(&state, by(NODE), asked_for("none")).await.refused.contains("has no task"));
+        assert_eq!(read(&state, by(NODE), asked_for("server")).await.refused, "", "it has none");
+        log.close();
+        verify(dir.path(), None).expect("it is as it was written");
+        let text = fs::read_to_string(dir.path().join("audit-00000001.jsonl")).expect("text");
+        assert!(!text.contains("mine") && !text.contains("theirs"), "{text}");
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let requests: Vec<Value> = lines.filter(|line| line["kind"] == "request").collect();
+        let [given, greedy, other] = &requests[..] else { panic!("{text}") };
+        let (node, alloc) = (NODE.to_string(), ALLOC.to_string());
+        assert_eq!(
+            given["what"],
+            json!({
+                "method": "READ", "route": "the agents' port", "capability": "variables:read", "namespace": "default",
+                "objects": { "node": node, "task": "plain", "alloc": alloc, "path": "nomad/jobs/web/app/plain" },
+            })
+        );
+        assert_eq!(given["who"], json!({ "address": "10.0.0.7:4000", "certificate": "agent of n7" }));
+        assert_eq!(given["status"], 200);
+        assert_eq!((&greedy["status"], &greedy["what"]["objects"]["task"]), (&json!(403), &json!("greedy")));
+        assert_eq!(other["what"]["objects"]["node"], NodeId(8).to_string());
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_recorded_is_not_told() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (state, log) = recording(dir.path());
+        let log = log.with_patience(Duration::from_millis(50));
+        let server = Arc::new(ServerInfo { audit: Some(log.clone()), ..ServerInfo::clone(&state.server) });
+        let state = State { server, ..state };
+        log.close();
+        let SecretsRead { secrets, refused, retry, .. } = read(&state, by(NODE), asked_for("plain")).await;
+        assert!(secrets.is_empty() && retry, "{refused}");
+        assert!(refused.contains("must be recorded"), "{refused}");
+    }
+}
