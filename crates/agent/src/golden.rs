@@ -62,6 +62,7 @@ pub(crate) fn alloc() -> AllocRecord {
         health: None,
         // Not known to those who wrote the first of these files.
         previous: Vec::new(),
+        revision: 0,
     };
     let task = TaskRecord {
         attempt: 2,

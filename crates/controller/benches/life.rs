@@ -206,8 +206,9 @@ impl Links for Open {
 impl Cluster {
     fn new() -> Self {
         let ledger = Ledger::default();
-        let desired_hash =
-            |alloc: AllocId, stop: bool| alloc.0.wrapping_mul(3).wrapping_add(u128::from(stop));
+        let desired_hash = |alloc: AllocId, revision: Option<u64>| {
+            alloc.0.wrapping_mul(3).wrapping_add(u128::from(revision.is_none()))
+        };
         let config = Config { server: ServerId(1), planning_max: 8, desired_hash, seed: 1 };
         let mut cluster = Self {
             controller: Controller::new(config, ledger.clone()),

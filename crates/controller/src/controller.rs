@@ -21,7 +21,7 @@ pub struct Config {
     /// Evaluations handed to planners at a time.
     pub planning_max: usize,
     /// The hash of one allocation's desired state, as agents compute it: allocation, and whether it should stop.
-    pub desired_hash: fn(AllocId, bool) -> u128,
+    pub desired_hash: fn(AllocId, Option<u64>) -> u128,
     /// Makes ids.
     pub seed: u64,
 }

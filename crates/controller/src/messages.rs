@@ -288,6 +288,7 @@ impl Seen {
             health_message: String::new(),
             modified_at: berth_model::Timestamp::default(),
             hash: 0,
+            revision: 0,
         };
         Self::new(slot, Arc::new(alloc))
     }

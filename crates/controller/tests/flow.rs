@@ -10,6 +10,8 @@ mod drains;
 mod faults;
 #[path = "flow/garbage.rs"]
 mod garbage;
+#[path = "flow/in_place.rs"]
+mod in_place;
 #[path = "flow/life.rs"]
 mod life;
 #[path = "flow/links.rs"]
@@ -94,8 +96,8 @@ impl Links for Open {
     }
 }
 
-fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
-    alloc.0.wrapping_mul(3) + u128::from(stop)
+fn desired_hash(alloc: AllocId, revision: Option<u64>) -> u128 {
+    alloc.0.wrapping_mul(3) + revision.map_or(1, |revision| u128::from(revision) << 8)
 }
 
 impl Shell {
@@ -268,7 +270,8 @@ impl Shell {
     fn desired_digest(&self, node: u128) -> u128 {
         let Some((_, row)) = self.store.node(NodeId(node)) else { return 0 };
         let live = self.store.nodes().live(row).filter_map(|slot| self.store.allocs().row(slot));
-        live.map(|row| desired_hash(row.id, row.desired == DesiredStatus::Stop)).fold(0, u128::wrapping_add)
+        live.map(|row| desired_hash(row.id, (row.desired == DesiredStatus::Run).then_some(row.revision())))
+            .fold(0, u128::wrapping_add)
     }
 
     fn observe(&mut self, session: u64, allocs: &[(AllocId, ClientStatus)]) {
@@ -365,6 +368,7 @@ fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
         tasks: vec![task],
         modified_at: Timestamp(0),
         hash,
+        revision: 0,
     }
 }
 

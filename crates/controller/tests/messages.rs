@@ -59,6 +59,7 @@ fn report() -> Arc<NodeReport> {
         healthy: Some(true),
         health_message: "it is well".into(),
         hash: 5 << 100,
+        revision: 2,
     };
     let version = Some(Version { epoch: 3, seq: 3 << 32, confirmed: true });
     let seen = vec![Seen::new(AllocSlot(6), Arc::new(alloc))];

@@ -218,6 +218,10 @@ pub struct AllocHealth {
     /// Why not, cut to [`HEALTH_MESSAGE_BYTES_MAX`]; empty when it is well.
     #[n(2)]
     pub message: String,
+    /// The version of its job to which it was updated while it ran, and of which this was found; none for as it was placed.
+    /// Not in entries before version 4.
+    #[n(3)]
+    pub revision: Option<u64>,
 }
 
 /// Something becomes of a deployment that is active; of any other this changes nothing.

@@ -33,6 +33,9 @@ pub enum Event {
     JobCollected(JobSlot, JobKey),
     /// An allocation was placed.
     AllocPlaced(AllocSlot),
+    /// An allocation goes on under a newer version of its job: the positions of its group in the version before and in this
+    /// one.
+    AllocUpdated(AllocSlot, (u16, u16)),
     /// An allocation is desired to end.
     AllocStopped(AllocSlot),
     /// An allocation was found healthy, or not, as evidence of its deployment.

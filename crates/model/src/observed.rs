@@ -123,6 +123,10 @@ pub struct ObservedAlloc {
     /// What its agent waited for in vain, when it is not; for people.
     #[n(7)]
     pub health_message: String,
+    /// The version of its job that its agent was told of while it ran, and of which its health is told; 0 for as it was placed.
+    #[n(8)]
+    #[cbor(default)]
+    pub revision: u64,
     /// The hash of what crossed the wire.
     #[n(5)]
     #[cbor(with = "crate::codec::wide")]
@@ -315,6 +319,15 @@ impl Observed {
         before.map_or(0, |before| before.alloc.hash)
     }
 
+    /// An allocation's group is at another position than it was.
+    pub fn regroup(&mut self, slot: AllocSlot, id: AllocId, job: JobSlot, (from, to): (u16, u16)) {
+        if from != to && self.get(slot, id).is_some_and(|o| o.alloc.status == ClientStatus::Running) {
+            let of = self.jobs.get_or_grow(job.0 as usize);
+            of.count(from, -1);
+            of.count(to, 1);
+        }
+    }
+
     /// Stops counting an allocation as running: its end is in the log, and what was observed last stays to be read.
     pub fn end(&mut self, slot: AllocSlot, id: AllocId, job: JobSlot, group: u16) {
         if self.get(slot, id).is_some_and(|o| o.alloc.status == ClientStatus::Running) {
@@ -352,6 +365,7 @@ mod tests {
             modified_at: Timestamp::default(),
             healthy: None,
             health_message: String::new(),
+            revision: 0,
             hash,
         })
     }

@@ -139,7 +139,7 @@ fn what_a_deployment_has_placed_is_judged_for_the_next_though_it_is_forgotten() 
     let decided_on = Some(world.store.index());
     let forget = Collect { deployments: vec![first], decided_on, ..Collect::default() };
     world.collect(forget.clone());
-    let well = |id| AllocHealth { alloc: AllocId(id), healthy: true, message: String::new() };
+    let well = |id| AllocHealth { alloc: AllocId(id), healthy: true, message: String::new(), revision: None };
     world.run(Command::SetAllocHealth(vec![well(1), well(2)])).unwrap();
     let healthy = |world: &World| world.store.deployments().get(second).map(|d| d.groups[0].healthy);
     assert_eq!(healthy(&world), Some(2));

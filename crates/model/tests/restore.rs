@@ -118,6 +118,7 @@ fn what_was_planned_before_is_void() {
             stops: vec![],
             deployment: None,
             outcome: Some(outcome),
+            updates: None,
         }))
     };
     let before = plan(&store);

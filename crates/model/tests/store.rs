@@ -94,6 +94,7 @@ impl World {
             stops,
             outcome,
             deployment: None,
+            updates: None,
         };
         self.apply(vec![Command::CommitPlan(Box::new(record))]);
     }
@@ -233,6 +234,7 @@ fn a_port_that_several_hold_in_turn_is_held_once_after_a_restore() {
             stops,
             outcome,
             deployment: None,
+            updates: None,
         };
         world.apply(vec![Command::CommitPlanUnchecked(Box::new(record))]);
     }

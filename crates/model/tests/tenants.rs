@@ -84,6 +84,7 @@ impl World {
             stops: vec![],
             deployment: None,
             outcome: None,
+            updates: None,
         })));
     }
 

@@ -175,6 +175,7 @@ fn plan(job: JobKey, eval: EvalId, index: Index, count: u64) -> Command {
         stops: vec![],
         outcome: Some(outcome),
         deployment: None,
+        updates: None,
     };
     Command::CommitPlan(Box::new(record))
 }

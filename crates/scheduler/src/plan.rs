@@ -1,7 +1,7 @@
 //! The outcome of one evaluation: what to place, what to stop, what could not be placed and why.
 
 use berth_model::{
-    EvalId, Index, JobKey, Timestamp,
+    AllocId, EvalId, Index, JobKey, Timestamp,
     alloc::{Placement, Stop},
     deployment::NewDeployment,
     eval::{EvalStatus, GroupFailure, Trigger},
@@ -34,6 +34,8 @@ pub struct Plan {
     pub placements: Vec<Placement>,
     /// Allocations to end.
     pub stops: Vec<Stop>,
+    /// Allocations of older versions that go on under this one where they are.
+    pub updates: Vec<AllocId>,
     /// What could not be placed, and why.
     pub failures: Vec<GroupFailure>,
     /// The deployment to make for the job's version.
@@ -63,6 +65,9 @@ impl Plan {
 
     /// Whether committing it would change nothing but the evaluation.
     pub fn is_noop(&self) -> bool {
-        self.placements.is_empty() && self.stops.is_empty() && self.deployment.is_none()
+        self.placements.is_empty()
+            && self.stops.is_empty()
+            && self.updates.is_empty()
+            && self.deployment.is_none()
     }
 }

@@ -96,6 +96,7 @@ impl Planner {
             pledge: Usage::default(),
             placements: Vec::new(),
             stops: Vec::new(),
+            updates: Vec::new(),
             failures: Vec::new(),
             next: Vec::new(),
             deployment: None,
@@ -108,8 +109,8 @@ impl Planner {
         let observed = std::mem::take(&mut self.observed);
         let changes = reconcile(store, &observed, row, now, &mut meter)?;
         drop(observed);
-        let Changes { stops, wanted, retry_at, lost_at, stagger_until, more, deployment } = changes;
-        (plan.stops, plan.more) = (stops, more);
+        let Changes { stops, updates, wanted, retry_at, lost_at, stagger_until, more, deployment } = changes;
+        (plan.stops, plan.updates, plan.more) = (stops, updates, more);
         plan.deployment = (!deployment.is_empty()).then(|| Box::new(new_deployment(deployment, seed)));
         if eval.trigger == Trigger::JobRegister {
             self.learn(store, row, &wanted);

@@ -74,6 +74,7 @@ fn commit(store: &mut Store, plan: Plan) {
         placements: plan.placements,
         stops: plan.stops,
         outcome: (!plan.more).then_some(outcome),
+        updates: Some(plan.updates).filter(|updates| !updates.is_empty()),
     };
     apply(store, vec![Command::CommitPlan(Box::new(record))]);
 }

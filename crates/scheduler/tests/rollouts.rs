@@ -112,6 +112,7 @@ impl World {
             stops: plan.stops,
             outcome: Some(outcome),
             deployment: plan.deployment,
+            updates: Some(plan.updates).filter(|updates| !updates.is_empty()),
         })));
     }
 
@@ -125,7 +126,7 @@ impl World {
             self.allocs().iter().filter(|(slot, _)| unproven(*slot)).map(|(_, row)| row.id).collect();
         if !all.is_empty() {
             let alloc = all[self.draw(all.len() as u32) as usize];
-            let health = AllocHealth { alloc, healthy: true, message: String::new() };
+            let health = AllocHealth { alloc, healthy: true, message: String::new(), revision: None };
             self.apply(Command::SetAllocHealth(vec![health]));
         }
     }

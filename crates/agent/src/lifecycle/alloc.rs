@@ -7,6 +7,8 @@ mod hooks;
 mod limit;
 mod order;
 
+use std::num::NonZeroU64;
+
 use berth_api::agent::{
     AllocId, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskSpec, TaskState, TaskStatus,
 };
@@ -25,7 +27,7 @@ pub struct Alloc {
     tasks: Box<[Task]>,
     seed: u64,
     /// From when on kill signals may be sent: the group's shutdown delay after the first reason for one.
-    kill_from_ns: Option<u64>,
+    kill_from_ns: Option<NonZeroU64>,
     stop: bool,
     lost: bool,
     /// No server was heard of for so long that it had to end.
@@ -59,6 +61,7 @@ impl Alloc {
         let status = AllocStatus {
             alloc_id: run.alloc.0.to_vec(),
             tasks: run.group.tasks.iter().map(named).collect(),
+            revision: run.revision(),
             ..AllocStatus::default()
         };
         let mut alloc = Self::with(run, status, tasks, seed);
@@ -189,17 +192,21 @@ impl Alloc {
         self.changed = true;
     }
 
-    /// Takes over what may change while tasks run, as its restart policy. What may not is never sent with the same id.
+    /// Takes over what may change while tasks run, as their restart policies, with what was counted against these. What may
+    /// not is never sent with the same id.
     pub(super) fn update(&mut self, mut run: RunSpec) {
         // Found out when it came first, when more was known of those before it.
         run.previous.clone_from(&self.run.previous);
-        if run != self.run && run.group.tasks.len() == self.tasks.len() {
-            if run.group.checks != self.run.group.checks {
-                self.probes = Self::probes(&run.group.checks);
-            }
-            self.run = run;
-            self.dirty = true;
+        if run == self.run || run.group.tasks.len() != self.tasks.len() {
+            return;
         }
+        self.replace_checks(&run.group.checks);
+        if run.revision() != self.run.revision() {
+            self.status.revision = run.revision();
+            self.judge_anew();
+        }
+        self.run = run;
+        self.dirty = true;
     }
 
     pub(super) fn start(&mut self, now_ns: u64, actions: &mut Vec<Action>) {

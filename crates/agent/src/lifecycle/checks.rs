@@ -47,6 +47,17 @@ impl Probe {
         Self { state: spec.initial(), turn: Turn::Off, number: 0, good, bad, unhealthy, last: None }
     }
 
+    /// Of its last question.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The same in another place: no answer to a question up to `last` is meant for it, and it asks its own again.
+    pub(super) fn renumbered(self, last: u32) -> Self {
+        let turn = if let Turn::Asked { at_ns } = self.turn { Turn::At(at_ns) } else { self.turn };
+        Self { number: last, turn, ..self }
+    }
+
     pub(super) fn state(&self) -> CheckState {
         self.state
     }

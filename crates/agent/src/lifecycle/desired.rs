@@ -32,11 +32,18 @@ pub struct RunSpec {
     pub job_version: u64,
     /// What it must show to count as healthy, where its group does not say; none where nobody asks.
     pub health: Option<HealthSpec>,
+    /// It was placed under an older version, and told what is new while it ran.
+    pub updated: bool,
     /// Whom it replaces, whom that one replaced, and so on: those whose files it takes over, if its group's are kept.
     pub previous: Box<[AllocId]>,
 }
 
 impl RunSpec {
+    /// The job's version to which it was updated after it was placed; 0 for as it was placed.
+    pub fn revision(&self) -> u64 {
+        if self.updated { self.job_version } else { 0 }
+    }
+
     /// Reads the form on the wire, and the group that it refers to.
     ///
     /// # Errors
@@ -54,6 +61,7 @@ impl RunSpec {
             after: ids(&run.after)?.into(),
             job_version: run.job_version,
             health: run.health,
+            updated: run.revision > 0,
             previous,
         })
     }
@@ -75,6 +83,7 @@ impl RunSpec {
             after: Box::default(),
             job_version: 0,
             health: None,
+            updated: false,
             previous: Box::default(),
         }
     }

@@ -49,6 +49,13 @@ pub struct AllocRecord {
     pub deserted: bool,
 }
 
+impl AllocRecord {
+    /// As which revision it should run; none where it should end.
+    pub fn revision(&self) -> Option<u64> {
+        (!self.stop).then(|| self.run.as_ref().map_or(0, |run| run.revision))
+    }
+}
+
 /// What should run, on disk.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct RunRecord {
@@ -76,6 +83,9 @@ pub struct RunRecord {
     /// What it must show to count as healthy, where its group does not say.
     #[prost(message, optional, tag = "9")]
     pub health: Option<HealthSpec>,
+    /// The job's version to which it was updated while it ran; 0 for as it was placed.
+    #[prost(uint64, tag = "10")]
+    pub revision: u64,
     /// 16 bytes each: those whose files it takes over, the latest first.
     #[prost(bytes = "vec", repeated, tag = "40")]
     pub previous: Vec<Vec<u8>>,
@@ -98,6 +108,7 @@ impl RunSpec {
             after: ids(&run.after)?,
             job_version: run.job_version,
             health: run.health,
+            updated: run.revision > 0,
             previous: ids(&run.previous)?,
         })
     }
@@ -113,6 +124,7 @@ impl RunSpec {
             job_version: self.job_version,
             devices: self.devices.to_vec(),
             health: self.health,
+            revision: self.revision(),
             previous: bytes(&self.previous),
         }
     }

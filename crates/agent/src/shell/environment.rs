@@ -181,6 +181,7 @@ mod tests {
             job_version: 0,
             health: None,
             previous: Box::default(),
+            updated: false,
         };
         let task = TaskSpec { name: "nginx".into(), cpu_mhz: 100, memory_mb: 300, ..TaskSpec::default() };
         let place = AllocPlace::new(Path::new("/data"), run.alloc);

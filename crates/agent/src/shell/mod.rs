@@ -304,7 +304,7 @@ impl Agent {
             let id = AllocId::from_slice(&record.alloc_id);
             raise(&mut fence, &record);
             if let (Some(id), Some(status), false) = (id, &record.status, record.forgotten) {
-                self.session.restore(id, record.stop, status);
+                self.session.restore(id, record.revision(), status);
             }
             let restored = self.node.restore(record, &mut self.groups, &mut actions);
             restored.map_err(|error| Failure::other("take up an allocation", error))?;

@@ -151,7 +151,7 @@ impl Server {
 
     pub fn desired_digest(&self) -> Digest {
         let mut digest = Digest::default();
-        self.wishes.iter().for_each(|(id, stop)| digest.add(desired_hash(id, *stop)));
+        self.wishes.iter().for_each(|(id, stop)| digest.add(desired_hash(id, (!*stop).then_some(0))));
         digest
     }
 

@@ -31,12 +31,18 @@ impl Digest {
 const DESIRED_KEY: u64 = 0x6265_7274_682d_6465;
 const OBSERVED_KEY: u64 = 0x6265_7274_682d_6f62;
 
-/// The hash of one allocation's desired state: it should run, or should stop.
-pub fn desired_hash(alloc_id: &[u8], stop: bool) -> u128 {
-    let mut bytes = [0; 17];
+/// The hash of one allocation's desired state: it should run, as [`super::RunAlloc::revision`] says, or, where that is none,
+/// it should stop.
+pub fn desired_hash(alloc_id: &[u8], revision: Option<u64>) -> u128 {
+    let mut bytes = [0; 25];
     let len = alloc_id.len().min(16);
     bytes[..len].copy_from_slice(&alloc_id[..len]);
-    bytes[16] = u8::from(stop);
+    bytes[16] = u8::from(revision.is_none());
+    // What was never updated is hashed as it was before there were updates.
+    let Some(revision) = revision.filter(|revision| *revision > 0) else {
+        return xxh3_128_with_seed(&bytes[..17], DESIRED_KEY);
+    };
+    bytes[17..].copy_from_slice(&revision.to_be_bytes());
     xxh3_128_with_seed(&bytes, DESIRED_KEY)
 }
 
@@ -65,7 +71,9 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_that_should_stop_changes_the_digest() {
-        assert_ne!(desired_hash(&[1; 16], false), desired_hash(&[1; 16], true));
+    fn an_allocation_that_should_stop_or_is_updated_changes_the_digest() {
+        let hashes = [Some(0), Some(1), Some(2), None].map(|revision| desired_hash(&[1; 16], revision));
+        let distinct: std::collections::BTreeSet<u128> = hashes.into_iter().collect();
+        assert_eq!(distinct.len(), hashes.len());
     }
 }

@@ -360,6 +360,9 @@ pub struct RunAlloc {
     /// What it must show to count as healthy, where its group does not say; absent where nobody asks.
     #[prost(message, optional, tag = "10")]
     pub health: Option<super::HealthSpec>,
+    /// The job's version to which it was updated after it was placed: it goes on as its group says now. 0 for as it was placed.
+    #[prost(uint64, tag = "11")]
+    pub revision: u64,
 }
 
 /// An allocation that should end.

@@ -206,4 +206,7 @@ pub struct AllocStatus {
     /// Why not; empty when it is well, or nobody knows yet.
     #[prost(string, tag = "7")]
     pub health_message: String,
+    /// As [`super::RunAlloc::revision`]: what of it is told, its health above all, is told of that.
+    #[prost(uint64, tag = "8")]
+    pub revision: u64,
 }

@@ -111,6 +111,7 @@ fn what_a_server_says() {
         devices: Vec::new(),
         group_ref,
         health: None,
+        revision: 0,
     });
     desired.stop.push(StopAlloc { alloc_id: vec![9; 16], reason: "replaced".into() });
     desired.forget.push(vec![10; 16]);

@@ -1,6 +1,7 @@
 //! A plan as the commands that are written: as many as its bytes need, or one where it is all or nothing.
 
 use berth_model::{
+    AllocId,
     alloc::{Placement, Stop},
     codec::encoded_len,
     command::{Command, EvalOutcome, PlanRecord},
@@ -10,14 +11,14 @@ use berth_scheduler::Plan;
 /// Bytes of one part of a plan, encoded: half of an entry, so that other commands find room beside it.
 pub const PART_BYTES_MAX: usize = berth_model::command::ENTRY_BYTES_MAX / 2;
 
-/// Bytes that the heads of a part's two lists can grow by.
+/// Bytes that the heads of a part's three lists can grow by.
 const LIST_HEADS_BYTES: usize = 16;
 
 /// The commands of a plan of which these placements passed. Ends come first, so that no part needs room that a later one
 /// frees; the outcome stands in the last.
 pub(super) fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOutcome>) -> Vec<Command> {
     let mut deployment = plan.deployment;
-    let record = |placements, stops, outcome, deployment| PlanRecord {
+    let record = |Part { placements, stops, updates, .. }, outcome, deployment| PlanRecord {
         eval: plan.eval,
         job: plan.job.clone(),
         job_version: plan.job_version,
@@ -26,12 +27,13 @@ pub(super) fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOut
         stops,
         outcome,
         deployment,
+        updates: (!updates.is_empty()).then_some(updates),
     };
     let mut parts = if plan.all_at_once {
-        vec![Part { bytes: 0, stops: plan.stops, placements: passing }]
+        vec![Part { bytes: 0, stops: plan.stops, placements: passing, updates: plan.updates }]
     } else {
-        let empty = encoded_len(&record(Vec::new(), Vec::new(), None, deployment.clone())) + LIST_HEADS_BYTES;
-        cut(empty, plan.stops, passing)
+        let empty = encoded_len(&record(Part::default(), None, deployment.clone())) + LIST_HEADS_BYTES;
+        cut(empty, plan.stops, passing, plan.updates)
     };
     if let Some(outcome) = &outcome {
         let bytes = encoded_len(outcome);
@@ -46,7 +48,7 @@ pub(super) fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOut
     let mut outcome = outcome;
     let records = parts.into_iter().enumerate().map(|(at, part)| {
         let outcome = if at == last { outcome.take() } else { None };
-        record(part.placements, part.stops, outcome, deployment.take())
+        record(part, outcome, deployment.take())
     });
     records.map(|record| Command::CommitPlan(Box::new(record))).collect()
 }
@@ -57,15 +59,19 @@ struct Part {
     bytes: usize,
     stops: Vec<Stop>,
     placements: Vec<Placement>,
+    updates: Vec<AllocId>,
 }
 
-fn cut(empty: usize, stops: Vec<Stop>, placements: Vec<Placement>) -> Vec<Part> {
+fn cut(empty: usize, stops: Vec<Stop>, placements: Vec<Placement>, updates: Vec<AllocId>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for stop in stops {
         room_for(&mut parts, empty, encoded_len(&stop)).stops.push(stop);
     }
     for placement in placements {
         room_for(&mut parts, empty, encoded_len(&placement)).placements.push(placement);
+    }
+    for update in updates {
+        room_for(&mut parts, empty, encoded_len(&update)).updates.push(update);
     }
     parts
 }

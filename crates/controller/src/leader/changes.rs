@@ -28,7 +28,7 @@ impl Leader {
                 self.on_alloc_stopped(store, *slot);
                 self.note_awaited(store, *slot);
             }
-            Change::AllocHealthChanged(slot) => {
+            Change::AllocHealthChanged(slot) | Change::AllocUpdated(slot, _) => {
                 let judged = store.allocs().row(*slot).map(|row| row.id);
                 judged.map(|id| self.work.judging.remove(&id));
             }

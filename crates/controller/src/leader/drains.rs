@@ -60,6 +60,7 @@ impl Follower for Drains {
             Change::NodeChanged(slot, _) | Change::NodeRegistered(slot) => self.look_at(store, *slot),
             Change::NodeCollected(_, id) => self.forget(*id),
             Change::AllocPlaced(slot)
+            | Change::AllocUpdated(slot, _)
             | Change::AllocStopped(slot)
             | Change::AllocHealthChanged(slot)
             | Change::AllocMigrates(slot)

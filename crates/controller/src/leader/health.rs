@@ -15,12 +15,17 @@ impl Leader {
     /// An agent has found how an allocation is. Only what an active deployment rests on is written.
     pub(super) fn on_health(&mut self, store: &Store, slot: AllocSlot, alloc: &ObservedAlloc) {
         let Some(healthy) = alloc.healthy else { return };
+        // What an older version has shown is nothing that this one has.
+        if store.allocs().row(slot).is_none_or(|row| row.revision() != alloc.revision) {
+            return;
+        }
         if !store.needs_evidence(slot, healthy) || self.work.judging.get(&alloc.id) == Some(&healthy) {
             return;
         }
         self.work.judging.insert(alloc.id, healthy);
         let message = if healthy { String::new() } else { why_unhealthy(alloc) };
-        self.work.found.push(AllocHealth { alloc: alloc.id, healthy, message });
+        let revision = Some(alloc.revision).filter(|revision| *revision > 0);
+        self.work.found.push(AllocHealth { alloc: alloc.id, healthy, message, revision });
         let job = store.allocs().row(slot).and_then(|row| store.jobs().row(row.job));
         // One that is well is seen with its deployment, one that is not may have to be replaced.
         if let Some(job) = job.filter(|_| !healthy) {

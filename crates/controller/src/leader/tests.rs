@@ -16,7 +16,7 @@ use berth_model::{
     namespace::Namespace,
     node::{Node, NodeStatus},
     resources::Resources,
-    store::Store,
+    store::{AllocRow, Store},
 };
 
 use super::*;
@@ -150,6 +150,10 @@ impl History {
         });
         let stops = self.store.allocs().iter().filter(|(_, row)| row.is_wanted()).take(1);
         let stops = stops.map(|(_, row)| Stop { alloc: row.id, reason: StopReason::NotNeeded }).collect();
+        let is_old = |row: &AllocRow| row.is_wanted() && row.job_version < version;
+        let old: Vec<_> =
+            self.store.allocs().iter().filter(|(_, row)| is_old(row)).map(|(_, row)| row.id).collect();
+        let updates: Vec<AllocId> = old.into_iter().skip(1).filter(|_| self.draw(2) == 0).collect();
         let group = DeploymentGroup {
             name: "g".to_owned(),
             desired_total: 2,
@@ -174,6 +178,7 @@ impl History {
                 failures: vec![].into(),
                 next: next.into_iter().collect(),
             }),
+            updates: Some(updates).filter(|updates| !updates.is_empty()),
         })));
     }
 
@@ -191,7 +196,8 @@ impl History {
             self.store.allocs().iter().filter(|(_, row)| row.is_wanted()).map(|(_, row)| row.id).collect();
         if !live.is_empty() {
             let alloc = live[self.draw(live.len() as u128) as usize];
-            let health = AllocHealth { alloc, healthy: self.draw(3) > 0, message: String::new() };
+            let health =
+                AllocHealth { alloc, healthy: self.draw(3) > 0, message: String::new(), revision: None };
             self.apply(Command::SetAllocHealth(vec![health]));
         }
     }

@@ -8,6 +8,7 @@ use berth_model::{
     alloc::{DesiredStatus, StopReason},
     store::{AllocSlot, NodeSlot, Store},
 };
+use berth_scheduler::filters::Feature;
 
 /// Desired state of a node, or what has changed of it.
 #[derive(Debug, Default)]
@@ -99,11 +100,17 @@ impl Lists {
         }
     }
 
-    /// The digest of desired state that is this and nothing else.
-    pub fn digest(&self, store: &Store, hash: fn(AllocId, bool) -> u128) -> u128 {
-        let runs =
-            self.run.iter().filter_map(|slot| store.allocs().row(*slot)).map(|row| hash(row.id, false));
-        runs.chain(self.stop.iter().map(|(id, _)| hash(*id, true))).fold(0, u128::wrapping_add)
+    /// The digest of a node's desired state that is this and nothing else, as its agent makes it: one that knows nothing of
+    /// updates holds everything as it was placed.
+    pub fn digest(&self, store: &Store, node: NodeSlot, hash: fn(AllocId, Option<u64>) -> u128) -> u128 {
+        let runs = || self.run.iter().filter_map(|slot| store.allocs().row(*slot));
+        let knows = || {
+            let detail = store.nodes().detail(node);
+            detail.is_some_and(|detail| Feature::InPlaceUpdates.is_known_by(&detail.node))
+        };
+        let told = runs().any(|row| row.updated) && knows();
+        let hashes = runs().map(|row| hash(row.id, Some(if told { row.revision() } else { 0 })));
+        hashes.chain(self.stop.iter().map(|(id, _)| hash(*id, None))).fold(0, u128::wrapping_add)
     }
 }
 

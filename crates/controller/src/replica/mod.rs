@@ -57,14 +57,14 @@ pub(crate) struct Replica {
     /// Of the entry that was applied last.
     term: u64,
     /// The hash of one allocation's desired state, as agents compute it.
-    desired_hash: fn(AllocId, bool) -> u128,
+    desired_hash: fn(AllocId, Option<u64>) -> u128,
     /// Sessions that are to be closed.
     closing: Vec<SessionId>,
 }
 
 impl Replica {
     /// A replica that knows nothing yet.
-    pub fn new(desired_hash: fn(AllocId, bool) -> u128) -> Self {
+    pub fn new(desired_hash: fn(AllocId, Option<u64>) -> u128) -> Self {
         Self {
             store: Arc::default(),
             publication: Publication::default(),
@@ -127,7 +127,7 @@ impl Replica {
         for change in applied.iter().flat_map(|applied| &applied.events) {
             // Agents are told at once, whatever readers see.
             match change {
-                Change::AllocPlaced(slot) | Change::AllocStopped(slot) => {
+                Change::AllocPlaced(slot) | Change::AllocUpdated(slot, _) | Change::AllocStopped(slot) => {
                     if let Some(row) = self.store.allocs().row(*slot) {
                         self.changes.alloc(row.node, *slot);
                     }

@@ -299,6 +299,11 @@ impl Publication {
     /// What follows for the observed state from a change that is none of a living allocation.
     pub fn on_change(&mut self, change: &Change) {
         match change {
+            Change::AllocUpdated(slot, moved) => {
+                if let Some(row) = self.store.allocs().row(*slot) {
+                    self.observed.regroup(*slot, row.id, row.job, *moved);
+                }
+            }
             Change::AllocCollected(slot, id, _) => self.observed.forget(*slot, *id),
             Change::JobCollected(slot, _) => self.observed.forget_job(*slot),
             Change::NodeCollected(_, id) => drop(self.records.remove(id)),

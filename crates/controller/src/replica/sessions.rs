@@ -153,7 +153,7 @@ impl Replica {
         };
         let desired = desired::of_node(&self.store, node);
         // What has changed so far is in it.
-        if restored || desired.digest(&self.store, self.desired_hash) != hello.desired_digest {
+        if restored || desired.digest(&self.store, node, self.desired_hash) != hello.desired_digest {
             self.changes.all(node);
         }
     }
@@ -178,7 +178,7 @@ impl Replica {
         let node = self.store.nodes().find(id);
         if let Some(node) = node.filter(|node| self.changes.is_told(*node)) {
             let desired = desired::of_node(&self.store, node);
-            if desired.digest(&self.store, self.desired_hash) != heartbeat.desired_digest {
+            if desired.digest(&self.store, node, self.desired_hash) != heartbeat.desired_digest {
                 self.changes.all(node);
             }
         }

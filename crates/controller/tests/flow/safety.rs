@@ -28,7 +28,7 @@ impl Dice {
 
 impl Shell {
     /// All agents do what they are told.
-    fn obey_all(&mut self) {
+    pub(super) fn obey_all(&mut self) {
         let sessions: Vec<(u64, u128)> =
             self.sessions.iter().map(|(session, node)| (*session, *node)).collect();
         for (session, node) in sessions {

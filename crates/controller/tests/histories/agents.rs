@@ -11,8 +11,8 @@ use berth_model::{
     resources::Resources,
 };
 
-pub fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
-    alloc.0.wrapping_mul(3).wrapping_add(u128::from(stop))
+pub fn desired_hash(alloc: AllocId, revision: Option<u64>) -> u128 {
+    alloc.0.wrapping_mul(3).wrapping_add(u128::from(revision.is_none()))
 }
 
 /// What an agent holds of one allocation.
@@ -196,7 +196,7 @@ impl Agent {
 
     fn desired_digest(&self) -> u128 {
         let desired = self.held.iter().filter_map(|(id, held)| Some((*id, held.stop?)));
-        desired.map(|(id, stop)| desired_hash(id, stop)).fold(0, u128::wrapping_add)
+        desired.map(|(id, stop)| desired_hash(id, (!stop).then_some(0))).fold(0, u128::wrapping_add)
     }
 
     fn observed_digest(&self) -> u128 {
@@ -229,6 +229,7 @@ pub fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
         tasks: vec![task],
         modified_at: Timestamp(0),
         hash: hash(id, status),
+        revision: 0,
     }
 }
 

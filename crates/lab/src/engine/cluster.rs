@@ -82,6 +82,7 @@ impl Cluster {
             stops: plan.stops,
             outcome: Some(outcome),
             deployment: plan.deployment,
+            updates: Some(plan.updates).filter(|updates| !updates.is_empty()),
         }))]);
     }
 

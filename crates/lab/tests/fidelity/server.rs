@@ -323,7 +323,7 @@ impl Server {
     }
 
     fn desired_digest(&self) -> Digest {
-        sum(self.wanted.iter().map(|(id, stop)| desired_hash(id, *stop)))
+        sum(self.wanted.iter().map(|(id, stop)| desired_hash(id, (!*stop).then_some(0))))
     }
 
     fn observed_digest(&self) -> Digest {

@@ -7,7 +7,7 @@ use crate::{
     alloc::{Placement, Stop, StopReason},
     deployment::NewDeployment,
     eval::{EvalStatus, Failures, Trigger},
-    ids::{EvalId, Index, JobKey},
+    ids::{AllocId, EvalId, Index, JobKey},
     time::Timestamp,
 };
 
@@ -38,6 +38,10 @@ pub struct PlanRecord {
     /// The deployment of the job's version, made with the first part of its first plan.
     #[n(7)]
     pub deployment: Option<Box<NewDeployment>>,
+    /// Allocations of older versions that go on under this one where they are; none for none. Not in entries before
+    /// version 4.
+    #[n(8)]
+    pub updates: Option<Vec<AllocId>>,
 }
 
 /// What becomes of an evaluation that has been planned.
@@ -80,7 +84,8 @@ impl PlanRecord {
         let rescheduled = self.placements.iter().flat_map(|placement| &placement.reschedules);
         let stops = self.stops.iter().map(|stop| stop.reason);
         let next = self.outcome.iter().flat_map(|outcome| &outcome.next);
-        let is_new = rescheduled.clone().any(|event| event.of.is_some())
+        let is_new = self.updates.is_some()
+            || rescheduled.clone().any(|event| event.of.is_some())
             || stops.clone().any(|reason| {
                 matches!(reason, StopReason::Migrated | StopReason::Drained)
                     || matches!(reason, StopReason::ReplacementKept | StopReason::OriginalKept)

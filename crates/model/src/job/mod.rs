@@ -33,6 +33,7 @@ pub use identity::{
 pub use launch::{Parameterized, PayloadRule, Periodic};
 pub use policy::{Backoff, ReschedulePolicy, RestartMode, RestartPolicy};
 pub use role::{Hook, Lifecycle, Scaling, Turn};
+pub use same::VersionChange;
 pub use schedule::{Cron, CronError, Schedule, TimeZone};
 pub use secret::{
     SECRET_FILES, SECRET_FILES_BYTES_MAX, SECRET_NAME_MAX, SECRET_NAMESPACE, SECRET_PROVIDER, SECRETS_MAX,

@@ -45,6 +45,8 @@ pub struct AllocRow {
     pub name_index: u32,
     /// The version of the job that it runs.
     pub job_version: u64,
+    /// It was placed under an older version, and told what is new while it ran.
+    pub updated: bool,
     /// What it holds.
     pub held: Resources,
     /// Its placement.
@@ -62,6 +64,12 @@ impl AllocRow {
     /// Whether it has ended although it was desired to run, on a node that was not lost.
     pub fn ended_by_itself(&self) -> bool {
         self.is_terminal() && self.client != ClientStatus::Lost && self.desired == DesiredStatus::Run
+    }
+
+    /// What its agent was told of it last: the version of the job that it was updated to while it ran, 0 for as it was placed.
+    #[inline]
+    pub fn revision(&self) -> u64 {
+        if self.updated { self.job_version } else { 0 }
     }
 
     /// Whether it is meant to go on: not ended and not desired to end.
@@ -173,6 +181,10 @@ pub(super) struct AllocRecord {
     pub modify_index: Index,
     #[n(10)]
     pub detail: AllocDetail,
+    /// Not in snapshots before format 4.
+    #[n(11)]
+    #[cbor(default)]
+    pub updated: bool,
 }
 
 /// All allocations.
@@ -339,6 +351,7 @@ fn alloc_hash(row: &AllocRow, detail: &AllocDetail) -> u128 {
     bytes[52..56].copy_from_slice(&row.held.memory_mb.to_le_bytes());
     bytes[56..60].copy_from_slice(&row.held.disk_mb.to_le_bytes());
     bytes[60] = detail.healthy.map_or(0, |healthy| 1 + u8::from(healthy));
+    bytes[61] = u8::from(row.updated);
     bytes[64..80].copy_from_slice(&detail.eval.to_bytes());
     bytes[80..88].copy_from_slice(&detail.created_at.0.to_le_bytes());
     bytes[88..].copy_from_slice(&detail.modified_at.0.to_le_bytes());

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     ids::{Index, JobKey},
-    job::{Group, Job, VersionTag},
+    job::{Group, Job, VersionChange, VersionTag},
     scaling::ScalingEvent,
     time::Timestamp,
 };
@@ -165,10 +165,15 @@ impl JobRow {
         older.filter(|version| version.job.stop).map(|version| version.version + 1).max().unwrap_or_default()
     }
 
-    /// Whether the allocations of a version, at this position of their group there, go on unchanged under the newest one.
+    /// Whether the allocations of a version, at this position of their group there, do the work that the newest one asks for.
     pub fn goes_on(&self, version: u64, group: u16) -> bool {
+        self.change_of(version, group) != VersionChange::Replacement
+    }
+
+    /// What the newest version asks of the allocations of a version, at this position of their group there.
+    pub fn change_of(&self, version: u64, group: u16) -> VersionChange {
         if version == self.current().version {
-            return true;
+            return VersionChange::Nothing;
         }
         let old = self.version(version).filter(|old| old.version >= self.begun_with()).map(|old| &old.job);
         let old = old.and_then(|job| Some((job, job.groups.get(usize::from(group))?)));
@@ -178,8 +183,8 @@ impl JobRow {
         let by_name = |old: &Group| self.job().group(&old.name).map(|(_, new)| new);
         let newest = old.and_then(|(_, old)| at_its_place(old).or_else(|| by_name(old)));
         match (old, newest) {
-            (Some((old_job, old)), Some(new)) => old_job.runs_the_same(old, self.job(), new),
-            _ => false,
+            (Some((old_job, old)), Some(new)) => old_job.change_to(old, self.job(), new),
+            _ => VersionChange::Replacement,
         }
     }
 

@@ -399,5 +399,6 @@ fn alloc_record(store: &Store, slot: super::AllocSlot, row: &AllocRow) -> AllocR
         create_index: row.create_index,
         modify_index: row.modify_index,
         detail: store.allocs.detail(slot).expect("a row has a detail").clone(),
+        updated: row.updated,
     }
 }

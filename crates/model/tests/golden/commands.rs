@@ -66,11 +66,24 @@ pub fn commands() -> Vec<Command> {
             alloc: AllocId(3),
             healthy: false,
             message: text("task t: Terminated: exit code 1"),
+            revision: None,
         }]),
         Command::SetAllocHealth(vec![AllocHealth {
             alloc: AllocId(3),
             healthy: true,
             message: String::new(),
+            revision: None,
+        }]),
+        Command::CommitPlan(Box::new(PlanRecord {
+            job_version: 1,
+            updates: Some(vec![AllocId(2)]),
+            ..plan(EvalId(4), Vec::new(), None)
+        })),
+        Command::SetAllocHealth(vec![AllocHealth {
+            alloc: AllocId(2),
+            healthy: true,
+            message: String::new(),
+            revision: Some(1),
         }]),
         Command::PromoteDeployment(Box::new(PromoteDeployment {
             id: DeploymentId(1),
@@ -141,11 +154,11 @@ pub fn commands() -> Vec<Command> {
         put_root_key(3, Some(2), true),
         variable(ChangeVariable::Rekey(vec![Rekeyed {
             key: VariableKey::new("default", "a/b"),
-            modify_index: Index(56),
+            modify_index: Index(58),
             root_key: RootKeyId(3),
             sealed: vec![5; 40],
         }])),
-        variable(ChangeVariable::Delete(VariableKey::new("default", "unused"), Some(Index(57)))),
+        variable(ChangeVariable::Delete(VariableKey::new("default", "unused"), Some(Index(59)))),
         Command::ChangeKeyring(Box::new(ChangeKeyring::RemoveKey(RootKeyId(1)))),
         Command::RestorePart(RestorePart { number: 0, bytes: vec![0, 0, 1], granted: Index(9) }),
         Command::AbandonRestore,
@@ -360,6 +373,7 @@ fn plan(eval: EvalId, placements: Vec<Placement>, outcome: Option<EvalOutcome>) 
         stops,
         outcome,
         deployment: None,
+        updates: None,
     }
 }
 

@@ -111,6 +111,7 @@ impl World {
             stops,
             outcome,
             deployment: None,
+            updates: None,
         };
         Command::CommitPlan(Box::new(record))
     }

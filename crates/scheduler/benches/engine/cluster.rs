@@ -119,6 +119,7 @@ impl Cluster {
                 failures: vec![].into(),
                 next: vec![],
             }),
+            updates: Some(plan.updates).filter(|updates| !updates.is_empty()),
         }))]);
     }
 

@@ -8,6 +8,7 @@ mod preempted;
 mod quotas;
 mod rollout;
 mod room;
+mod updates;
 
 use berth_model::{
     AllocId, NodeId,
@@ -37,11 +38,12 @@ pub fn check(store: &Store, plan: &Plan) -> Vec<Fault> {
             distinct::check(&checked, &mut faults);
             rollout::check(&checked, &mut faults);
             room::check(&checked, &mut faults);
+            updates::check(&checked, &mut faults);
             devices::check(&checked, &mut faults);
             quotas::check(&checked, &mut faults);
             preempted::check(&checked, &mut faults);
         }
-        _ if plan.placements.is_empty() && plan.stops.is_empty() => {}
+        _ if plan.placements.is_empty() && plan.stops.is_empty() && plan.updates.is_empty() => {}
         _ => faults.add("it is not about the job's current version".to_owned()),
     }
     faults.found

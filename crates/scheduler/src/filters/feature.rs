@@ -34,11 +34,14 @@ pub enum Feature {
     WorkloadIdentities,
     /// What of variables a task is given; it would be missing.
     Secrets,
+    /// What is new of an allocation that runs; nobody would hear whether it is well under it. No group needs it: what runs
+    /// where an agent does not know it makes room for another.
+    InPlaceUpdates,
 }
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::GrpcChecks,
         Self::TlsChecks,
         Self::RunLimits,
@@ -49,6 +52,7 @@ impl Feature {
         Self::StickyDisks,
         Self::WorkloadIdentities,
         Self::Secrets,
+        Self::InPlaceUpdates,
     ];
 
     /// As agents name it.
@@ -64,7 +68,14 @@ impl Feature {
             Self::StickyDisks => "sticky_disks",
             Self::WorkloadIdentities => "workload_identities",
             Self::Secrets => "secrets",
+            Self::InPlaceUpdates => "in_place_updates",
         }
+    }
+
+    /// Whether a node's agent knows it.
+    pub fn is_known_by(self, node: &Node) -> bool {
+        let known = node.attributes.get(FEATURES_ATTRIBUTE).map_or("", String::as_str);
+        known.split(',').any(|known| known == self.name())
     }
 
     /// What a group needs its agent to know.
@@ -84,6 +95,7 @@ impl Feature {
             Self::StickyDisks => group.disk.sticky,
             Self::WorkloadIdentities => group.tasks.iter().any(|task| !task.identities.is_empty()),
             Self::Secrets => group.tasks.iter().any(|task| !task.secrets.is_empty()),
+            Self::InPlaceUpdates => false,
         }
     }
 }
@@ -103,8 +115,7 @@ pub(super) struct FeatureFilter(pub Feature);
 
 impl Filter for FeatureFilter {
     fn check(&self, node: &Node) -> Result<(), Refused> {
-        let known = node.attributes.get(FEATURES_ATTRIBUTE).map_or("", String::as_str);
-        if known.split(',').any(|known| known == self.0.name()) {
+        if self.0.is_known_by(node) {
             return Ok(());
         }
         Err(Refused::Filtered(format!("agent too old for {}", self.0.name())))

@@ -136,6 +136,8 @@ impl Step<'_, '_> {
             self.move_away(alloc);
         } else if self.is_to_stand_in_for(alloc) {
             self.stand_in_for(alloc);
+        } else if alloc.is_outdated {
+            self.update_in_place(alloc);
         } else {
             match self.healthy(alloc) {
                 Some(true) => self.wanted.keep(alloc),
@@ -146,6 +148,19 @@ impl Step<'_, '_> {
                 Some(false) => self.consider_unhealthy(alloc),
             }
         }
+    }
+
+    /// What nothing is started anew for does not wait for others: only whether it is well under the newest version is waited
+    /// for.
+    fn update_in_place(&mut self, alloc: &Existing<'_>) {
+        self.unproven += 1;
+        let is_held = self.rollout.is_held();
+        self.changes.more |= !is_held && self.wanted.is_full();
+        if !is_held && !self.wanted.is_full() {
+            self.wanted.room -= 1;
+            self.changes.updates.push(alloc.row.id);
+        }
+        self.wanted.keep(alloc);
     }
 
     /// Whether another is to be placed in its stead, because its node is disconnected.
@@ -304,7 +319,7 @@ impl Step<'_, '_> {
 /// How many allocations are still to be accounted for, and which names are taken.
 struct Count {
     left: u32,
-    /// Allocations that may be replaced.
+    /// Allocations that may be replaced, besides those that are updated where they are.
     room: usize,
     taken: BTreeSet<u32>,
     replacing: Vec<Missing>,

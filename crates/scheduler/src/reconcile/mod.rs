@@ -2,6 +2,7 @@
 
 mod disconnect;
 mod group;
+mod in_place;
 mod per_node;
 mod reschedule;
 mod rollout;
@@ -14,6 +15,7 @@ use berth_model::{
     AllocId, Timestamp,
     alloc::{Migrate, Reschedule, Stop, StopReason},
     deployment::DeploymentGroup,
+    job::VersionChange,
     observed::Observed,
     store::{AllocRow, AllocSlot, JobRow, NodeSlot, Store, Whereabouts},
 };
@@ -22,6 +24,7 @@ use crate::{
     budget::{Cancelled, Meter},
     place::{Ask, There},
 };
+use in_place::Newest;
 pub use wanted::Wanted;
 
 /// What a job needs.
@@ -29,9 +32,11 @@ pub use wanted::Wanted;
 pub struct Changes {
     /// Allocations to end.
     pub stops: Vec<Stop>,
+    /// Allocations that are to go on where they are under the newest version.
+    pub updates: Vec<AllocId>,
     /// Allocations to place, a group of the job's current version after the other.
     pub wanted: Vec<Wanted>,
-    /// Allocations that are to be replaced besides, once these are.
+    /// Allocations that are to be replaced or updated besides, once these are.
     pub more: bool,
     /// The groups of the deployment that is to be made for the job's version; empty for none.
     pub deployment: Vec<DeploymentGroup>,
@@ -81,8 +86,10 @@ struct Existing<'a> {
     slot: AllocSlot,
     row: &'a AllocRow,
     group: &'a str,
-    /// Its group is still there and still says the same.
+    /// Its group is still there, and what it says now needs no other allocation.
     is_current: bool,
+    /// It is yet to be told what its group says now.
+    is_outdated: bool,
     /// Of one that has not ended.
     whereabouts: Whereabouts,
     /// Nobody on its node will tell of its end.
@@ -110,9 +117,9 @@ impl Existing<'_> {
 }
 
 impl Changes {
-    /// Allocations that the changes replace.
-    fn replaced(&self) -> usize {
-        self.wanted.iter().map(|wanted| wanted.replacing.len()).sum()
+    /// Allocations that the changes replace or update.
+    fn touched(&self) -> usize {
+        self.wanted.iter().map(|wanted| wanted.replacing.len()).sum::<usize>() + self.updates.len()
     }
 }
 
@@ -150,7 +157,7 @@ pub(crate) fn reconcile(
     for (position, group) in (0..).zip(&job.groups) {
         let mut of_group = by_group.remove(group.name.as_str()).unwrap_or_default();
         of_group.sort_unstable_by_key(|e| (e.row.name_index, e.row.create_index, e.row.id));
-        let room = meter.budget().placements.saturating_sub(changes.replaced());
+        let room = meter.budget().placements.saturating_sub(changes.touched());
         if job.job_type.is_per_node() {
             per_node::reconcile(store, (row, position, group), &of_group, (now, room), &mut changes);
         } else {
@@ -165,15 +172,11 @@ fn existing<'a>(
     row: &'a JobRow,
     now: Timestamp,
 ) -> Vec<Existing<'a>> {
-    // A job that was changed often has few versions and many allocations of each.
-    let mut same: BTreeMap<(u64, u16), bool> = BTreeMap::new();
+    let newest = Newest::of(store, row);
     let rows = store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
     rows.filter_map(|(slot, alloc)| {
         let (_, old_group) = store.job_of(alloc)?;
-        let is_current = alloc.job_version == row.current().version
-            || *same
-                .entry((alloc.job_version, alloc.group))
-                .or_insert_with(|| row.goes_on(alloc.job_version, alloc.group));
+        let change = newest.change(alloc, &old_group.name);
         let is_silent = store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
         let whereabouts = if is_silent { store.whereabouts(alloc, now) } else { Whereabouts::Here };
         let migrate = store.allocs().extra(slot).and_then(|extra| extra.migrate);
@@ -181,7 +184,8 @@ fn existing<'a>(
             slot,
             row: alloc,
             group: &old_group.name,
-            is_current,
+            is_current: change != VersionChange::Replacement,
+            is_outdated: change == VersionChange::InPlace,
             whereabouts,
             is_silent,
             migrate,

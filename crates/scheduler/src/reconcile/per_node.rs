@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_model::{
-    Timestamp,
+    AllocId, Timestamp,
     alloc::{ClientStatus, StopReason},
     job::Group,
     store::{JobRow, NodeSlot, Store},
@@ -29,6 +29,7 @@ pub(super) fn reconcile(
     let fits = |slot| store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
     let mut covered: BTreeSet<NodeSlot> = BTreeSet::new();
     let mut old: Vec<&Existing<'_>> = Vec::new();
+    let mut outdated: Vec<AllocId> = Vec::new();
     let (mut live, mut unproven, mut is_unhealthy) = (0, 0, false);
     let mut canaries = 0;
     lose_ending(existing.iter().copied(), changes);
@@ -60,6 +61,11 @@ pub(super) fn reconcile(
                 old.push(alloc);
                 continue;
             }
+            if alloc.is_outdated {
+                unproven += 1;
+                outdated.push(alloc.row.id);
+                continue;
+            }
             canaries += u32::from(rollout.canary(alloc) == Canary::Open);
             if !store.is_healthy_if_carried(alloc.slot) {
                 match store.allocs().detail(alloc.slot).and_then(|detail| detail.healthy) {
@@ -79,6 +85,13 @@ pub(super) fn reconcile(
         Some(_) if wanted_canaries > 0 => wanted_canaries.saturating_sub(canaries) as usize,
         Some(limit) => limit.saturating_sub(unproven) as usize,
     };
+    if rollout.is_held() {
+        outdated.clear();
+    }
+    changes.more |= outdated.len() > room;
+    outdated.truncate(room);
+    let room = room - outdated.len();
+    changes.updates.extend(outdated);
     let mut limit = limit.min(old.len());
     if let Some(until) = rollout.stagger_until(existing).filter(|until| limit > 0 && *until > now) {
         changes.stagger_until = changes.stagger_until.into_iter().chain([until]).min();

@@ -42,11 +42,17 @@ impl<'a> Rollout<'a> {
     /// Allocations that may be replaced at once beside those that are not known to be healthy yet; none for all of them.
     pub(super) fn limit(&self) -> Option<u32> {
         let policy = self.policy?;
-        match self.deployment.map(|deployment| deployment.status) {
-            Some(DeploymentStatus::Paused | DeploymentStatus::Failed) => Some(0),
-            _ if self.is_canarying() => Some(0),
-            _ => Some(policy.max_parallel),
+        match () {
+            () if self.is_held() => Some(0),
+            () if self.is_canarying() => Some(0),
+            () => Some(policy.max_parallel),
         }
+    }
+
+    /// Whether nothing more is to change for now, or for good.
+    pub(super) fn is_held(&self) -> bool {
+        let status = self.deployment.map(|deployment| deployment.status);
+        matches!(status, Some(DeploymentStatus::Paused | DeploymentStatus::Failed))
     }
 
     /// Whether what is found unhealthy is replaced: its deployment goes on, and gives it time.
@@ -144,7 +150,7 @@ impl<'a> Rollout<'a> {
             ..DeploymentGroup::default()
         };
         // Who goes on unchanged is counted when it is written.
-        for alloc in existing.iter().filter(|alloc| alloc.row.is_wanted() && alloc.is_current) {
+        for alloc in existing.iter().filter(|e| e.row.is_wanted() && e.is_current && !e.is_outdated) {
             let place = (alloc.row.job_version, alloc.row.group);
             if !group.carried.contains(&place) {
                 group.carried.push(place);

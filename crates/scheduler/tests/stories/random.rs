@@ -28,7 +28,7 @@ fn node() -> impl Strategy<Value = String> {
             "gpus=T4:t0,t1!,t2:16GiB gpus=A100:a0:40GiB",
             "gpus=A100:a0,a1:40GiB",
         ]),
-        maybe(&["dc=dc2", "pool=gpu", "class=old", "class=new"]),
+        maybe(&["dc=dc2", "pool=gpu", "class=old", "class=new", "attr.berth.features=artifacts"]),
         select(&["meta.rack=r1", "meta.rack=r2", "meta.rack=r3", ""][..]),
     );
     (capacity, words).prop_map(|(capacity, (cores, gpus, place, rack))| {
@@ -56,9 +56,26 @@ fn group() -> impl Strategy<Value = String> {
         "spread=${meta.rack}:r1/60",
     ]);
     let update = maybe(&["parallel=1", "parallel=2", "parallel=1 canary=1", "parallel=3 canary=2"]);
-    let place = (place, update).prop_map(|(place, update)| joined(vec![place, update]));
+    let watch = maybe(&["kill=9", "attempts=0", "kill=9 attempts=5"]);
+    let place = (place, update, watch).prop_map(|(place, update, watch)| joined(vec![place, update, watch]));
     (room, devices, maybe(&["cores=1", "cores=3"]), maybe(&["port=80", "port=0", "port=80 port=0"]), place)
         .prop_map(|(room, devices, cores, ports, place)| joined(vec![room, devices, cores, ports, place]))
+}
+
+/// What a later version says that nothing of an earlier one has to be started anew for.
+fn small_change() -> impl Strategy<Value = String> {
+    let words = ["kill=1", "kill=20", "attempts=9", "constraint=${node.class}:!=:new", "parallel=2 kill=7"];
+    (select(&["a", "b type=batch", "c", "d type=system"][..]), vec(select(words.to_vec()), 2..4)).prop_map(
+        |(name, changes)| {
+            let job = name.split(' ').next().unwrap_or_default();
+            let version = |change| format!("job {name} count=3 cpu=50 mem=50 {change}\nplan {job}");
+            joined_lines(changes.into_iter().map(version).collect())
+        },
+    )
+}
+
+fn joined_lines(lines: Vec<String>) -> String {
+    lines.join("\n")
 }
 
 /// Registers one of a few jobs, perhaps anew, and plans it.
@@ -88,6 +105,7 @@ fn quota() -> impl Strategy<Value = String> {
 /// Something other than a job happens.
 fn happening() -> impl Strategy<Value = String> {
     prop_oneof![
+        2 => small_change(),
         8 => (0..40_u8, select(&["complete", "failed"][..])).prop_map(|(nth, how)| format!("end #{nth} {how}")),
         4 => (0..16_u8).prop_map(|n| format!("plan #{n}")),
         4 => (0..40_u8, select(&["well", "well", "sick"][..])).prop_map(|(n, how)| format!("{how} #{n}")),

@@ -123,6 +123,7 @@ fn plan() -> PlanRecord {
         placements: (0..ALLOCS).map(placement).collect(),
         stops: Vec::new(),
         outcome: None,
+        updates: None,
     }
 }
 
@@ -156,5 +157,6 @@ fn observed(id: AllocId) -> ObservedAlloc {
         ],
         modified_at: AT,
         hash: 0,
+        revision: 0,
     }
 }

@@ -94,6 +94,7 @@ impl CallerView {
             Event::JobCollected(_, key) => self.access().reaches(&key.namespace),
             Event::AllocPlaced(slot)
             | Event::AllocStopped(slot)
+            | Event::AllocUpdated(slot, _)
             | Event::AllocHealthChanged(slot)
             | Event::AllocMigrates(slot)
             | Event::AllocNodeChanged(slot)

@@ -160,6 +160,7 @@ fn run_alloc(store: &Store, slot: AllocSlot, row: &AllocRow, group: &Group) -> R
         ports: bindings.collect(),
         after: store.waits_for(slot).into_iter().map(bytes_of).collect(),
         job_version: row.job_version,
+        revision: row.revision(),
         devices: extra
             .map_or_else(Vec::new, |extra| convert::task_devices(group, &extra.devices, &extra.cores)),
         previous: extra.and_then(|extra| extra.previous).map_or(Vec::new(), bytes_of),

@@ -228,6 +228,7 @@ pub fn observed(status: AllocStatus, encoded: &[u8]) -> Result<ObservedAlloc, St
         status: client_status(status.status()),
         healthy,
         health_message: cut(status.health_message),
+        revision: status.revision,
         description: cut(status.description),
         tasks: tight(status.tasks.into_iter().map(observed_task)),
         modified_at: Timestamp(status.modified_ns),

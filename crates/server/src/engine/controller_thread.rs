@@ -62,8 +62,8 @@ impl ControllerThread {
     }
 }
 
-fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
-    berth_api::agent::desired_hash(&alloc.to_bytes(), stop)
+fn desired_hash(alloc: AllocId, revision: Option<u64>) -> u128 {
+    berth_api::agent::desired_hash(&alloc.to_bytes(), revision)
 }
 
 /// What a panic said.

@@ -32,7 +32,10 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
                 of_job.into_iter().chain([WatchKey::Deployments, WatchKey::Deployment(*id)]).collect()
             }
             Event::DeploymentCollected(id) => vec![WatchKey::Deployments, WatchKey::Deployment(*id)],
-            Event::AllocPlaced(slot) | Event::AllocStopped(slot) | Event::AllocEnded(slot) => {
+            Event::AllocPlaced(slot)
+            | Event::AllocUpdated(slot, _)
+            | Event::AllocStopped(slot)
+            | Event::AllocEnded(slot) => {
                 let mut keys = alloc_keys(view, *slot);
                 keys.extend(job_keys(view, *slot));
                 keys

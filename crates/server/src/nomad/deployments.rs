@@ -199,13 +199,17 @@ pub(super) async fn set_health(mut call: Call) -> Reply {
         let message = if healthy { "" } else { SAID_UNHEALTHY };
         let one = |id: String| -> Result<AllocHealth, Failure> {
             let alloc: AllocId = id.parse().map_err(|error| Failure::bad_request(format!("{error}")))?;
-            Ok(AllocHealth { alloc, healthy, message: message.to_owned() })
+            Ok(AllocHealth { alloc, healthy, message: message.to_owned(), revision: None })
         };
         ids.unwrap_or_default().into_iter().map(one).collect()
     };
     let mut all = said(asked.healthy_allocation_ids, true)?;
     all.extend(said(asked.unhealthy_allocation_ids, false)?);
     let view = call.view();
+    for health in &mut all {
+        let revision = view.alloc(health.alloc).map(|parts| parts.row.revision());
+        health.revision = revision.filter(|revision| *revision > 0);
+    }
     let is_known = |alloc: AllocId| view.alloc(alloc).is_some_and(|parts| is_part(&parts, id));
     if let Some(stranger) = all.iter().find(|health| !is_known(health.alloc)) {
         let text = format!("allocation {} is not part of deployment {id}", stranger.alloc);

@@ -104,6 +104,7 @@ pub(crate) fn cluster() -> Arc<FakeEngine> {
         stops: Vec::new(),
         deployment: None,
         outcome: None,
+        updates: None,
     }))]);
     assert_eq!(committed.outcomes, [Ok(())]);
     engine

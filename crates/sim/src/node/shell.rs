@@ -132,7 +132,7 @@ impl Agent {
             }
             let id = AllocId::from_slice(&record.alloc_id);
             if let (Some(id), Some(status), false) = (id, &record.status, record.forgotten) {
-                self.session.restore(id, record.stop, status);
+                self.session.restore(id, record.revision(), status);
             }
             self.life.restore(record, &mut self.groups, &mut actions).expect("what it wrote can be read");
         }

@@ -137,8 +137,8 @@ fn shown(
 }
 
 /// As agents compute it.
-pub fn desired_hash(alloc: AllocId, stop: bool) -> u128 {
-    berth_api::agent::desired_hash(&alloc.to_bytes(), stop)
+pub fn desired_hash(alloc: AllocId, revision: Option<u64>) -> u128 {
+    berth_api::agent::desired_hash(&alloc.to_bytes(), revision)
 }
 
 /// What is asked to end is said to have ended.

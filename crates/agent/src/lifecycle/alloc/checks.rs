@@ -16,6 +16,30 @@ impl Alloc {
         checks.iter().take(CHECKS_MAX).map(Probe::new).collect()
     }
 
+    /// Asks what is new from now on. What stays goes on as it stands, and what is on its way about any other is stale.
+    pub(super) fn replace_checks(&mut self, newer: &[CheckSpec]) {
+        let older = &self.run.group.checks;
+        if newer == older {
+            return;
+        }
+        let last = self.probes.iter().map(Probe::number).max().unwrap_or_default();
+        let mut before: Vec<Option<Probe>> = std::mem::take(&mut self.probes).into_iter().map(Some).collect();
+        let mut kept = |at: usize, spec: &CheckSpec| {
+            if older.get(at) == Some(spec) {
+                return before.get_mut(at)?.take();
+            }
+            // One that stands where it stood stays there.
+            let is_same = |from: &usize| older[*from] == *spec && newer.get(*from) != Some(spec);
+            let mut places = (0..before.len()).filter(is_same);
+            let moved = places.find_map(|from| before[from].take())?;
+            Some(moved.renumbered(last))
+        };
+        let probes = (0..).zip(newer).take(CHECKS_MAX);
+        self.probes = probes
+            .map(|(at, spec)| kept(at, spec).unwrap_or_else(|| Probe::new(spec).renumbered(last)))
+            .collect();
+    }
+
     /// How they stand.
     pub fn checks(&self) -> AllocChecks {
         let group = &self.run.group;

@@ -1,5 +1,7 @@
 //! How the tasks of an allocation are brought to an end.
 
+use std::num::NonZeroU64;
+
 use berth_api::agent::{HookSpec, TaskEventKind};
 
 use super::{Alloc, Fate};
@@ -63,7 +65,8 @@ impl Alloc {
             Phase::Backoff { .. } => self.killed(task, now_ns),
             Phase::Starting | Phase::Running => {
                 let group_ns = self.run.group.shutdown_delay_ms.saturating_mul(1_000_000);
-                let from_ns = *self.kill_from_ns.get_or_insert(now_ns.saturating_add(group_ns));
+                let from_ns = NonZeroU64::new(now_ns.saturating_add(group_ns)).unwrap_or(NonZeroU64::MIN);
+                let from_ns = self.kill_from_ns.get_or_insert(from_ns).get();
                 let task_ns = self.run.group.tasks[task].shutdown_delay_ms.saturating_mul(1_000_000);
                 let until_ns = from_ns.max(now_ns).saturating_add(task_ns);
                 self.tasks[task].kill = Kill::Delayed { until_ns };

@@ -38,6 +38,14 @@ impl Alloc {
         self.found(AllocHealth::Unhealthy, &why)
     }
 
+    /// What it has shown was shown of an older version.
+    pub(super) fn judge_anew(&mut self) {
+        self.watch = None;
+        self.status.health = AllocHealth::Unknown as i32;
+        self.status.health_message.clear();
+        self.changed = true;
+    }
+
     /// When time alone changes what is known.
     pub(super) fn health_deadline(&self) -> Option<u64> {
         let spec = self.watched()?;

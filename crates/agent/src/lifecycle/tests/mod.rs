@@ -10,3 +10,4 @@ mod starts;
 mod stops;
 mod story;
 mod survival;
+mod updates;

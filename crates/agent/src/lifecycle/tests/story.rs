@@ -4,7 +4,7 @@
 //! signal=9 oom`, `failed 1.0 setup`, `stop 1`, `forget 1`, `purge 1`, `found 1.0
 //! running|nothing|rebooted`, `heard` (a server; `silence=8` after `run` is for how long there may be none), `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last),
 //! `events 1.0`, `checks 1`; `answer 30s passing|warning|critical` (the questions of checks that come within that time);
-//! what people ask: `ask-restart 1 web`, `ask-restart 1 all`, `ask-signal 1 web SIGHUP` (`-` for no task).
+//! what people ask: `ask-restart 1 web`, `ask-restart 1 all`, `ask-signal 1 web SIGHUP` (`-` for no task). `run` of what runs already, with `revision=2`, tells what is new of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,6 +75,8 @@ fn task(text: &str) -> TaskSpec {
             "delay-mode" => spec.restart.mode = RestartModeSpec::Delay as i32,
             "once" => spec.restart.attempts = 0,
             "kill0" => spec.kill_timeout_ms = 0,
+            "kill1" => spec.kill_timeout_ms = 1_000,
+            "attempts5" => spec.restart.attempts = 5,
             "kill99" => spec.kill_timeout_ms = 99_000,
             "shutdown3" => spec.shutdown_delay_ms = 3_000,
             other => panic!("unknown option {other}"),
@@ -93,8 +95,11 @@ pub fn run(words: &[&str]) -> RunSpec {
         rest.into_iter().partition(|word| word.starts_with("healthy="));
     let (silence, rest): (Vec<&str>, Vec<&str>) =
         rest.into_iter().partition(|word| word.starts_with("silence="));
+    let (revision, rest): (Vec<&str>, Vec<&str>) =
+        rest.into_iter().partition(|word| word.starts_with("revision="));
     let (max, tasks): (Vec<&str>, Vec<&str>) = rest.into_iter().partition(|word| word.starts_with("max="));
     let seconds = |text: &str| text.parse::<u64>().expect("seconds");
+    let revision = revision.first().map_or(0, |word| seconds(&word["revision=".len()..]));
     let group = GroupSpec {
         job_type: job_type.into(),
         tasks: tasks.into_iter().map(task).collect(),
@@ -117,9 +122,10 @@ pub fn run(words: &[&str]) -> RunSpec {
         ports: Box::default(),
         devices: Box::default(),
         after: numbers.map(|text| id(number(text))).collect(),
-        job_version: 0,
+        job_version: revision,
         health: None,
         previous: Box::default(),
+        updated: revision > 0,
     }
 }
 
@@ -140,6 +146,7 @@ fn check_spec(text: &str) -> CheckSpec {
                 let restart = CheckRestartSpec { limit: 2, grace_ms: 15_000, ignore_warnings: false };
                 spec.restart = Some(restart);
             }
+            "ready" => spec.name = "ready".into(),
             "ignored" => spec.need = CheckNeed::Nothing as i32,
             "warns" => spec.need = CheckNeed::Warning as i32,
             other => panic!("unknown option {other}"),

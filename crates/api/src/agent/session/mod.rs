@@ -128,10 +128,11 @@ impl AgentSession {
         self.fence = fence;
     }
 
-    /// Takes up what an earlier run of the agent held; to be called before the first [`Self::hello`].
-    pub fn restore(&mut self, alloc: AllocId, stop: bool, status: &AllocStatus) {
+    /// Takes up what an earlier run of the agent held: as which revision it should run, none where it should stop. To be
+    /// called before the first [`Self::hello`].
+    pub fn restore(&mut self, alloc: AllocId, revision: Option<u64>, status: &AllocStatus) {
         self.seq += 1;
-        self.table.restore(alloc, stop);
+        self.table.restore(alloc, revision);
         self.table.observe(alloc, Bytes::from(status.encode_to_vec()), self.seq);
     }
 

@@ -19,7 +19,8 @@ struct Entry {
 /// What the servers want of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    Run,
+    /// As its newest revision.
+    Run(u64),
     Stop,
     /// A full list did not name it: it is to end, and stays known until a server forgets it.
     Unnamed,
@@ -28,8 +29,8 @@ enum Wanted {
 impl Wanted {
     fn hash(self, id: AllocId) -> u128 {
         match self {
-            Self::Run => desired_hash(&id.0, false),
-            Self::Stop => desired_hash(&id.0, true),
+            Self::Run(revision) => desired_hash(&id.0, Some(revision)),
+            Self::Stop => desired_hash(&id.0, None),
             Self::Unnamed => 0,
         }
     }
@@ -57,14 +58,16 @@ impl Table {
 
     /// Takes over what a message names.
     pub(super) fn apply(&mut self, desired: &Desired) {
-        ids(desired.run.iter().map(|run| &run.alloc_id)).for_each(|id| self.want(id, Wanted::Run));
+        for run in &desired.run {
+            ids([&run.alloc_id].into_iter()).for_each(|id| self.want(id, Wanted::Run(run.revision)));
+        }
         ids(desired.stop.iter().map(|stop| &stop.alloc_id)).for_each(|id| self.want(id, Wanted::Stop));
         ids(desired.forget.iter().chain(&desired.purge)).for_each(|id| self.remove(id));
     }
 
     /// Takes over what an earlier run of the agent held.
-    pub(super) fn restore(&mut self, id: AllocId, stop: bool) {
-        self.want(id, if stop { Wanted::Stop } else { Wanted::Run });
+    pub(super) fn restore(&mut self, id: AllocId, revision: Option<u64>) {
+        self.want(id, revision.map_or(Wanted::Stop, Wanted::Run));
     }
 
     /// Those that a full list did not name, by id; `named` is sorted. Each counts as changed, after `seq`, so that it is

@@ -287,15 +287,15 @@ fn digests_follow_every_change_and_survive_a_restart() {
     tell(&mut session, desired(2, &[], &[2], &[3]), 0);
     tell(&mut session, Desired { full: true, ..desired(3, &[1, 5], &[2], &[]) }, 0);
 
-    let wanted = [(1, false), (2, true), (5, false)];
+    let wanted = [(1, Some(0)), (2, None), (5, Some(0))];
     let mut expected = (Digest::default(), Digest::default());
-    wanted.iter().for_each(|(number, stop)| expected.0.add(desired_hash(&id(*number).0, *stop)));
+    wanted.iter().for_each(|(number, revision)| expected.0.add(desired_hash(&id(*number).0, *revision)));
     [1, 2].iter().for_each(|number| expected.1.add(observed_hash(&observed[number].encode_to_vec())));
     assert_eq!(session.digests(), expected);
 
     let mut restarted = AgentSession::new(7, UPDATE_DELAY_NS);
-    for (number, stop) in [(1, false), (2, true)] {
-        restarted.restore(id(number), stop, &observed[&number]);
+    for (number, revision) in [(1, Some(0)), (2, None)] {
+        restarted.restore(id(number), revision, &observed[&number]);
     }
     assert_eq!(restarted.digests().1, expected.1);
     assert_eq!(restarted.seq(), (7 << 32) + 2, "each counts as a change: an update may be cut between them");

@@ -107,7 +107,7 @@ impl SimNode {
         for record in records {
             let id = AllocId::from_slice(&record.alloc_id);
             if let (Some(id), Some(status), false) = (id, &record.status, record.forgotten) {
-                self.session.restore(id, record.stop, status);
+                self.session.restore(id, record.revision(), status);
             }
             let restored = self.life.restore(record, &mut common.groups, &mut actions);
             restored.expect("a record that was just made");

@@ -186,8 +186,11 @@ impl Store {
     }
 
     fn judge_alloc(&mut self, health: AllocHealth, events: &mut Vec<Event>) {
-        let AllocHealth { alloc, healthy, message } = health;
+        let AllocHealth { alloc, healthy, message, revision } = health;
         let Some((slot, row)) = self.alloc(alloc).map(|(slot, row)| (slot, *row)) else { return };
+        if revision.unwrap_or_default() != row.revision() {
+            return;
+        }
         let Some((id, group)) = self.deployment_of(&row) else { return };
         if !self.needs_evidence(slot, healthy) {
             return;

@@ -64,6 +64,12 @@ impl Store {
         let version = self.jobs.row(job).and_then(|row| row.version(plan.job_version)).map(|v| v.job.clone());
         let mut overtaken = Vec::new();
         let mut placed = PlacedByGroup::new();
+        if let Some(version) = &version {
+            for id in plan.updates.into_iter().flatten() {
+                let group = self.update_in_place(id, (job, plan.job_version, version), events);
+                group.into_iter().for_each(|group| placed.entry(group).or_default().0 += 1);
+            }
+        }
         if let Some(version) = version {
             let carried = Carried { eval: plan.eval, job, version: (plan.job_version, &version), check };
             for placement in plan.placements {
@@ -89,6 +95,30 @@ impl Store {
             Some(outcome) => self.finish_eval(plan.eval, plan.snapshot_index, job, outcome, events),
             None => Ok(()),
         }
+    }
+
+    /// An allocation of an older version goes on where it is under this one; the position of its group there, unless it has
+    /// ended or is to end. What it has shown of its health was shown of the older version.
+    fn update_in_place(
+        &mut self,
+        id: AllocId,
+        (job, version, newest): (JobSlot, u64, &Job),
+        events: &mut Vec<Event>,
+    ) -> Option<u16> {
+        let is_old = |row: &AllocRow| row.job == job && row.is_wanted() && row.job_version < version;
+        let (slot, row) = self.alloc(id).filter(|(_, row)| is_old(row))?;
+        let before = row.group;
+        let (group, _) = newest.group(&self.job_of(row)?.1.name)?;
+        self.allocs.update(slot, self.index, self.at, |row, detail| {
+            (row.job_version, row.group, row.updated) = (version, group, true);
+            detail.healthy = None;
+            if detail.extra.as_ref().is_some_and(|extra| extra.canary) {
+                detail.extra_mut().canary = false;
+            }
+        });
+        self.jobs.alloc_changed(job, self.index);
+        events.push(Event::AllocUpdated(slot, (before, group)));
+        Some(group)
     }
 
     /// Makes an evaluation of placements that could not be. It is part of the state: whatever becomes of the leader,
@@ -186,6 +216,7 @@ impl Store {
             client: ClientStatus::Pending,
             name_index,
             job_version: carried.version.0,
+            updated: false,
             held,
             create_index: self.index,
             modify_index: self.index,

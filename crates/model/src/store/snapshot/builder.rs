@@ -129,6 +129,7 @@ fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result
         client: record.client,
         name_index: record.name_index,
         job_version: record.job_version,
+        updated: record.updated,
         held: record.held,
         create_index: record.create_index,
         modify_index: record.modify_index,

@@ -14,6 +14,11 @@ pub fn describe(store: &Store, nodes: &BTreeMap<String, NodeId>, plan: &Plan, at
         stops.sort();
         parts.push(format!("stop {}", stops.join(" ")));
     }
+    if !plan.updates.is_empty() {
+        let mut updates: Vec<String> = plan.updates.iter().map(|id| name(store, *id)).collect();
+        updates.sort();
+        parts.push(format!("update {}", updates.join(" ")));
+    }
     let placed: Vec<String> = plan
         .placements
         .iter()

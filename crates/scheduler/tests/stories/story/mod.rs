@@ -141,7 +141,9 @@ impl Story {
     }
 
     fn show(&mut self, alloc: AllocId, healthy: bool) {
-        let health = AllocHealth { alloc, healthy, message: String::new() };
+        let revision =
+            self.store.alloc(alloc).map(|(_, row)| row.revision()).filter(|revision| *revision > 0);
+        let health = AllocHealth { alloc, healthy, message: String::new(), revision };
         self.apply(Command::SetAllocHealth(vec![health]));
     }
 
@@ -247,6 +249,7 @@ impl Story {
                 failures: vec![].into(),
                 next: vec![],
             }),
+            updates: Some(plan.updates).filter(|updates| !updates.is_empty()),
         })));
     }
 }

@@ -6,7 +6,7 @@ use berth_model::{
     JobKey, NodeId,
     constraint::{Affinity, Constraint, Operator, Spread, SpreadTarget},
     device::{DeviceAsk, DeviceInstance, NodeDevice},
-    job::{Group, Job, JobType, Network, Port, Task, TaskResources, Update},
+    job::{Group, Job, JobType, Network, Port, RestartPolicy, Task, TaskResources, Update},
     namespace::Namespace,
     node::Node,
     quota::{Bounds, Quota},
@@ -45,15 +45,16 @@ pub fn quota(name: &str, settings: &Settings<'_>) -> Quota {
     Quota { name: name.to_owned(), guarantee: bounds("sure."), limit: bounds(""), ..Quota::default() }
 }
 
-/// `node NAME cpu=4000 mem=4000 disk=100000 dc=dc1 pool=default class= attr.NAME=VALUE meta.NAME=VALUE`
+/// `node NAME cpu=4000 mem=4000 disk=100000 dc=dc1 pool=default class= attr.NAME=VALUE meta.NAME=VALUE`; its agent can be told
+/// what is new of what runs, unless the attribute `berth.features` says what else it knows.
 pub fn node(id: NodeId, name: &str, settings: &Settings<'_>) -> Node {
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-    let driver = ("driver.mock_driver", "1");
+    let attributes = [("driver.mock_driver", "1"), ("berth.features", "in_place_updates")];
     Node {
         datacenter: settings.get("dc").unwrap_or("dc1").to_owned(),
         pool: settings.get("pool").unwrap_or("default").to_owned(),
         class: settings.get("class").unwrap_or_default().to_owned(),
-        attributes: settings.prefixed("attr.").chain([driver]).map(owned).collect(),
+        attributes: attributes.into_iter().chain(settings.prefixed("attr.")).map(owned).collect(),
         meta: settings.prefixed("meta.").map(owned).collect(),
         dynamic_ports: (20_000, 20_031),
         devices: settings.all("gpus").map(gpus).collect(),
@@ -104,7 +105,7 @@ pub fn job(name: &str, settings: &Settings<'_>) -> Job {
 
 /// `count=1 cpu=100 mem=100 mem_max= driver=mock_driver port=80 constraint=LEFT:OPERATOR:RIGHT
 /// affinity=LEFT:OPERATOR:RIGHT:WEIGHT spread=ATTRIBUTE:VALUE/PERCENT,... distinct_hosts parallel=1 canary=0
-/// stagger=0 run=60`, the last two in seconds; a port of
+/// stagger=0 run=60 kill=5 attempts=2`; stagger, run and kill in seconds; a port of
 /// 0 is any port, and without `parallel` all allocations are replaced at once.
 fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
     let port = |text: &str| text.parse::<u16>().unwrap();
@@ -123,6 +124,11 @@ fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
             cores: settings.number("cores", 0),
             devices: settings.all("gpu").map(|name| device(name, settings)).collect(),
             ..TaskResources::default()
+        },
+        kill_timeout: Duration::from_secs(settings.number("kill", 5).into()),
+        restart: RestartPolicy {
+            attempts: settings.number("attempts", 2),
+            ..RestartPolicy::default_for(job_type)
         },
         ..Task::new("t", settings.get("driver").unwrap_or("mock_driver"), job_type)
     };

@@ -74,6 +74,7 @@ impl World {
             stops: vec![],
             outcome: Some(outcome),
             deployment: None,
+            updates: None,
         })));
     }
 

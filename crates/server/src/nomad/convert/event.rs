@@ -90,7 +90,7 @@ fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
         Logged::JobScaled(slot, _) => job_subject(&view.job_in(*slot)?.key, "JobScaled"),
         Logged::JobStatusChanged(slot) => job_subject(&view.job_in(*slot)?.key, "JobStatusChanged"),
         Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
-        Logged::AllocPlaced(slot) => alloc(view, *slot, "PlanResult"),
+        Logged::AllocPlaced(slot) | Logged::AllocUpdated(slot, _) => alloc(view, *slot, "PlanResult"),
         Logged::AllocStopped(slot) | Logged::AllocMigrates(slot) => {
             alloc(view, *slot, "AllocationUpdateDesiredStatus")
         }
@@ -202,6 +202,7 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
             Some(Payload::Scaled(Box::new(Scaled { job, group: group.clone(), scaling_event: event })))
         }
         Logged::AllocPlaced(slot)
+        | Logged::AllocUpdated(slot, _)
         | Logged::AllocStopped(slot)
         | Logged::AllocHealthChanged(slot)
         | Logged::AllocMigrates(slot)

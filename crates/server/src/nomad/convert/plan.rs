@@ -9,8 +9,8 @@ use berth_api::http::{
 use berth_model::{
     AllocId,
     alloc::{Placement, StopReason},
-    job::Job,
-    store::{JobRow, Store},
+    job::{Job, VersionChange},
+    store::{AllocRow, JobRow, Store},
 };
 use berth_scheduler::Plan;
 
@@ -48,20 +48,17 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
     let mut updates: BTreeMap<String, DesiredUpdates> =
         row.job().groups.iter().map(|group| (group.name.clone(), DesiredUpdates::default())).collect();
     let stops = reasons(plan);
-    let mut same: BTreeMap<(u64, u16), bool> = BTreeMap::new();
+    let mut stays = Stays::of(row, plan);
     let mut old: BTreeMap<String, u64> = BTreeMap::new();
     let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
     for alloc in allocs.filter(|alloc| alloc.is_wanted() && !alloc.is_terminal()) {
         let Some((_, group)) = store.job_of(alloc) else { continue };
         let updates = updates.entry(group.name.clone()).or_default();
-        let place = (alloc.job_version, alloc.group);
-        let mut goes_on =
-            || *same.entry(place).or_insert_with(|| row.goes_on(alloc.job_version, alloc.group));
         match stops.get(&alloc.id) {
-            None if is_new && goes_on() => updates.in_place_update += 1,
+            None if is_new && stays.is_current(alloc) => updates.in_place_update += 1,
             None => {
                 updates.ignore += 1;
-                *old.entry(group.name.clone()).or_default() += u64::from(!goes_on());
+                *old.entry(group.name.clone()).or_default() += u64::from(!stays.is_current(alloc));
             }
             Some(StopReason::JobUpdated) => updates.destructive_update += 1,
             Some(StopReason::Migrated) => updates.migrate += 1,
@@ -128,20 +125,14 @@ fn placed(job: &Job, plan: &Plan) -> BTreeMap<String, u64> {
 fn touched(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> Vec<PlannedChange> {
     let stops = reasons(plan);
     let replaced: HashSet<AllocId> = plan.placements.iter().filter_map(|placed| placed.previous).collect();
-    let mut same: BTreeMap<(u64, u16), bool> = BTreeMap::new();
+    let mut stays = Stays::of(row, plan);
     let rows = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
     let there = rows.filter(|alloc| alloc.is_wanted() && !alloc.is_terminal());
     let changes = there.filter_map(|alloc| {
         let (action, reason) = match stops.get(&alloc.id) {
             Some(_) if replaced.contains(&alloc.id) => return None,
             Some(reason) => ("destroy", reason.as_str()),
-            None if is_new
-                && *same
-                    .entry((alloc.job_version, alloc.group))
-                    .or_insert_with(|| row.goes_on(alloc.job_version, alloc.group)) =>
-            {
-                ("in-place update", "")
-            }
+            None if is_new && stays.is_current(alloc) => ("in-place update", ""),
             None => return None,
         };
         let (_, group) = store.job_of(alloc)?;
@@ -159,6 +150,25 @@ fn touched(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> Vec<Planne
         (&one.action, &one.name, &one.id).cmp(&(&other.action, &other.name, &other.id))
     });
     changes
+}
+
+/// What goes on under the newest version where it is, once a plan is carried out.
+struct Stays<'a> {
+    row: &'a JobRow,
+    updates: HashSet<AllocId>,
+    same: BTreeMap<(u64, u16), bool>,
+}
+
+impl<'a> Stays<'a> {
+    fn of(row: &'a JobRow, plan: &Plan) -> Self {
+        Self { row, updates: plan.updates.iter().copied().collect(), same: BTreeMap::new() }
+    }
+
+    fn is_current(&mut self, alloc: &AllocRow) -> bool {
+        let (version, group) = (alloc.job_version, alloc.group);
+        let asks_nothing = || self.row.change_of(version, group) == VersionChange::Nothing;
+        self.updates.contains(&alloc.id) || *self.same.entry((version, group)).or_insert_with(asks_nothing)
+    }
 }
 
 fn reasons(plan: &Plan) -> HashMap<AllocId, StopReason> {

@@ -40,6 +40,7 @@ fn deployed(canaries: u32) -> Vec<Command> {
         stops: Vec::new(),
         outcome: None,
         deployment: Some(Box::new(NewDeployment { id: ID, groups: vec![group] })),
+        updates: None,
     };
     vec![Command::CreateEvals(vec![eval]), Command::CommitPlan(Box::new(plan))]
 }

@@ -56,6 +56,7 @@ fn start(world: &FakeEngine, id: &str, job_type: JobType, alloc: u128) {
         placements: vec![placement],
         stops: Vec::new(),
         outcome: Some(outcome),
+        updates: None,
     };
     world.apply(vec![Command::CommitPlan(Box::new(plan))]);
 }

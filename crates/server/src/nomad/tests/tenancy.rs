@@ -60,7 +60,7 @@ fn two_tenants() -> Arc<FakeEngine> {
     job.priority = 60;
     world.apply(vec![register(job.clone(), EvalId(0xeeee9999_0000_4000_8000_000000000010))]);
     world.apply(vec![Command::CommitPlan(Box::new(plan(&job)))]);
-    let health = AllocHealth { alloc: HIDDEN_ALLOC, healthy: true, message: String::new() };
+    let health = AllocHealth { alloc: HIDDEN_ALLOC, healthy: true, message: String::new(), revision: None };
     world.apply(vec![Command::SetAllocHealth(vec![health])]);
     world.observe(observed(HIDDEN_ALLOC, ClientStatus::Running));
     held(&world.plans).push(trace(&job.key));
@@ -119,6 +119,7 @@ fn plan(job: &Job) -> PlanRecord {
             failures: Vec::new().into(),
             next: Vec::new(),
         }),
+        updates: None,
     }
 }
 

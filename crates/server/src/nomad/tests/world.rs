@@ -116,6 +116,7 @@ fn plan() -> PlanRecord {
                 wait_until: Timestamp(0),
             }],
         }),
+        updates: None,
     }
 }
 
@@ -162,6 +163,7 @@ pub fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
         tasks: vec![task],
         modified_at: Timestamp(STARTED_NS),
         hash: 0,
+        revision: 0,
     }
 }
 

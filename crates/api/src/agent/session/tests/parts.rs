@@ -74,7 +74,7 @@ fn what_a_full_list_leaves_out_is_told_until_it_is_forgotten() {
     tell(&mut session, part(2, &[1], false), 0);
     let mut told = hear(&mut session, 0);
     let mut expected = Digest::default();
-    expected.add(desired_hash(&id(1).0, false));
+    expected.add(desired_hash(&id(1).0, Some(0)));
     assert_eq!(session.digests().0, expected, "it is none of the servers' desired state");
     session.observe(id(2), &status(2, "ended"), true, 0);
     told += &hear(&mut session, 0);
@@ -111,7 +111,7 @@ fn heartbeats_show_a_lost_difference() {
     let mut session = busy();
     // A server that forgets to send a difference believes otherwise, and sees by the digests that it is wrong.
     let mut server = Digest::default();
-    (1..=5).for_each(|number| server.add(desired_hash(&id(number).0, false)));
+    (1..=5).for_each(|number| server.add(desired_hash(&id(number).0, Some(0))));
     let beat = |session: &mut AgentSession, at_ns| match session.poll(at_ns) {
         Some(Up::Heartbeat(beat)) => beat,
         other => panic!("{other:?}"),

@@ -1,0 +1,231 @@
+//! Versions that reach what runs where it runs.
+
+use berth_model::{deployment::DeploymentStatus, job::Update};
+
+use super::*;
+
+/// A node whose agent can be told what is new of what runs.
+fn knowing(id: u128) -> Node {
+    let mut node = node(id);
+    let known = [Feature::InPlaceUpdates, Feature::StopOnClientAfter].map(Feature::name).join(",");
+    node.attributes.insert(FEATURES_ATTRIBUTE.to_owned(), known);
+    node
+}
+
+fn web(kill_seconds: u64) -> Job {
+    let mut job = job(2, 100);
+    job.groups[0].update = Some(Box::new(Update { max_parallel: 2, ..Update::default() }));
+    job.groups[0].tasks[0].kill_timeout = Duration::from_secs(kill_seconds);
+    job
+}
+
+impl Shell {
+    /// An agent has found what it runs well, as that revision says.
+    fn well_as(&mut self, session: u64, revision: u64) {
+        let ids = self.wanted_ids();
+        self.found_as(session, &ids, revision, true);
+    }
+
+    /// An agent has found how some of what it runs is, as that revision says.
+    fn found_as(&mut self, session: u64, ids: &[AllocId], revision: u64, healthy: bool) {
+        let found = |id: &AllocId| ObservedAlloc {
+            healthy: Some(healthy),
+            revision,
+            hash: u128::from(revision * 2 + u64::from(healthy)) << 70,
+            ..observed(*id, ClientStatus::Running)
+        };
+        let allocs = ids.iter().map(|id| Arc::new(found(id))).collect();
+        let session = SessionId(session);
+        let desired_seq = self.desired_seq(session);
+        self.tell(Event::Observed { session, seq: revision + 2, desired_seq, allocs, resync_done: true });
+    }
+
+    /// An agent connects anew that has taken in of some of what it runs what a revision says, and of the others nothing new.
+    fn hello_as(&mut self, session: u64, told: &[AllocId], revision: u64) {
+        let held = |id: AllocId| desired_hash(id, Some(if told.contains(&id) { revision } else { 0 }));
+        let desired_digest = self.wanted_ids().into_iter().map(held).fold(0, u128::wrapping_add);
+        self.sessions.clear();
+        self.sessions.insert(session, 1);
+        let hello = Hello {
+            node: knowing(1),
+            cluster: self.store.cluster().id,
+            epoch: session,
+            instance: session.into(),
+            dial: 0,
+            index: Index::default(),
+            seq: 0,
+            desired_digest,
+            observed_digest: 0,
+        };
+        self.tell(Event::SessionOpened(SessionId(session), Box::new(hello)));
+    }
+
+    fn deployment_status(&self, version: u64) -> DeploymentStatus {
+        let key = JobKey::new("default", "web");
+        self.store.deployments().of_version(&key, version).expect("it is deployed").status
+    }
+
+    fn wanted_ids(&self) -> Vec<AllocId> {
+        self.wanted().into_iter().map(|(_, id, _)| id).collect()
+    }
+}
+
+fn deployed() -> Shell {
+    let mut shell = Shell::new();
+    shell.hello_of(1, knowing(1), 1, 0);
+    shell.observe(1, &[]);
+    shell.register_job(web(5));
+    shell.well_as(1, 0);
+    assert_eq!(shell.deployment_status(0), DeploymentStatus::Successful);
+    shell
+}
+
+#[test]
+fn agents_are_told_of_what_is_new_and_what_they_found_before_proves_nothing() {
+    let mut shell = deployed();
+    let (ids, told) = (shell.wanted_ids(), shell.run_of(1).len());
+    shell.register_job(web(9));
+    assert_eq!(shell.wanted_ids(), ids, "nothing is replaced");
+    assert_eq!(shell.run_of(1).len(), told + 2, "each is told once");
+    shell.well_as(1, 0);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Running, "that was shown of the version before");
+    shell.well_as(1, 1);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Successful);
+    shell.pass(3);
+    assert_eq!(shell.run_of(1).len(), told + 2, "what it holds is what it should");
+}
+
+#[test]
+fn whoever_leads_next_waits_for_the_same_evidence() {
+    let mut shell = deployed();
+    shell.register_job(web(9));
+    shell.lead(2);
+    shell.hello_of(2, knowing(1), 2, 0);
+    shell.well_as(2, 0);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Running);
+    shell.well_as(2, 1);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Successful);
+}
+
+#[test]
+fn what_runs_with_an_agent_that_cannot_be_told_is_replaced_and_an_agent_that_was_set_back_is_not_told_without_end()
+ {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register_job(web(5));
+    shell.well_as(1, 0);
+    let ids = shell.wanted_ids();
+    shell.register_job(web(9));
+    assert!(shell.wanted_ids().iter().all(|id| !ids.contains(id)), "both make room");
+
+    let mut shell = deployed();
+    shell.register_job(web(9));
+    shell.well_as(1, 1);
+    let older = node(1);
+    shell.tell(Event::NodeChanged(SessionId(1), Box::new(older)));
+    let told = shell.run_of(1).len();
+    let desired_digest =
+        shell.wanted_ids().into_iter().fold(0, |sum, id| desired_hash(id, Some(0)).wrapping_add(sum));
+    for _ in 0..3 {
+        shell.tick(1);
+        let session = SessionId(1);
+        let desired_seq = shell.desired_seq(session);
+        shell.tell(Event::Heartbeat(
+            session,
+            Heartbeat { desired_seq, desired_digest, ..Heartbeat::default() },
+        ));
+    }
+    assert_eq!(shell.run_of(1).len(), told, "it holds all as it was placed, and that is all that it can");
+}
+
+#[test]
+fn a_hundred_are_told_what_their_agent_has_not_heard_whenever_its_link_was_cut() {
+    let mut shell = Shell::new();
+    shell.hello_of(1, knowing(1), 1, 0);
+    shell.observe(1, &[]);
+    let mut hundred = web(5);
+    hundred.groups[0].count = 100;
+    hundred.groups[0].tasks[0].resources.memory_mb = 5;
+    shell.register_job(hundred.clone());
+    shell.well_as(1, 0);
+    assert_eq!(shell.deployment_status(0), DeploymentStatus::Successful);
+    let ids = shell.wanted_ids();
+
+    hundred.groups[0].tasks[0].kill_timeout = Duration::from_secs(9);
+    shell.register_job(hundred);
+    // What was on its way is lost again and again: of ten more each time the agent has taken in what is new.
+    for session in 2..12 {
+        let heard = (session - 1) as usize * 10;
+        shell.hello_as(session, &ids[..heard], 1);
+        let told = shell.run_of(session).len();
+        assert_eq!(told, if heard < 100 { 100 } else { 0 }, "what it holds is the measure");
+        shell.found_as(session, &ids[..heard - 5], 1, true);
+        shell.found_as(session, &ids[heard..], 0, true);
+        assert_eq!(shell.deployment_status(1), DeploymentStatus::Running, "{heard} were told");
+    }
+    shell.well_as(11, 1);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Successful);
+    assert_eq!(shell.wanted_ids(), ids, "nothing was replaced");
+}
+
+#[test]
+fn what_is_well_under_a_version_that_was_overtaken_proves_nothing_for_the_next() {
+    let mut shell = deployed();
+    let ids = shell.wanted_ids();
+    shell.register_job(web(9));
+    let mut other = web(9);
+    other.groups[0].tasks[0].env.insert("NEW".into(), "1".into());
+    shell.register_job(other);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Cancelled);
+    assert!(shell.wanted_ids().iter().all(|id| !ids.contains(id)), "both make room at once");
+    shell.found_as(1, &ids, 1, true);
+    assert_eq!(shell.deployment_status(2), DeploymentStatus::Running);
+    shell.obey_all();
+    shell.well_as(1, 0);
+    assert_eq!(shell.deployment_status(2), DeploymentStatus::Successful);
+
+    // As they were placed they are of version 2; what is changed in them next is told as the version after it.
+    let ids = shell.wanted_ids();
+    let mut later = web(3);
+    later.groups[0].tasks[0].env.insert("NEW".into(), "1".into());
+    shell.register_job(later);
+    shell.well_as(1, 1);
+    assert_eq!(shell.deployment_status(3), DeploymentStatus::Running, "nobody was ever told of that one");
+    shell.well_as(1, 3);
+    assert_eq!(shell.deployment_status(3), DeploymentStatus::Successful);
+    assert_eq!(shell.wanted_ids(), ids);
+}
+
+#[test]
+fn a_version_that_fails_is_undone_where_its_allocations_are() {
+    let careful = |kill_seconds| {
+        let mut job = web(kill_seconds);
+        let update = Update {
+            max_parallel: 1,
+            auto_revert: true,
+            progress_deadline: Duration::ZERO,
+            ..Update::default()
+        };
+        job.groups[0].update = Some(Box::new(update));
+        job
+    };
+    let mut shell = Shell::new();
+    shell.hello_of(1, knowing(1), 1, 0);
+    shell.observe(1, &[]);
+    shell.register_job(careful(5));
+    for _ in 0..3 {
+        shell.well_as(1, 0);
+    }
+    assert_eq!(shell.deployment_status(0), DeploymentStatus::Successful);
+    let ids = shell.wanted_ids();
+    shell.register_job(careful(9));
+    shell.found_as(1, &ids[..1], 1, false);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Failed);
+    let row = shell.store.job(&JobKey::new("default", "web")).expect("it is there");
+    assert_eq!((row.current().version, &**row.job()), (2, &careful(5)), "it is as it was");
+    assert_eq!(shell.wanted_ids(), ids, "and so is what runs");
+    shell.well_as(1, 1);
+    assert_eq!(shell.deployment_status(2), DeploymentStatus::Running);
+    shell.well_as(1, 2);
+    assert_eq!(shell.deployment_status(2), DeploymentStatus::Successful);
+}
