@@ -10,7 +10,7 @@ use e2e::{
     nodes::{Nodes, allocs, is_alive},
     servers::Servers,
 };
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// A service of one that would rather run on node n1, and what happens when that goes silent.
@@ -112,8 +112,8 @@ async fn what_runs_on_a_node_that_goes_silent_ends_as_its_group_says() {
     until(&servers, "more", "running", "").await;
 }
 
-/// The first one stays where it has run longer, or its node is the better one; and goes where its replacement's node is better.
-/// The settings that came before the block say the same.
+/// The first one stays where it has run longer, or its node is the better one; and goes where its replacement's node is better, or
+/// it had to start anew meanwhile. The settings that came before the block say the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_an_allocation_and_its_replacement_the_one_stays_that_has_run_longest_or_stands_best() {
     let servers = Servers::start(1).await;
@@ -125,6 +125,7 @@ async fn of_an_allocation_and_its_replacement_the_one_stays_that_has_run_longest
     // Which node each would rather run on, and which of the two stays; there is one, where nobody stands in for it.
     let cases = [
         ("ran-on", by("longest_running"), "n1", "first"),
+        ("began-anew", by("longest_running"), "n1", "second"),
         ("best-here", by("best_score"), "n1", "first"),
         ("best-there", by("best_score"), "n2", "second"),
         ("older", json!({"MaxClientDisconnect": hour_ns}), "n1", "first"),
@@ -135,6 +136,8 @@ async fn of_an_allocation_and_its_replacement_the_one_stays_that_has_run_longest
         let mut job = service_near(&nodes, id, near);
         let group = job["TaskGroups"][0].as_object_mut().expect("a group");
         group.extend(settings.as_object().expect("settings").clone());
+        job["TaskGroups"][0]["RestartPolicy"] =
+            json!({"Attempts": 9, "Interval": hour_ns, "Delay": 0, "Mode": "fail"});
         register(&servers, &job).await;
         let running = nodes.until_running(id, 1).await;
         pids.insert(*id, running.into_values().flatten().next().expect("a process id"));
@@ -152,6 +155,8 @@ async fn of_an_allocation_and_its_replacement_the_one_stays_that_has_run_longest
         let on_n2 = if *stays == "alone" { "" } else { "running" };
         until(&servers, id, "unknown", on_n2).await;
     }
+    let anew = pids["began-anew"].parse().ok().and_then(Pid::from_raw).expect("a process id");
+    kill_process(anew, Signal::KILL).expect("it runs");
     nodes.signal(1, Signal::CONT);
     until_node_is(&servers, "n1", "ready").await;
     for (id, _, _, stays) in &cases {

@@ -5,7 +5,13 @@ mod e2e;
 use std::{process::Stdio, time::Duration};
 
 use berth_api::http::Target;
-use e2e::{berth, cluster::Cluster, eventually, nodes::Nodes, servers::Servers};
+use e2e::{
+    berth,
+    cluster::Cluster,
+    eventually,
+    nodes::{Nodes, is_alive},
+    servers::Servers,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -226,6 +232,47 @@ async fn an_agent_that_is_killed_while_it_drains_itself_comes_back_to_its_drain(
     assert_eq!(node["LastDrain"]["Status"], "complete", "{node}");
     assert_eq!(node["SchedulingEligibility"], "ineligible", "{node}");
     assert!(!nodes.agent(1).has_ended(), "nobody has told this agent to end");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_ends_though_the_agent_dies_amid_it_and_what_it_left_is_ended_once_it_is_back() {
+    let servers = Servers::start(1).await;
+    let mut nodes = Nodes::none();
+    nodes.start(1, &[1], &servers);
+    let client = servers.all[&1].client.clone();
+    nodes.until_ready(&client, 1).await;
+    let mut job = nodes.counting("web");
+    job["Type"] = "service".into();
+    let body = json!({ "Job": job });
+    client.put::<Value>(&Target::new("/v1/jobs"), &body).await.expect("it is registered");
+    let pids = nodes.until_running("web", 1).await;
+    let first = eventually("it runs", async || running_on(&servers).await).await;
+    // There is nowhere to go.
+    servers.all[&1].said(&["node", "drain", "-enable", "-deadline", "10m", "-detach", &first]);
+    assert_eq!(node_at(&servers, &first).await["Drain"], true);
+    nodes.kill(1);
+    assert!(pids.values().flatten().all(|pid| is_alive(pid)), "the process lives, and nobody watches it");
+
+    nodes.start(2, &[1], &servers);
+    let moved = async || running_on(&servers).await.filter(|node| *node != first);
+    eventually("another stands in for it", moved).await;
+    let emptied = async || {
+        let node = node_at(&servers, &first).await;
+        (node["Drain"] == false).then_some(node)
+    };
+    let node = eventually("the drain is over, for nothing of it is left", emptied).await;
+    assert_eq!(node["LastDrain"]["Status"], "complete", "{node}");
+
+    nodes.start(1, &[1], &servers);
+    let gone = async || pids.values().flatten().all(|pid| !is_alive(pid)).then_some(());
+    eventually("what it had left running is ended", gone).await;
+    eventually("its node is there again", async || {
+        let node = node_at(&servers, &first).await;
+        (node["Status"] == "ready").then_some(())
+    })
+    .await;
+    assert_eq!(node_at(&servers, &first).await["SchedulingEligibility"], "ineligible");
+    assert_ne!(running_on(&servers).await, Some(first), "and takes nothing back");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use berth_api::http::{Client, Target};
-use e2e::{berth, cluster::Cluster, eventually, nodes::Nodes, servers::Servers};
+use e2e::{berth, cluster::Cluster, eventually, nodes::Nodes, servers::Servers, terminal::OnTerminal};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
@@ -234,4 +234,41 @@ async fn who_looks_on_at_a_drain_bears_with_its_server_and_flags_say_what_stays(
         .status();
     assert!(open.expect("it runs").success());
     eventually("it runs again", async || (running("service").await? == 1).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_terminal_one_screen_shows_how_a_deployment_goes_on_and_how_it_ended() {
+    let servers = Servers::start(1).await;
+    let mut nodes = Nodes::none();
+    nodes.start(1, &[1], &servers);
+    nodes.until_ready(&servers.all[&1].client, 1).await;
+    let run = |source: &str| {
+        let file = servers.file("web.nomad.hcl", source);
+        let mut command = servers.all[&1].berth(&["job", "run", &file]);
+        command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
+        OnTerminal::start(command).ends()
+    };
+    let (code, written, screen) = run(&three("one"));
+    assert_eq!(code, Some(0), "{screen:#?}");
+    assert!(
+        written.contains('━') && written.contains("of 3 healthy"),
+        "it is drawn while it goes on: {written:?}"
+    );
+    let lines = |screen: &[String], part: &str| screen.iter().filter(|line| line.contains(part)).count();
+    assert_eq!(lines(&screen, "running"), 3 + 1, "a line for each, and one for all: {screen:#?}");
+    assert_eq!(lines(&screen, "3 of 3 healthy after"), 1, "{screen:#?}");
+    assert_eq!(lines(&screen, "is successful"), 1, "{screen:#?}");
+    assert_eq!(lines(&screen, "━"), 0, "nothing is left of the bar: {screen:#?}");
+
+    let broken = three("two").replace("run_for       = \"1h\"", "run_for = \"10ms\"\n        exit_code = 3");
+    let (code, _, screen) = run(&broken
+        .replace("task \"t\"", "restart {\n      attempts = 0\n    }\n    task \"t\"")
+        .replace("progress_deadline = \"55s\"", "progress_deadline = \"0s\""));
+    assert_eq!(code, Some(1), "{screen:#?}");
+    assert!(lines(&screen, "failed") > 0 && lines(&screen, "━") == 0, "{screen:#?}");
+    let all = screen.concat();
+    assert!(
+        all.contains("is failed") && all.contains("Policy allows no restarts"),
+        "it says why: {screen:#?}"
+    );
 }

@@ -11,6 +11,7 @@ pub mod nodes;
 pub mod proxy;
 pub mod servers;
 pub mod small_disk;
+pub mod terminal;
 pub mod writers;
 
 use std::{
