@@ -70,6 +70,7 @@ bugs! {
     TasksDieWithAgent: "tasks end with their agent" breaks "I16",
     LosesRollbacks: "a failed deployment is not undone" breaks "I14",
     RunsOldVersions: "an agent runs the first version of a job that it has seen" breaks "I6",
+    LosesUpdates: "an agent does not take up what is new of what runs" breaks "I6",
     LosesRecords: "a restarted agent finds only some of what it wrote down" breaks "I7 I8 R4",
     ForwardsAgain: "a write that was handed to the leader, who has not answered, is handed over again" breaks "I2",
     ReadsWithoutAsking: "a server answers default reads without asking whether it is behind" breaks "I3",

@@ -115,6 +115,10 @@ impl Truth {
         let facts = &mut *self.facts();
         for command in &entry.commands {
             facts.count(command.kind(), 1);
+            if let Command::CommitPlan(plan) = command {
+                let updates = plan.updates.as_ref().map_or(0, Vec::len);
+                facts.count("allocations updated where they are", updates as u64);
+            }
         }
         facts.mix(entry.index.0);
         if now_ns() >= facts.entries_from_ns {

@@ -3,10 +3,17 @@
 use std::collections::BTreeMap;
 
 use berth_agent::lifecycle::TaskRef;
-use berth_model::{AllocId, Index, JobKey, command::Command, store::Store};
+use berth_api::agent::GroupSpec;
+use berth_model::{
+    AllocId, Index, JobKey,
+    command::Command,
+    job::VersionChange,
+    store::{AllocRow, Store},
+};
+use prost::Message;
 
-use super::{Check, history::Step};
-use crate::node::Process;
+use super::{Check, history::Step, i10_counts::has_failed};
+use crate::node::{Machine, Process, node_id};
 
 const RULE: &str = "I6 jobs are what was last asked for";
 
@@ -103,6 +110,42 @@ impl Jobs {
 
 fn is_service(key: &JobKey) -> bool {
     key.id.starts_with("service")
+}
+
+/// What goes on does so as its version says, and as none before one for which nothing has to be started anew.
+pub fn on_nodes(store: &Store, machines: &[Machine]) -> Check {
+    store.allocs().iter().filter(|(_, row)| row.is_wanted()).try_for_each(|(_, row)| {
+        let job = store.jobs().row(row.job).filter(|job| !has_failed(store, job));
+        let change = job.map(|job| job.change_of(row.job_version, row.group));
+        if change == Some(VersionChange::InPlace) {
+            return Err((RULE, format!("{} goes on as version {} says", row.id, row.job_version)));
+        }
+        match (held(store, machines, row), asked(store, row)) {
+            (Some(held), Some(asked)) if held != asked => {
+                Err((RULE, format!("the agent of {} goes by {held:?} where {asked:?} was asked for", row.id)))
+            }
+            _ => Ok(()),
+        }
+    })
+}
+
+/// What an update may change: the revision, when the task is killed, in milliseconds, and how often it is restarted.
+type Terms = (u64, u64, u32);
+
+fn asked(store: &Store, row: &AllocRow) -> Option<Terms> {
+    let task = store.job_of(row)?.1.tasks.first()?;
+    Some((row.revision(), task.kill_timeout.as_millis() as u64, task.restart.attempts))
+}
+
+/// As the agent wrote it down.
+fn held(store: &Store, machines: &[Machine], row: &AllocRow) -> Option<Terms> {
+    let node = store.nodes().row(row.node)?.id.to_bytes();
+    let machine = (0..).zip(machines).find(|(number, _)| node_id(*number) == node)?.1;
+    let record = machine.content().records.get(&berth_api::agent::AllocId(row.id.to_bytes()))?.clone();
+    let run = record.run.filter(|_| !record.stop)?;
+    let group = GroupSpec::decode(run.group).ok()?;
+    let task = group.tasks.first()?;
+    Some((run.revision, task.kill_timeout_ms, task.restart.attempts))
 }
 
 /// What starts is a version of its job that was registered.

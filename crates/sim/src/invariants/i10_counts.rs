@@ -65,7 +65,7 @@ fn canaries(store: &Store, row: &JobRow) -> usize {
 }
 
 /// Whether the deployment of a job's newest version has failed.
-fn has_failed(store: &Store, row: &JobRow) -> bool {
+pub fn has_failed(store: &Store, row: &JobRow) -> bool {
     let last = store.deployments().of_version(&row.key, row.current().version);
     last.is_some_and(|last| last.status == DeploymentStatus::Failed)
 }

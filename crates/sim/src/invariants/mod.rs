@@ -149,6 +149,7 @@ impl Invariants {
         self.history.at_rest()?;
         i02_acknowledged::at_rest(&self.history, operations)?;
         self.jobs.at_rest(store)?;
+        i06_jobs::on_nodes(store, machines)?;
         i10_counts::at_rest(store)?;
         i11_system::at_rest(store)?;
         self.periodic.at_rest(store)?;

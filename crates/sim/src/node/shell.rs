@@ -371,6 +371,9 @@ impl Agent {
                     let job = run.group.job_id.clone();
                     run.group = self.first_versions.entry(job).or_insert_with(|| run.group.clone()).clone();
                 }
+                (Event::Run(run), Some(Bug::LosesUpdates)) if self.life.alloc(run.alloc).is_some() => {
+                    continue;
+                }
                 _ => {}
             }
             self.handle(event)?;

@@ -3,7 +3,7 @@
 mod jobs;
 mod operators;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_controller::Answer;
 use berth_model::{
@@ -126,7 +126,8 @@ impl Client {
                 let what = if purge { "purge" } else { "stop" };
                 return Some((format!("{what} {key}"), vec![Command::DeregisterJob(deregister)]));
             }
-            50..63 if kind == JobType::Service => return Some(self.scale(key, eval)),
+            50..57 if kind == JobType::Service => return Some(self.scale(key, eval)),
+            57..63 => return self.tune(server, &key, eval),
             63..71 => return self.stop_alloc(server, &key, eval),
             71..75 => self.eligibility(server)?,
             75..80 => self.drain(server)?,
@@ -154,6 +155,18 @@ impl Client {
         };
         let what = format!("scale {job} to {count}");
         (what, vec![Command::ScaleJob(Box::new(ScaleJob { job, event }))])
+    }
+
+    /// The newest version, for which its tasks end and restart otherwise: none of them is started anew for that.
+    fn tune(&mut self, server: &Server, key: &JobKey, eval: EvalId) -> Option<(String, Vec<Command>)> {
+        let view = server.view();
+        let row = view.store.job(key).filter(|row| !row.job().stop)?;
+        let mut job = Job::clone(row.job());
+        let task = &mut job.groups[0].tasks[0];
+        task.kill_timeout = Duration::from_millis(self.random.within(500..8_000));
+        task.restart.attempts = self.random.below(4) as u32;
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: Some(row.current().index) };
+        Some((format!("tune {key}"), vec![Command::RegisterJob(Box::new(register))]))
     }
 
     fn stop_alloc(&mut self, server: &Server, key: &JobKey, eval: EvalId) -> Option<(String, Vec<Command>)> {
