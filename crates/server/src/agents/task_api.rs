@@ -44,7 +44,8 @@ impl TaskApis {
         let TaskApi { connection, part } = said;
         match part {
             Some(TaskApiPart::Open(open)) => {
-                if !self.open(carrier, connection, &open).await {
+                let is_served = self.open(carrier, connection, &open).await;
+                if !is_served {
                     let close = TaskApiPart::Close(TaskApiClose {});
                     let close = TaskApi { connection, part: Some(close) };
                     let _ = carrier.outbound.send(frame(carrier.number, Down::TaskApi(close))).await;
