@@ -47,6 +47,8 @@ pub enum Fault {
     Partition { node: usize, up: bool, down: bool, for_ns: u64 },
 }
 
+/// By then a power cut that was to come in the middle of a write comes anyway.
+pub const POWER_NS: u64 = 2_000_000_000;
 /// When faults may begin, in nanoseconds.
 const WHEN_NS: std::ops::Range<u64> = 2_000_000_000..44_000_000_000;
 /// How many of them are of what is between servers, where there are several.
@@ -164,6 +166,29 @@ impl Fault {
                 | Self::CutLinks { .. }
                 | Self::Partition { .. }
         )
+    }
+
+    /// How long what it does goes on, in nanoseconds, but for what somebody else has to do then.
+    pub fn lasts_ns(&self) -> u64 {
+        match *self {
+            Self::KillServer { down_ns, .. }
+            | Self::FlipBit { down_ns, .. }
+            | Self::Upgrade { down_ns, .. }
+            | Self::KillAgent { down_ns, .. }
+            | Self::Reboot { down_ns, .. } => down_ns,
+            // It may be a while until there is a write in the middle of which it comes.
+            Self::CutPower { down_ns, .. } | Self::FailSync { down_ns, .. } => POWER_NS + down_ns,
+            Self::SlowDisk { for_ns, .. }
+            | Self::FillDisk { for_ns, .. }
+            | Self::PauseServer { for_ns, .. }
+            | Self::StepClock { for_ns, .. }
+            | Self::PartitionServer { for_ns, .. }
+            | Self::Split { for_ns, .. }
+            | Self::Remove { for_ns, .. }
+            | Self::PauseAgent { for_ns, .. }
+            | Self::Partition { for_ns, .. } => for_ns,
+            Self::CutServer { .. } | Self::Transfer { .. } | Self::CutLinks { .. } => 0,
+        }
     }
 
     /// The word under which it is counted.

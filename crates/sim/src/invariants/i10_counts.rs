@@ -1,17 +1,106 @@
-//! I10: every count is met, or a reason is recorded; no evaluation waits for nothing.
+//! I10: every count is met, or a reason is recorded, within a second in which nothing kept the servers from it; no evaluation
+//! waits for nothing.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::{
+    EvalId, JobKey,
     deployment::{Deployment, DeploymentStatus},
-    eval::EvalStatus,
+    eval::{Eval, EvalStatus},
     node::NodeStatus,
     store::{JobRow, Store},
 };
+use berth_scheduler::{Claims, Planner};
 
 use super::Check;
+use crate::executor::now_ns;
 
 const RULE: &str = "I10 counts are met, or there is a reason";
+/// What is due is dealt with in so many nanoseconds.
+const WITHIN_NS: u64 = 1_000_000_000;
+/// Every so many looks it is tried what could be placed.
+const LOOKS_PER_TRY: u64 = 3;
+
+/// Something that is to be dealt with.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// An evaluation is to be planned.
+    Planning(EvalId),
+    /// A job has not what it asks for, and nothing says why.
+    Reason(JobKey),
+    /// An evaluation waits for room that is there.
+    Room(EvalId),
+}
+
+/// What is due, and since when.
+#[derive(Default)]
+pub struct Counts {
+    since: BTreeMap<Due, u64>,
+    looks: u64,
+}
+
+impl Counts {
+    /// Looks at a state, with which nothing keeps the servers from their work since `able_ns`; none while something does.
+    pub fn on_time(&mut self, store: &Store, able_ns: Option<u64>) -> Check {
+        let Some(able_ns) = able_ns.filter(|_| !store.is_restoring()) else {
+            self.since.clear();
+            return Ok(());
+        };
+        self.looks += 1;
+        let mut due = BTreeMap::new();
+        for (_, row) in store.jobs().iter() {
+            if let Some(what) = lacks_reason(store, row) {
+                due.insert(Due::Reason(row.key.clone()), what);
+            }
+        }
+        for (_, eval) in store.evals().iter().filter(|(_, eval)| is_due(store, eval)) {
+            due.insert(
+                Due::Planning(eval.id),
+                format!("evaluation {} of {} is not planned", eval.id, eval.job),
+            );
+        }
+        if self.looks.is_multiple_of(LOOKS_PER_TRY) {
+            due.extend(could_be_placed(store).map(|eval| {
+                let what = format!("evaluation {} of {} waits for room that is there", eval.id, eval.job);
+                (Due::Room(eval.id), what)
+            }));
+        } else {
+            // What was seen at the last try counts until the next.
+            let kept = self.since.keys().filter(|due| matches!(due, Due::Room(_)));
+            due.extend(kept.map(|due| (due.clone(), String::new())));
+        }
+        self.since.retain(|known, _| due.contains_key(known));
+        for (due, what) in due {
+            let since = *self.since.entry(due).or_insert(now_ns());
+            if now_ns() - since.max(able_ns) > WITHIN_NS && !what.is_empty() {
+                return Err((RULE, format!("{what} after {:.1} s", (now_ns() - since) as f64 / 1e9)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_due(store: &Store, eval: &Eval) -> bool {
+    eval.status == EvalStatus::Pending && eval.wait_until <= store.at()
+}
+
+/// The evaluations that wait for room, of jobs that nothing else is planned for, and that would find it now.
+fn could_be_placed(store: &Store) -> impl Iterator<Item = &Arc<Eval>> {
+    let mut planner = None;
+    store.evals().blocked().filter(move |eval| {
+        let is_planned =
+            store.job(&eval.job).is_some_and(|row| open_evals(store, row).any(|e| is_due(store, e)));
+        if is_planned {
+            return false;
+        }
+        let planner = planner.get_or_insert_with(|| {
+            let mut planner = Planner::default();
+            planner.follow(store, &Claims::default());
+            planner
+        });
+        !planner.plan(store, eval, store.at(), 1).placements.is_empty()
+    })
+}
 
 /// All nodes are ready, no evaluation is left over, and jobs have what they ask for.
 pub fn at_rest(store: &Store) -> Check {
@@ -20,41 +109,47 @@ pub fn at_rest(store: &Store) -> Check {
     {
         return Err(("R4 nodes come back", format!("node {} is {:?}", node.id, node.status)));
     }
-    let wedged =
-        |eval: &berth_model::eval::Eval| eval.status == EvalStatus::Pending && eval.wait_until <= store.at();
-    if let Some((_, eval)) = store.evals().iter().find(|(_, eval)| wedged(eval)) {
+    if let Some((_, eval)) = store.evals().iter().find(|(_, eval)| is_due(store, eval)) {
         return Err((RULE, format!("evaluation {} of {} is pending for ever", eval.id, eval.job)));
     }
+    if let Some(eval) = could_be_placed(store).next() {
+        return Err((RULE, format!("evaluation {} of {} waits for room that is there", eval.id, eval.job)));
+    }
     let is_stuck = |of: &&Arc<Deployment>| {
-        let evals = store.job(&of.job).into_iter().flat_map(|row| store.jobs().evals(row));
-        let mut open = evals.filter_map(|slot| store.evals().row(slot)).filter(|e| !e.status.is_terminal());
+        let mut open = store.job(&of.job).into_iter().flat_map(|row| open_evals(store, row));
         of.is_active() && open.next().is_none()
     };
     if let Some(stuck) = store.deployments().iter().find(is_stuck) {
         return Err(("R4 deployments end", format!("{} of {} waits for nothing", stuck.id, stuck.job)));
     }
-    for (_, row) in store.jobs().iter() {
-        let job = row.job();
-        if job.job_type.is_per_node() || job.job_type.runs_to_completion() || job.only_launches() {
-            continue;
-        }
-        let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
-        let wanted = allocs.filter(|alloc| alloc.is_wanted()).count();
-        let count = if job.stop { 0 } else { job.groups.iter().map(|group| group.count as usize).sum() };
-        let evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
-        let waits = evals.filter(|eval| !eval.status.is_terminal()).count();
-        if has_failed(store, row) {
-            // What its failed version lacks is not placed, and that is said by its deployment.
-            continue;
-        }
-        if wanted > count + canaries(store, row) || wanted < count && waits == 0 {
-            return Err((
-                RULE,
-                format!("job {}: {wanted} of {count} run, {waits} evaluations wait", row.key),
-            ));
-        }
+    match store.jobs().iter().find_map(|(_, row)| lacks_reason(store, row)) {
+        None => Ok(()),
+        Some(what) => Err((RULE, what)),
     }
-    Ok(())
+}
+
+/// What is wrong with a job that has not what it asks for, and no reason for it.
+fn lacks_reason(store: &Store, row: &JobRow) -> Option<String> {
+    let job = row.job();
+    if job.job_type.is_per_node() || job.job_type.runs_to_completion() || job.only_launches() {
+        return None;
+    }
+    let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
+    let wanted = allocs.filter(|alloc| alloc.is_wanted()).count();
+    let count = if job.stop { 0 } else { job.groups.iter().map(|group| group.count as usize).sum() };
+    // What its failed version lacks is not placed, and that is said by its deployment.
+    if wanted == count || has_failed(store, row) {
+        return None;
+    }
+    let waits = open_evals(store, row).count();
+    let is_wrong = wanted > count + canaries(store, row) || wanted < count && waits == 0;
+    is_wrong.then(|| format!("job {}: {wanted} of {count} run, {waits} evaluations wait", row.key))
+}
+
+/// The evaluations of a job that are not over.
+fn open_evals<'a>(store: &'a Store, row: &'a JobRow) -> impl Iterator<Item = &'a Arc<Eval>> {
+    let evals = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));
+    evals.filter(|eval| !eval.status.is_terminal())
 }
 
 /// How many may stand beside the old allocations of a job, while its newest version waits for its promotion.

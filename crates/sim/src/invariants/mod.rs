@@ -42,6 +42,7 @@ pub struct Invariants {
     leaders: i01_leaders::Leaders,
     indexes: i05_indexes::Indexes,
     jobs: i06_jobs::Jobs,
+    counts: i10_counts::Counts,
     processes: i07_processes::Processes,
     periodic: i12_periodic::Launches,
     rollbacks: i14_rollbacks::Rollbacks,
@@ -56,6 +57,7 @@ impl Invariants {
             leaders: i01_leaders::Leaders::default(),
             indexes: i05_indexes::Indexes::new(servers),
             jobs: i06_jobs::Jobs::default(),
+            counts: i10_counts::Counts::default(),
             processes: i07_processes::Processes::default(),
             periodic: i12_periodic::Launches::default(),
             rollbacks: i14_rollbacks::Rollbacks::default(),
@@ -141,6 +143,11 @@ impl Invariants {
 
     pub fn on_signalled(&mut self, node: usize, of: TaskRef) -> Check {
         self.untouched.on_signalled(self.history.store(), node, of)
+    }
+
+    /// Time has passed, of which nothing has kept the servers from their work `since_ns`; none while something does.
+    pub fn on_time(&mut self, since_ns: Option<u64>) -> Check {
+        self.counts.on_time(self.history.store(), since_ns)
     }
 
     /// Faults have ended a while ago, and nobody asks for anything: everything is as it should be.

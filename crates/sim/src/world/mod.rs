@@ -2,6 +2,7 @@
 
 mod nodes;
 mod servers;
+mod undisturbed;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,7 @@ use crate::{
     workload::{self, Client},
 };
 use nodes::Nodes;
+use undisturbed::Undisturbed;
 
 /// Faults end then, in nanoseconds.
 const FAULTS_END_NS: u64 = 46_000_000_000;
@@ -96,6 +98,7 @@ struct World {
     truth: Truth,
     servers: Servers,
     machines: Machines,
+    undisturbed: Undisturbed,
     nodes: Nodes,
     plan: Vec<(u64, Fault)>,
     without: BTreeSet<usize>,
@@ -125,6 +128,7 @@ pub fn run(settings: &Settings) -> Report {
     let mut world = World {
         machines: Machines::new(settings, is_upgraded, &mut random, &network, &truth),
         nodes: Nodes::new(nodes, settings, &network, &truth),
+        undisturbed: Undisturbed::default(),
         random,
         network,
         truth,
@@ -218,6 +222,7 @@ impl World {
         for node in died {
             self.agent_died(node);
         }
+        self.judge_time();
         !violated
     }
 
@@ -239,6 +244,7 @@ impl World {
         self.truth.tell(&format!("FAULT {fault}"));
         self.truth.count(fault.kind());
         self.truth.count("faults");
+        self.hinder(&fault);
         if fault.is_of_nodes() { self.node_fault(fault) } else { self.server_fault(fault) }
     }
 

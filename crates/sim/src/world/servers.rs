@@ -13,7 +13,7 @@ use crate::{
     bugs::Bug,
     disk::SimDisk,
     executor::{self, Owner, PACE, Pace},
-    faults::Fault,
+    faults::{Fault, POWER_NS},
     invariants::Check,
     network::{Host, Network},
     random::Random,
@@ -27,8 +27,6 @@ const RESTART_NS: u64 = 300_000_000;
 const OLDER: u8 = ENTRY_VERSION - 1;
 /// How a server says that its program is too old for its log.
 const TOO_OLD: &str = "start the newer version again";
-/// By then a power cut that was to come in the middle of a write comes anyway.
-const POWER_NS: u64 = 2_000_000_000;
 
 /// All of them.
 pub struct Machines {
