@@ -42,6 +42,8 @@ pub(super) struct Missing<'a> {
     groups: Vec<&'a Group>,
     demands: BTreeMap<Arc<[u8]>, &'a Group>,
     priority: u8,
+    /// Some may come after others of the job, and use what those hold, which nobody else can.
+    comes_after_own: bool,
 }
 
 impl<'a> Missing<'a> {
@@ -54,7 +56,8 @@ impl<'a> Missing<'a> {
         let is_missing = |group: &&Group| names.is_empty() || names.contains(group.name.as_str());
         let groups: Vec<&Group> = job.groups.iter().filter(is_missing).collect();
         let demands = groups.iter().map(|group| (Demand::key(job, group), *group)).collect();
-        Some(Self { store, slot, row, failures, groups, demands, priority: eval.priority })
+        let comes_after_own = comes_after_own(store, row);
+        Some(Self { store, slot, row, failures, groups, demands, priority: eval.priority, comes_after_own })
     }
 
     /// Whether a plan on a state of this index was of the job as it is.
@@ -87,7 +90,7 @@ impl<'a> Missing<'a> {
             quotas: self.quotas(),
             needs_nodes: self.failures.is_empty() || self.failures.iter().any(needs_nodes),
             preempts: self.preempts(),
-            successors: self.has_older_versions().then_some(self.slot),
+            successors: self.comes_after_own.then_some(self.slot),
         }
     }
 
@@ -99,14 +102,9 @@ impl<'a> Missing<'a> {
             first.is_some_and(|first| waits(first) == waits(failure)) && waits(failure).0 == waits(failure).1
         };
         self.demands.len() != 1
-            || self.has_older_versions()
+            || self.comes_after_own
             || self.groups.iter().any(|group| Demand::is_its_own(job, group))
             || !self.failures.iter().all(|failure| was_looked_at(failure) && waits_for_same(failure))
-    }
-
-    /// A successor may use what its predecessor holds, which nobody else can.
-    fn has_older_versions(&self) -> bool {
-        self.row.live > 0 && self.row.versions.len() > 1
     }
 
     fn preempts(&self) -> bool {
@@ -116,6 +114,12 @@ impl<'a> Missing<'a> {
     fn quotas(&self) -> BTreeSet<String> {
         self.failures.iter().flat_map(|failure| failure.funnel.quota.keys().cloned()).collect()
     }
+}
+
+/// Whether allocations of a job are of older versions, or are to end and have not: stopped for the sake of others' work, for one.
+fn comes_after_own(store: &Store, row: &JobRow) -> bool {
+    let mut live = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
+    row.live > 0 && (row.versions.len() > 1 || live.any(|alloc| !alloc.is_terminal() && !alloc.is_wanted()))
 }
 
 /// Whether room on nodes is what was missing, and not only a quota.
@@ -139,7 +143,7 @@ pub(super) struct Shape {
     needs_nodes: bool,
     /// It may take the place of other work.
     pub preempts: bool,
-    /// Older versions of this job run, of which it replaces some.
+    /// The job, where it replaces some of its own.
     successors: Option<JobSlot>,
 }
 

@@ -57,6 +57,23 @@ fn what_is_pushed_out_is_placed_again_where_there_is_room() {
 }
 
 #[test]
+fn what_is_pushed_out_comes_after_itself_once_there_is_room_beside_what_it_leaves() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.let_services_push_out();
+    shell.wish("low", |job| (job.priority, job.job_type) = (20, JobType::Batch));
+    shell.wish("beside", |job| (job.priority, job.groups[0].tasks[0].resources.memory_mb) = (70, 400));
+    shell.wish("high", |job| (job.priority, job.groups[0].tasks[0].resources.memory_mb) = (70, 300));
+    let running = shell.running();
+    assert_eq!(running, [("beside".to_owned(), 1), ("high".to_owned(), 1)]);
+    let (_, beside, node) = shell.wanted()[0];
+    shell.wish("beside", |job| job.stop = true);
+    shell.observe(node.0 as u64, &[(beside, ClientStatus::Complete)]);
+    assert_eq!(shell.running(), [("high".to_owned(), 1), ("low".to_owned(), 1)]);
+    assert!(shell.could_be_placed().is_empty());
+}
+
+#[test]
 fn nothing_is_pushed_out_for_two_at_once() {
     let mut shell = Shell::new();
     shell.join(1, 1);

@@ -51,7 +51,7 @@ impl Shell {
     }
 
     /// What could be placed by now of what waits.
-    fn could_be_placed(&mut self) -> Vec<String> {
+    pub(super) fn could_be_placed(&mut self) -> Vec<String> {
         let blocked: Vec<_> = self.store.evals().blocked().cloned().collect();
         let could = blocked.into_iter().filter(|eval| {
             let mut planner = Planner::default();
