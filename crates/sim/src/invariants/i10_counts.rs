@@ -48,7 +48,7 @@ impl Counts {
         };
         self.looks += 1;
         let mut due = BTreeMap::new();
-        for (_, row) in store.jobs().iter() {
+        for (_, row) in store.jobs().iter().filter(|(_, row)| !waits_for_people(store, row)) {
             if let Some(what) = lacks_reason(store, row) {
                 due.insert(Due::Reason(row.key.clone()), what);
             }
@@ -161,6 +161,15 @@ fn canaries(store: &Store, row: &JobRow) -> usize {
 
 /// Whether the deployment of a job's newest version has failed.
 pub fn has_failed(store: &Store, row: &JobRow) -> bool {
-    let last = store.deployments().of_version(&row.key, row.current().version);
-    last.is_some_and(|last| last.status == DeploymentStatus::Failed)
+    deployment(store, row).is_some_and(|last| last.status == DeploymentStatus::Failed)
+}
+
+/// Whether the deployment of a job's newest version waits for somebody who lets it go on, or promotes its canaries.
+fn waits_for_people(store: &Store, row: &JobRow) -> bool {
+    let waits = |last: &Arc<Deployment>| last.status == DeploymentStatus::Paused || canaries(store, row) > 0;
+    deployment(store, row).is_some_and(waits)
+}
+
+fn deployment<'a>(store: &'a Store, row: &JobRow) -> Option<&'a Arc<Deployment>> {
+    store.deployments().of_version(&row.key, row.current().version)
 }
