@@ -137,7 +137,7 @@ impl Cli {
             Noun::Event(verb) => verb.run(&self.global),
             Noun::Operator(verb) => verb.run(&self.global),
             Noun::System(verb) => verb.run(&self.global),
-            Noun::Lab(verb) => verb.run(),
+            Noun::Lab(verb) => verb.run(&self.global),
             Noun::Import(import) => import.run(&self.global),
             Noun::Completion(completion) => completion.run(),
             Noun::Login(login) => login.run(&self.global),

@@ -57,6 +57,53 @@ fn an_experiment_leaves_its_result_and_nothing_else() {
 }
 
 #[test]
+fn a_guarded_cluster_takes_the_same_load() {
+    let dir = scratch();
+    let more = ["--nodes", "6", "--tasks-per-node", "5", "--jobs", "30", "--servers", "2", "--secure"];
+    let output = berth(&strs(&density(dir.path(), &more))).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("30 created, 30 running"), "{told}");
+    assert!(!dir.path().join("data").exists(), "keys are left");
+
+    let refused = density(dir.path(), &["--secure", "--target", "http://127.0.0.1:9"]);
+    let output = berth(&strs(&refused)).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("leave --secure out"), "{told}");
+}
+
+#[test]
+fn agents_connect_at_once_and_again_with_the_sessions_of_tls_that_they_have() {
+    for (secure, resumed) in [("--secure", Some(100.0)), ("--secure=false", None)] {
+        let dir = scratch();
+        let out = dir.path().to_str().expect("a plain path");
+        let args = ["lab", "run", "connect", "--scale", "small", "--out", out, "--agents", "120", secure];
+        let output = berth(&args).output().expect("berth runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        let figures = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{told}{figures}");
+        let result = result(dir.path());
+        let metrics = &result["metrics"];
+        assert_eq!(metrics["resumed_pct"]["median"].as_f64(), resumed, "{figures}");
+        for name in ["connect_s", "reconnect_s", "restart_s", "nodes_ready_s"] {
+            assert!(metrics[name]["median"].as_f64().unwrap() > 0.0, "{name}: {figures}");
+        }
+    }
+}
+
+#[test]
+fn what_is_open_with_a_token_ends_with_it() {
+    let dir = scratch();
+    let out = dir.path().to_str().expect("a plain path");
+    let args = ["lab", "run", "revoke", "--scale", "small", "--out", out, "--streams", "20", "--reads", "20"];
+    let output = berth(&args).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stdout));
+    let metric = medians(dir.path());
+    assert_eq!(["still_open", "reads_answered"].map(&metric), [0.0; 2]);
+    assert!(metric("streams_ended_s_max") > 0.0 && metric("reads_ended_s_max") > 0.0);
+}
+
+#[test]
 fn the_engine_alone_decides_as_many() {
     let dir = scratch();
     let args = density(dir.path(), &["--nodes", "50", "--engine-only", "--asks", "10"]);
@@ -171,9 +218,14 @@ fn a_server_that_is_there_already_gets_the_load_and_is_left_as_it_was() {
     assert!(!output.status.success() && told.contains("6 of 60 nodes with mock_driver are ready"), "{told}");
 }
 
+/// The result that stands in a directory.
+fn result(dir: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(dir.join("result.json")).unwrap()).unwrap()
+}
+
 /// The medians of the result that stands in a directory, by name.
 fn medians(dir: &Path) -> impl Fn(&str) -> f64 + use<> {
-    let result: Value = serde_json::from_str(&fs::read_to_string(dir.join("result.json")).unwrap()).unwrap();
+    let result = result(dir);
     move |name| result["metrics"][name]["median"].as_f64().unwrap()
 }
 

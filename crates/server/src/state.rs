@@ -21,7 +21,7 @@ pub use self::agents::{
 pub use crate::histogram::Spread;
 use crate::{
     EventHub, Watchers,
-    access::{self, Policy},
+    access::{self, Capability, Identity, Policy, Realm},
     audit::AuditLog,
     keyring::{Kek, Keyring},
     net::Secure,
@@ -381,6 +381,19 @@ impl State {
     ) -> Self {
         let (server, keyring, policy) = (Arc::default(), Arc::default(), access::policy(false));
         Self { view, watchers, events, engine, agents, server, keyring, policy }
+    }
+
+    /// The same of a server where callers may do what their tokens say, and has not looked at one yet.
+    #[must_use]
+    pub fn guarded(&self) -> Self {
+        Self { policy: access::policy(true), ..self.clone() }
+    }
+
+    /// Whether the owner of a token has a capability in a namespace, as it is found out for each request.
+    pub fn grants(&self, secret: &str, capability: Capability, namespace: &str) -> bool {
+        let (view, identity) = (self.view(), Identity::Token(access::hash(secret)));
+        let rights = self.policy.rights(&identity, view.store.acl(), Timestamp(0));
+        rights.is_ok_and(|rights| rights.grant(capability, Realm::Namespace(namespace)))
     }
 
     /// The latest view.

@@ -16,9 +16,10 @@ use tokio::{
 use tokio_rustls::{
     TlsConnector, client,
     rustls::{
-        self, CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore,
-        SignatureScheme,
+        self, CertificateError, ClientConfig, DigitallySignedStruct, HandshakeKind, OtherError,
+        RootCertStore, SignatureScheme,
         client::{
+            Resumption,
             danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
             verify_server_cert_signed_by_trust_anchor, verify_server_name,
         },
@@ -85,6 +86,14 @@ impl Connector {
         let mut config = believing(Arc::new(RootCertStore::empty()), expected.clone())?.with_no_client_auth();
         config.alpn_protocols = vec![ENROLL.to_vec()];
         Ok(Self { expected, config: ArcSwap::from_pointee(config) })
+    }
+
+    /// Another one that shows and believes the same, and takes up its own sessions only, with one server.
+    #[must_use]
+    pub fn sibling(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.config.load());
+        config.resumption = Resumption::in_memory_sessions(1);
+        Self { expected: self.expected.clone(), config: ArcSwap::from_pointee(config) }
     }
 
     /// Shows and believes something else from now on. Sessions that were begun before are not taken up again: they would show
@@ -275,6 +284,14 @@ impl Stream {
         match self {
             Self::Plain(stream) => stream,
             Self::Tls(stream) => stream.get_ref().0,
+        }
+    }
+
+    /// Whether a session was taken up again instead of begun anew.
+    pub fn is_resumed(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(stream) => stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed),
         }
     }
 

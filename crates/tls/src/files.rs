@@ -30,6 +30,14 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+impl TlsFiles {
+    /// As `berth server init` and `berth server cert` name them in a directory; `name` is that of the process's role.
+    pub fn in_dir(dir: &Path, name: &str) -> Self {
+        let file = |file: &str| dir.join(file);
+        Self { ca: file("ca.pem"), cert: file(&format!("{name}.pem")), key: file(&format!("{name}-key.pem")) }
+    }
+}
+
 /// The certificates of a file; at least one.
 ///
 /// # Errors

@@ -66,7 +66,8 @@ impl Certificates {
         })
     }
 
-    fn config(&self) -> Result<ClientConfig, Failure> {
+    /// What a client of such a server believes and shows.
+    pub fn config(&self) -> Result<ClientConfig, Failure> {
         let usage = |told: String| Failure::new(Exit::Usage, told);
         let own = match (self.own.as_deref(), self.key.as_deref()) {
             (Some(own), Some(key)) => Some((own, key)),

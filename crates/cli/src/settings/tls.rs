@@ -105,12 +105,7 @@ impl TlsSettings {
             None if usual.join(format!("{name}.pem")).exists() => &usual,
             None => return Ok(None),
         };
-        let file = |file: &str| dir.join(file);
-        Ok(Some(TlsFiles {
-            ca: file("ca.pem"),
-            cert: file(&format!("{name}.pem")),
-            key: file(&format!("{name}-key.pem")),
-        }))
+        Ok(Some(TlsFiles::in_dir(dir, name)))
     }
 }
 

@@ -1,12 +1,6 @@
 //! What the nodes of one connection share.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-};
+use std::{collections::HashMap, sync::Arc};
 
 use berth_agent::{
     drivers::{ContainerConfig, Driver, DriverSwitches, Drivers, mock::MockSettings},
@@ -15,7 +9,7 @@ use berth_agent::{
 use berth_api::agent::{Up, UpFrame, encode_frame};
 use bytes::BytesMut;
 
-use super::{NodesConfig, timers::Timers};
+use super::{NodesConfig, links::Links, timers::Timers};
 
 /// Different settings of tasks that are kept understood.
 const SETTINGS_MAX: usize = 4096;
@@ -31,13 +25,12 @@ pub(super) struct Common {
     /// Empty between events; kept for its room.
     pub actions: Vec<Action>,
     settings: HashMap<String, Arc<MockSettings>>,
-    /// How many of the process's nodes have an open session.
-    open: Arc<AtomicU32>,
+    links: Arc<Links>,
     refusal_told: bool,
 }
 
 impl Common {
-    pub fn new(config: Arc<NodesConfig>, open: Arc<AtomicU32>) -> Self {
+    pub fn new(config: Arc<NodesConfig>, links: Arc<Links>) -> Self {
         let switches = DriverSwitches { mock_driver: true, ..DriverSwitches::default() };
         Self {
             config,
@@ -47,7 +40,7 @@ impl Common {
             drivers: Drivers::new(switches, ContainerConfig::default()).find().drivers,
             actions: Vec::new(),
             settings: HashMap::new(),
-            open,
+            links,
             refusal_told: false,
         }
     }
@@ -82,13 +75,13 @@ impl Common {
     /// A node's session is open now.
     pub fn opened(&self) {
         let count = self.config.count;
-        if self.open.fetch_add(1, Ordering::Relaxed) + 1 == count {
+        if self.links.open() == count {
             tracing::info!(count, "all nodes are connected");
         }
     }
 
     /// A node's session is open no more.
     pub fn closed(&self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
+        self.links.close();
     }
 }

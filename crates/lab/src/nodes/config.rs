@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use berth_tls::TlsFiles;
+
 use super::{Behaviour, Journal, Shapes};
 
 /// Nodes to simulate, and how they behave.
@@ -15,6 +17,10 @@ pub struct NodesConfig {
     pub count: u32,
     /// On how many connections. Nodes whose connection breaks by itself have one each besides.
     pub connections: u32,
+    /// So many of these come from one address of loopback, so that they are of many hosts; all from the usual one when 0.
+    pub per_address: u32,
+    /// The certificate that all nodes share, and the authorities that they believe; none without TLS.
+    pub tls: Option<TlsFiles>,
     /// Makes ids, secrets, shapes and behaviour: the same seed is the same nodes.
     pub seed: u64,
     /// How large they are.
@@ -43,6 +49,8 @@ impl NodesConfig {
             first: 0,
             count,
             connections: 4,
+            per_address: 0,
+            tls: None,
             seed: 1,
             shapes: Shapes::default(),
             behaviour: Behaviour::default(),

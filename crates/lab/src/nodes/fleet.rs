@@ -1,25 +1,24 @@
 //! The nodes of one connection, and the loop that lives their lives.
 
-use std::{
-    io,
-    sync::{Arc, atomic::AtomicU32},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 use berth_agent::Backoff;
 use berth_api::agent::{Down, DownFrame, FRAME_BYTES_MAX, decode_frame};
+use berth_tls::Stream;
 use bytes::BytesMut;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::{sleep, timeout},
+    io::{AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::watch,
+    time::sleep,
 };
 
 use super::{
     NodesConfig,
     clock::Clock,
     common::Common,
+    dial::Dialer,
     identity::{Purpose, seed_of},
+    links::Links,
     node::{Break, SimNode},
     timers::Due,
 };
@@ -34,31 +33,38 @@ const OUT_BYTES_MAX: usize = 64 << 20;
 /// Room for what is read at a time: for a node, and for all of a connection.
 const READ_BYTES_NODE: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
-/// As long as an agent waits for a server to answer its dialing.
-const DIAL_MAX: Duration = Duration::from_secs(5);
 /// Waited when nothing is due.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Simulated nodes that share a connection.
 pub(super) struct Fleet {
     nodes: Vec<SimNode>,
+    dialer: Arc<Dialer>,
     common: Common,
     clock: Clock,
     retry: Backoff,
     random: Random,
     /// Its only node's connection is to break.
     broken: Option<Break>,
+    /// All connections are cut.
+    cut: watch::Receiver<()>,
 }
 
 impl Fleet {
-    /// The nodes of these numbers. `open` counts the process's open sessions.
-    pub fn new(config: Arc<NodesConfig>, numbers: impl Iterator<Item = u32>, open: Arc<AtomicU32>) -> Self {
+    /// The nodes of these numbers, which share what `dialer` dials.
+    pub fn new(
+        config: Arc<NodesConfig>,
+        numbers: impl Iterator<Item = u32>,
+        dialer: Dialer,
+        links: Arc<Links>,
+    ) -> Self {
         let nodes: Vec<_> =
             (0..).zip(numbers).map(|(place, number)| SimNode::new(&config, number, place)).collect();
         let first = nodes.first().map_or(0, SimNode::number);
         let random = Random::new(seed_of(&config, first, Purpose::Retry));
-        let (common, clock) = (Common::new(config, open), Clock::start());
-        Self { nodes, common, clock, retry: Backoff::default(), random, broken: None }
+        let (cut, clock) = (links.cuts(), Clock::start());
+        let (common, retry) = (Common::new(config, links), Backoff::default());
+        Self { nodes, dialer: Arc::new(dialer), common, clock, retry, random, broken: None, cut }
     }
 
     /// Lives for ever: connected, or on the way to be so again.
@@ -67,8 +73,7 @@ impl Fleet {
         self.nodes.iter_mut().for_each(|node| node.plan_troubles(now_ns, &mut self.common));
         let mut told = false;
         loop {
-            let server = self.common.config.server.clone();
-            let ended = match self.meanwhile(dial(&server)).await {
+            let ended = match self.dial().await {
                 Ok(stream) => {
                     told = false;
                     self.converse(stream).await
@@ -79,12 +84,18 @@ impl Fleet {
             if let Err(error) = ended
                 && !std::mem::replace(&mut told, true)
             {
-                tracing::warn!(%server, %error, "simulated nodes have no connection, and dial again");
+                tracing::warn!(server = self.dialer.server(), %error, "simulated nodes have no connection, and dial again");
             }
             self.nodes.iter_mut().for_each(|node| node.disconnected(&self.common));
             self.common.out.clear();
             self.pause().await;
         }
+    }
+
+    /// Dials while what is due is done.
+    async fn dial(&mut self) -> io::Result<Stream> {
+        let dialer = self.dialer.clone();
+        self.meanwhile(dialer.dial()).await
     }
 
     /// Until it is time to dial again.
@@ -121,9 +132,12 @@ impl Fleet {
     }
 
     /// Opens all sessions on a new connection, and lives until it is lost, or broken on purpose.
-    async fn converse(&mut self, mut stream: TcpStream) -> io::Result<()> {
-        let (mut reader, mut writer) = stream.split();
+    async fn converse(&mut self, stream: Stream) -> io::Result<()> {
+        let (mut reader, mut writer) = tokio::io::split(stream);
         let (mut input, mut greeted) = (BytesMut::new(), 0);
+        // What was written may wait in the connection until it is told that nothing follows.
+        let mut is_flushed = true;
+        self.cut.mark_unchanged();
         while self.broken.is_none() {
             self.say_hellos(&mut greeted);
             let due_in = self.until_due();
@@ -135,9 +149,9 @@ impl Fleet {
                     }
                     self.on_input(&mut input)?;
                 }
-                written = writer.write_buf(&mut self.common.out), if !self.common.out.is_empty() => {
-                    written?;
-                }
+                written = write(&mut writer, &mut self.common.out, &mut is_flushed),
+                    if !is_flushed || !self.common.out.is_empty() => written?,
+                Ok(()) = self.cut.changed() => return Ok(()),
                 () = sleep(due_in) => {}
             }
             self.on_due();
@@ -186,8 +200,18 @@ impl Fleet {
     }
 }
 
-async fn dial(server: &str) -> io::Result<TcpStream> {
-    let stream = timeout(DIAL_MAX, TcpStream::connect(server)).await??;
-    stream.set_nodelay(true)?;
-    Ok(stream)
+/// Writes some of what there is to say; once all is written, sees to it that it leaves. It may be called off without a loss.
+async fn write(
+    writer: &mut (impl AsyncWrite + Unpin),
+    out: &mut BytesMut,
+    is_flushed: &mut bool,
+) -> io::Result<()> {
+    if out.is_empty() {
+        writer.flush().await?;
+        *is_flushed = true;
+    } else {
+        writer.write_buf(out).await?;
+        *is_flushed = false;
+    }
+    Ok(())
 }

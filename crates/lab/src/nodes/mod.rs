@@ -5,64 +5,89 @@ mod behaviour;
 mod clock;
 mod common;
 mod config;
+mod dial;
 mod fleet;
 mod identity;
 mod journal;
+mod links;
 mod mock;
 mod node;
 mod setting;
 mod shape;
 mod timers;
 
-use std::sync::{Arc, atomic::AtomicU32};
+use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
 pub use behaviour::{Behaviour, Outages, TaskBehaviour};
 pub use config::NodesConfig;
+use dial::Dialer;
 use fleet::Fleet;
 pub use journal::Journal;
 pub(crate) use journal::{TaskChange, TaskEntry};
+pub(crate) use links::Links;
 pub use setting::{SettingError, Span, read_share};
 pub use shape::{Shape, Shapes, Weighted};
 
-/// Nodes with a connection of their own that one process has: it has so many files open besides.
-const OWN_CONNECTIONS_MAX: usize = 10_000;
+/// Connections that one process has: it has so many files open besides.
+const CONNECTIONS_MAX: usize = 12_000;
 
 /// Simulates nodes until `shutdown` completes. A server that is not there is dialed again.
 ///
 /// # Errors
-/// When there are more nodes with connections of their own than a process should have.
+/// When there are more nodes with connections of their own than a process should have, or their certificate cannot be used.
 pub async fn run(config: NodesConfig, shutdown: impl Future<Output = ()>) -> Result<(), SettingError> {
-    let mut fleets = live(config)?;
+    let mut crowd = Crowd::start(config)?;
     shutdown.await;
-    fleets.shutdown().await;
+    crowd.fleets.shutdown().await;
     Ok(())
 }
 
-/// Compiled in this crate, for speed, and not in whichever runs it.
-fn live(config: NodesConfig) -> Result<JoinSet<()>, SettingError> {
-    let mut fleets = JoinSet::new();
-    for fleet in fleets_of(Arc::new(config))? {
-        fleets.spawn(fleet.live());
-    }
-    Ok(fleets)
+/// Nodes that live in this process until this is dropped.
+pub(crate) struct Crowd {
+    fleets: JoinSet<()>,
+    links: Arc<Links>,
 }
 
-fn fleets_of(config: Arc<NodesConfig>) -> Result<Vec<Fleet>, SettingError> {
+impl Crowd {
+    /// They begin to live. Compiled in this crate, for speed, and not in whichever runs it.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn start(config: NodesConfig) -> Result<Self, SettingError> {
+        let (links, mut fleets) = (Arc::<Links>::default(), JoinSet::new());
+        for fleet in fleets_of(Arc::new(config), &links)? {
+            fleets.spawn(fleet.live());
+        }
+        Ok(Self { fleets, links })
+    }
+
+    /// Their sessions and connections.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+}
+
+fn fleets_of(config: Arc<NodesConfig>, links: &Arc<Links>) -> Result<Vec<Fleet>, SettingError> {
     let numbers = config.first..config.first.saturating_add(config.count);
     let (own, shared): (Vec<_>, Vec<_>) = numbers.partition(|number| node::breaks(&config, *number));
-    if own.len() > OWN_CONNECTIONS_MAX {
+    let connections = config.connections.clamp(1, config.count.max(1)) as usize;
+    let dealt = connections.min(shared.len());
+    if own.len() + dealt > CONNECTIONS_MAX {
         return Err(SettingError(format!(
-            "{} nodes would flap or reboot, and each of them has its own connection: one process has at most \
-             {OWN_CONNECTIONS_MAX}; lower their shares, or start several processes with --first",
-            own.len()
+            "these nodes would have {} connections, one for each that would flap or reboot: one process has at most \
+             {CONNECTIONS_MAX}; lower --connections or their shares, or start several processes with --first",
+            own.len() + dealt
         )));
     }
-    let open = Arc::new(AtomicU32::new(0));
-    let fleet = |numbers: Vec<u32>| Fleet::new(config.clone(), numbers.into_iter(), open.clone());
-    let connections = config.connections.max(1) as usize;
-    let dealt = (0..connections.min(shared.len()))
-        .map(|connection| shared.iter().copied().skip(connection).step_by(connections).collect());
-    Ok(dealt.chain(own.into_iter().map(|number| vec![number])).map(fleet).collect())
+    let dealt =
+        (0..dealt).map(|connection| shared.iter().copied().skip(connection).step_by(connections).collect());
+    let all: Vec<Vec<u32>> = dealt.chain(own.into_iter().map(|number| vec![number])).collect();
+    let dialer = Dialer::new(&config, links.clone())?;
+    let fleet = |(place, numbers): (u32, Vec<u32>)| {
+        let dialer = dialer.numbered(&config, place);
+        Fleet::new(config.clone(), numbers.into_iter(), dialer, links.clone())
+    };
+    Ok((0..).zip(all).map(fleet).collect())
 }

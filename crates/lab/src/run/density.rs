@@ -10,7 +10,7 @@ use super::{
     client::JobTemplate,
     cluster::NodesAsk,
     load::{self, Awaited, Load},
-    params::{SERVERS, same},
+    params::{SECURE, SERVERS, same},
     profile::Profiling,
 };
 use crate::engine;
@@ -51,6 +51,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             defaults: same("1"),
         },
         SERVERS,
+        SECURE,
     ],
     metrics: &[load::METRICS, ENGINE_METRICS],
     run,
@@ -82,13 +83,17 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
         return Err(run.params.refuse("jobs", reason).into());
     }
     if run.params.switch("engine-only") {
+        if run.params.switch("secure") {
+            return Err(run.params.refuse("secure", "with --engine-only there is no server to guard").into());
+        }
         return engine_only(run, nodes, each, jobs, total / jobs);
     }
     if run.params.count("asks") != 1 {
         return Err(run.params.refuse("asks", "jobs with different asks are for --engine-only").into());
     }
     let servers = run.params.count_u32("servers");
-    let load = Load { servers, ..small_services(nodes, each, jobs, total / jobs) };
+    let secure = run.params.switch("secure");
+    let load = Load { servers, secure, ..small_services(nodes, each, jobs, total / jobs) };
     let mut outcome = load::measure(run, &load)?;
     if servers > 1 {
         outcome.notes.push(
@@ -130,6 +135,7 @@ fn engine_only(run: &Run<'_>, nodes: u32, each: u32, jobs: u32, count: u32) -> R
 pub(super) fn small_services(nodes: u32, each: u32, jobs: u32, count: u32) -> Load {
     Load {
         servers: 1,
+        secure: false,
         nodes: NodesAsk {
             count: nodes,
             cpu_mhz: TASK_CPU_MHZ * each,

@@ -1,5 +1,6 @@
 //! A connection of one's own to an HTTP server: cheaper than a pool, and how many there are is known.
 
+use berth_tls::{Stream, connect};
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -31,10 +32,16 @@ pub(super) struct Connection {
 impl Connection {
     /// Dials.
     pub async fn open(target: &Target) -> Result<Self, RunError> {
-        let host = target.address.to_string().trim_start_matches("http://").to_owned();
+        let host = target.address.host_and_port();
         let failed = |reason: String| RunError::Http { doing: format!("connect to {host}"), reason };
         let stream = TcpStream::connect(&host).await.map_err(|error| failed(error.to_string()))?;
         stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
+        let stream = match &target.tls {
+            Some(tls) => {
+                connect(tls.clone(), stream, &host).await.map_err(|error| failed(error.to_string()))?
+            }
+            None => Stream::Plain(stream),
+        };
         let (sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(error.to_string()))?;
         tokio::spawn(connection);
@@ -76,6 +83,12 @@ impl Connection {
     pub async fn exchange(&mut self, method: Method, path: &str, body: Bytes) -> Result<Reply, RunError> {
         let (head, body) = self.send_any(method, path, body).await?.into_parts();
         Ok(Reply { status: head.status, headers: head.headers, body: collect(path, body).await? })
+    }
+
+    /// Asks, and reads what is answered; a refusal is an error.
+    pub async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> Result<Bytes, RunError> {
+        let body = self.send(method, path, body).await?.into_body();
+        collect(path, body).await
     }
 
     /// Writes, and reads an answer that is of no interest.

@@ -8,6 +8,7 @@ mod allocation_cycle;
 mod c2m;
 mod client;
 mod cluster;
+mod connect;
 mod density;
 mod error;
 mod host_state;
@@ -21,6 +22,7 @@ mod profile;
 mod progress;
 mod repeat;
 mod restart;
+mod revoke;
 mod updates;
 mod watch;
 mod writes;
@@ -46,6 +48,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     restart::EXPERIMENT,
     hostile::EXPERIMENT,
     writes::EXPERIMENT,
+    connect::EXPERIMENT,
+    revoke::EXPERIMENT,
     launch::EXPERIMENT,
 ];
 
@@ -109,6 +113,19 @@ pub struct Run<'a> {
     pub seed: u64,
     /// Tells people how far it is.
     pub progress: &'a Progress,
+}
+
+impl Run<'_> {
+    /// Fails where there is a target, for an experiment that ends servers or their tokens.
+    fn needs_own_server(&self) -> Result<(), RunError> {
+        match &self.options.target {
+            None => Ok(()),
+            Some(_) => Err(RunError::Start {
+                what: "the experiment".to_owned(),
+                reason: "it tries no server but its own: leave --target out".to_owned(),
+            }),
+        }
+    }
 }
 
 /// What one run has shown.

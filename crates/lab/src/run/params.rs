@@ -71,6 +71,14 @@ pub const SERVERS: Param = Param {
     defaults: same("1"),
 };
 
+/// Whether an experiment's cluster is guarded as one is that strangers can reach.
+pub const SECURE: Param = Param {
+    name: "secure",
+    kind: Kind::Switch,
+    about: "Everything over TLS, agents with a certificate, clients with a token, and what they do in the audit log",
+    defaults: same("false"),
+};
+
 /// A value that cannot be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("--{name} {given}: {reason}")]

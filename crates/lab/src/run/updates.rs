@@ -13,7 +13,7 @@ use super::{
     client::JobTemplate,
     cluster::NodesAsk,
     load::{self, Awaited, Load},
-    params::same,
+    params::{SECURE, same},
 };
 
 /// Its row in the list.
@@ -51,6 +51,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             about: "For how long an allocation must run until it is healthy, where jobs have deployments: milliseconds",
             defaults: ["1000", "10000", "10000"],
         },
+        SECURE,
     ],
     metrics: &[load::METRICS, load::DEPLOYMENT_METRICS],
     run,
@@ -81,6 +82,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     let each = (jobs * JOB_ALLOCS).div_ceil(nodes) * ROOM;
     let load = Load {
         servers: 1,
+        secure: params.switch("secure"),
         nodes: NodesAsk {
             count: nodes,
             cpu_mhz: each * TASK_CPU_MHZ * 2,

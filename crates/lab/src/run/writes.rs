@@ -7,7 +7,7 @@ use super::{
     Experiment, Kind, Metric, Outcome, Param, Run, RunError,
     client::{Clock, JobIds, JobTemplate, JobTimes, Jobs, Submission, clean_up},
     cluster::{Cluster, ClusterAsk, NodesAsk, on_cluster},
-    params::SERVERS,
+    params::{SECURE, SERVERS},
 };
 use crate::record::percentile;
 
@@ -23,6 +23,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             defaults: ["2000", "50000", "200000"],
         },
         SERVERS,
+        SECURE,
     ],
     metrics: &[METRICS],
     run,
@@ -37,8 +38,13 @@ const METRICS: &[Metric] = &[
 
 fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     let count = run.params.count_u32("jobs");
-    let nodes = NodesAsk { count: 0, cpu_mhz: 0, memory_mb: 0, disk_mb: 0, behaviour: Vec::new() };
-    let ask = ClusterAsk { nodes, servers: run.params.count_u32("servers"), server: Vec::new() };
+    let nodes = NodesAsk::none();
+    let ask = ClusterAsk {
+        nodes,
+        servers: run.params.count_u32("servers"),
+        server: Vec::new(),
+        secure: run.params.switch("secure"),
+    };
     let ids = JobIds::new();
     let work = async |cluster: &mut Cluster| drive(run, ids, count, cluster).await;
     on_cluster(run, &ask, work, async |target| clean_up(target, ids, count).await)

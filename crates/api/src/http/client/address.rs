@@ -51,7 +51,7 @@ impl Address {
     }
 
     /// `HOST:PORT`.
-    pub(super) fn host_and_port(&self) -> String {
+    pub fn host_and_port(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }
 }

@@ -6,7 +6,7 @@ mod run;
 
 use clap::Subcommand;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, global::Global};
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
@@ -19,10 +19,10 @@ pub enum Verb {
 }
 
 impl Verb {
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Nodes(args) => args.run(),
-            Self::Run(run) => run.run(),
+            Self::Run(run) => run.run(global),
             Self::Report(args) => args.run(),
         }
     }

@@ -6,6 +6,7 @@ use berth_lab::nodes::{
     Behaviour, Journal, NodesConfig, Outages, SettingError, Shapes, Span, TaskBehaviour, Weighted,
     read_share, run,
 };
+use berth_tls::TlsFiles;
 use tokio::runtime;
 use tracing::level_filters::LevelFilter;
 
@@ -28,6 +29,10 @@ pub struct Args {
     /// On how many connections
     #[arg(long, default_value_t = 4)]
     connections: u32,
+    /// A directory with the certificate of an agent that all nodes show: ca.pem, agent.pem and agent-key.pem, as `berth server
+    /// cert agent` makes it
+    #[arg(long, value_name = "DIR")]
+    tls_dir: Option<PathBuf>,
     /// Makes the nodes' ids, shapes and behaviour: the same seed is the same nodes
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -127,6 +132,7 @@ impl Args {
         Ok(NodesConfig {
             first: self.first,
             connections: self.connections,
+            tls: self.tls_dir.as_deref().map(|dir| TlsFiles::in_dir(dir, "agent")),
             seed: self.seed,
             shapes,
             behaviour: self.troubles.behaviour(self.tasks),

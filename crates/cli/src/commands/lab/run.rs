@@ -1,7 +1,8 @@
 //! `berth lab run`: an experiment. Its flags derive from its table of parameters.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
+use berth_api::http::Address;
 use berth_lab::run::{EXPERIMENTS, Experiment, Kind, Options, Param, RunError, Scale, Target, run};
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::BoolishValueParser,
@@ -11,6 +12,7 @@ use clap::{
 use crate::{
     daemon,
     failure::{Exit, Failure},
+    global::Global,
     output,
 };
 
@@ -61,13 +63,15 @@ struct Common {
 
 impl Run {
     /// Runs it, and prints the figures.
-    pub fn run(self) -> Result<(), Failure> {
+    pub fn run(self, global: &Global) -> Result<(), Failure> {
         daemon::raise_open_files();
         let scale = Scale::NAMES.into_iter().find(|(name, _)| *name == self.common.scale);
         let target = self.common.target.as_deref().map(|url| {
-            let address =
+            let address: Address =
                 url.parse().map_err(|error| Failure::new(Exit::Usage, format!("--target: {error}")))?;
-            Ok::<_, Failure>(Target { address, token: self.common.token.clone() })
+            let tls = address.is_encrypted().then(|| global.certificates().config()).transpose()?;
+            let token = self.common.token.clone();
+            Ok::<_, Failure>(Target { address, token, tls: tls.map(Arc::new) })
         });
         let options = Options {
             out: self.common.out.clone(),

@@ -1,6 +1,6 @@
 //! A node through time, without a clock: what it says and when.
 
-use std::sync::{Arc, atomic::AtomicU32};
+use std::sync::Arc;
 
 use berth_api::agent::{
     Ack, Desired, FRAME_BYTES_MAX, GroupSpec, Refused, RunAlloc, TaskSpec, Up, UpFrame, Welcome, WelcomeMode,
@@ -23,7 +23,7 @@ struct World {
 impl World {
     fn new(behaviour: Behaviour) -> Self {
         let config = Arc::new(NodesConfig { behaviour, ..NodesConfig::new("", 1) });
-        let mut common = Common::new(config.clone(), Arc::new(AtomicU32::new(0)));
+        let mut common = Common::new(config.clone(), Arc::default());
         let mut node = SimNode::new(&config, 0, 0);
         node.plan_troubles(0, &mut common);
         node.hello(0, &mut common);

@@ -4,6 +4,7 @@ mod child;
 mod in_memory;
 mod nodes;
 mod others;
+mod secure;
 mod server;
 mod session;
 mod target;
@@ -11,7 +12,7 @@ mod usage;
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ChildStdout,
     time::{Duration, Instant},
 };
@@ -19,7 +20,8 @@ use std::{
 use super::{Run, RunError};
 pub(super) use child::Child;
 pub(super) use nodes::NodesAsk;
-use server::{Server, ServerSetup};
+use others::Servers;
+use server::ServerSetup;
 pub(super) use session::on_cluster;
 pub use target::Target;
 pub(super) use usage::{Usage, usage};
@@ -37,6 +39,8 @@ pub(super) struct ClusterAsk {
     pub servers: u32,
     /// More flags of `berth server`.
     pub server: Vec<String>,
+    /// Everything over TLS, with ACLs and an audit log.
+    pub secure: bool,
 }
 
 /// A server with nodes. Processes that were started are killed, and their data removed, when this is dropped.
@@ -57,6 +61,8 @@ struct Own {
     server: ServerSetup,
     /// Where agents connect, as `HOST:PORT`.
     agents: String,
+    /// The certificate of all nodes, where the cluster is secure.
+    nodes_tls: Option<PathBuf>,
     /// Servers started so far, one in the place of another.
     servers: u32,
     /// Goes away after the processes that write to it.
@@ -67,6 +73,13 @@ impl Cluster {
     /// Starts a cluster, or finds the target's; all nodes are ready.
     pub async fn start(run: &Run<'_>, ask: &ClusterAsk) -> Result<Self, RunError> {
         let cluster = match &run.options.target {
+            Some(_) if ask.secure => {
+                return Err(RunError::Start {
+                    what: "a secure cluster".to_owned(),
+                    reason: "the target is as it is: leave --secure out, and say https:// and --token"
+                        .to_owned(),
+                });
+            }
             Some(target) => {
                 Self { target: target.clone(), children: Vec::new(), nodes_print: Vec::new(), own: None }
             }
@@ -85,14 +98,14 @@ impl Cluster {
         fs::create_dir_all(&told).map_err(|source| RunError::io("create", &told, source))?;
         let data = run.options.data.clone().unwrap_or_else(|| out.join("data"));
         let data = DataDir::create(data.join(format!("run-{}", run.number)))?;
-        let (berth, more) = (run.options.berth.clone(), ask.server.clone());
-        let setup = ServerSetup { berth, data: data.dir.clone(), told: told.clone(), more };
-        let (Server { child, http, agents }, others) = others::start(&setup, ask.servers).await?;
-        let target = Target { address: http, token: String::new() };
-        let nodes = nodes::start(&setup.berth, &ask.nodes, run.seed, &agents, &told)?;
+        let (berth, more, secure) = (run.options.berth.clone(), ask.server.clone(), ask.secure);
+        let nodes_tls = secure.then(|| secure::make(&berth, &data.dir)).transpose()?;
+        let setup = ServerSetup { berth, data: data.dir.clone(), told: told.clone(), more, secure };
+        let Servers { target, agents, children: servers } = others::start(&setup, ask.servers).await?;
+        let nodes = nodes::start(&setup.berth, &ask.nodes, run.seed, &agents, nodes_tls.as_deref(), &told)?;
         let (nodes, nodes_print): (Vec<_>, Vec<_>) = nodes.into_iter().unzip();
-        let children = [child].into_iter().chain(others).chain(nodes).collect();
-        let own = Some(Own { server: setup, agents, servers: 1, _data: data });
+        let children = servers.into_iter().chain(nodes).collect();
+        let own = Some(Own { server: setup, agents, nodes_tls, servers: 1, _data: data });
         Ok(Self { target, children, nodes_print, own })
     }
 
@@ -112,6 +125,16 @@ impl Cluster {
     /// Where agents connect, as `HOST:PORT`; empty for a target, which does not say.
     pub fn agents(&self) -> &str {
         self.own.as_ref().map_or("", |own| &own.agents)
+    }
+
+    /// The directory of the certificate that its nodes share; none where they need none.
+    pub fn nodes_tls(&self) -> Option<&Path> {
+        self.own.as_ref()?.nodes_tls.as_deref()
+    }
+
+    /// Waits until so many nodes are ready that were started here otherwise.
+    pub async fn until_nodes_are_ready(&self, count: u32) -> Result<(), RunError> {
+        nodes::wait_until_ready(&self.target, count, STARTED_READY_MAX).await
     }
 
     /// Fails when one of the processes has ended although nobody asked it to.
@@ -160,8 +183,6 @@ impl Drop for DataDir {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

@@ -39,12 +39,20 @@ pub(in crate::run) struct NodesAsk {
     pub behaviour: Vec<String>,
 }
 
+impl NodesAsk {
+    /// None at all.
+    pub fn none() -> Self {
+        Self { count: 0, cpu_mhz: 0, memory_mb: 0, disk_mb: 0, behaviour: Vec::new() }
+    }
+}
+
 /// Starts them, in at most three processes, each with what it prints.
 pub(super) fn start(
     berth: &Path,
     ask: &NodesAsk,
     seed: u64,
     agents: &str,
+    tls: Option<&Path>,
     told: &Path,
 ) -> Result<Vec<(Child, ChildStdout)>, RunError> {
     if ask.count == 0 {
@@ -55,7 +63,8 @@ pub(super) fn start(
     let firsts = (0..processes).map(|process| process * each);
     let start = |(number, first): (usize, u32)| {
         let count = each.min(ask.count - first);
-        let args = args(ask, seed, agents, first, count);
+        let mut args = args(ask, seed, agents, first, count);
+        args.extend(tls.iter().flat_map(|dir| ["--tls-dir".to_owned(), dir.display().to_string()]));
         Child::start(berth, &format!("nodes {}", number + 1), &args, told)
     };
     firsts.enumerate().map(start).collect()

@@ -8,7 +8,7 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    Child, Target,
+    Child, Target, secure,
     server::{Server, ServerSetup},
 };
 use crate::run::{RunError, http::Connection};
@@ -31,22 +31,36 @@ struct Voter {
     voter: bool,
 }
 
+/// Servers that are ready.
+pub(super) struct Servers {
+    /// The first of them, for clients.
+    pub target: Target,
+    /// Where agents connect to that, as `HOST:PORT`.
+    pub agents: String,
+    /// The first, and the others.
+    pub children: Vec<Child>,
+}
+
 /// Starts so many servers: the first, which leads, and the others, which have joined it and vote.
-pub(super) async fn start(setup: &ServerSetup, count: u32) -> Result<(Server, Vec<Child>), RunError> {
+pub(super) async fn start(setup: &ServerSetup, count: u32) -> Result<Servers, RunError> {
     if count == 1 {
-        return Ok((setup.start("server", address(1)).await?, Vec::new()));
+        let Server { child, http, agents } = setup.start("server", address(1)).await?;
+        return Ok(Servers { target: setup.target(&http).await?, agents, children: vec![child] });
     }
     let meets = free(address(1))?;
     let first = numbered(setup, 1, &["--server-addr", &meets]).start("server", address(1)).await?;
-    let mut others = Vec::new();
+    let target = setup.target(&first.http).await?;
+    let mut children = vec![first.child];
     for number in 2..=count {
         let flags = ["--server-addr", &free(address(number))?, "--join", &meets];
-        let name = format!("server-{number}");
-        others.push(numbered(setup, number, &flags).start(&name, address(number)).await?.child);
+        let (name, other) = (format!("server-{number}"), numbered(setup, number, &flags));
+        if setup.secure {
+            secure::certify_server(&setup.berth, &setup.data, &other.data)?;
+        }
+        children.push(other.start(&name, address(number)).await?.child);
     }
-    let target = Target { address: first.http.clone(), token: String::new() };
     until_all_vote(&target, count).await?;
-    Ok((first, others))
+    Ok(Servers { target, agents: first.agents, children })
 }
 
 fn address(number: u32) -> Ipv4Addr {

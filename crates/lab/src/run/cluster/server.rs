@@ -8,7 +8,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::Child;
+use super::{Child, Target, secure};
 use crate::run::RunError;
 
 /// Until a server must be ready.
@@ -24,6 +24,8 @@ pub(super) struct ServerSetup {
     pub told: PathBuf,
     /// More flags.
     pub more: Vec<String>,
+    /// With TLS and ACLs; certificates are in the data directory.
+    pub secure: bool,
 }
 
 /// A server that is ready.
@@ -50,10 +52,14 @@ impl ServerSetup {
         Ok(Server { child, http, agents })
     }
 
+    /// What clients need to use one that is ready. A secure one is asked for its first token, which it gives once.
+    pub async fn target(&self, http: &Address) -> Result<Target, RunError> {
+        if self.secure { secure::enter(&self.data, http).await } else { Ok(Target::open(http.clone())) }
+    }
+
     /// Starts one where another was, on the same ports, and waits for nothing.
     pub fn start_again(&self, name: &str, http: &Address, agents: &str) -> Result<Child, RunError> {
-        let http = http.to_string();
-        let (child, stdout) = self.spawn(name, http.trim_start_matches("http://"), agents)?;
+        let (child, stdout) = self.spawn(name, &http.host_and_port(), agents)?;
         tokio::spawn(first_line(stdout));
         Ok(child)
     }
@@ -63,6 +69,7 @@ impl ServerSetup {
         let mut args: Vec<String> = args.map(str::to_owned).into();
         args.extend(["--data-dir".to_owned(), self.data.display().to_string()]);
         args.extend_from_slice(&self.more);
+        args.extend(self.secure.then(|| "--acl".to_owned()));
         Child::start(&self.berth, name, &args, &self.told)
     }
 }
@@ -77,9 +84,9 @@ async fn first_line(stdout: ChildStdout) -> String {
     line
 }
 
-/// Reads `... http://HOST:PORT, agents connect to HOST:PORT`.
+/// Reads `... ready: http://HOST:PORT, agents connect to HOST:PORT`.
 fn addresses(line: &str) -> Option<(Address, String)> {
-    let (http, agents) = line.split_once("http://")?.1.split_once(", agents connect to ")?;
+    let (http, agents) = line.split_once("ready: ")?.1.split_once(", agents connect to ")?;
     Some((http.parse().ok()?, agents.trim().to_owned()))
 }
 
@@ -92,6 +99,8 @@ mod tests {
         let line = "berth server is ready: http://127.0.0.1:4646, agents connect to 127.0.0.1:4647\n";
         let (http, agents) = addresses(line).unwrap();
         assert_eq!((http.to_string().as_str(), agents.as_str()), ("http://127.0.0.1:4646", "127.0.0.1:4647"));
+        let line = line.replace("http:", "https:");
+        assert!(addresses(&line).unwrap().0.is_encrypted());
         assert!(addresses("error: no\n").is_none());
     }
 }

@@ -89,6 +89,7 @@ impl Scenario {
             nodes: NodesAsk { count: self.nodes, cpu_mhz, memory_mb, disk_mb, behaviour: Vec::new() },
             servers: 1,
             server: flags.map(str::to_owned).into(),
+            secure: false,
         }
     }
 

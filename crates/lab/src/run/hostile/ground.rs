@@ -36,11 +36,10 @@ impl Ground {
         stopped: watch::Receiver<bool>,
     ) -> Result<Self, RunError> {
         let address = |text: &str| {
-            let text = text.trim_start_matches("http://");
             text.parse()
                 .map_err(|error| RunError::Start { what: text.to_owned(), reason: format!("{error}") })
         };
-        let http = address(&cluster.target.address.to_string())?;
+        let http = address(&cluster.target.address.host_and_port())?;
         let agents = address(cluster.agents())?;
         Ok(Self { target: cluster.target.clone(), http, agents, strength_percent, stopped })
     }

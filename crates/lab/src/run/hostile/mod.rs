@@ -68,17 +68,12 @@ const NODE_CPU_MHZ: u32 = 4_000;
 const NODE_MEMORY_MB: u32 = 8_192;
 const NODE_DISK_MB: u32 = 102_400;
 fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
-    if run.options.target.is_some() {
-        return Err(RunError::Start {
-            what: "the experiment".to_owned(),
-            reason: "it attacks no server but its own: leave --target out".to_owned(),
-        });
-    }
+    run.needs_own_server()?;
     let asked = run.params.text("attack").unwrap_or(attacks::ALL);
     let mut outcome = Outcome::default();
     for attack in Attack::LIST.into_iter().filter(|attack| asked == attacks::ALL || asked == attack.name()) {
         run.progress.says(&format!("attack: {}", attack.name()));
-        let ask = ClusterAsk { nodes: nodes(), servers: 1, server: Vec::new() };
+        let ask = ClusterAsk { nodes: nodes(), servers: 1, server: Vec::new(), secure: false };
         let shown =
             on_cluster(run, &ask, async |cluster| suffer(run, attack, cluster).await, async |_| Ok(()));
         match shown {

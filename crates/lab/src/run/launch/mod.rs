@@ -76,7 +76,7 @@ const CPU_MHZ: u32 = 1;
 fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     let host = Host::find(run)?;
     let nodes = NodesAsk { count: 0, cpu_mhz: 0, memory_mb: 0, disk_mb: 0, behaviour: Vec::new() };
-    let ask = ClusterAsk { nodes, servers: 1, server: Vec::new() };
+    let ask = ClusterAsk { nodes, servers: 1, server: Vec::new(), secure: false };
     let work = async |cluster: &mut Cluster| {
         let agent = AgentProcess::start(run, &host, cluster.agents())?;
         let lab = Lab { run, host: &host, agent: &agent, target: &cluster.target, ids: JobIds::new() };

@@ -26,6 +26,8 @@ pub(super) struct Load {
     pub nodes: NodesAsk,
     /// How many servers there are.
     pub servers: u32,
+    /// Everything over TLS, with ACLs and an audit log.
+    pub secure: bool,
     /// What the jobs have in common.
     pub template: JobTemplate,
     /// How many jobs.
@@ -44,7 +46,12 @@ impl Load {
 
 /// Puts the load on a cluster, and measures.
 pub(super) fn measure(run: &Run<'_>, load: &Load) -> Result<Outcome, RunError> {
-    let ask = ClusterAsk { nodes: load.nodes.clone(), servers: load.servers, server: Vec::new() };
+    let ask = ClusterAsk {
+        nodes: load.nodes.clone(),
+        servers: load.servers,
+        server: Vec::new(),
+        secure: load.secure,
+    };
     let ids = JobIds::new();
     let work = async |cluster: &mut _| drive(run, load, ids, cluster).await;
     on_cluster(run, &ask, work, async |target| clean_up(target, ids, load.jobs).await)

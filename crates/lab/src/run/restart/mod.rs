@@ -81,7 +81,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
             reason: "it kills servers, and does so to none but its own: leave --target out".to_owned(),
         });
     }
-    let ask = ClusterAsk { nodes: nodes(run), servers: 1, server: Vec::new() };
+    let ask = ClusterAsk { nodes: nodes(run), servers: 1, server: Vec::new(), secure: false };
     let ids = JobIds::new();
     on_cluster(run, &ask, async |cluster| cycle::drive(run, ids, cluster).await, async |_| Ok(()))
 }

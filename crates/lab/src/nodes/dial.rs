@@ -1,0 +1,86 @@
+//! How a connection of simulated nodes comes about.
+
+use std::{
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use berth_tls::{Connector, Expected, HANDSHAKE_MAX, Held, Stream, TlsFiles};
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
+
+use super::{NodesConfig, SettingError, links::Links};
+
+/// As long as an agent waits for a server to answer its dialing.
+const DIAL_MAX: Duration = Duration::from_secs(5);
+/// The first of the addresses that connections come from, where each has a share of them.
+const ADDRESS_FIRST: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 1);
+
+/// Dials the server.
+pub(super) struct Dialer {
+    server: String,
+    /// None without TLS.
+    connector: Option<Connector>,
+    /// None for the address that the system chooses.
+    from: Option<Ipv4Addr>,
+    links: Arc<Links>,
+}
+
+impl Dialer {
+    /// As all nodes do.
+    pub fn new(config: &NodesConfig, links: Arc<Links>) -> Result<Self, SettingError> {
+        let connector = config.tls.as_ref().map(connector).transpose()?;
+        Ok(Self { server: config.server.clone(), connector, from: None, links })
+    }
+
+    /// The same for the connection of this number, whose sessions of TLS are its own.
+    pub fn numbered(&self, config: &NodesConfig, number: u32) -> Self {
+        let address = number.checked_div(config.per_address);
+        Self {
+            server: self.server.clone(),
+            connector: self.connector.as_ref().map(Connector::sibling),
+            from: address.map(|address| (u32::from(ADDRESS_FIRST) + address).into()),
+            links: self.links.clone(),
+        }
+    }
+
+    /// Where it dials, as `HOST:PORT`.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Dials, and shakes hands.
+    pub async fn dial(&self) -> io::Result<Stream> {
+        let stream = timeout(DIAL_MAX, self.connect()).await??;
+        stream.set_nodelay(true)?;
+        let Some(connector) = &self.connector else { return Ok(Stream::Plain(stream)) };
+        let shaken = timeout(HANDSHAKE_MAX, connector.connect(stream, &self.server)).await?;
+        let stream = shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))?;
+        if stream.is_resumed() {
+            self.links.resume();
+        }
+        Ok(stream)
+    }
+
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let Some(from) = self.from else { return TcpStream::connect(&self.server).await };
+        let server: SocketAddr = self.server.parse().map_err(io::Error::other)?;
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((from, 0).into())?;
+        socket.connect(server).await
+    }
+}
+
+fn connector(files: &TlsFiles) -> Result<Connector, SettingError> {
+    let wrong = |why: String| SettingError(why);
+    let held = Held::load(files).map_err(|error| wrong(error.to_string()))?;
+    let identity = held.identity();
+    let region = identity.region().filter(|region| identity.is_agent(Some(region)));
+    let region =
+        region.ok_or_else(|| wrong(format!("{} names {identity}, and no agent", files.cert.display())))?;
+    Connector::new(&held, Expected::Server(region.to_owned())).map_err(|error| wrong(error.to_string()))
+}

@@ -1,0 +1,61 @@
+//! A cluster as strangers may reach it: with an authority of its own, certificates for servers and agents, and a first token.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
+
+use berth_api::http::Address;
+use bytes::Bytes;
+use hyper::Method;
+use serde_json::Value;
+
+use super::Target;
+use crate::run::{RunError, http::Connection};
+
+/// In a server's data directory: its own certificate and the authority, and what all simulated nodes share.
+const SERVER: &str = "tls";
+const NODES: &str = "nodes-tls";
+
+/// Makes the authority, the first server's certificate, and one for all nodes, as an operator would. Returns the directory of the
+/// last.
+pub(super) fn make(berth: &Path, data: &Path) -> Result<PathBuf, RunError> {
+    berth_server(berth, &["init".as_ref(), "--data-dir".as_ref(), data])?;
+    let nodes = data.join(NODES);
+    certify(berth, data, "agent", &nodes)?;
+    Ok(nodes)
+}
+
+/// Makes the certificate of another server, in its data directory.
+pub(super) fn certify_server(berth: &Path, authority: &Path, data: &Path) -> Result<(), RunError> {
+    certify(berth, authority, "server", &data.join(SERVER))
+}
+
+/// Asks a server that is ready for its first token, which may do everything.
+pub(super) async fn enter(data: &Path, http: &Address) -> Result<Target, RunError> {
+    let failed = |reason: String| RunError::Start { what: "a client".to_owned(), reason };
+    let believed = data.join(SERVER).join("ca.pem");
+    let tls = berth_tls::client_config(Some(&believed), None).map_err(|error| failed(error.to_string()))?;
+    let mut target = Target { tls: Some(Arc::new(tls)), ..Target::open(http.clone()) };
+    let mut connection = Connection::open(&target).await?;
+    let made = connection.ask(Method::PUT, "/v1/acl/bootstrap", Bytes::new()).await?;
+    let made: Value = serde_json::from_slice(&made).map_err(|error| failed(error.to_string()))?;
+    target.token = made["SecretID"].as_str().unwrap_or_default().to_owned();
+    Ok(target)
+}
+
+fn certify(berth: &Path, authority: &Path, role: &str, out: &Path) -> Result<(), RunError> {
+    berth_server(
+        berth,
+        &["cert".as_ref(), role.as_ref(), "--data-dir".as_ref(), authority, "--out".as_ref(), out],
+    )
+}
+
+fn berth_server(berth: &Path, args: &[&Path]) -> Result<(), RunError> {
+    let failed = |reason: String| RunError::Start { what: "a secure cluster".to_owned(), reason };
+    let made = Command::new(berth).arg("server").args(args).output();
+    let made = made.map_err(|error| failed(error.to_string()))?;
+    let told = || String::from_utf8_lossy(&made.stderr).trim().to_owned();
+    if made.status.success() { Ok(()) } else { Err(failed(told())) }
+}

@@ -1,0 +1,132 @@
+//! What connecting has shown, and whether that may be.
+
+use std::collections::BTreeMap;
+
+use super::round::Took;
+use crate::run::{Metric, Outcome};
+
+const fn metric(name: &'static str, unit: &'static str) -> Metric {
+    Metric { name, unit }
+}
+
+/// What is measured.
+pub(super) const METRICS: &[Metric] = &[
+    metric("connect_s", "s"),
+    metric("nodes_ready_s", "s"),
+    metric("reconnect_s", "s"),
+    metric("resumed_pct", "%"),
+    metric("restart_s", "s"),
+    metric("connect_server_cpu_ms_per_agent", "ms"),
+    metric("connect_agents_cpu_ms_per_agent", "ms"),
+    metric("reconnect_server_cpu_ms_per_agent", "ms"),
+    metric("reconnect_agents_cpu_ms_per_agent", "ms"),
+    metric("restart_server_cpu_ms_per_agent", "ms"),
+    metric("server_rss_bytes", "B"),
+];
+
+/// The longest that 10,000 agents may take to connect, and to connect again with the sessions of TLS that they have.
+const CONNECT_S_MAX: f64 = 20.0;
+const RECONNECT_S_MAX: f64 = 5.0;
+/// Nearly all must take their sessions of TLS up again.
+const RESUMED_PCT_MIN: f64 = 99.0;
+
+/// What connecting has shown.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub agents: u32,
+    pub is_secure: bool,
+    /// The first time.
+    pub connect: Took,
+    /// Until a client saw all nodes ready.
+    pub ready_s: f64,
+    /// After all connections were cut.
+    pub reconnect: Took,
+    /// How many of them took up a session of TLS.
+    pub resumed: u64,
+    /// After the server was killed, from the start of the next one.
+    pub restart: Took,
+    /// The server's memory in the end.
+    pub rss_bytes: Option<u64>,
+}
+
+impl Shown {
+    /// As a result; `timed` says whether times may be too long.
+    pub fn outcome(&self, timed: bool) -> Outcome {
+        let note = "connect_s runs from the first dialing until all sessions are open, reconnect_s from the cut of all \
+                    connections, with the pause that agents make, and restart_s from the start of the server in the place of \
+                    the one that was killed, which knows none of its sessions of TLS";
+        Outcome {
+            metrics: self.metrics(),
+            notes: vec![note.to_owned()],
+            failures: self.failures(timed),
+            ..Outcome::default()
+        }
+    }
+
+    fn metrics(&self) -> BTreeMap<&'static str, f64> {
+        let each_ms = |cpu_s: f64| Some(cpu_s * 1e3 / f64::from(self.agents));
+        let found = [
+            ("connect_s", Some(self.connect.seconds)),
+            ("nodes_ready_s", Some(self.ready_s)),
+            ("reconnect_s", Some(self.reconnect.seconds)),
+            ("resumed_pct", self.is_secure.then(|| self.resumed_pct())),
+            ("restart_s", Some(self.restart.seconds)),
+            ("connect_server_cpu_ms_per_agent", each_ms(self.connect.server_cpu_s)),
+            ("connect_agents_cpu_ms_per_agent", each_ms(self.connect.agents_cpu_s)),
+            ("reconnect_server_cpu_ms_per_agent", each_ms(self.reconnect.server_cpu_s)),
+            ("reconnect_agents_cpu_ms_per_agent", each_ms(self.reconnect.agents_cpu_s)),
+            ("restart_server_cpu_ms_per_agent", each_ms(self.restart.server_cpu_s)),
+            ("server_rss_bytes", self.rss_bytes.map(|bytes| bytes as f64)),
+        ];
+        found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    fn resumed_pct(&self) -> f64 {
+        self.resumed as f64 * 100.0 / f64::from(self.agents)
+    }
+
+    fn failures(&self, timed: bool) -> Vec<String> {
+        let mut failures = Vec::new();
+        if self.is_secure && self.resumed_pct() < RESUMED_PCT_MIN {
+            failures
+                .push(format!("{} of {} agents took up their sessions of TLS", self.resumed, self.agents));
+        }
+        let times = [
+            ("connect", self.connect.seconds, CONNECT_S_MAX),
+            ("connect again", self.reconnect.seconds, RECONNECT_S_MAX),
+            ("connect to the next server", self.restart.seconds, CONNECT_S_MAX),
+        ];
+        for (what, seconds, max) in times.into_iter().filter(|(_, seconds, max)| timed && seconds > max) {
+            failures.push(format!("the agents took {seconds:.1} s to {what}, more than {max} s"));
+        }
+        failures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_agents_and_sessions_that_are_begun_anew_fail_a_run() {
+        let took = |seconds| Took { seconds, server_cpu_s: 5.0, agents_cpu_s: 2.0 };
+        let (connect, reconnect, restart) = (took(19.0), took(4.0), took(20.0));
+        let shown = Shown {
+            agents: 10_000,
+            is_secure: true,
+            connect,
+            ready_s: 19.5,
+            reconnect,
+            resumed: 9_950,
+            restart,
+            rss_bytes: None,
+        };
+        let outcome = shown.outcome(true);
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        assert_eq!(outcome.metrics["connect_server_cpu_ms_per_agent"], 0.5);
+        assert_eq!(outcome.metrics["resumed_pct"], 99.5);
+        let slow = Shown { reconnect: took(5.1), resumed: 9_000, ..shown };
+        assert_eq!(slow.outcome(true).failures.len(), 2);
+        assert_eq!(slow.outcome(false).failures, ["9000 of 10000 agents took up their sessions of TLS"]);
+    }
+}

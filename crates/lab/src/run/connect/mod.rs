@@ -1,0 +1,88 @@
+//! `connect`: agents, each on a connection of its own, open their sessions all at once; then all connections are cut, and in the
+//! end the server is killed and started again. The agents live in this process, and say when the server has welcomed them.
+
+mod figures;
+mod round;
+
+use std::time::Instant;
+
+use berth_tls::TlsFiles;
+
+use super::{
+    Experiment, Kind, Outcome, Param, Run, RunError, Scale,
+    cluster::{Cluster, ClusterAsk, NodesAsk, on_cluster},
+    params::same,
+};
+use crate::nodes::{Crowd, NodesConfig};
+use figures::Shown;
+use round::Round;
+
+/// Its row in the list.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "connect",
+    about: "Agents, each on its own connection, that all connect at once, and again after a cut and after a crash",
+    params: &[
+        Param {
+            name: "agents",
+            kind: Kind::Count { min: 1, max: AGENTS_MAX },
+            about: "Simulated agents",
+            defaults: ["300", "2000", "10000"],
+        },
+        Param {
+            name: "secure",
+            kind: Kind::Switch,
+            about: "Over TLS, with a certificate for all agents; --secure=false for connections as they are",
+            defaults: same("true"),
+        },
+    ],
+    metrics: &[figures::METRICS],
+    run,
+};
+
+/// This process has a file open for each, and so has the server.
+const AGENTS_MAX: u64 = 12_000;
+/// Agents that come from one address, as if it were a host's: a server takes only so many from each.
+const PER_ADDRESS: u32 = 100;
+
+fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+    run.needs_own_server()?;
+    let secure = run.params.switch("secure");
+    let ask = ClusterAsk { nodes: NodesAsk::none(), servers: 1, server: Vec::new(), secure };
+    on_cluster(run, &ask, async |cluster| drive(run, cluster).await, async |_| Ok(()))
+}
+
+async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError> {
+    let agents = run.params.count_u32("agents");
+    let config = NodesConfig {
+        connections: agents,
+        per_address: PER_ADDRESS,
+        tls: cluster.nodes_tls().map(|dir| TlsFiles::in_dir(dir, "agent")),
+        seed: run.seed,
+        ..NodesConfig::new(cluster.agents(), agents)
+    };
+    let failed = |error: crate::nodes::SettingError| RunError::Incomplete(error.to_string());
+    let is_secure = config.tls.is_some();
+
+    run.progress.says(&format!("{agents} agents connect"));
+    let begun = Instant::now();
+    let crowd = Crowd::start(config).map_err(failed)?;
+    let connect = Round::begin(0, begun, cluster).until_all_are_open(&crowd, agents, cluster).await?;
+    cluster.until_nodes_are_ready(agents).await?;
+    let ready_s = begun.elapsed().as_secs_f64();
+
+    run.progress.says("all connections are cut");
+    let cut = Round::begin(crowd.links().opened(), Instant::now(), cluster);
+    crowd.links().cut();
+    let resumed_before = crowd.links().resumed();
+    let reconnect = cut.until_all_are_open(&crowd, agents, cluster).await?;
+    let resumed = crowd.links().resumed() - resumed_before;
+
+    run.progress.says("the server is killed, and another one starts in its place");
+    let opened = crowd.links().opened();
+    let crashed = cluster.crash_server()?;
+    let restart = Round::begin(opened, crashed, cluster).until_all_are_open(&crowd, agents, cluster).await?;
+    let rss_bytes = super::cluster::usage(cluster.children[0].pid()).map(|used| used.rss_bytes);
+
+    let shown = Shown { agents, is_secure, connect, ready_s, reconnect, resumed, restart, rss_bytes };
+    Ok(shown.outcome(run.options.scale == Scale::Full))
+}

@@ -1,0 +1,75 @@
+//! One time that all agents open their sessions.
+
+use std::time::{Duration, Instant};
+
+use crate::{
+    nodes::Crowd,
+    run::{
+        RunError,
+        cluster::{Cluster, usage},
+    },
+};
+
+/// Between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// Until it is given up.
+const OPEN_MAX: Duration = Duration::from_secs(180);
+
+/// A round that is under way.
+pub(super) struct Round {
+    /// Sessions that were opened before.
+    opened: u64,
+    begun: Instant,
+    server_cpu_s: f64,
+    own_cpu_s: f64,
+}
+
+/// What a round took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Took {
+    /// Until all sessions were open.
+    pub seconds: f64,
+    /// The server's processor time.
+    pub server_cpu_s: f64,
+    /// That of all agents.
+    pub agents_cpu_s: f64,
+}
+
+impl Round {
+    /// From then on, with so many sessions that were opened before.
+    pub fn begin(opened: u64, begun: Instant, cluster: &Cluster) -> Self {
+        Self { opened, begun, server_cpu_s: server_cpu_s(cluster), own_cpu_s: cpu_s(std::process::id()) }
+    }
+
+    /// Waits until each agent has opened its session once more, and all are open.
+    pub async fn until_all_are_open(
+        self,
+        crowd: &Crowd,
+        agents: u32,
+        cluster: &mut Cluster,
+    ) -> Result<Took, RunError> {
+        let links = crowd.links();
+        while links.opened() < self.opened + u64::from(agents) || links.are_open() < agents {
+            cluster.check()?;
+            if self.begun.elapsed() > OPEN_MAX {
+                let open = links.are_open();
+                let told = format!("{open} of {agents} agents have a session after {OPEN_MAX:?}");
+                return Err(RunError::Incomplete(told));
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(Took {
+            seconds: self.begun.elapsed().as_secs_f64(),
+            server_cpu_s: server_cpu_s(cluster) - self.server_cpu_s,
+            agents_cpu_s: cpu_s(std::process::id()) - self.own_cpu_s,
+        })
+    }
+}
+
+fn server_cpu_s(cluster: &Cluster) -> f64 {
+    cluster.children.first().map_or(0.0, |server| cpu_s(server.pid()))
+}
+
+fn cpu_s(pid: u32) -> f64 {
+    usage(pid).map_or(0.0, |used| used.cpu_s)
+}

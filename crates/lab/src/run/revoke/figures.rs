@@ -1,0 +1,124 @@
+//! What the end of a token has shown, and whether that may be.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use super::held::{Ended, Way};
+use crate::{
+    record::percentile,
+    run::{Metric, Outcome},
+};
+
+const fn metric(name: &'static str, unit: &'static str) -> Metric {
+    Metric { name, unit }
+}
+
+/// What is measured.
+pub(super) const METRICS: &[Metric] = &[
+    metric("deleted_s", "s"),
+    metric("streams_ended_s_p50", "s"),
+    metric("streams_ended_s_max", "s"),
+    metric("reads_ended_s_p50", "s"),
+    metric("reads_ended_s_max", "s"),
+    metric("still_open", "1"),
+    metric("reads_answered", "1"),
+];
+
+/// The longest that anything may go on after the request that ends its token was sent.
+const ENDED_S_MAX: f64 = 1.0;
+
+/// What the end of a token has shown.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub streams: u32,
+    pub reads: u32,
+    /// When the request was sent that deleted the token.
+    pub begun: Instant,
+    /// Until that was answered.
+    pub answered_s: f64,
+    pub ended: Vec<Ended>,
+    /// What was open with another token has ended, too.
+    pub others_ended: bool,
+}
+
+impl Shown {
+    /// As a result; `timed` says whether times may be too long.
+    pub fn outcome(&self, timed: bool) -> Outcome {
+        let (streams_s, reads_s) = (self.times_s(Way::Stream), self.times_s(Way::Read));
+        let found = [
+            ("deleted_s", Some(self.answered_s)),
+            ("streams_ended_s_p50", percentile(&streams_s, 0.5)),
+            ("streams_ended_s_max", percentile(&streams_s, 1.0)),
+            ("reads_ended_s_p50", percentile(&reads_s, 0.5)),
+            ("reads_ended_s_max", percentile(&reads_s, 1.0)),
+            ("still_open", Some(self.still_open() as f64)),
+            ("reads_answered", Some(self.answered() as f64)),
+        ];
+        let metrics: BTreeMap<_, _> =
+            found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        let longest_s = streams_s.iter().chain(&reads_s).copied().fold(0.0, f64::max);
+        let failures = self.failures(timed.then_some(longest_s));
+        let note =
+            "times run from the request that deletes the token, each until its client has seen the end";
+        Outcome { metrics, failures, notes: vec![note.to_owned()], ..Outcome::default() }
+    }
+
+    fn failures(&self, longest_s: Option<f64>) -> Vec<String> {
+        let mut failures = Vec::new();
+        if self.still_open() > 0 {
+            failures.push(format!(
+                "{} streams and reads went on with a token that was deleted",
+                self.still_open()
+            ));
+        }
+        if self.answered() > 0 {
+            failures.push(format!("{} reads were answered with a token that was deleted", self.answered()));
+        }
+        if self.others_ended {
+            failures.push("a stream of another token ended, too".to_owned());
+        }
+        if let Some(longest_s) = longest_s.filter(|longest_s| *longest_s > ENDED_S_MAX) {
+            failures.push(format!("the last ended after {longest_s:.2} s, more than {ENDED_S_MAX} s"));
+        }
+        failures
+    }
+
+    fn times_s(&self, way: Way) -> Vec<f64> {
+        let of_way = self.ended.iter().filter(|ended| ended.way == way);
+        let mut times_s: Vec<f64> =
+            of_way.map(|ended| ended.at.saturating_duration_since(self.begun).as_secs_f64()).collect();
+        times_s.sort_unstable_by(f64::total_cmp);
+        times_s
+    }
+
+    fn still_open(&self) -> usize {
+        (self.streams + self.reads) as usize - self.ended.len()
+    }
+
+    fn answered(&self) -> usize {
+        self.ended.iter().filter(|ended| ended.was_answered).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn whatever_outlives_its_token_fails_the_run() {
+        let begun = Instant::now();
+        let ended = |way, ms| Ended { way, at: begun + Duration::from_millis(ms), was_answered: false };
+        let all = vec![ended(Way::Stream, 30), ended(Way::Stream, 50), ended(Way::Read, 900)];
+        let shown = Shown { streams: 2, reads: 1, begun, answered_s: 0.02, ended: all, others_ended: false };
+        let outcome = shown.outcome(true);
+        assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
+        assert_eq!(
+            (outcome.metrics["streams_ended_s_max"], outcome.metrics["reads_ended_s_max"]),
+            (0.05, 0.9)
+        );
+        let late = vec![ended(Way::Stream, 1_100), Ended { was_answered: true, ..ended(Way::Read, 10) }];
+        let shown = Shown { ended: late, others_ended: true, ..shown };
+        assert_eq!((shown.outcome(true).failures.len(), shown.outcome(false).failures.len()), (4, 3));
+    }
+}

@@ -1,0 +1,85 @@
+//! `revoke`: a token is deleted while event streams and blocking reads are open with it. All of them must end, each seen by its
+//! client, and those of other tokens must not.
+
+mod figures;
+mod held;
+mod token;
+
+use std::time::{Duration, Instant};
+
+use tokio::{task::JoinSet, time::timeout};
+
+use super::{
+    Experiment, Kind, Outcome, Param, Run, RunError, Scale,
+    cluster::{Cluster, ClusterAsk, NodesAsk, on_cluster},
+    http::Connection,
+};
+use figures::Shown;
+use held::{Ended, Held, Way};
+use token::Token;
+
+/// Its row in the list.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "revoke",
+    about: "A token is deleted while event streams and blocking reads are open with it",
+    params: &[
+        Param {
+            name: "streams",
+            kind: Kind::Count { min: 1, max: 3_000 },
+            about: "Event streams, each on a connection of its own",
+            defaults: ["100", "1000", "1000"],
+        },
+        Param {
+            name: "reads",
+            kind: Kind::Count { min: 1, max: 3_000 },
+            about: "Reads that wait for a change, each on a connection of its own",
+            defaults: ["100", "1000", "1000"],
+        },
+    ],
+    metrics: &[figures::METRICS],
+    run,
+};
+
+/// Between the moment that all have asked and the end of the token: the last of them wait by then.
+const REST: Duration = Duration::from_secs(1);
+/// After so long whatever is still open stays so.
+const ENDED_MAX: Duration = Duration::from_secs(15);
+
+fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+    run.needs_own_server()?;
+    let ask = ClusterAsk { nodes: NodesAsk::none(), servers: 1, server: Vec::new(), secure: true };
+    on_cluster(run, &ask, async |cluster| drive(run, cluster).await, async |_| Ok(()))
+}
+
+async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError> {
+    let (streams, reads) = (run.params.count_u32("streams"), run.params.count_u32("reads"));
+    let operator = &cluster.target;
+    let token = Token::make(operator).await?;
+    let guest = token.target(operator);
+    run.progress.says(&format!("opening {streams} streams and {reads} reads that wait"));
+    let mut others = Held::default();
+    others.open(operator, Way::Stream, 1).await?;
+    let mut held = Held::default();
+    held.open(&guest, Way::Stream, streams).await?;
+    held.open(&guest, Way::Read, reads).await?;
+    tokio::time::sleep(REST).await;
+
+    run.progress.says("the token is deleted");
+    let mut connection = Connection::open(operator).await?;
+    let begun = Instant::now();
+    token.delete(&mut connection).await?;
+    let answered_s = begun.elapsed().as_secs_f64();
+    let mut ended = Vec::new();
+    // Whoever is never told is counted by the difference.
+    let _ = timeout(ENDED_MAX, collect(&mut held.clients, &mut ended)).await;
+    let others_ended = others.clients.try_join_next().is_some();
+    cluster.check()?;
+    let shown = Shown { streams, reads, begun, answered_s, ended, others_ended };
+    Ok(shown.outcome(run.options.scale != Scale::Small))
+}
+
+async fn collect(clients: &mut JoinSet<Ended>, ended: &mut Vec<Ended>) {
+    while let Some(client) = clients.join_next().await {
+        ended.push(client.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic())));
+    }
+}

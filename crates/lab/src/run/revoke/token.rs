@@ -1,0 +1,44 @@
+//! A token that will be deleted.
+
+use bytes::Bytes;
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::run::{RunError, Target, http::Connection};
+
+const POLICY: &str = "/v1/acl/policy/reader";
+const RULES: &str = "namespace \"default\" { policy = \"read\" }";
+
+/// A token of somebody who may read.
+pub(super) struct Token {
+    accessor: String,
+    secret: String,
+}
+
+impl Token {
+    /// Has the operator of the cluster make one.
+    pub async fn make(operator: &Target) -> Result<Self, RunError> {
+        let mut connection = Connection::open(operator).await?;
+        let policy = json!({"Name": "reader", "Rules": RULES});
+        connection.write(Method::PUT, POLICY, policy.to_string().into()).await?;
+        let asked = json!({"Name": "reader", "Type": "client", "Policies": ["reader"]});
+        let made = connection.ask(Method::PUT, "/v1/acl/token", asked.to_string().into()).await?;
+        let made: Value = serde_json::from_slice(&made).map_err(|error| RunError::Http {
+            doing: "make a token".to_owned(),
+            reason: error.to_string(),
+        })?;
+        let text = |name: &str| made[name].as_str().unwrap_or_default().to_owned();
+        Ok(Self { accessor: text("AccessorID"), secret: text("SecretID") })
+    }
+
+    /// The cluster for whoever has the token.
+    pub fn target(&self, operator: &Target) -> Target {
+        Target { token: self.secret.clone(), ..operator.clone() }
+    }
+
+    /// Deletes it, on a connection of the operator's.
+    pub async fn delete(&self, connection: &mut Connection) -> Result<(), RunError> {
+        let path = format!("/v1/acl/token/{}", self.accessor);
+        connection.write(Method::DELETE, &path, Bytes::new()).await
+    }
+}
