@@ -290,10 +290,17 @@ async fn resumes(acceptor: &Acceptor, connector: &Connector) -> Result<bool, Str
     });
     let stream = TcpStream::connect(address).await.expect("it listens");
     // Sessions are kept by the name that was dialed. The byte comes after the tickets.
+    let mut seen = None;
     if let Ok(mut stream) = connector.connect(stream, "server:1").await {
         let _ = stream.read_exact(&mut [0]).await;
+        seen = Some(stream.is_resumed());
     }
-    taken.await.expect("it does not panic")
+    let taken = taken.await.expect("it does not panic");
+    assert!(
+        taken.is_err() || taken.as_ref().ok() == seen.as_ref(),
+        "both sides say the same: {taken:?}, {seen:?}"
+    );
+    taken
 }
 
 #[tokio::test]
@@ -303,6 +310,9 @@ async fn a_session_that_is_resumed_is_checked_again() {
     let coming = connector(&cluster.held(agent("n1")));
     assert_eq!(resumes(&acceptor, &coming).await, Ok(false));
     assert_eq!(resumes(&acceptor, &coming).await, Ok(true));
+    let sibling = coming.sibling();
+    assert_eq!(resumes(&acceptor, &sibling).await, Ok(false), "it takes up its own sessions only");
+    assert_eq!(resumes(&acceptor, &sibling).await, Ok(true));
     acceptor.replace(&cluster.held(Role::Server)).expect("it is good");
     assert_eq!(resumes(&acceptor, &coming).await, Ok(true), "tickets outlive a new certificate");
     // The server believes another authority from now on.

@@ -7,7 +7,7 @@ mod check;
 mod cluster;
 mod list;
 #[path = "../support/mod.rs"]
-#[expect(dead_code, reason = "other benchmarks use the rest of it")]
+#[allow(dead_code, unused_imports, reason = "other benchmarks use the rest of it")]
 mod support;
 
 use support::Outcome;
