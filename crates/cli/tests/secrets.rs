@@ -3,7 +3,7 @@
 
 mod e2e;
 
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 use berth_api::http::Target;
 use e2e::{busybox::busybox_images, dev::Dev, eventually};
@@ -239,4 +239,210 @@ async fn a_task_waits_for_what_is_not_there_or_not_for_it_and_says_what() {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     });
     assert_eq!(told.await, "there");
+}
+
+/// One of two who share the servers and nothing else.
+struct Tenant {
+    name: &'static str,
+    token: String,
+    alloc: String,
+}
+
+impl Tenant {
+    fn canary(name: &str, number: usize) -> String {
+        format!("canary-{name}-{}", canary(number))
+    }
+
+    /// A namespace, a token that may do everything within it, secrets, and a task that has them.
+    async fn settle(dev: &Dev, name: &'static str) -> Self {
+        dev.said(&["namespace", "apply", name]);
+        let rules = dev.home.path().join(format!("{name}.hcl"));
+        let policy = format!(
+            "namespace \"{name}\" {{\n policy = \"write\"\n variables {{ path \"*\" {{ capabilities = [\"write\"] }} }}\n}}"
+        );
+        fs::write(&rules, policy).expect("written");
+        dev.said(&["acl", "policy", "apply", name, rules.to_str().expect("plain")]);
+        let made = dev.said(&["acl", "token", "create", "-name", name, "-policy", name, "-json"]);
+        let made: Value = serde_json::from_str(&made).expect("JSON");
+        let mut tenant =
+            Self { name, token: made["SecretID"].as_str().expect("text").to_owned(), alloc: String::new() };
+        let items = (0..CANARIES / 2).map(|number| (format!("k{number}"), json!(Self::canary(name, number))));
+        let items: Value = items.collect::<serde_json::Map<_, _>>().into();
+        let target = tenant.within("/v1/var").part("nomad/jobs/app");
+        tenant.client(dev).put::<Value>(&target, &json!({ "Items": items })).await.expect("it is written");
+        let mut task = e2e::dev::task("main", "echo has=$${#SECRET}; exec sleep 1000");
+        task["Env"] = json!({ "SECRET": "${secret.own.k0}" });
+        task["Secrets"] = json!([secret("own", "nomad/jobs/app", &json!({ "files": "secrets/own" }))]);
+        task["Identities"] = json!([{ "Name": "default", "File": true, "TTL": "1h" }]);
+        let mut job = job("app", &task);
+        job["Namespace"] = json!(name);
+        tenant
+            .client(dev)
+            .put::<Value>(&tenant.within("/v1/jobs"), &json!({ "Job": job }))
+            .await
+            .expect("registered");
+        tenant.alloc = eventually("its task runs", async || {
+            let target = tenant.within("/v1/job").part("app").part("allocations");
+            let allocs: Vec<Value> = tenant.client(dev).get(&target).await.ok()?.value;
+            let alloc = allocs.first().filter(|alloc| alloc["ClientStatus"] == "running")?;
+            Some(alloc["ID"].as_str()?.to_owned())
+        })
+        .await;
+        tenant
+    }
+
+    fn within(&self, path: &str) -> Target {
+        Target::new(path).param("namespace", self.name)
+    }
+
+    fn client(&self, dev: &Dev) -> berth_api::http::Client {
+        e2e::client(&dev.address).with_token(&self.token)
+    }
+
+    /// What its task shows to be who it is.
+    fn identity(&self, dev: &Dev) -> String {
+        let file = dev.alloc_dir(&self.alloc).join("tasks/main/secrets/nomad_token");
+        fs::read_to_string(file).expect("the task has it")
+    }
+}
+
+/// Whether one of these texts is in there.
+fn found<'t>(bytes: &[u8], texts: &'t [String]) -> Option<&'t String> {
+    texts.iter().find(|text| bytes.windows(text.len()).any(|part| part == text.as_bytes()))
+}
+
+fn assert_disk_without(dir: &Path, device: u64, texts: &[String]) -> usize {
+    let mut seen = 0;
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let Ok(meta) = entry.path().symlink_metadata() else { continue };
+        if meta.is_dir() && meta.dev() == device {
+            seen += assert_disk_without(&entry.path(), device, texts);
+        } else if meta.is_file() && meta.dev() == device {
+            seen += 1;
+            let bytes = fs::read(entry.path()).unwrap_or_default();
+            assert!(found(&bytes, texts).is_none(), "{} holds a secret", entry.path().display());
+        }
+    }
+    seen
+}
+
+#[tokio::test]
+async fn of_two_tenants_neither_finds_a_secret_of_the_other_nor_does_anybody_on_a_disk() {
+    let mut dev = guarded(&["--containers=false"]).await;
+    let red = Tenant::settle(&dev, "red").await;
+    let blue = Tenant::settle(&dev, "blue").await;
+    let mut secrets = vec!["canary-".to_owned(), dev.token.clone()];
+    for tenant in [&red, &blue] {
+        secrets.extend([tenant.token.clone(), tenant.identity(&dev)]);
+        let own: Value = tenant
+            .client(&dev)
+            .get(&tenant.within("/v1/var").part("nomad/jobs/app"))
+            .await
+            .expect("its own")
+            .value;
+        assert_eq!(own["Items"]["k3"], Tenant::canary(tenant.name, 3), "what is looked for is there");
+    }
+    // What is refused, and what cannot be read, holds secrets, too.
+    for (tenant, other) in [(&red, &blue), (&blue, &red)] {
+        let client = tenant.client(&dev);
+        let theirs = client.get::<Value>(&other.within("/v1/var").part("nomad/jobs/app")).await;
+        assert_eq!(theirs.expect_err("it is another's").status(), Some(403));
+        for body in [
+            json!({ "Items": { "k": [Tenant::canary(tenant.name, 1)] } }),
+            json!([Tenant::canary(tenant.name, 2)]),
+        ] {
+            for target in [
+                tenant.within("/v1/var").part("app"),
+                other.within("/v1/jobs"),
+                tenant.within("/v1/jobs/parse"),
+            ] {
+                assert!(client.put::<Value>(&target, &body).await.is_err());
+            }
+        }
+    }
+    // Whoever asks, and whatever they ask for but a variable itself.
+    let nobody = e2e::client(&dev.address);
+    let task = e2e::client(&dev.address).with_token(&blue.identity(&dev));
+    let askers = [
+        ("red", red.client(&dev)),
+        ("blue", blue.client(&dev)),
+        ("operator", dev.client()),
+        ("nobody", nobody),
+        ("task", task),
+    ];
+    let mut told = 0;
+    for (who, client) in &askers {
+        for namespace in ["red", "blue", "*"] {
+            let paths = [
+                "/v1/vars",
+                "/v1/jobs",
+                "/v1/job/app",
+                "/v1/job/app/allocations",
+                "/v1/job/app/evaluations",
+                "/v1/job/app/versions",
+                "/v1/job/app/submission",
+                "/v1/allocations",
+                "/v1/evaluations",
+                "/v1/deployments",
+                "/v1/nodes",
+                "/v1/metrics",
+                "/v1/agent/self",
+                "/v1/agent/members",
+                "/v1/namespaces",
+                "/v1/acl/policies",
+                "/v1/acl/tokens",
+                "/v1/acl/token/self",
+                "/v1/operator/keyring/keys",
+                "/v1/operator/scheduler/plans",
+            ];
+            let allocs = [&red, &blue].map(|tenant| format!("/v1/allocation/{}", tenant.alloc));
+            for path in paths.into_iter().chain(allocs.iter().map(String::as_str)) {
+                let answer = client.get::<Value>(&Target::new(path).param("namespace", namespace)).await;
+                told += usize::from(answer.is_ok());
+                let text = answer.map_or_else(|error| error.to_string(), |answer| answer.value.to_string());
+                assert!(found(text.as_bytes(), &secrets).is_none(), "{who} finds a secret at {path}: {text}");
+            }
+        }
+        let follow =
+            Target::new("/v1/event/stream").param("topic", "*").param("namespace", "*").param("index", 1);
+        let Ok(mut events) = client.bytes(&follow).await else { continue };
+        let mut heard = Vec::new();
+        while let Ok(Ok(Some(piece))) = tokio::time::timeout(Duration::from_secs(1), events.next()).await {
+            heard.extend_from_slice(&piece);
+            if heard.len() > 4 << 20 {
+                break;
+            }
+        }
+        assert!(found(&heard, &secrets).is_none(), "{who} hears of a secret");
+    }
+    assert!(told > 100, "{told} answers were looked at");
+    let saved = dev.home.path().join("state.snap");
+    dev.said(&["operator", "snapshot", "save", saved.to_str().expect("plain")]);
+    let device = dev.home.path().metadata().expect("it is there").dev();
+    assert!(assert_disk_without(dev.home.path(), device, &secrets) > 10);
+    // Nor is anything left by those who are killed, or who start again.
+    dev.kill_agent();
+    dev.kill_server();
+    assert!(assert_disk_without(dev.home.path(), device, &secrets) > 10);
+    dev.start_server();
+    dev.start_agent();
+    for tenant in [&red, &blue] {
+        eventually("it answers again", async || {
+            let own =
+                tenant.client(&dev).get::<Value>(&tenant.within("/v1/var").part("nomad/jobs/app")).await;
+            own.is_ok().then_some(())
+        })
+        .await;
+        assert!(
+            tenant
+                .client(&dev)
+                .put::<Value>(&tenant.within("/v1/jobs"), &json!({ "Job": null }))
+                .await
+                .is_err()
+        );
+    }
+    assert!(assert_disk_without(dev.home.path(), device, &secrets) > 10);
+    for tenant in [&red, &blue] {
+        dev.said(&["job", "stop", "-yes", "-namespace", tenant.name, "app"]);
+    }
 }
