@@ -362,7 +362,7 @@ async fn of_two_tenants_neither_finds_a_secret_of_the_other_nor_does_anybody_on_
     }
     // Whoever asks, and whatever they ask for but a variable itself.
     let nobody = e2e::client(&dev.address);
-    let task = e2e::client(&dev.address).with_token(&blue.identity(&dev));
+    let task = e2e::client(&dev.address).with_token(blue.identity(&dev));
     let askers = [
         ("red", red.client(&dev)),
         ("blue", blue.client(&dev)),
