@@ -2,6 +2,7 @@
 //!
 //! There is no clock, no IO and no randomness in here; a lab process holds tens of thousands of [`Node`]s. Whoever drives
 //! one executes the actions in order, feeds back what came of them, and sends [`Event::Tick`] at [`Node::deadline`].
+#![warn(clippy::iter_over_hash_type)]
 
 mod alloc;
 mod checks;
