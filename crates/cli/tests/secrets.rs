@@ -258,7 +258,7 @@ impl Tenant {
         dev.said(&["namespace", "apply", name]);
         let rules = dev.home.path().join(format!("{name}.hcl"));
         let policy = format!(
-            "namespace \"{name}\" {{\n policy = \"write\"\n variables {{ path \"*\" {{ capabilities = [\"write\"] }} }}\n}}"
+            "namespace \"{name}\" {{\n policy = \"write\"\n variables {{ path \"*\" {{ capabilities = [\"list\", \"read\", \"write\"] }} }}\n}}"
         );
         fs::write(&rules, policy).expect("written");
         dev.said(&["acl", "policy", "apply", name, rules.to_str().expect("plain")]);

@@ -88,7 +88,10 @@ impl<'a> Missing<'a> {
         Shape {
             needs,
             quotas: self.quotas(),
-            needs_nodes: self.failures.is_empty() || self.failures.iter().any(needs_nodes),
+            // One that comes after another of its own takes nothing more of a quota: room beside that one is enough.
+            needs_nodes: self.comes_after_own
+                || self.failures.is_empty()
+                || self.failures.iter().any(needs_nodes),
             preempts: self.preempts(),
             successors: self.comes_after_own.then_some(self.slot),
         }
