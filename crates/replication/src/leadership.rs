@@ -53,9 +53,10 @@ impl<R: Runtime> Watched<R> {
         (term, leadership)
     }
 
-    /// Waits until that may be different; whether there is anything more to come.
-    async fn changed(&mut self) -> bool {
-        let waits = self.server.borrow_watched().state.is_leader() && self.leadership().1 != Leadership::Own;
+    /// Waits until that may be other than what was `told`; whether there is anything more to come. What was told decides what
+    /// is waited for, not what holds by now: a majority that has answered in between is news that still has to be told.
+    async fn changed(&mut self, told: Leadership) -> bool {
+        let waits = self.server.borrow_watched().state.is_leader() && told != Leadership::Own;
         if !waits {
             return self.server.changed().await.is_ok();
         }
@@ -80,7 +81,7 @@ async fn run<R: Runtime>(
             return;
         }
         told = now;
-        if !watched.changed().await {
+        if !watched.changed(told.1).await {
             break;
         }
     }
@@ -89,5 +90,56 @@ async fn run<R: Runtime>(
     }
     if let Err(error @ (Fatal::StorageError(_) | Fatal::Panicked)) = &all.borrow_watched().running_state {
         alarm.raise(&error.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openraft::{
+        RaftTypeConfig, ServerState,
+        async_runtime::{
+            Instant,
+            watch::{Watch, WatchSender},
+        },
+        metrics::SerdeInstant,
+    };
+
+    use super::*;
+    use crate::{
+        runtime::Tokio,
+        types::{Vote, log_id},
+    };
+
+    type Async = <Types<Tokio> as RaftTypeConfig>::AsyncRuntime;
+    type Watched = super::Watched<Tokio>;
+
+    fn leads_in(term: u64) -> RaftServerMetrics<Types<Tokio>> {
+        RaftServerMetrics {
+            id: 1,
+            vote: Vote::new_committed(term, 1),
+            state: ServerState::Leader,
+            current_leader: Some(1),
+            membership_config: Arc::default(),
+            committed_membership_config: Arc::default(),
+        }
+    }
+
+    /// A majority that answers between the moment at which it was looked who leads and the one at which the next change is
+    /// waited for must be told: nothing else changes after it in a quiet cluster, which would stay without a leader that acts.
+    #[tokio::test]
+    async fn what_changes_while_it_is_told_who_leads_is_told_next() {
+        let (_leads, server) = <Async as AsyncRuntime>::Watch::channel(leads_in(3));
+        let (answered, data) = <Async as AsyncRuntime>::Watch::channel(RaftDataMetrics::default());
+        let mut watched = Watched { server, data, led: None };
+        let (_, told) = watched.leadership();
+        assert_eq!(told, Leadership::Unknown, "nobody has answered it");
+        answered.send_if_modified(|data| {
+            data.last_quorum_acked = Some(SerdeInstant::new(Instant::now()));
+            data.last_applied = Some(log_id(3, 7));
+            true
+        });
+        let next = tokio::time::timeout(std::time::Duration::from_secs(10), watched.changed(told)).await;
+        assert_eq!(next, Ok(true), "it is news, and there is more to come");
+        assert_eq!(watched.leadership(), (3, Leadership::Own));
     }
 }
