@@ -1,6 +1,6 @@
 //! Reads that wait for a change: register, read, compare the index of what was read, wait.
 
-use std::{pin::Pin, time::Duration};
+use std::{future::Future, pin::Pin, task::Poll, time::Duration};
 
 use berth_model::Index;
 use tokio::{sync::futures::Notified, time::Instant};
@@ -87,14 +87,13 @@ async fn changed(
 ) -> Result<(CallerView, bool), Failure> {
     debug_assert!(keys.len() <= KEYS_MAX, "{} keys: their number is not the caller's to choose", keys.len());
     let deadline = Instant::now() + patience(call)?;
-    let mut waiter = None;
     let watches: Vec<Watch<'_>> = keys.iter().map(|key| call.api.state.watchers.watch(key.clone())).collect();
-    let mut woken = false;
+    let mut changes = Changes::of(&watches);
+    let mut waiter = None;
     loop {
-        let changes: Vec<_> = watches.iter().map(|watch| Box::pin(watch.changed())).collect();
         let view = call.view();
         if index_of(&view) > known {
-            return Ok((view, woken));
+            return Ok((view, waiter.is_some()));
         }
         // Whoever waits holds on to no state that others have left behind.
         drop(view);
@@ -102,17 +101,38 @@ async fn changed(
             waiter = Some(call.begin_to_wait()?);
         }
         tokio::select! {
-            () = any(changes) => {
-                // Most that are woken have what they waited for, and need not register once more.
-                woken = true;
-                let view = call.view();
-                if index_of(&view) > known {
-                    return Ok((view, woken));
-                }
-            }
+            () = changes.next() => {}
             () = tokio::time::sleep_until(deadline) => return Ok((call.view(), false)),
             () = call.api.stopping.cancelled() => return Ok((call.view(), false)),
         }
+    }
+}
+
+/// The next change of each of several things. Thousands of readers may be woken by one change, each of which waits for dozens
+/// of things: of these only the one that has changed costs anything.
+struct Changes<'w> {
+    watches: &'w [Watch<'w>],
+    next: Vec<Pin<Box<Notified<'w>>>>,
+}
+
+impl<'w> Changes<'w> {
+    /// Counts from now on.
+    fn of(watches: &'w [Watch<'w>]) -> Self {
+        let next = watches.iter().map(|watch| Box::pin(watch.changed())).collect();
+        Self { watches, next }
+    }
+
+    /// Waits for a change that it has not told of. One that comes while what is read now is looked at is the next.
+    async fn next(&mut self) {
+        let Self { watches, next } = self;
+        std::future::poll_fn(|context| {
+            let changed = next.iter_mut().position(|change| change.as_mut().poll(context).is_ready());
+            changed.map_or(Poll::Pending, |at| {
+                next[at].set(watches[at].changed());
+                Poll::Ready(())
+            })
+        })
+        .await;
     }
 }
 
@@ -124,11 +144,26 @@ fn patience(call: &Call) -> Result<Duration, Failure> {
     Ok(wait + Duration::from_nanos(u64::try_from(jitter).unwrap_or_default()))
 }
 
-/// Completes with the first of several changes.
-async fn any(mut changes: Vec<Pin<Box<Notified<'_>>>>) {
-    std::future::poll_fn(|context| {
-        let mut ready = changes.iter_mut().map(|change| change.as_mut().poll(context).is_ready());
-        if ready.any(|ready| ready) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::watch::Watchers;
+
+    #[test]
+    fn each_change_is_told_once_also_one_that_comes_while_another_is_looked_at() {
+        let watchers = Watchers::default();
+        let watches = [WatchKey::Jobs, WatchKey::Nodes].map(|key| watchers.watch(key));
+        let mut changes = Changes::of(&watches);
+        assert_eq!(changes.next().now_or_never(), None, "nothing has changed");
+        watchers.wake([WatchKey::Nodes]);
+        assert_eq!(changes.next().now_or_never(), Some(()));
+        watchers.wake([WatchKey::Jobs, WatchKey::Nodes, WatchKey::Jobs]);
+        assert_eq!(changes.next().now_or_never(), Some(()), "jobs");
+        assert_eq!(changes.next().now_or_never(), Some(()), "nodes");
+        assert_eq!(changes.next().now_or_never(), None, "both were told");
+        watchers.wake([WatchKey::Jobs]);
+        assert_eq!(changes.next().now_or_never(), Some(()), "jobs, again");
+    }
 }
