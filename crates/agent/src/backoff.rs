@@ -34,7 +34,14 @@ impl Default for Backoff {
 impl Backoff {
     /// The next pause; `random` is any well-mixed number.
     pub fn next(&mut self, random: u64) -> Duration {
-        self.pause(RETRY_MAX, random)
+        self.next_of(1, random)
+    }
+
+    /// The next pause where so many servers are tried one after the other: however many of them are dead, one that lives is
+    /// tried within the longest pause between two attempts at a single one. `random` is any well-mixed number.
+    pub fn next_of(&mut self, servers: usize, random: u64) -> Duration {
+        let servers = u32::try_from(servers).unwrap_or(u32::MAX).max(1);
+        self.pause(RETRY_MAX / servers, random)
     }
 
     /// The next pause where a server answered, and did not let the agent in; `random` is any well-mixed number.
@@ -78,6 +85,8 @@ mod tests {
     fn the_longest_pause_leaves_a_server_time_to_hear_of_the_node() {
         let mut backoff = Backoff { tries: u8::MAX, ..Backoff::default() };
         assert!(backoff.next(u64::MAX) <= Duration::from_secs(15));
+        let round: Duration = (0..5).map(|_| backoff.next_of(5, u64::MAX)).sum();
+        assert!(round <= Duration::from_secs(15), "four of five servers are dead: {round:?}");
         assert!(backoff.after_answer(u64::MAX) <= Duration::from_secs(4), "servers are there: one will lead");
     }
 

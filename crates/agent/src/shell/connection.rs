@@ -74,6 +74,7 @@ pub(super) async fn keep_connected(
                 // Only a server that speaks is worth dialing again at once.
                 if heard.welcome {
                     retry.reset();
+                    servers.reached();
                 }
                 retry.spread(heard.heartbeat);
                 tracing::info!(%server, "disconnected");
@@ -87,7 +88,7 @@ pub(super) async fn keep_connected(
         let pause = match heard {
             Heard { refusal_for_good: true, .. } => retry.after_refusal(random),
             Heard { answer: true, .. } => retry.after_answer(random),
-            Heard { .. } => retry.next(random),
+            Heard { .. } => retry.next_of(servers.count(), random),
         };
         if heard.refusal_for_good {
             tracing::warn!(%server, seconds = pause.as_secs(), "refused: no server is dialed before that");

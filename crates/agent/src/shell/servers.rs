@@ -22,39 +22,61 @@ pub(super) struct Servers {
     /// Of those that were given, the ones that are dialed before any that an earlier run learned of: whoever starts an agent
     /// with other servers wants those.
     first: Vec<String>,
-    /// The one that was dialed last.
-    last: Option<String>,
+    /// Those that were dialed since one let the agent in, or since all had been dialed.
+    dialed: Vec<String>,
 }
 
 impl Servers {
     /// Those that the agent was given, and those that it learns of.
     pub fn new(given: Vec<String>, learned: watch::Receiver<Vec<String>>) -> Self {
-        Self { first: given.clone(), given, learned, last: None }
+        Self { first: given.clone(), given, learned, dialed: Vec::new() }
     }
 
-    /// The server to dial next: any but the one before, so that a dead server's agents spread over the others; `random` is
-    /// any well-mixed number. What the agent was given stays known: all that it learned of may be lost at once.
+    /// The server to dial next: any but the one before, so that a dead server's agents spread over the others, and none again
+    /// before all were dialed, so that one that lives is found however many do not; `random` is any well-mixed number. What the
+    /// agent was given stays known: all that it learned of may be lost at once.
     pub fn next(&mut self, random: u64) -> Option<String> {
         if self.learned.has_changed().unwrap_or(false) {
             self.learned.mark_unchanged();
             self.first.clear();
         }
         let any = |count: usize| (random % count as u64) as usize;
-        self.last = match self.first.len() {
-            0 => self.others(any),
-            count => Some(self.first.swap_remove(any(count))),
+        let next = match self.first.len() {
+            0 => self.not_dialed(any)?,
+            count => self.first.swap_remove(any(count)),
         };
-        self.last.clone()
+        self.dialed.push(next.clone());
+        Some(next)
     }
 
-    /// Any of all that are known but the last one, unless there is no other.
-    fn others(&self, any: impl Fn(usize) -> usize) -> Option<String> {
+    /// The server that was dialed last has let the agent in.
+    pub fn reached(&mut self) {
+        self.dialed.drain(..self.dialed.len().saturating_sub(1));
+    }
+
+    /// How many are known, at least one.
+    pub fn count(&self) -> usize {
+        self.known().len().max(1)
+    }
+
+    fn known(&self) -> Vec<String> {
         let learned = self.learned.borrow();
-        let known = || learned.iter().chain(self.given.iter().filter(|one| !learned.contains(one)));
-        let others: Vec<&String> = known().filter(|one| Some(*one) != self.last.as_ref()).collect();
-        match others.len() {
-            0 => known().next().cloned(),
-            count => Some(others[any(count)].clone()),
+        let given = self.given.iter().filter(|one| !learned.contains(one));
+        learned.iter().chain(given).cloned().collect()
+    }
+
+    /// Any that was not dialed yet; once all were, any but the last one, unless there is no other.
+    fn not_dialed(&mut self, any: impl Fn(usize) -> usize) -> Option<String> {
+        let mut left = self.known();
+        left.retain(|one| !self.dialed.contains(one));
+        if left.is_empty() {
+            self.reached();
+            left = self.known();
+            left.retain(|one| !self.dialed.contains(one));
+        }
+        match left.len() {
+            0 => self.known().into_iter().next(),
+            count => Some(left.swap_remove(any(count))),
         }
     }
 }
@@ -90,6 +112,25 @@ mod tests {
         assert_eq!(unique(dialed), names(&["a", "b", "c"]));
         let (_learned, receiver) = watch::channel(Vec::new());
         assert_eq!(Servers::new(Vec::new(), receiver).next(3), None);
+    }
+
+    #[test]
+    fn of_many_servers_each_is_dialed_before_one_is_dialed_again() {
+        let (learned, receiver) = watch::channel(Vec::new());
+        let mut servers = Servers::new(names(&["a"]), receiver);
+        learned.send_replace(names(&["a", "b", "c", "d", "e"]));
+        assert_eq!(servers.count(), 5);
+        let unlucky: Vec<String> = (0..21).filter_map(|_| servers.next(0)).collect();
+        assert_eq!(unique(unlucky[..5].to_vec()), names(&["a", "b", "c", "d", "e"]));
+        let rounds = unlucky[5..].chunks(4).zip(unlucky[4..].chunks(4));
+        assert!(rounds.into_iter().all(|(round, before)| unique([round, &before[..1]].concat()).len() == 5));
+        servers.reached();
+        let after: Vec<String> = (0..4).filter_map(|_| servers.next(u64::MAX)).collect();
+        assert_eq!(
+            unique([&after[..], &unlucky[20..]].concat()).len(),
+            5,
+            "the one that was lost comes last"
+        );
     }
 
     #[test]
