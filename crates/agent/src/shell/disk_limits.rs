@@ -52,6 +52,8 @@ struct Idle {
     /// From when on some may be.
     some_at: Instant,
     known: BTreeMap<AllocId, Known>,
+    /// The room that the disk had when it was last looked at; none before that.
+    free_bytes: Option<u64>,
 }
 
 /// An allocation that was measured.
@@ -67,9 +69,14 @@ struct Known {
 struct Limited {
     alloc: AllocId,
     limit_mb: u32,
+    /// It takes files over from the one before it.
+    inherits: bool,
 }
 
 impl Known {
+    /// One that could not be measured may have passed its limit whatever the disk says.
+    const UNMEASURED: Self = Self { bytes: 0, alarm_at_free_bytes: u64::MAX };
+
     fn new(size: Size, limit_mb: u32, free_bytes: u64) -> Self {
         let bytes = size.bytes();
         let left = (u64::from(limit_mb) << 20).saturating_sub(bytes);
@@ -84,7 +91,7 @@ impl Known {
 impl Default for DiskLimits {
     fn default() -> Self {
         let now = Instant::now();
-        let idle = Idle { all_at: now + EVERY, some_at: now, known: BTreeMap::new() };
+        let idle = Idle { all_at: now + EVERY, some_at: now, known: BTreeMap::new(), free_bytes: None };
         Self { idle: Arc::new(Mutex::new(Some(idle))), held_bytes: Arc::default() }
     }
 }
@@ -113,6 +120,13 @@ impl Idle {
     fn due(&mut self, limited: Vec<Limited>, free_bytes: u64) -> (Vec<Limited>, bool) {
         let living: BTreeSet<AllocId> = limited.iter().map(|limited| limited.alloc).collect();
         self.known.retain(|alloc, _| living.contains(alloc));
+        if let Some(before) = self.free_bytes.replace(free_bytes) {
+            // What has come since then began with nothing: all that it has written by now is what the disk has lost.
+            for Limited { alloc, limit_mb, .. } in limited.iter().filter(|limited| !limited.inherits) {
+                let begun = Known::new(Size::Bytes(0), *limit_mb, before.max(free_bytes));
+                self.known.entry(*alloc).or_insert(begun);
+            }
+        }
         if self.all_at <= Instant::now() {
             return (limited, true);
         }
@@ -147,7 +161,7 @@ impl Agent {
             let free_bytes = free_bytes(data.path()).unwrap_or(u64::MAX);
             let (due, all) = idle.due(limited, free_bytes);
             let tree = if due.is_empty() { Tree::default() } else { Tree::read() };
-            for Limited { alloc, limit_mb } in due {
+            for Limited { alloc, limit_mb, .. } in due {
                 let place = data.place(alloc);
                 match measure(place.root()) {
                     Ok(size) => {
@@ -161,7 +175,10 @@ impl Agent {
                         }
                     }
                     // One that has ended meanwhile is no failure.
-                    Err(errno) => tracing::debug!(%alloc, %errno, "could not measure an allocation's files"),
+                    Err(errno) => {
+                        idle.known.insert(alloc, Known::UNMEASURED);
+                        tracing::debug!(%alloc, %errno, "could not measure an allocation's files");
+                    }
                 }
             }
             idle.pause(began.elapsed(), all);
@@ -175,7 +192,8 @@ impl Agent {
         let limited = lives.filter_map(|alloc| {
             let group = &alloc.spec().group;
             let writes = group.tasks.iter().any(|task| task.driver != "mock_driver");
-            let limited = Limited { alloc: alloc.id(), limit_mb: group.disk_mb };
+            let inherits = !alloc.spec().previous.is_empty();
+            let limited = Limited { alloc: alloc.id(), limit_mb: group.disk_mb, inherits };
             (writes && group.disk_mb > 0).then_some(limited)
         });
         limited.collect()
@@ -217,9 +235,12 @@ mod tests {
 
     #[test]
     fn who_may_have_passed_its_limit_is_measured_and_nobody_else() {
-        let (near, far, new) = (AllocId([1; 16]), AllocId([2; 16]), AllocId([3; 16]));
+        let [near, far, new, heir] = [1, 2, 3, 4].map(|number| AllocId([number; 16]));
         let limited = |allocs: &[AllocId]| -> Vec<Limited> {
-            allocs.iter().map(|alloc| Limited { alloc: *alloc, limit_mb: 10 }).collect()
+            allocs
+                .iter()
+                .map(|alloc| Limited { alloc: *alloc, limit_mb: 10, inherits: *alloc == heir })
+                .collect()
         };
         let later = Instant::now() + Duration::from_secs(3_600);
         let free = 100 * MIB;
@@ -227,20 +248,28 @@ mod tests {
             (near, Known::new(Size::Bytes(9 * MIB), 10, free)),
             (far, Known::new(Size::Bytes(2 * MIB), 10, free)),
         ];
-        let mut idle = Idle { all_at: later, some_at: later, known: known.into() };
+        let mut idle = Idle { all_at: later, some_at: later, known: known.into(), free_bytes: None };
         let mut due = |allocs: &[AllocId], free| {
             let (due, all) = idle.due(limited(allocs), free);
             (due.into_iter().map(|limited| limited.alloc).collect::<Vec<_>>(), all)
         };
         let both = [near, far];
+        assert_eq!(
+            due(&[near, far, new], free),
+            (vec![new], false),
+            "what is there at the first look is measured"
+        );
         assert_eq!(due(&both, free), (vec![], false));
         assert_eq!(due(&both, free - MIB + 1), (vec![], false));
         assert_eq!(due(&both, free - MIB), (vec![near], false));
         assert_eq!(due(&both, free - 8 * MIB), (vec![near, far], false));
-        assert_eq!(due(&[near, far, new], free), (vec![new], false));
+        // What comes later begins with nothing, at the room that there was before it, unless it takes files over.
+        assert_eq!(due(&[far, new, heir], free - 8 * MIB), (vec![far, heir], false));
+        assert_eq!(due(&[new], free - 9 * MIB), (vec![], false));
+        assert_eq!(due(&[new], free - 18 * MIB), (vec![new], false));
         // Whoever has gone is not known any more.
         assert_eq!(due(&[far], free), (vec![], false));
-        assert_eq!(due(&both, free), (vec![near], false));
+        assert_eq!(due(&both, free - 2 * MIB), (vec![], false));
         idle.all_at = Instant::now();
         assert_eq!(idle.due(limited(&both), free).0.len(), 2);
         // One that has passed its limit, or cannot be measured, is looked at again whatever the disk says.
