@@ -20,13 +20,8 @@ struct Counting {
 }
 
 impl Counting {
-    /// That of a process, for what `controller` rules.
-    fn of(pid: Pid, controller: &str) -> Option<Self> {
-        let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-        Self::find(Path::new("/sys/fs/cgroup"), &cgroups, controller)
-    }
-
-    /// The same of a process whose cgroups are these, as cgroups(7) has them, where they are mounted below `root`.
+    /// That of a process whose cgroups are these, as cgroups(7) has them, where they are mounted below `root`, for what
+    /// `controller` rules.
     fn find(root: &Path, cgroups: &str, controller: &str) -> Option<Self> {
         let own = |wanted: &str| {
             cgroups.lines().find_map(|line| {
@@ -72,17 +67,29 @@ fn value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// What processes hold, and what counts against their container's limit.
-pub(super) fn memory(pid: Pid, own: MemoryUsage) -> MemoryUsage {
-    match Counting::of(pid, "memory") {
-        Some(counting) => counting.memory(own),
-        None => own,
-    }
+/// The cgroups that count for a task, which stays in them as long as it runs.
+pub(super) struct Counted {
+    memory: Option<Counting>,
+    cpu: Option<Counting>,
 }
 
-/// None where nothing counts that.
-pub(super) fn throttled(pid: Pid) -> Option<Throttled> {
-    Counting::of(pid, "cpu")?.throttled()
+impl Counted {
+    /// Those of its main process.
+    pub(super) fn of(main: Pid) -> Self {
+        let cgroups = fs::read_to_string(format!("/proc/{main}/cgroup")).unwrap_or_default();
+        let find = |controller| Counting::find(Path::new("/sys/fs/cgroup"), &cgroups, controller);
+        Self { memory: find("memory"), cpu: find("cpu") }
+    }
+
+    /// What processes hold, and what counts against their container's limit.
+    pub(super) fn memory(&self, own: MemoryUsage) -> MemoryUsage {
+        self.memory.as_ref().map_or(own, |counting| counting.memory(own))
+    }
+
+    /// None where nothing counts that.
+    pub(super) fn throttled(&self) -> Option<Throttled> {
+        self.cpu.as_ref()?.throttled()
+    }
 }
 
 #[cfg(test)]

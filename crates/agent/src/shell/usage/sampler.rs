@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::cgroup;
+use super::cgroup::Counted;
 use super::machine::Machine;
 use super::processes::{self, Spent, Tree};
 use crate::keeper::plan::StartRecord;
@@ -62,8 +62,18 @@ struct Looks {
 struct Look {
     spent: Spent,
     memory: MemoryUsage,
-    main: Pid,
+    standing: Arc<Standing>,
 }
+
+/// What of a start of a task is the same whenever it is looked at.
+struct Standing {
+    keeper: i32,
+    main: i32,
+    is_container: bool,
+    counted: Counted,
+}
+
+type AllStanding = HashMap<TaskRef, Arc<Standing>>;
 
 impl Sampler {
     /// A sample that is at most a second old and knows these tasks.
@@ -80,16 +90,17 @@ impl Sampler {
         if let Some(latest) = latest.as_ref().filter(|latest| is_fresh(latest)) {
             return latest.sample.clone();
         }
-        let before = latest.take().map(|latest| latest.looks).filter(|looks| looks.knows(&tasks, BEFORE_MAX));
-        let before = match before {
+        let last = latest.take().map(|latest| latest.looks);
+        let known = last.as_ref().map(Looks::standing).unwrap_or_default();
+        let before = match last.filter(|looks| looks.knows(&tasks, BEFORE_MAX)) {
             Some(before) => before,
             None => {
-                let before = look(tasks.clone()).await;
+                let before = look(tasks.clone(), known).await;
                 sleep(SPAN).await;
                 before
             }
         };
-        let looks = look(tasks).await;
+        let looks = look(tasks, before.standing()).await;
         let compare = move || {
             let sample = Arc::new(looks.since(&before, &context, &data_dir));
             Latest { looks, sample }
@@ -105,11 +116,11 @@ impl Sampler {
 }
 
 /// Looks at all processes once, for all tasks; on a thread where that holds up nobody.
-async fn look(tasks: Vec<Measured>) -> Looks {
+async fn look(tasks: Vec<Measured>, known: AllStanding) -> Looks {
     let looked = tokio::task::spawn_blocking(move || {
         let tree = Tree::read();
         let measured = tasks.iter().filter(|task| !task.pretended);
-        let tasks = measured.map(|task| (task.of, look_at(task, &tree))).collect();
+        let tasks = measured.map(|task| (task.of, look_at(task, known.get(&task.of), &tree))).collect();
         Looks { at: Instant::now(), machine: Machine::look(), tasks }
     });
     looked.await.unwrap_or_else(|_| Looks {
@@ -119,14 +130,23 @@ async fn look(tasks: Vec<Measured>) -> Looks {
     })
 }
 
-fn look_at(task: &Measured, tree: &Tree) -> Option<Look> {
-    let start = StartRecord::read(&task.keeper_dir).ok().flatten()?;
-    let main = Pid::from_raw(start.pid);
-    let processes = tree.of_task(start.keeper_pid, start.pid);
+fn look_at(task: &Measured, known: Option<&Arc<Standing>>, tree: &Tree) -> Option<Look> {
+    let standing = known.cloned().or_else(|| Standing::find(task).map(Arc::new))?;
+    let processes = tree.of_task(standing.keeper, standing.main);
     let own = processes::memory(&processes);
     // A container's limits count more than what its processes call their own.
-    let memory = if start.container.is_some() { cgroup::memory(main, own) } else { own };
-    (!processes.is_empty()).then(|| Look { spent: tree.spent(&processes), memory, main })
+    let memory = if standing.is_container { standing.counted.memory(own) } else { own };
+    (!processes.is_empty()).then(|| Look { spent: tree.spent(&processes), memory, standing })
+}
+
+impl Standing {
+    fn find(task: &Measured) -> Option<Self> {
+        let StartRecord { keeper_pid: keeper, pid: main, container, .. } =
+            StartRecord::read(&task.keeper_dir).ok().flatten()?;
+        let counted = Counted::of(Pid::from_raw(main));
+        // One that is only claimed has no process yet.
+        (main > 0).then_some(Self { keeper, main, is_container: container.is_some(), counted })
+    }
 }
 
 impl Looks {
@@ -134,6 +154,12 @@ impl Looks {
     fn knows(&self, tasks: &[Measured], age_max: Duration) -> bool {
         self.at.elapsed() < age_max
             && tasks.iter().all(|task| task.pretended || self.tasks.contains_key(&task.of))
+    }
+
+    /// Of the tasks that could be measured.
+    fn standing(&self) -> AllStanding {
+        let of = |(of, look): (&TaskRef, &Option<Look>)| Some((*of, look.as_ref()?.standing.clone()));
+        self.tasks.iter().filter_map(of).collect()
     }
 
     fn since(&self, before: &Self, context: &Context, data_dir: &std::path::Path) -> Sample {
@@ -159,7 +185,7 @@ fn cpu(before: &Look, after: &Look, seconds: f64, core_mhz: f64) -> CpuUsage {
     let percent = |before: f64, after: f64| ((after - before) / seconds * 100.0).max(0.0);
     let user_percent = percent(before.spent.user_s, after.spent.user_s);
     let system_percent = percent(before.spent.system_s, after.spent.system_s);
-    let throttled = cgroup::throttled(after.main);
+    let throttled = after.standing.counted.throttled();
     CpuUsage {
         user_percent,
         system_percent,
