@@ -118,7 +118,7 @@ fn end(dir: &Path) {
 fn forge(dir: &Path, change: impl FnOnce(&mut StartRecord)) {
     let (path, mut record) = (dir.join("start"), start_record(dir));
     change(&mut record);
-    let version = fs::read(&path).expect("bytes")[..8].to_vec();
+    let version = fs::read(dir.join("claim")).expect("bytes")[..8].to_vec();
     let forged = record.encode_to_vec();
     let length = u32::try_from(forged.len()).expect("short").to_be_bytes();
     let checksum = crc32c::crc32c(&forged).to_be_bytes();

@@ -5,14 +5,11 @@
 //! of an allocation alike. Only its processes are others for the host: 33 of a container is none of the host's users.
 
 use std::fs::{self, File};
-use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::sched::{CloneFlags, unshare};
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::waitpid;
-use nix::unistd::{Pid, getppid, pause};
+use nix::errno::Errno;
+use nix::unistd::Pid;
 
 use crate::failure::{Doing, Failure};
 
@@ -32,14 +29,9 @@ impl IdMap {
     /// When the kernel gives no user namespace.
     pub(super) fn new(first: u32) -> Result<Self, Failure> {
         let doing = || format!("make a user namespace whose root is {first}");
-        let (is_ready, mut ready) = pipe().doing(doing)?;
-        let keeper = Pid::this();
-        let child = kernel::fork(|| keep_namespace(keeper, &mut ready)).doing(doing)?;
-        drop(ready);
-        let namespace = open_namespace(child, is_ready, first).doing(doing);
-        let _ = kill(child, Signal::SIGKILL);
-        waitpid(child, None).doing(doing)?;
-        Ok(Self { first, namespace: namespace? })
+        let process = kernel::Settler::new().map_err(refused).doing(doing)?;
+        let namespace = open_namespace(process.pid(), first).doing(doing)?;
+        Ok(Self { first, namespace })
     }
 
     /// What the container's `id` is on the host.
@@ -56,46 +48,76 @@ impl IdMap {
     }
 }
 
-/// A namespace lives as long as a process in it, or an open file of it. This one ends with its keeper: it has the keeper's lock
-/// open, as whatever is forked.
-fn keep_namespace(keeper: Pid, ready: &mut PipeWriter) {
-    let made = unshare(CloneFlags::CLONE_NEWUSER).and_then(|()| set_pdeathsig(Signal::SIGKILL));
-    // One that died before that sends no signal any more.
-    if made.is_ok() && getppid() == keeper && ready.write_all(&[1]).is_ok() {
-        pause();
-    }
+fn refused(errno: Errno) -> io::Error {
+    io::Error::other(format!("the kernel refuses it: {errno}: see the sysctl user.max_user_namespaces"))
 }
 
-fn open_namespace(child: Pid, mut is_ready: PipeReader, first: u32) -> io::Result<OwnedFd> {
-    if is_ready.read(&mut [0])? == 0 {
-        return Err(io::Error::other("the kernel refuses it: see the sysctl user.max_user_namespaces"));
-    }
+fn open_namespace(of: Pid, first: u32) -> io::Result<OwnedFd> {
     for map in ["uid_map", "gid_map"] {
-        fs::write(format!("/proc/{child}/{map}"), format!("0 {first} {IDS}"))?;
+        fs::write(format!("/proc/{of}/{map}"), format!("0 {first} {IDS}"))?;
     }
-    Ok(File::open(format!("/proc/{child}/ns/user"))?.into())
+    Ok(File::open(format!("/proc/{of}/ns/user"))?.into())
 }
 
 /// What neither the standard library nor a crate offers without it.
 #[allow(unsafe_code)]
 mod kernel {
+    use std::ffi::{c_int, c_void};
     use std::io;
     use std::os::fd::{AsRawFd, BorrowedFd};
 
-    use nix::unistd::{ForkResult, Pid};
+    use nix::errno::Errno;
+    use nix::sys::signal::{Signal, kill};
+    use nix::sys::wait::waitpid;
+    use nix::unistd::Pid;
 
-    /// Makes a process that does this `work`, and nothing else. The work must be made of system calls alone: of the threads
-    /// of this process the child has but one, so that a lock that another one holds is never given back there.
-    pub(super) fn fork(work: impl FnOnce()) -> nix::Result<Pid> {
-        // SAFETY: the child runs nothing but `work`, of which the above is asked, and ends without destructors.
-        match unsafe { nix::unistd::fork() }? {
-            ForkResult::Parent { child } => Ok(child),
-            ForkResult::Child => {
-                work();
-                // SAFETY: it does not return.
-                unsafe { libc::_exit(0) }
+    /// What it takes to wait, and to be interrupted at that.
+    const STACK_BYTES: usize = 64 << 10;
+
+    /// A process that does nothing in a user namespace of its own, which lives as long as a process is in it, or a file of it
+    /// is open. It uses the memory of this process, of which nothing is copied, and ends when this is dropped, or with this
+    /// process: it has the keeper's lock open, as whatever is forked.
+    pub(super) struct Settler {
+        pid: Pid,
+        /// After the process, which stands on it.
+        _stack: Box<[u8]>,
+    }
+
+    impl Settler {
+        pub(super) fn new() -> nix::Result<Self> {
+            let mut stack = vec![0; STACK_BYTES].into_boxed_slice();
+            let end = stack.as_mut_ptr_range().end;
+            let top = end.wrapping_sub(end.addr() % 16).cast::<c_void>();
+            let flags = libc::CLONE_NEWUSER | libc::CLONE_VM | libc::SIGCHLD;
+            let parent = std::ptr::without_provenance_mut(std::process::id() as usize);
+            // SAFETY: `stay` touches nothing but its stack, which is its own and stays until it has ended.
+            let pid = Errno::result(unsafe { libc::clone(stay, top, flags, parent) })?;
+            Ok(Self { pid: Pid::from_raw(pid), _stack: stack })
+        }
+
+        pub(super) fn pid(&self) -> Pid {
+            self.pid
+        }
+    }
+
+    impl Drop for Settler {
+        fn drop(&mut self) {
+            let _ = kill(self.pid, Signal::SIGKILL);
+            while waitpid(self.pid, None) == Err(Errno::EINTR) {}
+        }
+    }
+
+    /// Waits for its end, unless its parent has ended before it could ask to be ended with it.
+    extern "C" fn stay(parent: *mut c_void) -> c_int {
+        // SAFETY: system calls without pointers.
+        unsafe {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == 0
+                && libc::getppid() as usize == parent.addr()
+            {
+                libc::pause();
             }
         }
+        0
     }
 
     /// `mount_setattr(2)` with MOUNT_ATTR_IDMAP, recursively.

@@ -321,8 +321,7 @@ impl StartRecord {
 
     /// Writes it for good, before there is anything of what it tells.
     pub(crate) fn claim(&self, dir: &Path) -> Result<(), Failure> {
-        disk::write(dir, CLAIM_RECORD, self)?;
-        self.write(dir)
+        disk::write(dir, CLAIM_RECORD, self)
     }
 
     /// Writes how far the start has come since [`Self::claim`]: what lasts no longer than the machine runs.

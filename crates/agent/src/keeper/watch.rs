@@ -16,6 +16,9 @@ use super::reap::reap;
 /// How long the output pipes are read once nothing of the task is left; only something outside can hold them open.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 
+/// Only guards against a lost wake-up: a thousand keepers that look each second take more of the machine than their agent.
+const LOOK_AGAIN_MS: u16 = 10_000;
+
 /// How a task's main process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
@@ -53,7 +56,7 @@ impl<'a> Watch<'a> {
             let main = &self.main;
             self.control.serve(|request| perform(main, request));
             let pause = self.outputs.pause().and_then(|pause| PollTimeout::try_from(pause).ok());
-            self.sleep(pause.unwrap_or(PollTimeout::from(1_000u16)));
+            self.sleep(pause.unwrap_or(PollTimeout::from(LOOK_AGAIN_MS)));
         }
     }
 
@@ -68,7 +71,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Until something happens. The timeout only guards against a lost wake-up.
+    /// Until something happens, or the timeout is over.
     fn sleep(&self, timeout: PollTimeout) {
         let children = self.children.iter().map(AsFd::as_fd);
         let adopted = if let Main::Adopted(pidfd) = &self.main { Some(pidfd.as_fd()) } else { None };
