@@ -25,5 +25,5 @@ pub use tokio_rustls::{
     TlsStream,
     rustls::{ClientConfig, pki_types::CertificateDer},
 };
-pub use trust::{Held, fingerprint};
+pub use trust::{Held, fingerprint, provider};
 pub use words::explain;

@@ -1,6 +1,9 @@
 //! What a process holds: the authorities that it believes, its own certificate and its key, checked together.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
 use tokio_rustls::rustls::{
     self, CertificateError, RootCertStore,
@@ -140,9 +143,11 @@ pub(crate) fn roots(authorities: &[CertificateDer<'static>]) -> Result<Arc<RootC
     Ok(Arc::new(roots))
 }
 
-/// The one that is compiled in: whoever asks for the process's default would depend on who came first.
-pub(crate) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
+/// The one that is compiled in: whoever asks for the process's default would depend on who came first. Its tables are made once,
+/// since each handshake asks for them several times.
+pub fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
+    PROVIDER.clone()
 }
 
 /// Whether a certificate is valid now, by this machine's clock.
@@ -174,4 +179,14 @@ fn why_unbelieved(why: &CertificateError) -> String {
 pub fn fingerprint(certificate: &[u8]) -> [u8; 32] {
     let digest = ::ring::digest::digest(&::ring::digest::SHA256, certificate);
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_handshakes_compute_with_is_made_once() {
+        assert!(Arc::ptr_eq(&provider(), &provider()));
+    }
 }

@@ -4,11 +4,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use berth_api::agent::TlsCheckSpec;
+use berth_tls::provider;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use tokio_rustls::rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
@@ -59,7 +60,7 @@ async fn verified() -> Result<ClientConfig, String> {
             ROOTS.get_or_init(|| Arc::new(read)).clone()
         }
     };
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = ClientConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
@@ -78,10 +79,9 @@ fn native_roots() -> Result<RootCertStore, String> {
 }
 
 fn unverified() -> Result<ClientConfig, String> {
-    let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone());
+    let builder = ClientConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-    let anybody = Arc::new(Anybody(provider));
+    let anybody = Arc::new(Anybody(provider()));
     Ok(builder.dangerous().with_custom_certificate_verifier(anybody).with_no_client_auth())
 }
 
