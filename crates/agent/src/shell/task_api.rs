@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use berth_api::agent::{
     AllocId, TASK_API_CONNECTIONS_MAX, TASK_API_IDLE_MAX, TaskApi, TaskApiClose, TaskApiEnd, TaskApiOpen,
-    TaskApiPart, Up,
+    TaskApiPart, Up, task_api_refusal,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::runner::{Context, Runner};
 use super::secret_files;
@@ -26,6 +26,9 @@ use crate::place::AllocPlace;
 const TASK_CONNECTIONS_MAX: usize = 16;
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a task may go on sending what nobody reads, after its answer was sent.
+const LINGER_MAX: Duration = Duration::from_secs(1);
 
 const NO_SERVER: &str = "the agent is connected to no server at the moment: try again";
 const NO_ROOM: &str = "the tasks of this node have too many connections to the API: try again";
@@ -144,30 +147,32 @@ pub(super) async fn serve(runner: &Runner, listener: UnixListener) {
     }
 }
 
-async fn carry(all: &TaskApis, stream: UnixStream, alloc: AllocId, task: String) {
+async fn carry(all: &TaskApis, mut stream: UnixStream, alloc: AllocId, task: String) {
     let Ok(_room) = all.room.try_acquire() else {
-        return refuse(stream, "429 Too Many Requests", NO_ROOM).await;
+        return refuse(stream, 429, NO_ROOM).await;
     };
     let Some((begun, secret)) = all.begin() else {
-        return refuse(stream, "503 Service Unavailable", NO_SERVER).await;
+        return refuse(stream, 503, NO_SERVER).await;
     };
     let open = TaskApiOpen { secret, alloc_id: alloc.0.to_vec(), task };
     if begun.tell(TaskApiPart::Open(open)).await {
-        let _ = begun.end.carry(stream, TASK_API_IDLE_MAX, |part| begun.tell(part)).await;
+        let _ = begun.end.carry(&mut stream, TASK_API_IDLE_MAX, |part| begun.tell(part)).await;
+        linger(stream).await;
     }
 }
 
 /// Answers before anything was asked.
-async fn refuse(mut stream: UnixStream, status: &str, text: &str) {
-    let answer = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{text}",
-        text.len()
-    );
-    let answered = async {
-        stream.write_all(answer.as_bytes()).await?;
+async fn refuse(mut stream: UnixStream, status: u16, text: &str) {
+    if stream.write_all(task_api_refusal(status, text).as_bytes()).await.is_ok() {
+        linger(stream).await;
+    }
+}
+
+/// Closes once what was asked is read: a socket that is closed with something unread takes its answer with it.
+async fn linger(mut stream: UnixStream) {
+    let read = async {
         stream.shutdown().await?;
-        // What was asked is read: a socket that is closed with something unread takes its answer with it.
         tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
     };
-    let _ = tokio::time::timeout(Duration::from_secs(1), answered).await;
+    let _ = timeout(LINGER_MAX, read).await;
 }

@@ -73,7 +73,7 @@ pub use spec::{
 };
 pub use task_api::{
     TASK_API_CONNECTIONS_MAX, TASK_API_IDLE_MAX, TASK_API_PIECE_BYTES_MAX, TASK_API_WINDOW_BYTES, TaskApi,
-    TaskApiClose, TaskApiData, TaskApiEnd, TaskApiOpen, TaskApiPart,
+    TaskApiClose, TaskApiData, TaskApiEnd, TaskApiOpen, TaskApiPart, task_api_refusal,
 };
 pub use usage::{
     AllocUsage, AllocUsageOf, CoreUsage, CpuUsage, DiskUsage, MemoryUsage, NodeAllocUsage, NodeMemoryUsage,

@@ -87,6 +87,16 @@ impl std::fmt::Debug for TaskApiData {
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct TaskApiClose {}
 
+/// The answer to a connection that is not carried, in HTTP and before anything was asked; `status` is 429 or 503.
+pub fn task_api_refusal(status: u16, text: &str) -> String {
+    let reason = if status == 429 { "Too Many Requests" } else { "Service Unavailable" };
+    format!(
+        "HTTP/1.1 {status} {reason}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\nconnection: close\r\n\
+         retry-after: 1\r\n\r\n{text}",
+        text.len()
+    )
+}
+
 /// One side's end of a connection that is carried.
 #[derive(Debug)]
 pub struct TaskApiEnd {

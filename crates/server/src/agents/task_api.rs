@@ -9,13 +9,19 @@ use std::{
 
 use berth_api::agent::{
     Down, TASK_API_CONNECTIONS_MAX, TASK_API_IDLE_MAX, TASK_API_WINDOW_BYTES, TaskApi, TaskApiClose,
-    TaskApiEnd, TaskApiOpen, TaskApiPart,
+    TaskApiData, TaskApiEnd, TaskApiOpen, TaskApiPart, task_api_refusal,
 };
 use berth_model::NodeId;
 use tokio::io::duplex;
 
 use super::{encode::frame, listen::Context, outbound::Outbound};
 use crate::{net::Stream, workload::TaskAt};
+
+const NOT_SERVED: &str = "this server serves no tasks: it starts or stops; try again";
+const NOT_KNOWN: &str =
+    "this server knows of no such task on this node: it may have ended, or be new there; try again";
+const NO_ROOM: &str = "the tasks of all nodes have too many connections to this server: try again";
+const NO_ROOM_OF_NODE: &str = "the tasks of this node have too many connections to the API: try again";
 
 /// The connections of one session. Cheap to clone.
 #[derive(Clone, Default)]
@@ -44,11 +50,14 @@ impl TaskApis {
         let TaskApi { connection, part } = said;
         match part {
             Some(TaskApiPart::Open(open)) => {
-                let is_served = self.open(carrier, connection, &open).await;
-                if !is_served {
-                    let close = TaskApiPart::Close(TaskApiClose {});
-                    let close = TaskApi { connection, part: Some(close) };
-                    let _ = carrier.outbound.send(frame(carrier.number, Down::TaskApi(close))).await;
+                if let Err(answer) = self.open(carrier, connection, &open).await {
+                    let answer = answer.map(|(status, text)| {
+                        TaskApiPart::Data(TaskApiData { data: task_api_refusal(status, text).into() })
+                    });
+                    for part in answer.into_iter().chain([TaskApiPart::Close(TaskApiClose {})]) {
+                        let told = TaskApi { connection, part: Some(part) };
+                        let _ = carrier.outbound.send(frame(carrier.number, Down::TaskApi(told))).await;
+                    }
                 }
             }
             Some(part) => {
@@ -61,31 +70,44 @@ impl TaskApis {
         }
     }
 
-    /// Whether the connection is served from now on.
-    async fn open(&self, carrier: &Carrier<'_>, connection: u64, asked: &TaskApiOpen) -> bool {
+    /// The connection is served from now on.
+    ///
+    /// # Errors
+    /// When it is not: what the task is answered. Nothing where the agent says again what it has said, for a task may be speaking
+    /// by that number.
+    async fn open(
+        &self,
+        carrier: &Carrier<'_>,
+        connection: u64,
+        asked: &TaskApiOpen,
+    ) -> Result<(), Option<(u16, &'static str)>> {
         let Carrier { context, node, peer, number, outbound } = carrier;
-        let (Some(state), Some(door)) = (context.state(), context.task_door()) else { return false };
-        let of_task = match TaskAt::find(state, *node, asked) {
-            Ok(task) => task,
-            Err(text) => {
-                tracing::debug!(%node, text, "carries nothing for a task");
-                return false;
-            }
+        let (Some(state), Some(door)) = (context.state(), context.task_door()) else {
+            return Err(Some((503, NOT_SERVED)));
         };
-        let Ok(room) = context.task_apis.clone().try_acquire_owned() else { return false };
+        let of_task = TaskAt::find(state, *node, asked).map_err(|text| {
+            tracing::debug!(%node, text, "carries nothing for a task");
+            Some((503, NOT_KNOWN))
+        })?;
+        let Ok(room) = context.task_apis.clone().try_acquire_owned() else {
+            return Err(Some((429, NO_ROOM)));
+        };
         let end = Arc::new(TaskApiEnd::default());
         {
             let mut open = self.lock();
             let is_new = !open.connections.contains_key(&connection);
-            if open.ended || !is_new || open.connections.len() >= TASK_API_CONNECTIONS_MAX {
-                return false;
+            if open.ended || !is_new {
+                return Err(None);
+            }
+            if open.connections.len() >= TASK_API_CONNECTIONS_MAX {
+                return Err(Some((429, NO_ROOM_OF_NODE)));
             }
             open.connections.insert(connection, end.clone());
         }
         let (ours, theirs) = duplex(TASK_API_WINDOW_BYTES);
         if door.send(Stream::carried(theirs, *peer, of_task)).await.is_err() {
             self.lock().connections.remove(&connection);
-            return false;
+            return Err(Some((503, NOT_SERVED)));
         }
         let (outbound, number, all) = ((*outbound).clone(), *number, self.clone());
         tokio::spawn(async move {
@@ -99,7 +121,7 @@ impl TaskApis {
             tell(TaskApiPart::Close(TaskApiClose {})).await;
             drop(room);
         });
-        true
+        Ok(())
     }
 
     /// The session is over, and with it what it carried.

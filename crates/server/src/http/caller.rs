@@ -48,6 +48,12 @@ impl Caller {
         Self { of_task, ..self }
     }
 
+    /// The address among whose requests that wait it counts; none for what comes by a task's socket, of which a node has few
+    /// connections, and must not have them at the expense of its own programs.
+    pub fn waits_for(&self) -> Option<IpAddr> {
+        self.of_task.is_none().then(|| self.peer.ip())
+    }
+
     /// Whose requests it counts among.
     pub fn host(&self) -> IpAddr {
         host(self.peer.ip())

@@ -1,4 +1,4 @@
-//! How often callers may ask: by the address that they come from, and by the token that they show.
+//! How often callers may ask: by where they come from, and by the token that they show.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -21,13 +21,37 @@ enum Owner {
     Tasks(AllocId),
 }
 
+/// Where requests come from. Those by sockets of tasks have their node's address, and are not counted as the node's: no task holds up
+/// what else runs there.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Origin {
+    Address(IpAddr),
+    Sockets(AllocId),
+}
+
+impl Origin {
+    fn of(caller: &Caller) -> Self {
+        match &caller.of_task {
+            Some(task) => Self::Sockets(task.alloc()),
+            None => Self::Address(caller.host()),
+        }
+    }
+
+    fn whose(&self) -> &'static str {
+        match self {
+            Self::Address(_) => "your address",
+            Self::Sockets(_) => "your allocation's tasks",
+        }
+    }
+}
+
 /// How often callers have asked lately.
 #[derive(Debug)]
 pub(crate) struct Asked {
     rates: RequestRates,
     /// What times are counted from.
     begun: Instant,
-    addresses: Rates<IpAddr>,
+    origins: Rates<Origin>,
     tokens: Rates<Owner>,
     /// Requests refused for their address.
     pub of_address: AtomicU64,
@@ -40,29 +64,27 @@ impl Asked {
         Self {
             rates,
             begun: Instant::now(),
-            addresses: Rates::default(),
+            origins: Rates::default(),
             tokens: Rates::default(),
             of_address: AtomicU64::new(0),
             of_token: AtomicU64::new(0),
         }
     }
 
-    /// Counts a request of an address. Whoever shows a token that is one goes on without, by the limit of that token: strangers of
+    /// Counts a request of an address, or of an allocation whose task's socket it comes by. Whoever shows a token that is one goes on without, by the limit of that token: strangers of
     /// the same address, behind a gateway, lock nobody out.
     ///
     /// # Errors
     /// When it asks too often.
-    pub fn by_address(
-        &self,
-        caller: Option<&Caller>,
-        is_known: impl FnOnce() -> bool,
-    ) -> Result<(), Failure> {
-        let Some(address) = address(caller) else { return Ok(()) };
-        let (name, rate) = self.limit(address, ("request-rate-address", self.rates.address));
-        match self.addresses.take(address, rate, self.begun.elapsed()) {
+    pub fn by_origin(&self, caller: Option<&Caller>, is_known: impl FnOnce() -> bool) -> Result<(), Failure> {
+        let Some(caller) = caller else { return Ok(()) };
+        let (name, rate) = self.limit(caller.host(), ("request-rate-address", self.rates.address));
+        let origin = Origin::of(caller);
+        let whose = origin.whose();
+        match self.origins.take(origin, rate, self.begun.elapsed()) {
             Err(TooOften) if !is_known() => {
                 self.of_address.fetch_add(1, Relaxed);
-                Err(too_often("your address", name, rate))
+                Err(too_often(whose, name, rate))
             }
             _ => Ok(()),
         }
@@ -73,13 +95,13 @@ impl Asked {
     /// # Errors
     /// When too much is asked with it.
     pub fn by_token(&self, caller: Option<&Caller>, identity: &Identity) -> Result<(), Failure> {
-        let Some(address) = address(caller) else { return Ok(()) };
+        let Some(caller) = caller else { return Ok(()) };
         let owner = match identity {
             Identity::Anonymous => return Ok(()),
             Identity::Token(secret) => Owner::Token(*secret),
             Identity::Workload(workload) => Owner::Tasks(workload.alloc),
         };
-        let (name, rate) = self.limit(address, ("request-rate-token", self.rates.token));
+        let (name, rate) = self.limit(caller.host(), ("request-rate-token", self.rates.token));
         self.tokens.take(owner, rate, self.begun.elapsed()).map_err(|TooOften| {
             self.of_token.fetch_add(1, Relaxed);
             too_often("this token", name, rate)
@@ -92,12 +114,36 @@ impl Asked {
     }
 }
 
-fn address(caller: Option<&Caller>) -> Option<IpAddr> {
-    caller.map(Caller::host)
-}
-
 fn too_often(whose: &str, name: &str, rate: u32) -> Failure {
     Failure::busy(format!(
         "too many requests of {whose}: {name} is {rate} a second; wait a second, or have the operator raise --{name}"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::workload::TaskAt;
+
+    fn by_socket(alloc: u128, task: &str) -> Caller {
+        let task = TaskAt::new(AllocId(alloc), task);
+        Caller::new(([10, 0, 0, 1], 5).into(), None, false).of_task(Some(Arc::new(task)))
+    }
+
+    #[test]
+    fn what_comes_by_sockets_of_tasks_counts_by_their_allocation_and_not_by_their_node() {
+        let asked = Asked::new(RequestRates { address: 10, token: 10, loopback: 0 });
+        let take = |caller: &Caller| asked.by_origin(Some(caller), || false);
+        let taken =
+            |caller: &Caller| std::iter::repeat_with(|| take(caller)).take_while(Result::is_ok).count();
+        let one = by_socket(1, "main");
+        assert!(taken(&one) >= 20);
+        let refused = take(&by_socket(1, "side")).expect_err("its tasks count as one");
+        assert!(refused.text.starts_with("too many requests of your allocation's tasks"), "{}", refused.text);
+        assert!(take(&by_socket(2, "main")).is_ok(), "another's are its own");
+        assert!(taken(&Caller::new(([10, 0, 0, 1], 6).into(), None, false)) >= 20, "the node's are, too");
+        assert!(take(&by_socket(2, "main")).is_ok(), "and take nothing from it");
+    }
 }

@@ -74,7 +74,7 @@ pub(crate) fn build(api: &Api, routes: Vec<Route>) -> Router {
 /// What is no route, which counts as a request all the same.
 fn elsewhere(api: &Api, request: &Request, why: impl FnOnce(&Request) -> Failure) -> Failure {
     let caller = request.extensions().get::<Caller>();
-    let counted = api.asked.by_address(caller, || shows_a_token(api, request.headers()));
+    let counted = api.asked.by_origin(caller, || shows_a_token(api, request.headers()));
     counted.err().unwrap_or_else(|| why(request))
 }
 
@@ -167,7 +167,7 @@ async fn call(
     let (mut head, body) = request.into_parts();
     let caller = head.extensions.remove::<Caller>();
     if route.is_metered {
-        api.asked.by_address(caller.as_ref(), || shows_a_token(api, &head.headers))?;
+        api.asked.by_origin(caller.as_ref(), || shows_a_token(api, &head.headers))?;
     }
     let of_task = caller.as_ref().and_then(|caller| caller.of_task.as_deref());
     // No browser comes by a task's own socket.

@@ -115,6 +115,16 @@ impl TaskAt {
         Ok(Self { alloc: found.alloc, task: found.task.name.clone() })
     }
 
+    #[cfg(test)]
+    pub fn new(alloc: AllocId, task: &str) -> Self {
+        Self { alloc, task: task.to_owned() }
+    }
+
+    /// Its allocation.
+    pub fn alloc(&self) -> AllocId {
+        self.alloc
+    }
+
     /// Whether a token is that of this task.
     pub fn is(&self, workload: &Workload) -> bool {
         workload.alloc == self.alloc && workload.name.task == self.task

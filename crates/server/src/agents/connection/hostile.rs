@@ -199,6 +199,9 @@ async fn an_agent_gets_nothing_of_another_node_however_often_it_asks() {
                     heard[2] += 1;
                 }
                 Down::TaskApi(TaskApi { part: Some(TaskApiPart::Close(_)), .. }) => heard[3] += 1,
+                Down::TaskApi(TaskApi { part: Some(TaskApiPart::Data(TaskApiData { data })), .. }) => {
+                    assert!(data.starts_with(b"HTTP/1.1 503 "), "{data:?}");
+                }
                 other => panic!("it is told {other:?}"),
             }
         }

@@ -1,16 +1,19 @@
 //! What one connection may carry, at its edges: sessions, descriptions of nodes, reports.
 
 use berth_api::agent::{
-    AllocStatus, DownFrame, FRAME_BYTES_MAX, HELLO_BYTES_MAX, Hello, NodeSpec, decode_frame, encode_frame,
+    AllocStatus, DownFrame, FRAME_BYTES_MAX, HELLO_BYTES_MAX, Hello, NodeSpec, TASK_API_CONNECTIONS_MAX,
+    TaskApiOpen, TaskApiPart, decode_frame, encode_frame,
 };
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, unbounded};
 use tokio::{
     io::{AsyncReadExt, DuplexStream, ReadHalf, WriteHalf, duplex, split},
+    sync::mpsc,
     task::JoinHandle,
 };
 
 use super::*;
+use crate::workload::tests::{ALLOC, NODE, SECRET, cluster};
 
 /// The agent's end of a connection, and what the controller is told.
 struct Agent {
@@ -23,8 +26,12 @@ struct Agent {
 
 impl Agent {
     fn connect() -> Self {
+        Self::connect_to(|context| context)
+    }
+
+    fn connect_to(with: impl FnOnce(Context) -> Context) -> Self {
         let (inputs_in, inputs) = unbounded();
-        let context = Arc::new(Context::new(inputs_in));
+        let context = Arc::new(with(Context::new(inputs_in)));
         let (ours, theirs) = duplex(64 << 10);
         let served = tokio::spawn(async move {
             let (reader, writer) = split(theirs);
@@ -154,4 +161,68 @@ async fn a_report_tells_of_so_many_allocations_and_no_more() {
     }
     agent.say(1, Up::Update(update(UPDATE_ALLOCS_MAX + 1))).await;
     assert_eq!(agent.ended().await, "an update of 4097 allocations is over the limit of 4096");
+}
+
+/// A task connects, by that number.
+fn task_connects(connection: u64) -> Up {
+    let (secret, alloc_id) = (SECRET.to_vec(), ALLOC.to_bytes().to_vec());
+    let open = TaskApiOpen { secret, alloc_id, task: "server".to_owned() };
+    Up::TaskApi(TaskApi { connection, part: Some(TaskApiPart::Open(open)) })
+}
+
+impl Agent {
+    /// What the task is answered whose connection is not carried.
+    async fn answered(&mut self, number: u64) -> String {
+        let mut answer = String::new();
+        loop {
+            let frame = decode_frame(&mut self.read, FRAME_BYTES_MAX).expect("the server keeps the protocol");
+            let Some(DownFrame { message, .. }) = frame else {
+                assert_ne!(self.reader.read_buf(&mut self.read).await.expect("it is open"), 0);
+                continue;
+            };
+            match message {
+                Some(Down::TaskApi(TaskApi { connection, part })) if connection == number => match part {
+                    Some(TaskApiPart::Data(data)) => answer += &String::from_utf8_lossy(&data.data),
+                    Some(TaskApiPart::Close(_)) => return answer,
+                    other => panic!("{other:?}"),
+                },
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_task_whose_connection_is_not_carried_is_answered_why() {
+    let of_node = Hello { node_id: NODE.to_bytes().to_vec(), secret: SECRET.to_vec(), ..hello(0) };
+    let mut starting = Agent::connect();
+    starting.say(1, Up::Hello(of_node.clone())).await;
+    starting.say(1, task_connects(1)).await;
+    let answer = starting.answered(1).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("starts or stops; try again"),
+        "{answer}"
+    );
+
+    let (engine, (door, mut of_tasks)) = (cluster(), mpsc::channel(1_000));
+    let mut agent = Agent::connect_to(|context| context.with_state(engine.state()).with_task_door(door));
+    agent.say(1, Up::Hello(of_node)).await;
+    for connection in 0..TASK_API_CONNECTIONS_MAX as u64 {
+        agent.say(1, task_connects(connection)).await;
+    }
+    // They last as long as somebody serves them.
+    let mut served = Vec::new();
+    while served.len() < TASK_API_CONNECTIONS_MAX {
+        served.push(of_tasks.recv().await.expect("it is carried"));
+    }
+    agent.say(1, task_connects(1_000)).await;
+    let answer = agent.answered(1_000).await;
+    assert!(answer.starts_with("HTTP/1.1 429 ") && answer.contains("retry-after: 1"), "{answer}");
+    assert!(
+        answer.ends_with("the tasks of this node have too many connections to the API: try again"),
+        "{answer}"
+    );
+    // Who says a number again that he has said is answered nothing that the task with that number would read.
+    agent.say(1, task_connects(7)).await;
+    assert_eq!(agent.answered(7).await, "");
 }
