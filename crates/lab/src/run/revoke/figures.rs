@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use super::held::{Ended, Way};
+use super::{
+    held::{Ended, Way},
+    nodes::CutOff,
+};
 use crate::{
     record::percentile,
     run::{Metric, Outcome},
@@ -21,9 +24,11 @@ pub(super) const METRICS: &[Metric] = &[
     metric("reads_ended_s_max", "s"),
     metric("still_open", "1"),
     metric("reads_answered", "1"),
+    metric("nodes_cut_off_s_p50", "s"),
+    metric("nodes_cut_off_s_max", "s"),
 ];
 
-/// The longest that anything may go on after the request that ends its token was sent.
+/// The longest that anything may go on after the request was sent that ends its token, or revokes its node.
 const ENDED_S_MAX: f64 = 1.0;
 
 /// What the end of a token has shown.
@@ -38,6 +43,8 @@ pub(super) struct Shown {
     pub ended: Vec<Ended>,
     /// What was open with another token has ended, too.
     pub others_ended: bool,
+    /// What became of nodes that were revoked.
+    pub cut_off: CutOff,
 }
 
 impl Shown {
@@ -52,13 +59,15 @@ impl Shown {
             ("reads_ended_s_max", percentile(&reads_s, 1.0)),
             ("still_open", Some(self.still_open() as f64)),
             ("reads_answered", Some(self.answered() as f64)),
+            ("nodes_cut_off_s_p50", percentile(&self.cut_off.times_s, 0.5)),
+            ("nodes_cut_off_s_max", percentile(&self.cut_off.times_s, 1.0)),
         ];
         let metrics: BTreeMap<_, _> =
             found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-        let longest_s = streams_s.iter().chain(&reads_s).copied().fold(0.0, f64::max);
+        let all_s = streams_s.iter().chain(&reads_s).chain(&self.cut_off.times_s);
+        let longest_s = all_s.copied().fold(0.0, f64::max);
         let failures = self.failures(timed.then_some(longest_s));
-        let note =
-            "times run from the request that deletes the token, each until its client has seen the end";
+        let note = "times run from the request that deletes the token, or revokes the node, each until its client or agent has seen the end";
         Outcome { metrics, failures, notes: vec![note.to_owned()], ..Outcome::default() }
     }
 
@@ -72,6 +81,16 @@ impl Shown {
         }
         if self.answered() > 0 {
             failures.push(format!("{} reads were answered with a token that was deleted", self.answered()));
+        }
+        let CutOff { nodes, ref times_s, left_open } = self.cut_off;
+        if times_s.len() < nodes as usize {
+            failures.push(format!(
+                "{} of {nodes} nodes stayed connected after they were revoked",
+                nodes as usize - times_s.len()
+            ));
+        }
+        if left_open < nodes {
+            failures.push(format!("{} nodes lost their sessions that nobody has revoked", nodes - left_open));
         }
         if self.others_ended {
             failures.push("a stream of another token ended, too".to_owned());
@@ -110,7 +129,9 @@ mod tests {
         let begun = Instant::now();
         let ended = |way, ms| Ended { way, at: begun + Duration::from_millis(ms), was_answered: false };
         let all = vec![ended(Way::Stream, 30), ended(Way::Stream, 50), ended(Way::Read, 900)];
-        let shown = Shown { streams: 2, reads: 1, begun, answered_s: 0.02, ended: all, others_ended: false };
+        let cut_off = CutOff { nodes: 2, times_s: vec![0.1, 0.3], left_open: 2 };
+        let shown =
+            Shown { streams: 2, reads: 1, begun, answered_s: 0.02, ended: all, others_ended: false, cut_off };
         let outcome = shown.outcome(true);
         assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);
         assert_eq!(
@@ -120,5 +141,8 @@ mod tests {
         let late = vec![ended(Way::Stream, 1_100), Ended { was_answered: true, ..ended(Way::Read, 10) }];
         let shown = Shown { ended: late, others_ended: true, ..shown };
         assert_eq!((shown.outcome(true).failures.len(), shown.outcome(false).failures.len()), (4, 3));
+        let cut_off = CutOff { nodes: 2, times_s: vec![1.2], left_open: 1 };
+        let shown = Shown { cut_off, ended: Vec::new(), streams: 0, reads: 0, others_ended: false, ..shown };
+        assert_eq!((shown.outcome(true).failures.len(), shown.outcome(false).failures.len()), (3, 2));
     }
 }

@@ -1,8 +1,9 @@
-//! `revoke`: a token is deleted while event streams and blocking reads are open with it. All of them must end, each seen by its
-//! client, and those of other tokens must not.
+//! `revoke`: a token is deleted while event streams and blocking reads are open with it, and nodes are revoked while their agents
+//! are connected. All of them must end, each seen by its client or agent, and those of others must not.
 
 mod figures;
 mod held;
+mod nodes;
 mod token;
 
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use token::Token;
 /// Its row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "revoke",
-    about: "A token is deleted while event streams and blocking reads are open with it",
+    about: "A token is deleted while streams and waiting reads are open with it; connected nodes are revoked",
     params: &[
         Param {
             name: "streams",
@@ -34,6 +35,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             kind: Kind::Count { min: 1, max: 3_000 },
             about: "Reads that wait for a change, each on a connection of its own",
             defaults: ["100", "1000", "1000"],
+        },
+        Param {
+            name: "nodes",
+            kind: Kind::Count { min: 1, max: 1_000 },
+            about: "Nodes that are revoked, one after the other, each with an agent on a connection of its own",
+            defaults: ["10", "50", "100"],
         },
     ],
     metrics: &[figures::METRICS],
@@ -73,8 +80,9 @@ async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError
     // Whoever is never told is counted by the difference.
     let _ = timeout(ENDED_MAX, collect(&mut held.clients, &mut ended)).await;
     let others_ended = others.clients.try_join_next().is_some();
+    let cut_off = nodes::cut_off(run, cluster, run.params.count_u32("nodes")).await?;
     cluster.check()?;
-    let shown = Shown { streams, reads, begun, answered_s, ended, others_ended };
+    let shown = Shown { streams, reads, begun, answered_s, ended, others_ended, cut_off };
     Ok(shown.outcome(run.options.scale != Scale::Small))
 }
 
