@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
+use crate::secrets::debug_shows;
+
 /// Longest question.
 pub const ENROLL_BYTES_MAX: usize = 4 << 10;
 /// Longest answer.
@@ -19,6 +21,7 @@ const PART_BYTES: usize = 32;
 
 /// Asks for a certificate.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
+#[prost(skip_debug)]
 pub struct Enroll {
     /// Of the join token; empty for an agent that renews the certificate that it shows.
     #[prost(bytes = "vec", tag = "1")]
@@ -33,6 +36,8 @@ pub struct Enroll {
     #[prost(bytes = "vec", tag = "4")]
     pub signature: Vec<u8>,
 }
+
+debug_shows!(Enroll { node_id });
 
 impl Enroll {
     /// What is signed.

@@ -6,6 +6,7 @@ use prost::Message;
 use super::{
     Answer, Ask, ExecDown, ExecUp, NodeSpec, ReadSecrets, SecretsRead, SignTokens, SignedTokens, TaskApi,
 };
+use crate::secrets::debug_shows;
 
 /// The largest frame either side accepts on a connection with an open session, length prefix excluded.
 pub const FRAME_BYTES_MAX: usize = 4 << 20;
@@ -86,6 +87,7 @@ pub struct NodeChanged {
 
 /// How a node is drained whose agent shuts down.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
+#[prost(skip_debug)]
 pub struct Leaving {
     /// That of the node: a session says who it is before it has proved that.
     #[prost(bytes = "vec", tag = "1")]
@@ -100,6 +102,8 @@ pub struct Leaving {
     #[prost(bool, tag = "4")]
     pub ignore_system: bool,
 }
+
+debug_shows!(Leaving { deadline_ms, force, ignore_system });
 
 /// From server to agent.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -161,6 +165,7 @@ pub enum Down {
 
 /// Opens a session: who the node is, and which states it holds.
 #[derive(Clone, PartialEq, prost::Message)]
+#[prost(skip_debug)]
 pub struct Hello {
     /// [`super::PROTOCOL_VERSION`] of the agent.
     #[prost(uint32, tag = "1")]
@@ -204,6 +209,21 @@ pub struct Hello {
     #[prost(uint64, tag = "13")]
     pub index: u64,
 }
+
+debug_shows!(Hello {
+    protocol_version,
+    node_id,
+    epoch,
+    seq,
+    desired_digest,
+    observed_digest,
+    boot_id,
+    node,
+    cluster_id,
+    instance,
+    dial,
+    index
+});
 
 /// Which observed state the server wants to be told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]

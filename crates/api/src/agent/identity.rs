@@ -1,7 +1,7 @@
 //! Tokens that say who a task is. An agent asks the server that it is connected to for those of a task when it prepares that,
 //! and again before they expire; whoever holds them is told nothing of how they are signed.
 
-use std::fmt;
+use crate::secrets::debug_shows;
 
 /// The most identities of one task, and of one answer.
 pub const IDENTITIES_MAX: usize = 16;
@@ -42,6 +42,7 @@ pub enum IdentityChange {
 
 /// Asks for tokens of a task.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
+#[prost(skip_debug)]
 pub struct SignTokens {
     /// Chosen by the agent; unique among the session's requests.
     #[prost(uint64, tag = "1")]
@@ -59,6 +60,8 @@ pub struct SignTokens {
     #[prost(string, repeated, tag = "5")]
     pub identities: Vec<String>,
 }
+
+debug_shows!(SignTokens { request, alloc_id, task, identities });
 
 /// Answers [`SignTokens`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -92,9 +95,4 @@ pub struct SignedToken {
     pub life_ms: u64,
 }
 
-/// Without what is secret.
-impl fmt::Debug for SignedToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignedToken").field("identity", &self.identity).finish_non_exhaustive()
-    }
-}
+debug_shows!(SignedToken { identity });

@@ -2,7 +2,8 @@
 //! be given is for that server to say, by what the job says and what the task may read.
 
 use std::collections::BTreeMap;
-use std::fmt;
+
+use crate::secrets::debug_shows;
 
 /// The most secrets of one task.
 pub const SECRETS_MAX: usize = 16;
@@ -20,6 +21,7 @@ pub struct SecretSpec {
 
 /// Asks for all secrets of a task.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
+#[prost(skip_debug)]
 pub struct ReadSecrets {
     /// Chosen by the agent; unique among the session's requests.
     #[prost(uint64, tag = "1")]
@@ -34,6 +36,8 @@ pub struct ReadSecrets {
     #[prost(string, tag = "4")]
     pub task: String,
 }
+
+debug_shows!(ReadSecrets { request, alloc_id, task });
 
 /// Answers [`ReadSecrets`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -64,9 +68,4 @@ pub struct SecretItems {
     pub items: BTreeMap<String, String>,
 }
 
-/// Without what is secret.
-impl fmt::Debug for SecretItems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SecretItems").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+debug_shows!(SecretItems { name });

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Inbox;
+use crate::secrets::debug_shows;
 
 /// The bytes of one direction that may be on their way.
 pub const TASK_API_WINDOW_BYTES: usize = 64 << 10;
@@ -55,6 +56,7 @@ pub enum TaskApiPart {
 
 /// A task has connected.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
+#[prost(skip_debug)]
 pub struct TaskApiOpen {
     /// That of the node: a session says who it is before it has proved that.
     #[prost(bytes = "vec", tag = "1")]
@@ -66,6 +68,8 @@ pub struct TaskApiOpen {
     #[prost(string, tag = "3")]
     pub task: String,
 }
+
+debug_shows!(TaskApiOpen { alloc_id, task });
 
 /// What was sent on a connection, in which tokens stand.
 #[derive(Clone, PartialEq, Eq, prost::Message)]

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Time;
+use crate::secrets::debug_shows;
 
 /// A policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -100,7 +101,7 @@ pub struct AclRole {
 }
 
 /// A token.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AclToken {
     /// What it is called; empty in a request for a new one.
@@ -133,6 +134,20 @@ pub struct AclToken {
     pub modify_index: u64,
 }
 
+debug_shows!(AclToken {
+    accessor_id,
+    name,
+    token_type,
+    policies,
+    roles,
+    global,
+    create_time,
+    expiration_time,
+    expiration_ttl,
+    create_index,
+    modify_index
+});
+
 /// How long a token is to last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
@@ -144,15 +159,17 @@ pub enum AclTtl {
 }
 
 /// Asks for the first token.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AclBootstrap {
     /// The secret that it is to have; empty to have one made.
     pub bootstrap_secret: String,
 }
 
+debug_shows!(AclBootstrap {});
+
 /// A one-time token: exchanged once for the secret of the token that it stands for.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AclOneTimeToken {
     /// What is exchanged; in a request for the exchange, all that is needed.
@@ -168,6 +185,8 @@ pub struct AclOneTimeToken {
     /// The same.
     pub modify_index: u64,
 }
+
+debug_shows!(AclOneTimeToken { accessor_id, expires_at, create_index, modify_index });
 
 /// The answer to a request for a one-time token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

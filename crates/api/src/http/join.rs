@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Time;
+use crate::secrets::debug_shows;
 
 /// Asks for a token with which one agent joins.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -18,7 +19,7 @@ pub struct NodeTokenAsked {
 }
 
 /// A token with which one agent joins.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeToken {
     /// What the agent is started with. It is told once.
@@ -31,6 +32,8 @@ pub struct NodeToken {
     /// Where it was made.
     pub index: u64,
 }
+
+debug_shows!(NodeToken { node_id, expires_at, index });
 
 /// A node was revoked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

@@ -19,6 +19,7 @@ pub use fence::Fence;
 pub use id::{AllocId, ClusterId};
 pub use link::{ACK_MAX_NS, WELCOME_MAX_NS};
 
+use crate::secrets::debug_shows;
 use bytes::Bytes;
 use link::Link;
 use prost::Message;
@@ -37,7 +38,7 @@ pub const UPDATE_BYTES_MAX: usize = FRAME_BYTES_MAX / 2;
 pub const UPDATE_DELAY_NS: u64 = 1_000_000_000;
 
 /// Who opens a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The node's id, made at its agent's first start.
     pub node_id: [u8; 16],
@@ -48,6 +49,8 @@ pub struct Identity {
     /// Made anew at each start of the agent: tells it from one with a copy of its data directory.
     pub instance: [u8; 16],
 }
+
+debug_shows!(Identity { node_id, boot_id, instance });
 
 /// What a message of the server asks of the shell; all else the session settles by itself.
 #[derive(Debug, Clone, PartialEq)]
