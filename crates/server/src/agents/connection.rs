@@ -1,6 +1,8 @@
 //! One agent connection: frames in become events, what sessions are told becomes frames out.
 
 #[cfg(test)]
+mod certificates;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! This server as one of several: it joins, writes and reads through whoever leads, and, while it leads, takes others in.
 
 mod agents;
+#[cfg(test)]
+mod certificates;
 mod changes;
 mod found;
 mod fresh;

@@ -4,6 +4,8 @@ mod entrance;
 mod per_address;
 mod rates;
 mod secure;
+#[cfg(test)]
+pub(crate) mod shown;
 mod stall;
 
 use std::{

@@ -23,7 +23,7 @@ const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), retries: 3 };
 
 /// A channel over a connection.
-fn channel(stream: Stream) -> io::Result<Channel> {
+pub(crate) fn channel(stream: Stream) -> io::Result<Channel> {
     stream.set_nodelay()?;
     stream.set_keepalive(KEEP_ALIVE)?;
     stream.set_unacknowledged_max(UNACKNOWLEDGED_MAX)?;

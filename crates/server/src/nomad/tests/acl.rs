@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use axum::{Router, body::Body, http::Request};
 use berth_model::{
-    AclRoleId, AclTokenId, Index, Timestamp,
+    AclRoleId, AclTokenId, Index, NodeId, Timestamp,
     acl::{AclPolicy, AclRole, AclToken, ChangeAcl, PolicyJob, TokenType},
     command::Command,
+    join::JoinToken,
+    node::Node,
 };
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -14,11 +16,12 @@ use serde_json::{Value, json};
 use super::{
     exchange::{governed, send},
     fake_engine::FakeEngine,
-    world::{FAILED, RUNNING, world},
+    world::{FAILED, RUNNING, node, world},
 };
 use crate::{
     access::{Acls, Capability, hash},
     clock,
+    convert::agent::secret_hash,
     http::routes::{Route, Verb},
     nomad::table,
     workload::tests::token_of,
@@ -121,7 +124,7 @@ async fn text(body: Body) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn path(route: &Route) -> String {
+pub fn path(route: &Route) -> String {
     // What is asked to be deleted must not be what the other requests are allowed by.
     let name = if route.path.contains("/acl/") { "unknown" } else { "default" };
     let id = if route.path.starts_with("/v1/job/") { "web".to_owned() } else { RUNNING.to_string() };
@@ -141,6 +144,39 @@ async fn no_route_takes_a_request_without_a_token_or_with_one_that_is_nothing() 
                 } else {
                     assert_eq!(status, 401, "{place}");
                 }
+            }
+        }
+    }
+}
+
+/// A node has a secret and a certificate, an agent has had a join token, somebody a one-time token: none of them is for this API.
+#[tokio::test]
+async fn no_route_takes_what_nodes_show_or_what_is_for_one_use() {
+    const SECRET: &str = "6f3a1b2c-0000-4000-8000-00000000000f";
+    let (engine, router) = guarded();
+    let known = Node { secret_hash: secret_hash(SECRET.as_bytes()), ..node(NodeId(77), "known") };
+    engine.apply(vec![Command::RegisterNode(Box::new(known))]);
+    let (status_of_made, made) = put(&router, "/v1/nodes/token", "management", &json!({})).await;
+    // This server has no authority: what it would give out is made by hand.
+    assert_eq!(status_of_made, 400, "{made}");
+    let join = JoinToken {
+        secret: hash("berth-join-1-secret"),
+        node: None,
+        expires_at: Timestamp(u64::MAX),
+        joined: None,
+        create_index: Index(0),
+    };
+    change(&engine, ChangeAcl::PutJoinToken(Box::new(join)));
+    let (_, made) = put(&router, "/v1/acl/token/onetime", "management", &json!({})).await;
+    let once = made["OneTimeToken"]["OneTimeSecretID"].as_str().expect("text").to_owned();
+    let hashed = hash("management").0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let own_id = NodeId(77).to_string();
+    let shown = [SECRET, &own_id, "must never be shown", "berth-join-1-secret", &once, &hashed];
+    for route in table().routes.iter().filter(|route| route.capability != Capability::Anonymous) {
+        for method in route.verb.methods() {
+            for secret in shown {
+                let (status, said) = status(&router, method.as_str(), &path(route), secret).await;
+                assert_eq!(status, 401, "{method} {} with {secret:?}: {said}", route.path);
             }
         }
     }
@@ -172,11 +208,12 @@ async fn tokens_open_the_routes_that_their_policies_name_and_no_other() {
             if secret == "elsewhere" && in_namespace && !own {
                 continue;
             }
-            let method = route.verb.methods()[0].as_str();
-            let (status, said) = status(&router, method, &path(route), secret).await;
-            let place = format!("{method} {} with {secret}: {status} {said}", route.path);
-            assert_eq!(!matches!(status, 401 | 403), expected, "{place}");
-            if expected { opened += 1 } else { shut += 1 }
+            for method in route.verb.methods() {
+                let (status, said) = status(&router, method.as_str(), &path(route), secret).await;
+                let place = format!("{method} {} with {secret}: {status} {said}", route.path);
+                assert_eq!(!matches!(status, 401 | 403), expected, "{place}");
+                if expected { opened += 1 } else { shut += 1 }
+            }
         }
     }
     assert!(opened > 100 && shut > 100, "{opened} opened, {shut} shut");

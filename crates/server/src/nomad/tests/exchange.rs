@@ -13,7 +13,7 @@ use super::fake_engine::FakeEngine;
 use crate::{
     access::Policy,
     audit::AuditLog,
-    http::{Limits, api::Api, router::router},
+    http::{Limits, api::Api, lease, router::router},
     nomad::table,
     state::ServerInfo,
 };
@@ -44,6 +44,14 @@ pub fn limited(engine: &Arc<FakeEngine>, limits: Limits) -> Router {
 pub fn governed(engine: &Arc<FakeEngine>, policy: impl Policy + 'static) -> Router {
     let mut api = Api::new(table(), engine.state(), Limits::default(), ([127, 0, 0, 1], 4646).into());
     api.policy = Arc::new(policy);
+    router(&api)
+}
+
+/// The same, and what was allowed ends with the rights that allowed it. To be called within a runtime.
+pub fn watched(engine: &Arc<FakeEngine>, policy: impl Policy + 'static) -> Router {
+    let mut api = Api::new(table(), engine.state(), Limits::default(), ([127, 0, 0, 1], 4646).into());
+    api.policy = Arc::new(policy);
+    tokio::spawn(lease::watch(api.clone()));
     router(&api)
 }
 

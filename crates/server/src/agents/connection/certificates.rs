@@ -1,0 +1,403 @@
+//! Each certificate at the agents' port, with each message that it could send there about a node that is its own or another's.
+
+use berth_api::agent::{
+    Answer, DownFrame, ENROLL_BYTES_MAX, Enroll, Enrolled, ExecUp, FRAME_BYTES_MAX, FileChunk, Hello,
+    Leaving, NodeSpec, TaskApiOpen, TaskApiPart, decode_frame, encode_frame,
+};
+use berth_model::{acl::ChangeAcl, command::Command};
+use berth_tls::{Connector, Key, PortKind, Role};
+use crossbeam_channel::{Receiver, unbounded};
+use tokio::{
+    io::{AsyncReadExt, split},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+    task::JoinHandle,
+};
+
+use super::*;
+use crate::{
+    agents::enroll,
+    net::{
+        Entrance, Secure, Stream,
+        shown::{Certificates, Fault, REGION, Shown, until_expired},
+    },
+    nomad::tests::fake_engine::FakeEngine,
+    workload::tests::{ALLOC, NODE, SECRET, cluster},
+};
+
+/// Nodes besides [`NODE`]: one with a certificate, one that is asked for last of all.
+const OTHER: NodeId = NodeId(8);
+/// The session by which a test knows that all before it was dealt with.
+const LAST: u32 = 99;
+/// How long what an agent says may take to have an effect that is not an answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a message about a node does, from an agent that has opened a session for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Opens the session.
+    Opens,
+    /// The controller hears of it.
+    Tells,
+    /// It is answered.
+    Answers,
+    /// The state changes.
+    Changes,
+    /// A task speaks to the HTTP API.
+    Carries,
+    /// Nothing: it answers what nobody has asked.
+    Nothing,
+}
+
+/// Whoever adds a message says here what it does, and adds it to [`messages`].
+fn effect(said: &Up) -> Effect {
+    match said {
+        Up::Hello(_) => Effect::Opens,
+        Up::Update(_) | Up::Heartbeat(_) | Up::Changed(_) => Effect::Tells,
+        Up::Sign(_) | Up::Secrets(_) => Effect::Answers,
+        Up::Leaving(_) => Effect::Changes,
+        Up::TaskApi(_) => Effect::Carries,
+        Up::FileChunk(_) | Up::Answer(_) | Up::Exec(_) => Effect::Nothing,
+    }
+}
+
+/// One of each, about [`NODE`] and with the secret of its agent: that was stolen, too.
+fn messages() -> Vec<Up> {
+    let (secret, alloc_id) = (SECRET.to_vec(), ALLOC.to_bytes().to_vec());
+    let status = AllocStatus { alloc_id: alloc_id.clone(), ..AllocStatus::default() };
+    let open = TaskApiOpen { secret: secret.clone(), alloc_id: alloc_id.clone(), task: "server".to_owned() };
+    vec![
+        Up::Hello(hello(NODE)),
+        Up::Update(Update { seq: 1, allocs: vec![status.encode_to_vec().into()], ..Update::default() }),
+        Up::Heartbeat(Heartbeat::default()),
+        Up::FileChunk(FileChunk { request: 1, ..FileChunk::default() }),
+        Up::Answer(Answer { request: 1, outcome: None }),
+        Up::Exec(ExecUp { request: 1, ..ExecUp::default() }),
+        Up::Leaving(Leaving { secret: secret.clone(), deadline_ms: 1, force: true, ignore_system: false }),
+        Up::Changed(NodeChanged { node: NodeSpec::default() }),
+        Up::Sign(SignTokens {
+            request: 1,
+            secret: secret.clone(),
+            alloc_id: alloc_id.clone(),
+            task: "server".to_owned(),
+            identities: vec!["default".to_owned()],
+        }),
+        Up::Secrets(ReadSecrets { request: 1, secret, alloc_id, task: "plain".to_owned() }),
+        Up::TaskApi(TaskApi { connection: 1, part: Some(TaskApiPart::Open(open)) }),
+    ]
+}
+
+fn hello(node: NodeId) -> Hello {
+    Hello {
+        protocol_version: PROTOCOL_VERSION,
+        node_id: node.to_bytes().to_vec(),
+        secret: SECRET.to_vec(),
+        ..Hello::default()
+    }
+}
+
+/// Roles of certificates. Whoever adds one says here whether it has business at this port.
+fn has_business(role: &Role) -> bool {
+    match role {
+        Role::Agent(_) => true,
+        Role::Server | Role::Client => false,
+    }
+}
+
+fn roles() -> [Role; 5] {
+    let agent = |node: NodeId| Role::Agent(Some(node.to_string()));
+    [agent(NODE), agent(OTHER), Role::Agent(None), Role::Server, Role::Client]
+}
+
+/// What whoever shows this is told where he is not let in.
+fn turned_away(shown: &Shown) -> Option<&'static str> {
+    match shown.fault {
+        Fault::Expired => Some("expired"),
+        Fault::OtherAuthority => Some("none of the authorities"),
+        Fault::OtherRegion => Some("here it must name an agent of region global"),
+        Fault::Nothing => (!has_business(&shown.role)).then_some("here it must name an agent"),
+    }
+}
+
+/// The port, and all that comes of what is said there.
+struct Port {
+    engine: Arc<FakeEngine>,
+    entrance: Entrance,
+    context: Arc<Context>,
+    inputs: Receiver<Input>,
+    of_tasks: mpsc::Receiver<Stream>,
+}
+
+/// What came of a message.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Came {
+    effects: Vec<Effect>,
+    refused: Option<String>,
+}
+
+impl Port {
+    fn open(certificates: &Certificates) -> Self {
+        let engine = cluster();
+        let secure = Secure::load(&certificates.of_server(), REGION).expect("it is good");
+        let entrance = secure.entrance(PortKind::Agents);
+        let (inputs_in, inputs) = unbounded();
+        let (door, of_tasks) = mpsc::channel(16);
+        let context = Context::new(inputs_in).with_state(engine.state()).with_task_door(door);
+        let context = Arc::new(context.with_certificates(Some(secure)));
+        Self { engine, entrance, context, inputs, of_tasks }
+    }
+
+    /// A connection, and the end of what serves it.
+    async fn dial(
+        &self,
+        connector: &Connector,
+    ) -> (io::Result<berth_tls::Stream>, JoinHandle<io::Result<()>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let address = listener.local_addr().expect("it listens");
+        let (entrance, context) = (self.entrance.clone(), self.context.clone());
+        let served = tokio::spawn(async move {
+            let (stream, peer) = listener.accept().await.expect("somebody comes");
+            let stream = entrance.enter(stream, peer).await?;
+            if stream.enrolls() {
+                return enroll::serve(stream, &context).await;
+            }
+            let certificate = stream.certificate().cloned();
+            let (reader, writer) = split(stream);
+            serve(reader, writer, certificate, peer, &context).await
+        });
+        let stream = TcpStream::connect(address).await.expect("connected");
+        (connector.connect(stream, &address.to_string()).await, served)
+    }
+
+    /// Says that in a session for [`NODE`], and waits until it is dealt with.
+    ///
+    /// # Errors
+    /// Why the connection was not taken in.
+    async fn say(&mut self, shown: &Shown, said: &Up) -> Result<Came, String> {
+        let (stream, served) = self.dial(&shown.connector()).await;
+        let index = self.index();
+        let own = shown.role.clone();
+        let last = match own {
+            Role::Agent(Some(node)) => node.parse().expect("an id"),
+            _ => OTHER,
+        };
+        let done = SignTokens { request: 77, ..SignTokens::default() };
+        let mut frames = vec![(1, Up::Hello(hello(NODE)))];
+        frames.extend((effect(said) != Effect::Opens).then(|| (1, said.clone())));
+        frames.extend([(LAST, Up::Hello(hello(last))), (LAST, Up::Sign(done))]);
+        let mut bytes = BytesMut::new();
+        for (session, said) in frames {
+            encode_frame(&UpFrame { session, message: Some(said) }, &mut bytes);
+        }
+        let Ok(stream) = stream else {
+            return Err(served.await.expect("it does not panic").expect_err("it was refused").to_string());
+        };
+        let (mut reader, mut writer) = split(stream);
+        // Whoever is not let in may have said all before he hears of it.
+        if writer.write_all(&bytes).await.is_ok() {
+            let _ = writer.flush().await;
+        }
+        let downs = match hear(&mut reader, matches!(said, Up::Secrets(_))).await {
+            Ok(downs) => downs,
+            Err(_) => {
+                let ended = served.await.expect("it does not panic");
+                return Err(ended.expect_err("the connection was ended").to_string());
+            }
+        };
+        let mut came = self.came(downs);
+        if effect(said) == Effect::Changes && came.refused.is_none() {
+            let changed = async {
+                while self.index() == index {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, changed).await.expect("the state changes");
+        }
+        if self.index() != index {
+            came.effects.push(Effect::Changes);
+        }
+        drop((reader, writer));
+        let _ = served.await;
+        self.inputs.try_iter().for_each(drop);
+        Ok(came)
+    }
+
+    fn index(&self) -> berth_model::Index {
+        self.engine.state().view().store.index()
+    }
+
+    /// What the server and its controller made of it, but for the last session.
+    fn came(&mut self, downs: Vec<Down>) -> Came {
+        let mut came = Came::default();
+        for input in self.inputs.try_iter() {
+            match input {
+                Input::Open { hello, link, .. } if link.number != LAST => {
+                    assert_eq!(hello.node_id(), NODE);
+                    came.effects.push(Effect::Opens);
+                }
+                Input::Event(Event::SessionClosed(_), _) | Input::Open { .. } => {}
+                Input::Event(..) => came.effects.push(Effect::Tells),
+                _ => panic!("the controller is told something else"),
+            }
+        }
+        for down in downs {
+            match down {
+                Down::Refused(refused) => came.refused = Some(refused.reason),
+                Down::Signed(signed) => {
+                    assert_eq!(signed.tokens.len(), 1, "{}", signed.refused);
+                    came.effects.push(Effect::Answers);
+                }
+                Down::Secrets(_) => came.effects.push(Effect::Answers),
+                other => panic!("it is told {other:?}"),
+            }
+        }
+        if self.of_tasks.try_recv().is_ok() {
+            came.effects.push(Effect::Carries);
+        }
+        came
+    }
+
+    /// Asks for a certificate for [`NODE`].
+    ///
+    /// # Errors
+    /// Why there is none.
+    async fn enroll(&self, connector: &Connector) -> Result<(), String> {
+        let (stream, served) = self.dial(connector).await;
+        let key = Key::make().expect("it is made");
+        let (node_id, public_key) = (NODE.to_bytes().to_vec(), key.public().to_vec());
+        let mut asked = Enroll { secret: Vec::new(), node_id, public_key, signature: Vec::new() };
+        asked.signature = key.sign(&asked.signed()).expect("it is signed");
+        let mut bytes = BytesMut::new();
+        encode_frame(&asked, &mut bytes);
+        let mut answer = BytesMut::new();
+        if let Ok(mut stream) = stream {
+            let _ = stream.write_all(&bytes).await;
+            let _ = stream.flush().await;
+            while stream.read_buf(&mut answer).await.is_ok_and(|read| read > 0) {}
+        }
+        if let Err(error) = served.await.expect("it does not panic") {
+            return Err(error.to_string());
+        }
+        let answered =
+            decode_frame::<Enrolled>(&mut answer, ENROLL_BYTES_MAX).expect("it keeps the protocol");
+        let answered = answered.expect("it is answered");
+        assert_eq!(answered.certificate.is_empty(), !answered.refused.is_empty());
+        if answered.refused.is_empty() { Ok(()) } else { Err(answered.refused) }
+    }
+}
+
+/// All that is told until the last session has its answer.
+///
+/// What is asked for secrets is answered beside what else is said: `secrets` says that it was asked, and by somebody who may.
+async fn hear<R: AsyncRead + Unpin>(reader: &mut R, secrets: bool) -> io::Result<Vec<Down>> {
+    let (mut read, mut downs) = (BytesMut::new(), Vec::new());
+    let (mut is_done, mut awaited) = (false, secrets);
+    loop {
+        while let Some(frame) =
+            decode_frame::<DownFrame>(&mut read, FRAME_BYTES_MAX).map_err(io::Error::other)?
+        {
+            match frame {
+                DownFrame { session: LAST, message: Some(Down::Signed(_) | Down::Refused(_)) } => {
+                    is_done = true
+                }
+                DownFrame { session: LAST, .. } => {}
+                DownFrame { message, .. } => {
+                    awaited &= !matches!(message, Some(Down::Secrets(_) | Down::Refused(_)));
+                    downs.extend(message);
+                }
+            }
+        }
+        if is_done && !awaited {
+            return Ok(downs);
+        }
+        if reader.read_buf(&mut read).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_certificate_says_each_message_for_the_nodes_that_it_names_and_no_others() {
+    let certificates = Certificates::new();
+    let all: Vec<Shown> = roles().iter().flat_map(|role| certificates.of(role)).collect();
+    let mut port = Port::open(&certificates);
+    let messages = messages();
+    until_expired(&all).await;
+    let (mut done, mut refused) = (0, 0);
+    for shown in &all {
+        for said in &messages {
+            let row = format!("{shown} says {said:?}");
+            let came = port.say(shown, said).await;
+            let Some(why) = turned_away(shown) else {
+                let came = came.unwrap_or_else(|why| panic!("{row}: {why}"));
+                let speaks_for_it = shown.held.identity().speaks_for(&NODE.to_string());
+                if !speaks_for_it {
+                    let why = came.refused.as_deref().unwrap_or_default();
+                    assert!(why.contains("does not speak for node"), "{row}: {why}");
+                    assert_eq!(came.effects, [], "{row}");
+                    refused += 1;
+                    continue;
+                }
+                let mut expected = vec![Effect::Opens];
+                expected.extend(
+                    [effect(said)]
+                        .into_iter()
+                        .filter(|effect| !matches!(effect, Effect::Opens | Effect::Nothing)),
+                );
+                assert_eq!(came, Came { effects: expected, refused: None }, "{row}");
+                done += 1;
+                continue;
+            };
+            let found = came.expect_err(&row);
+            assert!(found.contains(why), "{row}: {found}");
+            refused += 1;
+        }
+    }
+    assert_eq!((done, refused), (2 * messages.len(), 18 * messages.len()));
+    assert_eq!(port.inputs.len(), 0, "nobody else has told anything");
+}
+
+#[tokio::test]
+async fn who_shows_a_certificate_gets_another_one_for_the_nodes_that_it_names() {
+    let certificates = Certificates::new();
+    let all: Vec<Shown> = roles().iter().flat_map(|role| certificates.of(role)).collect();
+    let port = Port::open(&certificates);
+    until_expired(&all).await;
+    for shown in &all {
+        let enrolled = port.enroll(&shown.renewing()).await;
+        let names_it = shown.held.identity().speaks_for(&NODE.to_string());
+        match turned_away(shown).or((!names_it).then_some("and not node")) {
+            None => assert_eq!(enrolled, Ok(()), "{shown}"),
+            Some(why) => {
+                let found = enrolled.expect_err("it is refused");
+                assert!(found.contains(why), "{shown}: {found}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_revoked_says_nothing_more_for_its_node() {
+    let certificates = Certificates::new();
+    let [own, other, any] =
+        [Some(NODE), Some(OTHER), None].map(|node| Role::Agent(node.map(|node| node.to_string())));
+    let [own, other, any] = [own, other, any].map(|role| certificates.good(role));
+    let mut port = Port::open(&certificates);
+    let revoke = ChangeAcl::RevokeNode(NODE);
+    let revoked = port.engine.apply(vec![Command::ChangeAcl(Box::new(revoke))]);
+    assert_eq!(revoked.outcomes, [Ok(())]);
+    for said in &messages() {
+        for shown in [&own, &any] {
+            let came = port.say(shown, said).await.expect("the port takes it in");
+            let why = came.refused.unwrap_or_default();
+            assert!(why.contains("was revoked"), "{shown} says {said:?}: {why}");
+            assert_eq!(came.effects, [], "{shown} says {said:?}");
+        }
+    }
+    for shown in [&own, &any] {
+        let why = port.enroll(&shown.renewing()).await.expect_err("it is revoked");
+        assert!(why.contains("was revoked"), "{shown}: {why}");
+    }
+    let came = port.say(&other, &Up::Heartbeat(Heartbeat::default())).await.expect("it is taken in");
+    assert!(came.refused.expect("it is another's").contains("does not speak for node"));
+}

@@ -1,0 +1,183 @@
+//! Each certificate at the servers' port, with each request that it could send there, and who it is believed to be.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use berth_model::{KekId, NodeId};
+use berth_replication::peer::{Channel, Dial, From, PeerAddress, Peers, RequestError, Service};
+use berth_tls::{Connector, Role};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::{net::TcpStream, sync::mpsc};
+
+use super::{
+    agents::AgentRequest,
+    keys::KekBytes,
+    wire::{self, Answer, Change, Joining, Known, Meeting, Request},
+};
+use crate::{
+    Server,
+    net::{
+        Stream,
+        shown::{Certificates, Fault, Shown, server, until_expired},
+    },
+    peers::channel,
+};
+
+/// Nobody's id.
+const STRANGER: u64 = 99;
+/// Of the server that founds a cluster.
+const FOUNDER: u64 = 1;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Whom the server takes a request from that has a server's certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// Members of the cluster.
+    Members,
+    /// Whoever wants to become one.
+    Anybody,
+}
+
+/// Whoever adds a request says here who may ask, and adds it to [`requests`].
+fn taken_from(request: &Request) -> Takes {
+    match request {
+        Request::Propose(_)
+        | Request::ReadPosition
+        | Request::Change(_)
+        | Request::Agent(_)
+        | Request::Kek(_)
+        | Request::HoldKek(_) => Takes::Members,
+        Request::Join(_) | Request::Meet(_) | Request::Agree(_) | Request::Ping => Takes::Anybody,
+    }
+}
+
+/// One of each. The server that asks to join is not the one that sends it.
+fn requests() -> Vec<Request> {
+    let peer = berth_replication::Peer {
+        address: "127.0.0.1:1".to_owned(),
+        name: "thief".to_owned(),
+        http: "127.0.0.1:1".to_owned(),
+        agent: "127.0.0.1:1".to_owned(),
+    };
+    vec![
+        Request::Join(Joining { id: STRANGER + 1, peer: peer.clone(), member: false }),
+        Request::Propose(wire::encode_commands(Vec::new())),
+        Request::ReadPosition,
+        Request::Change(Change::Remove(FOUNDER)),
+        Request::Meet(Meeting { expect: 3, known: vec![Known { id: STRANGER, peer }] }),
+        Request::Agree(vec![STRANGER]),
+        Request::Ping,
+        Request::Agent(AgentRequest::Find(NodeId(1))),
+        Request::Kek(KekId(1)),
+        Request::HoldKek(KekBytes::new(vec![1; 32])),
+    ]
+}
+
+/// Dials with a certificate.
+struct ShownDial(Arc<Connector>);
+
+impl Dial for ShownDial {
+    fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
+        let (connector, to) = (self.0.clone(), to.0.clone());
+        Box::pin(async move {
+            let address: SocketAddr = to.parse().map_err(io::Error::other)?;
+            let stream = connector.connect(TcpStream::connect(address).await?, &to).await?;
+            channel(Stream::dialed(stream, address))
+        })
+    }
+}
+
+/// Takes nothing from anybody.
+struct Deaf(mpsc::UnboundedSender<()>);
+
+impl Service for Deaf {
+    fn request(&self, _: From, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+        let _ = self.0.send(());
+        Box::pin(std::future::ready(Err("nobody asks this one".to_owned())))
+    }
+
+    fn message(&self, _: From, _: Bytes) {
+        let _ = self.0.send(());
+    }
+}
+
+/// What a server answers to whoever shows this and says that it is that server.
+async fn ask(to: &Server, shown: &Shown, id: u64, request: &Request) -> Result<Answer, RequestError> {
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let peers: Peers = Peers::new(id, Arc::new(ShownDial(Arc::new(shown.connector()))), Arc::new(Deaf(told)));
+    let address = PeerAddress(to.server_addr().to_string());
+    let answer: Bytes = peers.request_of_stranger(&address, &wire::encode(request), PATIENCE).await?;
+    assert!(heard.try_recv().is_err(), "the server asks nothing of who asks it");
+    Ok(wire::decode(&answer).expect("it is understood"))
+}
+
+fn refused(answer: Result<Answer, RequestError>) -> String {
+    match answer {
+        Ok(Answer::Refused(why)) | Err(RequestError::Refused(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_take_requests_from_servers_alone_and_most_from_members_alone() {
+    let certificates = Certificates::new();
+    let roles = [Role::Server, Role::Agent(Some(NodeId(7).to_string())), Role::Agent(None), Role::Client];
+    let all: Vec<Shown> = roles.iter().flat_map(|role| certificates.of(role)).collect();
+    let running = server(&certificates, "s1", &[]).await;
+    until_expired(&all).await;
+    for shown in &all {
+        for request in &requests() {
+            let row = format!("{shown} asks {request:?}");
+            // A new one has no id in the cluster; a thief may have heard that of a member.
+            let answer = ask(&running, shown, STRANGER, request).await;
+            let believed = shown.role == Role::Server && shown.fault == Fault::Nothing;
+            if !believed {
+                // Whether what it has sent was read it cannot know; that is why all of it is asked once.
+                assert!(
+                    matches!(&answer, Err(RequestError::NotSent(_) | RequestError::Unknown(_))),
+                    "{row}: {answer:?}"
+                );
+                continue;
+            }
+            match taken_from(request) {
+                Takes::Members => {
+                    let why = refused(answer);
+                    assert!(why.contains("server 99 is not of this cluster"), "{row}: {why}");
+                }
+                Takes::Anybody => match (request, answer) {
+                    (Request::Join(_), answer) => {
+                        let why = refused(answer);
+                        assert!(why.contains("server 99 asks for server 100"), "{row}: {why}");
+                    }
+                    (Request::Ping, Ok(Answer::Here(pulse))) => {
+                        assert_eq!(pulse.knows_you, Some(false), "{row}");
+                    }
+                    (_, answer) => assert!(matches!(answer, Ok(Answer::Taken)), "{row}: {answer:?}"),
+                },
+            }
+        }
+    }
+    running.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_is_believed_the_id_that_it_says_and_nobody_else_is() {
+    let certificates = Certificates::new();
+    let founder = server(&certificates, "s1", &[]).await;
+    let own = certificates.good(Role::Server);
+    let why = ask(&founder, &own, FOUNDER, &Request::ReadPosition).await.expect_err("that is its own");
+    assert!(why.to_string().contains("same id"), "{why}");
+    let second = server(&certificates, "s2", &[founder.server_addr().to_string()]).await;
+    let joined = async {
+        // It knows who the others are once it has heard of the cluster.
+        while !matches!(ask(&second, &own, FOUNDER, &Request::Kek(KekId(1))).await, Ok(Answer::Kek(None))) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, joined).await.expect("certificates of servers name no server");
+    for role in [Role::Agent(None), Role::Client] {
+        let asked = ask(&second, &certificates.good(role), FOUNDER, &Request::Kek(KekId(1))).await;
+        assert!(matches!(asked, Err(RequestError::NotSent(_) | RequestError::Unknown(_))), "{asked:?}");
+    }
+    Server::shutdown_all(vec![founder, second]).await;
+}

@@ -1,0 +1,62 @@
+//! Certificates at the HTTP port: whatever one says, tokens decide, and a bad one does not come in at all.
+
+use berth_api::http::{Client, Target};
+use berth_model::NodeId;
+use berth_tls::{Role, client_config};
+use serde_json::{Value, json};
+
+use super::acl::path;
+use crate::{
+    access::Capability,
+    http::routes::{Route, Verb},
+    net::shown::{Certificates, Fault, Shown, server, until_expired},
+    nomad::table,
+};
+
+/// The status of the answer to a request without a token; none where nobody answers.
+async fn asked(client: &Client, route: &Route) -> Option<u16> {
+    let target = Target::new(&path(route));
+    let answer = match route.verb {
+        Verb::Get => client.get::<Value>(&target).await,
+        Verb::Put => client.put::<Value>(&target, &json!({})).await,
+        Verb::Delete => client.delete::<Value>(&target).await,
+    };
+    match answer {
+        Ok(_) => Some(200),
+        Err(error) => error.status(),
+    }
+}
+
+fn client(address: &str, shown: &Shown) -> Client {
+    let files = &shown.files;
+    let tls = client_config(Some(&files.ca), Some((&files.cert, &files.key))).expect("it is read");
+    Client::with_tls(format!("https://{address}").parse().expect("an address"), tls)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_certificate_opens_what_takes_a_token() {
+    let certificates = Certificates::new();
+    let roles = [Role::Server, Role::Agent(Some(NodeId(7).to_string())), Role::Agent(None), Role::Client];
+    let all: Vec<Shown> = roles.iter().flat_map(|role| certificates.of(role)).collect();
+    let running = server(&certificates, "s1", &[]).await;
+    let address = running.http_addr().to_string();
+    until_expired(&all).await;
+    let routes = table().routes;
+    let guarded: Vec<&Route> =
+        routes.iter().filter(|route| route.capability != Capability::Anonymous).collect();
+    for shown in &all {
+        let client = client(&address, shown);
+        match shown.fault {
+            Fault::Nothing | Fault::OtherRegion => {
+                for route in &guarded {
+                    let status = asked(&client, route).await;
+                    assert_eq!(status, Some(401), "{shown} asks {} {}", route.verb.as_str(), route.path);
+                }
+            }
+            Fault::Expired | Fault::OtherAuthority => {
+                assert_eq!(asked(&client, guarded[0]).await, None, "{shown}");
+            }
+        }
+    }
+    running.shutdown().await;
+}

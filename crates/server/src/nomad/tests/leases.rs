@@ -1,0 +1,253 @@
+//! Every route that goes on for as long as its caller likes, with every kind of token, to the end of what that token may do.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Router, body::Body, http::Request};
+use berth_model::{
+    AclRoleId, AclTokenId, Index, Timestamp,
+    acl::{AclPolicy, AclRole, AclToken, ChangeAcl, PolicyJob},
+    command::Command,
+};
+use http_body_util::BodyExt;
+use tokio::task::JoinSet;
+
+use super::{
+    acl::{change, path, token},
+    exchange::{send, watched},
+    fake_agents::held,
+    fake_engine::FakeEngine,
+    world::{RUNNING, end, world},
+};
+use crate::{
+    access::Acls,
+    clock,
+    http::{
+        lease::ENDED,
+        routes::{Answer, Route, Verb},
+    },
+    nomad::table,
+    workload::tests::token_of,
+};
+
+const RULES: &str = r#"
+    namespace "*" {
+      policy = "write"
+      capabilities = ["read-logs", "read-fs"]
+      variables { path "*" { capabilities = ["list", "read"] } }
+    }
+    operator { policy = "read" }
+    agent { policy = "read" }
+    node { policy = "read" }
+    quota { policy = "read" }
+"#;
+const LESS: &str = "node { policy = \"read\" }";
+/// No measure of how soon it should be.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a token lasts that is to expire.
+const LASTS: Duration = Duration::from_secs(5);
+/// Nothing more is answered at once when nothing was for so long.
+const REST: Duration = Duration::from_millis(300);
+
+/// In which way a token is nothing any more, or not what it was.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Revoked,
+    ManagementRevoked,
+    Expired,
+    PolicyChanged,
+    PolicyDeleted,
+    RoleDeleted,
+    RoleChanged,
+    AttachedPolicyDeleted,
+    TaskEnded,
+}
+
+const ENDS: [End; 9] = [
+    End::Revoked,
+    End::ManagementRevoked,
+    End::Expired,
+    End::PolicyChanged,
+    End::PolicyDeleted,
+    End::RoleDeleted,
+    End::RoleChanged,
+    End::AttachedPolicyDeleted,
+    End::TaskEnded,
+];
+
+fn policy(rules: &str, job: Option<PolicyJob>) -> ChangeAcl {
+    named("all", rules, job)
+}
+
+fn named(name: &str, rules: &str, job: Option<PolicyJob>) -> ChangeAcl {
+    let (name, description, none) = (name.to_owned(), String::new(), Index(0));
+    let (rules, job) = (rules.to_owned(), job.map(Box::new));
+    ChangeAcl::PutPolicy(Box::new(AclPolicy {
+        name,
+        description,
+        rules,
+        create_index: none,
+        modify_index: none,
+        job,
+    }))
+}
+
+fn role(policy: &str) -> ChangeAcl {
+    let policies = vec![policy.to_owned()];
+    let (id, name, none) = (AclRoleId(1), "of-all".to_owned(), Index(0));
+    let description = String::new();
+    ChangeAcl::PutRole(Box::new(AclRole {
+        id,
+        name,
+        description,
+        policies,
+        create_index: none,
+        modify_index: none,
+    }))
+}
+
+/// The cluster with somebody's token, and the token.
+fn with_token(how: End) -> (Arc<FakeEngine>, String) {
+    let engine = world();
+    // Files and logs are followed, and nothing more comes.
+    *held(&engine.agents.log) = (Vec::new(), true);
+    let of_policy = token(1, "secret", Some("all"));
+    match how {
+        End::AttachedPolicyDeleted | End::TaskEnded => {
+            let job = PolicyJob {
+                namespace: "default".to_owned(),
+                job: "web".to_owned(),
+                group: String::new(),
+                task: String::new(),
+            };
+            change(&engine, policy(RULES, Some(job)));
+            let task = token_of(&engine, RUNNING, "server");
+            return (engine, task);
+        }
+        End::RoleDeleted | End::RoleChanged => {
+            change(&engine, policy(RULES, None));
+            change(&engine, named("less", LESS, None));
+            change(&engine, role("all"));
+            let by_role = AclToken { policies: Vec::new(), roles: vec![AclRoleId(1)], ..of_policy };
+            change(&engine, ChangeAcl::PutToken(Box::new(by_role)));
+        }
+        End::Revoked | End::PolicyChanged | End::PolicyDeleted => {
+            change(&engine, policy(RULES, None));
+            change(&engine, ChangeAcl::PutToken(Box::new(of_policy)));
+        }
+        End::Expired => {
+            change(&engine, policy(RULES, None));
+            let lasts_ns = u64::try_from(LASTS.as_nanos()).expect("it is short");
+            let brief = AclToken { expires_at: Some(Timestamp(clock::now().0 + lasts_ns)), ..of_policy };
+            change(&engine, ChangeAcl::PutToken(Box::new(brief)));
+        }
+        End::ManagementRevoked => change(&engine, ChangeAcl::PutToken(Box::new(token(1, "secret", None)))),
+    }
+    (engine, "secret".to_owned())
+}
+
+fn bring_about(how: End, engine: &Arc<FakeEngine>) {
+    match how {
+        End::Revoked | End::ManagementRevoked => change(engine, ChangeAcl::DeleteToken(AclTokenId(1))),
+        End::Expired => {}
+        End::PolicyChanged => change(engine, policy(LESS, None)),
+        End::PolicyDeleted | End::AttachedPolicyDeleted => {
+            change(engine, ChangeAcl::DeletePolicy("all".to_owned()));
+        }
+        End::RoleDeleted => change(engine, ChangeAcl::DeleteRole(AclRoleId(1))),
+        End::RoleChanged => change(engine, role("less")),
+        End::TaskEnded => {
+            engine.apply(vec![Command::EndAllocs(vec![end(RUNNING)])]);
+        }
+    }
+}
+
+/// What to ask so that it goes on; none of what is answered at once.
+fn lasting(route: &Route, index: u64) -> Option<String> {
+    let path = path(route);
+    match &route.contract.answer {
+        Answer::Lines(_) if path.contains("/logs/") => {
+            Some(format!("{path}?task=server&type=stdout&follow=true"))
+        }
+        Answer::Lines(_) if path.contains("/fs/") => Some(format!("{path}?path=a&follow=true")),
+        Answer::Lines(_) => Some(path),
+        // A command needs a connection to go on with: `exec` and the tests with real processes have those.
+        Answer::Socket { .. } => None,
+        Answer::Json(_) | Answer::Text | Answer::Bytes | Answer::Empty => {
+            let waits = route.verb == Verb::Get && route.contract.parameters.contains(&"index");
+            waits.then(|| format!("{path}?index={index}&wait=5m"))
+        }
+    }
+}
+
+/// Whether what ends a token changes what is waited for there.
+fn wakes(how: End, target: &str) -> bool {
+    match how {
+        // Jobs, nodes, quotas and more count allocations.
+        End::TaskEnded => true,
+        _ => target.starts_with("/v1/acl/"),
+    }
+}
+
+/// How an answer has ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    /// By this status, as a whole.
+    Whole(u16),
+    /// It was broken off.
+    BrokenOff,
+}
+
+async fn told(router: Router, target: String, secret: String) -> (String, Told) {
+    let request = Request::builder().uri(&target).header("x-nomad-token", secret);
+    let response = send(&router, request.body(Body::empty()).expect("it is a request")).await;
+    let status = response.status().as_u16();
+    let told = match response.into_body().collect().await {
+        Ok(_) => Told::Whole(status),
+        Err(error) => {
+            assert!(format!("{error:?}").contains(ENDED), "{target}: {error:?}");
+            Told::BrokenOff
+        }
+    };
+    (target, told)
+}
+
+#[tokio::test]
+async fn whatever_lasts_ends_with_what_allowed_it_whichever_token_that_was() {
+    for how in ENDS {
+        let (engine, secret) = with_token(how);
+        let router = watched(&engine, Acls::default());
+        let index = engine.state().view().index.0;
+        let mut open = JoinSet::new();
+        let targets: Vec<String> = table().routes.iter().filter_map(|route| lasting(route, index)).collect();
+        for target in &targets {
+            open.spawn(told(router.clone(), target.clone(), secret.clone()));
+        }
+        // What is not there, or the management's alone, is answered at once; the rest waits.
+        let mut waits = open.len();
+        loop {
+            tokio::time::sleep(REST).await;
+            while let Some(answered) = open.try_join_next() {
+                let (target, told) = answered.expect("it does not panic");
+                assert!(matches!(told, Told::Whole(403 | 404)), "{how:?}: {target}: {told:?}");
+            }
+            if std::mem::replace(&mut waits, open.len()) == open.len() {
+                break;
+            }
+        }
+        assert!(waits > 20, "{how:?}: {waits} of {} are open", targets.len());
+        bring_about(how, &engine);
+        let mut over = 0;
+        let ends = async {
+            while let Some(ended) = open.join_next().await {
+                let (target, told) = ended.expect("it does not panic");
+                let is_over = matches!(told, Told::BrokenOff | Told::Whole(403));
+                // One that was to be answered at once may be late; and what the end itself wakes may be told before that is seen.
+                let is_woken = told == Told::Whole(200) && wakes(how, &target);
+                assert!(is_over || is_woken || told == Told::Whole(404), "{how:?}: {target}: {told:?}");
+                over += usize::from(is_over);
+            }
+        };
+        tokio::time::timeout(PATIENCE, ends).await.unwrap_or_else(|_| panic!("{how:?}: something goes on"));
+        assert!(over > 20, "{how:?}: {over} of {waits} have ended");
+    }
+}
