@@ -9,13 +9,14 @@ use std::sync::Arc;
 use minicbor::{Decode, Encode};
 
 use super::{
-    Launch,
+    AllocRow, Launch,
     digest::{TableDigest, hash_encoded},
     page_tree::PageTree,
     postings::List,
     slab::slot,
 };
 use crate::{
+    alloc::ClientStatus,
     ids::{Index, JobKey},
     job::{Group, Job, VersionChange, VersionTag},
     scaling::ScalingEvent,
@@ -165,9 +166,21 @@ impl JobRow {
         older.filter(|version| version.job.stop).map(|version| version.version + 1).max().unwrap_or_default()
     }
 
-    /// Whether the allocations of a version, at this position of their group there, do the work that the newest one asks for.
-    pub fn goes_on(&self, version: u64, group: u16) -> bool {
-        self.change_of(version, group) != VersionChange::Replacement
+    /// Whether an allocation that has ended stands for the work that the newest version asks for, so that nothing is placed
+    /// for it.
+    pub fn covers(&self, row: &AllocRow) -> bool {
+        match self.change_of(row.job_version, row.group) {
+            VersionChange::Nothing => true,
+            VersionChange::InPlace => self.has_no_use_for_changes(row),
+            VersionChange::Replacement => false,
+        }
+    }
+
+    /// Whether an allocation that has ended would have ended no better under a version that could have changed it where it was:
+    /// work that is done is, while what failed may have failed for what was changed.
+    pub fn has_no_use_for_changes(&self, row: &AllocRow) -> bool {
+        let is_done = self.job().job_type.runs_to_completion() && row.client == ClientStatus::Complete;
+        is_done || !row.ended_by_itself()
     }
 
     /// What the newest version asks of the allocations of a version, at this position of their group there.

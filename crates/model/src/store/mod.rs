@@ -211,9 +211,7 @@ impl Store {
 
     /// Whether an ended allocation is why nothing of its job, which runs on each node, is placed on its node anew.
     pub fn keeps_node_covered(&self, row: &AllocRow) -> bool {
-        let covers = |job: &JobRow| {
-            job.job().job_type.is_per_node() && !job.job().stop && job.goes_on(row.job_version, row.group)
-        };
+        let covers = |job: &JobRow| job.job().job_type.is_per_node() && !job.job().stop && job.covers(row);
         row.ended_by_itself()
             && self.jobs.row(row.job).is_some_and(covers)
             && self.nodes.row(row.node).is_some_and(|node| !node.purged)

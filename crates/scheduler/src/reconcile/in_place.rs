@@ -40,14 +40,15 @@ impl<'a> Newest<'a> {
         let change = || self.row.change_of(alloc.job_version, alloc.group);
         let place = (alloc.job_version, alloc.group);
         match *self.changes.borrow_mut().entry(place).or_insert_with(change) {
-            // What has ended did the same work.
-            VersionChange::InPlace if alloc.is_terminal() => VersionChange::InPlace,
-            VersionChange::InPlace if !self.can_update(alloc, group) => VersionChange::Replacement,
+            VersionChange::InPlace if !self.is_good_for(alloc, group) => VersionChange::Replacement,
             change => change,
         }
     }
 
-    fn can_update(&self, alloc: &AllocRow, group: &str) -> bool {
+    fn is_good_for(&self, alloc: &AllocRow, group: &str) -> bool {
+        if alloc.is_terminal() {
+            return self.row.has_no_use_for_changes(alloc);
+        }
         let node = self.store.nodes().detail(alloc.node);
         self.store.version() >= UPDATED_SINCE && node.is_some_and(|detail| self.fits(&detail.node, group))
     }

@@ -273,6 +273,35 @@ fn what_ended_well_did_the_work_of_a_version_that_only_ends_otherwise() {
     );
 }
 
+/// What is watched or restarted otherwise may fare better: nothing else would ever start what has failed for good.
+#[test]
+fn what_failed_starts_anew_under_a_version_that_could_have_changed_it_where_it_was() {
+    check(
+        "node a cpu=1000 mem=1000
+         job web count=2 cpu=100 mem=100 parallel=1 resched=0
+         plan web
+         well web[0]#1
+         end web[1]#1 failed
+         plan web
+         job web count=2 cpu=100 mem=100 parallel=1 resched=0 kill=9
+         plan web
+         job log type=system cpu=100 mem=100
+         plan log
+         end log[0]#1 failed
+         plan log
+         job log type=system cpu=100 mem=100 kill=9
+         plan log",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@a deploy 2
+            plan web: nothing
+            plan web: update web[0] place web[1]@a for web[1] deploy 2
+            plan log: place log[0]@a
+            plan log: nothing
+            plan log: place log[0]@a
+        "#]],
+    );
+}
+
 #[test]
 fn system_jobs_are_updated_where_they_are_on_all_nodes_at_once() {
     check(

@@ -6,7 +6,7 @@ use berth_model::{
     JobKey, NodeId,
     constraint::{Affinity, Constraint, Operator, Spread, SpreadTarget},
     device::{DeviceAsk, DeviceInstance, NodeDevice},
-    job::{Group, Job, JobType, Network, Port, RestartPolicy, Task, TaskResources, Update},
+    job::{Group, Job, JobType, Network, Port, ReschedulePolicy, RestartPolicy, Task, TaskResources, Update},
     namespace::Namespace,
     node::Node,
     quota::{Bounds, Quota},
@@ -105,7 +105,7 @@ pub fn job(name: &str, settings: &Settings<'_>) -> Job {
 
 /// `count=1 cpu=100 mem=100 mem_max= driver=mock_driver port=80 constraint=LEFT:OPERATOR:RIGHT
 /// affinity=LEFT:OPERATOR:RIGHT:WEIGHT spread=ATTRIBUTE:VALUE/PERCENT,... distinct_hosts parallel=1 canary=0
-/// stagger=0 run=60 kill=5 attempts=2`; stagger, run and kill in seconds; a port of
+/// stagger=0 run=60 kill=5 attempts=2 resched=1`; stagger, run and kill in seconds; a port of
 /// 0 is any port, and without `parallel` all allocations are replaced at once.
 fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
     let port = |text: &str| text.parse::<u16>().unwrap();
@@ -140,6 +140,13 @@ fn group(name: &str, settings: &Settings<'_>, job_type: JobType) -> Group {
         networks: vec![Network { ports: settings.all("port").map(port).collect(), ..Network::default() }],
         tasks: vec![task],
         update: settings.has("parallel").then(|| Box::new(update(settings))),
+        reschedule: settings.get("resched").map_or_else(
+            || ReschedulePolicy::default_for(job_type),
+            |attempts| {
+                let attempts = attempts.parse().unwrap();
+                ReschedulePolicy { attempts, unlimited: false, ..ReschedulePolicy::default_for(job_type) }
+            },
+        ),
         max_run_duration: settings.get("run").map(|seconds| Duration::from_secs(seconds.parse().unwrap())),
         ..Group::new(name, job_type)
     }

@@ -70,12 +70,12 @@ fn outcome(view: &CallerView, row: &JobRow) -> &'static str {
 
 /// Whether an allocation of what the job says today ended badly, and nothing took its place.
 fn ended_unreplaced(parts: &Parts<'_>) -> bool {
-    let AllocRow { client, desired, job_version, group, .. } = *parts.row;
+    let AllocRow { client, desired, .. } = *parts.row;
     let replaced = || parts.detail.extra.as_ref().is_some_and(|extra| extra.next.is_some());
     matches!(client, ClientStatus::Failed | ClientStatus::Lost)
         && desired == DesiredStatus::Run
         && !replaced()
-        && parts.job_row.goes_on(job_version, group)
+        && parts.job_row.covers(parts.row)
 }
 
 /// Whether somebody decided what is to follow from an end, which may be written before the evaluation that it asks for.
