@@ -120,7 +120,7 @@ impl World {
     fn show(&mut self) {
         let unproven = |slot: AllocSlot| {
             let healthy = self.store.allocs().detail(slot).and_then(|detail| detail.healthy);
-            healthy.is_none() && self.store.needs_evidence(slot, true)
+            healthy.is_none() && self.store.needs_evidence(slot, true).is_some()
         };
         let all: Vec<AllocId> =
             self.allocs().iter().filter(|(slot, _)| unproven(*slot)).map(|(_, row)| row.id).collect();

@@ -10,6 +10,7 @@ use berth_model::{
 };
 
 use super::{Leader, Replica, rollouts::Verdict};
+use crate::messages::Seen;
 
 impl Leader {
     /// An agent has found how an allocation is. Only what an active deployment rests on is written.
@@ -19,10 +20,11 @@ impl Leader {
         if store.allocs().row(slot).is_none_or(|row| row.revision() != alloc.revision) {
             return;
         }
-        if !store.needs_evidence(slot, healthy) || self.work.judging.get(&alloc.id) == Some(&healthy) {
+        let Some(deployment) = store.needs_evidence(slot, healthy) else { return };
+        // For another deployment it is still to be written: what was on its way for that one changed nothing.
+        if self.work.judging.insert(alloc.id, (deployment, healthy)) == Some((deployment, healthy)) {
             return;
         }
-        self.work.judging.insert(alloc.id, healthy);
         let message = if healthy { String::new() } else { why_unhealthy(alloc) };
         let revision = Some(alloc.revision).filter(|revision| *revision > 0);
         self.work.found.push(AllocHealth { alloc: alloc.id, healthy, message, revision });
@@ -30,6 +32,13 @@ impl Leader {
         // One that is well is seen with its deployment, one that is not may have to be replaced.
         if let Some(job) = job.filter(|_| !healthy) {
             self.work.wanting.entry(job.key.clone()).or_insert(Trigger::DeploymentWatcher);
+        }
+    }
+
+    /// The same of what is published.
+    pub(super) fn on_seen_health(&mut self, store: &Store, seen: &Seen) {
+        if let Some(slot) = seen.slot_in(store) {
+            self.on_health(store, slot, &seen.alloc);
         }
     }
 

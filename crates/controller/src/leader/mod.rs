@@ -25,7 +25,7 @@ use std::{
 };
 
 use berth_model::{
-    AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
+    AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
     alloc::AllocEnd,
     command::{Command, ENTRY_VERSION_MIN, Entry, Outcome},
     deployment::AllocHealth,
@@ -99,7 +99,7 @@ struct Work {
     ending: BTreeSet<AllocId>,
     ended: Vec<AllocEnd>,
     /// What was found of the health of allocations, on its way into the log.
-    judging: BTreeMap<AllocId, bool>,
+    judging: BTreeMap<AllocId, (DeploymentId, bool)>,
     found: Vec<AllocHealth>,
     /// Nodes whose new status is on its way into the log.
     changing: BTreeMap<NodeId, NodeStatus>,
@@ -358,8 +358,11 @@ impl Leader {
                 Ready::Batch(batch) => {
                     self.servers.publish(&batch);
                     // This server reads them once this is over: what they mean for drains is judged then.
-                    let seen = batch.reports.iter().flat_map(|report| &report.seen);
-                    self.work.drains.on_observed(replica.store(), seen);
+                    let seen = || batch.reports.iter().flat_map(|report| &report.seen);
+                    self.work.drains.on_observed(replica.store(), seen());
+                    // A deployment, or what an allocation is to run, may have changed since a report came, and what changed
+                    // looked at what had been published before.
+                    seen().for_each(|seen| self.on_seen_health(replica.store(), seen));
                     recent.push(batch);
                 }
                 Ready::Sync(server, index, after) => {

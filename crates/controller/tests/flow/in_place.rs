@@ -95,6 +95,44 @@ fn agents_are_told_of_what_is_new_and_what_they_found_before_proves_nothing() {
     assert_eq!(shell.run_of(1).len(), told + 2, "what it holds is what it should");
 }
 
+/// What agents find while another version comes is on its way for a deployment that this version ends.
+#[test]
+fn what_is_found_while_another_version_comes_is_evidence_for_its_deployment() {
+    let mut shell = Shell::new();
+    shell.hello_of(1, knowing(1), 1, 0);
+    shell.observe(1, &[]);
+    shell.register_job(web(5));
+    shell.slow_log = true;
+    let mut faster = web(5);
+    faster.groups[0].update = Some(Box::new(Update { max_parallel: 3, ..Update::default() }));
+    shell.register_job(faster);
+    shell.well_as(1, 0);
+    shell.slow_log = false;
+    shell.catch_up();
+    shell.tick(1);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Successful);
+}
+
+/// The deployment looks at what had been published before it was there, and the report is published after it.
+#[test]
+fn what_is_found_while_a_deployment_begins_is_evidence_for_it() {
+    let mut shell = Shell::new();
+    shell.hello_of(1, knowing(1), 1, 0);
+    shell.observe(1, &[]);
+    let mut plain = web(5);
+    plain.groups[0].update = None;
+    shell.register_job(plain);
+    shell.slow_log = true;
+    shell.register_job(web(5));
+    shell.catch_up();
+    assert!(!shell.log.is_empty(), "the plan that begins the deployment is on its way");
+    shell.well_as(1, 0);
+    shell.slow_log = false;
+    shell.catch_up();
+    shell.tick(1);
+    assert_eq!(shell.deployment_status(1), DeploymentStatus::Successful);
+}
+
 #[test]
 fn whoever_leads_next_waits_for_the_same_evidence() {
     let mut shell = deployed();

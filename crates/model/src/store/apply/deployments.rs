@@ -170,12 +170,12 @@ impl Store {
         is_part.then_some((deployment.id, at))
     }
 
-    /// Whether an active deployment rests on what was found of an allocation, and the state does not say so yet.
-    pub fn needs_evidence(&self, slot: AllocSlot, healthy: bool) -> bool {
-        let Some(row) = self.allocs.row(slot) else { return false };
+    /// The active deployment that rests on what was found of an allocation; none where the state says so already.
+    pub fn needs_evidence(&self, slot: AllocSlot, healthy: bool) -> Option<DeploymentId> {
+        let row = self.allocs.row(slot)?;
         let known = self.allocs.detail(slot).and_then(|detail| detail.healthy);
         let changes = known != Some(true) && known != Some(healthy) && !(row.is_terminal() && healthy);
-        changes && self.deployment_of(row).is_some()
+        self.deployment_of(row).filter(|_| changes).map(|(id, _)| id)
     }
 
     /// What agents found. Once healthy, an allocation counts as healthy for as long as it is there.
@@ -192,7 +192,7 @@ impl Store {
             return;
         }
         let Some((id, group)) = self.deployment_of(&row) else { return };
-        if !self.needs_evidence(slot, healthy) {
+        if self.needs_evidence(slot, healthy).is_none() {
             return;
         }
         let counts = healthy && row.is_wanted() && !self.is_proven(slot, id);
