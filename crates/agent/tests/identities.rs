@@ -188,7 +188,7 @@ fn a_task_waits_for_its_secrets_and_says_why() {
 }
 
 #[test]
-fn a_task_restarts_with_what_is_in_its_variables_or_what_it_had_where_nobody_can_be_asked() {
+fn a_task_restarts_with_what_is_in_its_variables_or_what_it_had_where_nobody_gives_it() {
     let mut world = World::new();
     world.server.items = items("first");
     let script = "echo $GOT; echo x >> ../runs; n=$(grep -c x ../runs); while ! [ -e ../go$n ]; do sleep 0.05; done; exit 1";
@@ -210,10 +210,18 @@ fn a_task_restarts_with_what_is_in_its_variables_or_what_it_had_where_nobody_can
         .server
         .wait_for(1, |status| status.tasks[0].restarts == 2 && status.status() == ClientStatus::Running);
     assert_eq!(printed(&world, 3), "first\nfirst\nsecond\n");
-    // What a server takes away is not used any more.
-    world.server.items = None;
+    // A server that cannot give them for now takes nothing away.
+    world.server.items = items("third");
+    world.server.is_busy = true;
     end(&world, 3);
+    world
+        .server
+        .wait_for(1, |status| status.tasks[0].restarts == 3 && status.status() == ClientStatus::Running);
+    assert_eq!(printed(&world, 4), "first\nfirst\nsecond\nsecond\n");
+    // What a server takes away is not used any more.
+    (world.server.items, world.server.is_busy) = (None, false);
+    end(&world, 4);
     let waits = |kind: i32| kind == TaskEventKind::HookFailed as i32;
     world.server.wait_for(1, |status| status.tasks[0].events.iter().any(|event| waits(event.kind)));
-    assert_eq!(printed(&world, 3), "first\nfirst\nsecond\n");
+    assert_eq!(printed(&world, 4), "first\nfirst\nsecond\nsecond\n");
 }

@@ -34,13 +34,13 @@ pub(super) struct Unanswered {
     /// For people.
     pub(super) text: String,
     pub(super) retry: bool,
-    /// A server has said so: what was given before is not to be used any more.
-    pub(super) refused: bool,
+    /// What was given before is not to be used any more.
+    pub(super) taken: bool,
 }
 
 impl Unanswered {
     fn for_now(text: &str) -> Self {
-        Self { text: text.to_owned(), retry: true, refused: false }
+        Self { text: text.to_owned(), retry: true, taken: false }
     }
 }
 
@@ -153,15 +153,15 @@ impl Agent {
     pub(super) fn on_signed(&mut self, signed: SignedTokens) {
         let SignedTokens { request, tokens, refused, retry } = signed;
         if let Some(answer) = self.asking.tokens.remove(&request) {
-            let _ = answer.send(given(tokens, refused, retry));
+            let _ = answer.send(given(tokens, Unanswered { text: refused, retry, taken: false }));
         }
     }
 
     /// The server has read secrets, or not.
     pub(super) fn on_secrets(&mut self, read: SecretsRead) {
-        let SecretsRead { request, secrets, refused, retry } = read;
+        let SecretsRead { request, secrets, refused, retry, taken } = read;
         if let Some(answer) = self.asking.secrets.remove(&request) {
-            let _ = answer.send(given(secrets, refused, retry));
+            let _ = answer.send(given(secrets, Unanswered { text: refused, retry, taken }));
         }
     }
 
@@ -172,8 +172,8 @@ impl Agent {
     }
 }
 
-fn given<T>(things: Vec<T>, refused: String, retry: bool) -> Answer<T> {
-    if refused.is_empty() { Ok(things) } else { Err(Unanswered { text: refused, retry, refused: true }) }
+fn given<T>(things: Vec<T>, refused: Unanswered) -> Answer<T> {
+    if refused.text.is_empty() { Ok(things) } else { Err(refused) }
 }
 
 /// Asks for what a task needs to start until it is had: while it cannot be had, the start waits, and says so.

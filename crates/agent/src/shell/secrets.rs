@@ -53,8 +53,8 @@ pub(super) async fn obtain(
     let read = || async {
         let (of, spec) = (runner.of, runner.spec());
         match read(&runner.context, of, &spec.name, &spec.secrets).await {
-            // A task restarts with what it had while no server can be asked, and with nothing that a server takes away.
-            Err(unanswered) if !unanswered.refused => runner.context.held_secrets.of(of).ok_or(unanswered),
+            // A task restarts with what it had while no server gives it anew, and with nothing that a server takes away.
+            Err(unanswered) if !unanswered.taken => runner.context.held_secrets.of(of).ok_or(unanswered),
             read => read,
         }
     };
@@ -91,7 +91,7 @@ async fn read(
     let secrets: Secrets = read.into_iter().map(|SecretItems { name, items }| (name, items)).collect();
     if let Some(missing) = specs.iter().find(|spec| secrets.items(&spec.name).is_none()) {
         let text = format!("the server gave no secret {:?}", missing.name);
-        return Err(Unanswered { text, retry: true, refused: true });
+        return Err(Unanswered { text, retry: true, taken: true });
     }
     let secrets = Arc::new(secrets);
     context.held_secrets.all().insert((of.alloc, of.task), secrets.clone());

@@ -56,6 +56,8 @@ pub struct Server {
     pub signed: u32,
     /// What is in every secret of every task; none while it gives none.
     pub items: Option<BTreeMap<String, String>>,
+    /// It gives no secrets for now, although there are some.
+    pub is_busy: bool,
 }
 
 impl Server {
@@ -81,6 +83,7 @@ impl Server {
             tokens_live_ms: None,
             signed: 0,
             items: None,
+            is_busy: false,
         }
     }
 
@@ -217,10 +220,15 @@ impl Server {
 
     fn give_secrets(&mut self, asked: ReadSecrets) {
         let ReadSecrets { request, .. } = asked;
-        let given = self.items.clone().map(|items| vec![SecretItems { name: "one".into(), items }]);
-        let refused = if given.is_some() { "" } else { "there is no variable" }.to_owned();
-        let secrets = given.unwrap_or_default();
-        self.say(Down::Secrets(SecretsRead { request, secrets, refused, retry: true }));
+        let items = self.items.clone().filter(|_| !self.is_busy);
+        let refused = match items {
+            Some(_) => "",
+            None if self.is_busy => "each that is read must be recorded, and cannot be",
+            None => "there is no variable",
+        };
+        let (refused, taken) = (refused.to_owned(), items.is_none() && !self.is_busy);
+        let secrets = items.map(|items| SecretItems { name: "one".into(), items }).into_iter().collect();
+        self.say(Down::Secrets(SecretsRead { request, secrets, refused, taken, retry: true }));
     }
 
     pub fn wish(&mut self, runs: Vec<Run>, stop: &[u8], forget: &[u8], purge: &[u8]) {

@@ -54,6 +54,9 @@ pub struct SecretsRead {
     /// Refused in a way that may pass: trying again can help.
     #[prost(bool, tag = "4")]
     pub retry: bool,
+    /// They were taken from the task: what it was given before is not to be used any more. Older servers never say so.
+    #[prost(bool, tag = "5")]
+    pub taken: bool,
 }
 
 /// What is in a secret.

@@ -153,12 +153,16 @@ fn what_a_task_is_given_of_variables() {
     let read = SecretsRead {
         request: 7,
         secrets: vec![SecretItems { name: "db".into(), items }],
-        refused: String::new(),
-        retry: false,
+        ..SecretsRead::default()
     };
     assert!(!format!("{read:?}").contains("hunter22"));
-    let refused =
-        SecretsRead { request: 8, secrets: Vec::new(), refused: "there is no variable".into(), retry: true };
+    let refused = SecretsRead {
+        request: 8,
+        refused: "there is no variable".into(),
+        retry: true,
+        taken: true,
+        ..SecretsRead::default()
+    };
     down(&[Down::Secrets(read), Down::Secrets(refused)], &expect_file!["golden/secrets_read.hex"]);
 }
 

@@ -20,20 +20,27 @@ pub(super) struct Refusal {
     pub retry: bool,
     /// It is not for whoever asks, as far as is known now.
     pub denied: bool,
+    /// What the task was given before is not for it any more.
+    pub taken: bool,
 }
 
 impl Refusal {
     pub fn for_good(text: impl Into<String>) -> Self {
-        Self { text: text.into(), retry: false, denied: false }
+        Self { text: text.into(), retry: false, denied: false, taken: false }
     }
 
     pub fn for_now(text: impl Into<String>) -> Self {
-        Self { text: text.into(), retry: true, denied: false }
+        Self { text: text.into(), retry: true, denied: false, taken: false }
     }
 
     /// What is not for whoever asks may be later: another server may know more, and rights change.
     pub fn denied(text: impl Into<String>) -> Self {
-        Self { text: text.into(), retry: true, denied: true }
+        Self { text: text.into(), retry: true, denied: true, taken: false }
+    }
+
+    /// Nor is what it was given before.
+    pub fn taken(self) -> Self {
+        Self { taken: true, ..self }
     }
 }
 

@@ -36,16 +36,17 @@ pub(crate) fn read_secrets(state: &State, node: NodeId, asked: &ReadSecrets) -> 
             let told = SecretsRead { request: asked.request, secrets, ..SecretsRead::default() };
             Reading { told, variables, denied: false }
         }
-        Err(Refusal { text, retry, denied }) => {
+        Err(Refusal { text, retry, denied, taken }) => {
             tracing::info!(%node, text, "gave an agent no secrets");
-            Reading { told: no_secrets(asked.request, text, retry), variables: Vec::new(), denied }
+            let told = SecretsRead { taken, ..no_secrets(asked.request, text, retry) };
+            Reading { told, variables: Vec::new(), denied }
         }
     }
 }
 
 /// The answer to whoever gets none.
 pub(crate) fn no_secrets(request: u64, refused: String, retry: bool) -> SecretsRead {
-    SecretsRead { request, secrets: Vec::new(), refused, retry }
+    SecretsRead { request, refused, retry, ..SecretsRead::default() }
 }
 
 fn all(state: &State, node: NodeId, asked: &ReadSecrets) -> Result<Vec<(VariableKey, SecretItems)>, Refusal> {
@@ -76,7 +77,8 @@ fn one(
             "secret {name:?}: the task may not read variable {path:?} in namespace {namespace:?}, which needs {}: keep it below \
              nomad/jobs/{job}, or attach a policy that grants it with `berth acl policy apply -namespace {of_job} -job {job}`",
             Capability::VariablesRead.word()
-        )));
+        ))
+        .taken());
     }
     let key = VariableKey::new(namespace, path);
     let variable = view.store.variables().get(&key).ok_or_else(|| {
@@ -84,6 +86,7 @@ fn one(
             "secret {name:?}: there is no variable {path:?} in namespace {namespace:?}: write it with `berth var put -namespace \
              {namespace} {path} ITEM=VALUE`"
         ))
+        .taken()
     })?;
     let items = state.keyring.unseal(view.store.keyring(), variable);
     let items = items.map_err(|error| Refusal::for_now(format!("secret {name:?}: {error}")))?;
