@@ -157,7 +157,9 @@ impl Seen<'_> {
     /// Records that it was refused, before anything was looked at. Nothing waits for that.
     pub fn refused(&self, identity: &Identity, failure: &Failure) {
         let Some(log) = self.api.audit().filter(|_| self.route.recorded != Recorded::Never) else { return };
-        let Some(line) = log.reserve_for_refusal(self.caller.map(Caller::host)) else { return };
+        let Some(line) = log.reserve_for_refusal(self.caller.and_then(Caller::is_refused_with)) else {
+            return;
+        };
         let (who, mut what) = (self.who(identity), self.what());
         if failure.status == StatusCode::UNAUTHORIZED {
             // Whoever shows no token may have put it anywhere.
@@ -205,7 +207,8 @@ impl Audited {
             who: seen.who(identity),
             what: seen.what(),
             recorded,
-            stranger: (seen.route.capability == Capability::Anonymous).then(|| seen.caller.map(Caller::host)),
+            stranger: (seen.route.capability == Capability::Anonymous)
+                .then(|| seen.caller.and_then(Caller::is_refused_with)),
             begun: Instant::now(),
             sent_bytes: AtomicU64::new(0),
             progress: Mutex::new(progress),

@@ -54,6 +54,12 @@ impl Caller {
         self.of_task.is_none().then(|| self.peer.ip())
     }
 
+    /// The address among whose refusals it counts in the audit log; none for what comes by tasks' sockets: no task hides what is
+    /// refused to others of its node.
+    pub fn is_refused_with(&self) -> Option<IpAddr> {
+        self.of_task.is_none().then(|| self.host())
+    }
+
     /// Whose requests it counts among.
     pub fn host(&self) -> IpAddr {
         host(self.peer.ip())

@@ -71,14 +71,14 @@ impl Asked {
         }
     }
 
-    /// Counts a request of an address, or of an allocation whose task's socket it comes by. Whoever shows a token that is one goes on without, by the limit of that token: strangers of
-    /// the same address, behind a gateway, lock nobody out.
+    /// Counts a request of an address, or of an allocation whose task's socket it comes by. Whoever shows a token that is one goes
+    /// on without, by the limit of that token: strangers of the same address, behind a gateway, lock nobody out.
     ///
     /// # Errors
     /// When it asks too often.
     pub fn by_origin(&self, caller: Option<&Caller>, is_known: impl FnOnce() -> bool) -> Result<(), Failure> {
         let Some(caller) = caller else { return Ok(()) };
-        let (name, rate) = self.limit(caller.host(), ("request-rate-address", self.rates.address));
+        let (name, rate) = self.limit(caller, ("request-rate-address", self.rates.address));
         let origin = Origin::of(caller);
         let whose = origin.whose();
         match self.origins.take(origin, rate, self.begun.elapsed()) {
@@ -101,16 +101,20 @@ impl Asked {
             Identity::Token(secret) => Owner::Token(*secret),
             Identity::Workload(workload) => Owner::Tasks(workload.alloc),
         };
-        let (name, rate) = self.limit(caller.host(), ("request-rate-token", self.rates.token));
+        let (name, rate) = self.limit(caller, ("request-rate-token", self.rates.token));
         self.tokens.take(owner, rate, self.begun.elapsed()).map_err(|TooOften| {
             self.of_token.fetch_add(1, Relaxed);
             too_often("this token", name, rate)
         })
     }
 
-    /// Programs of this machine have a limit of their own.
-    fn limit(&self, address: IpAddr, others: (&'static str, u32)) -> (&'static str, u32) {
-        if address == Ipv4Addr::LOCALHOST { ("request-rate-loopback", self.rates.loopback) } else { others }
+    /// Programs of this machine have a limit of their own; tasks of an agent on it are not those.
+    fn limit(&self, caller: &Caller, others: (&'static str, u32)) -> (&'static str, u32) {
+        if caller.of_task.is_none() && caller.host() == Ipv4Addr::LOCALHOST {
+            ("request-rate-loopback", self.rates.loopback)
+        } else {
+            others
+        }
     }
 }
 
@@ -127,9 +131,22 @@ mod tests {
     use super::*;
     use crate::workload::TaskAt;
 
-    fn by_socket(alloc: u128, task: &str) -> Caller {
+    fn by_socket_from(peer: [u8; 4], alloc: u128, task: &str) -> Caller {
         let task = TaskAt::new(AllocId(alloc), task);
-        Caller::new(([10, 0, 0, 1], 5).into(), None, false).of_task(Some(Arc::new(task)))
+        Caller::new((peer, 5).into(), None, false).of_task(Some(Arc::new(task)))
+    }
+
+    fn by_socket(alloc: u128, task: &str) -> Caller {
+        by_socket_from([10, 0, 0, 1], alloc, task)
+    }
+
+    #[test]
+    fn a_task_beside_the_server_is_no_program_that_may_ask_without_end() {
+        let asked = Asked::new(RequestRates { address: 10, token: 10, loopback: 0 });
+        let task = by_socket_from([127, 0, 0, 1], 1, "main");
+        assert!((0..1_000).any(|_| asked.by_origin(Some(&task), || false).is_err()));
+        let program = Caller::new(([127, 0, 0, 1], 5).into(), None, false);
+        assert!((0..1_000).all(|_| asked.by_origin(Some(&program), || false).is_ok()));
     }
 
     #[test]
