@@ -10,7 +10,7 @@ use berth_model::{
     eval::{Eval, GroupFailure},
     job::Group,
     resources::Resources,
-    store::{JobRow, JobSlot, NodeRow, NodeSlot, Store},
+    store::{AllocRow, JobRow, JobSlot, NodeRow, NodeSlot, Store},
 };
 use berth_scheduler::Demand;
 
@@ -121,8 +121,10 @@ impl<'a> Missing<'a> {
 
 /// Whether allocations of a job are of older versions, or are to end and have not: stopped for the sake of others' work, for one.
 fn comes_after_own(store: &Store, row: &JobRow) -> bool {
-    let mut live = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
-    row.live > 0 && (row.versions.len() > 1 || live.any(|alloc| !alloc.is_terminal() && !alloc.is_wanted()))
+    let newest = row.current().version;
+    let mut all = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
+    let is_before = |alloc: &AllocRow| alloc.job_version != newest || !alloc.is_wanted();
+    row.live > 0 && all.any(|alloc| !alloc.is_terminal() && is_before(alloc))
 }
 
 /// Whether room on nodes is what was missing, and not only a quota.
