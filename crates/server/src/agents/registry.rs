@@ -43,15 +43,21 @@ impl Registry {
         (addresses.len() > 1).then_some(Down::Servers(Servers { addresses }))
     }
 
-    /// Servers take agents at these addresses: all sessions are told what they do not know yet.
+    /// Servers take agents at these addresses: all sessions are told what they do not know yet, and nothing while there has been
+    /// but one.
     pub fn set_servers(&self, mut addresses: Vec<String>) {
         addresses.truncate(SERVERS_MAX);
         let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if *known == addresses {
             return;
         }
+        // An agent that was given another way to the only server, as a proxy, keeps to that.
+        let is_known_to_all = known.is_empty() && addresses.len() == 1;
         known.clone_from(&addresses);
         drop(known);
+        if is_known_to_all {
+            return;
+        }
         let links: Vec<Link> = self.lock().values().map(|(_, link)| link.clone()).collect();
         for link in links {
             let servers = Down::Servers(Servers { addresses: addresses.clone() });
