@@ -51,6 +51,11 @@ impl Servers {
 
     /// The server that was dialed last has let the agent in.
     pub fn reached(&mut self) {
+        self.begin_round();
+    }
+
+    /// All but the one that was dialed last may be dialed.
+    fn begin_round(&mut self) {
         self.dialed.drain(..self.dialed.len().saturating_sub(1));
     }
 
@@ -70,7 +75,7 @@ impl Servers {
         let mut left = self.known();
         left.retain(|one| !self.dialed.contains(one));
         if left.is_empty() {
-            self.reached();
+            self.begin_round();
             left = self.known();
             left.retain(|one| !self.dialed.contains(one));
         }
