@@ -235,6 +235,11 @@ impl Reports {
         }
     }
 
+    /// The leader records nothing of what was sent in a session: its agent says it again in the one that took its place.
+    pub fn refused(&mut self, session: SessionId) {
+        self.sent.retain(|report| report.session != Some(session));
+    }
+
     /// What the agent has reported by now.
     pub fn version(&self) -> Version {
         Version { epoch: self.epoch, seq: self.seq, confirmed: self.is_confirmed() }

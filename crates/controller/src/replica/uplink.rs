@@ -268,8 +268,11 @@ impl Replica {
     /// The leader wants a session to end: another one speaks for its node, or it is to introduce itself again.
     fn on_end_session(&mut self, end: EndSession, actions: &mut Vec<Action>) {
         let EndSession { node, session, reason, retry } = end;
-        if self.agents.get(node).is_none_or(|agent| agent.session() != session) {
-            return;
+        let Some(agent) = self.agents.get_mut(node) else { return };
+        if agent.session() != session {
+            // Nothing waits for what the agent said before it dialed anew.
+            agent.reports.refused(session);
+            return self.agents.queue(node);
         }
         if self.agents.session_of(node) == Some(session) {
             actions.push(Action::Send(session, ToNode::Refused { reason, retry }));

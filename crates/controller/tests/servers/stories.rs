@@ -8,6 +8,7 @@ use berth_model::{
 };
 
 use super::{
+    agent_and_servers_agree,
     agents::observed,
     cluster::{Cluster, SERVERS},
 };
@@ -213,6 +214,31 @@ fn what_an_agent_has_dropped_on_the_word_of_another_server_is_no_leftover() {
         cluster.drain();
     }
     assert_eq!(cluster.servers[ahead].unconfirmed, 0, "the agent has reported all that it holds");
+}
+
+#[test]
+fn what_an_agent_said_before_it_dialed_the_same_server_anew_holds_nothing_up() {
+    let mut cluster = settled(6);
+    let (leader, follower) = (cluster.leader, (cluster.leader + 1) % SERVERS as usize);
+    let number = busiest(&cluster);
+    cluster.dial(number, follower);
+    (0..3).for_each(|_| cluster.live());
+    // As many reports as a server sends before the leader has recorded the first are lost on their way to it.
+    cluster.network.cut((cluster.servers[follower].id, cluster.servers[leader].id));
+    let session = cluster.agents[number].session.expect("it dialed");
+    let (id, _) = cluster.agents[number].held.first_key_value().expect("it is the busiest");
+    let allocs = vec![Arc::new(ObservedAlloc { hash: 1, ..observed(*id, ClientStatus::Running) })];
+    for seq in 1..=4 {
+        let (seq, allocs) = ((1 << 20) + seq, allocs.clone());
+        cluster.tell(follower, Event::Observed { session, seq, desired_seq: 0, allocs, resync_done: false });
+    }
+    cluster.dial(number, follower);
+    cluster.network.heal();
+    cluster.elect((cluster.leader + 2) % SERVERS as usize);
+    (0..5).for_each(|_| cluster.live());
+    cluster.agents[number].work(true);
+    (0..5).for_each(|_| cluster.live());
+    agent_and_servers_agree(&cluster, &cluster.agents[number]);
 }
 
 #[test]
