@@ -143,6 +143,8 @@ pub fn run(settings: &Settings) -> Report {
     };
     world.begin();
     world.live();
+    // Who runs holds what it runs on, the whole world included.
+    world.end_servers();
     world.report()
 }
 

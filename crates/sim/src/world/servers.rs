@@ -142,6 +142,13 @@ impl World {
         self.servers.all()[number] = Some(Server::start(around));
     }
 
+    /// Ends the present runs of all.
+    pub(super) fn end_servers(&mut self) {
+        for number in 0..self.machines.len() {
+            self.end_server(number);
+        }
+    }
+
     /// Ends the present run of a server; false when it is down.
     fn end_server(&mut self, number: usize) -> bool {
         let Some(server) = self.servers.all()[number].take() else { return false };
