@@ -395,6 +395,43 @@ fn a_container_cannot_run_a_command_on_the_host() {
     assert!(dev.stop());
 }
 
+#[test]
+fn what_a_container_uses_is_what_the_kernel_counts_for_it() {
+    let Some(images) = busybox_images() else { return };
+    let mut dev = Dev::start(&["--image-dirs", &images.path().to_string_lossy()]);
+    let job = format!(
+        r#"job "busy" {{
+  group "g" {{
+    task "t" {{
+      driver       = "container"
+      kill_timeout = "0s"
+      config {{
+        image   = "{}/busybox"
+        command = "sh"
+        args    = ["-c", "while :; do busybox true; done"]
+      }}
+      resources {{ memory = 32 }}
+    }}
+  }}
+}}
+"#,
+        images.path().display()
+    );
+    dev.said(&["job", "run", &dev.job_file(&job)]);
+    let alloc = dev.alloc_of("busy");
+    let stats = || {
+        let stats = dev.said(&["alloc", "stats", "-o", "json", &alloc]);
+        serde_json::from_str::<serde_json::Value>(&stats).expect("JSON")["ResourceUsage"].clone()
+    };
+    eventually("it is measured", || stats()["CpuStats"]["Percent"].as_f64().is_some_and(|used| used > 10.0));
+    let memory = &stats()["MemoryStats"];
+    let [rss, usage, most] =
+        ["RSS", "Usage", "MaxUsage"].map(|name| memory[name].as_u64().unwrap_or_default());
+    assert!(rss > 4096 && usage >= rss && most >= usage && most <= 32 << 20, "{memory}");
+    dev.said(&["job", "stop", "-yes", "-purge", "busy"]);
+    assert!(dev.stop());
+}
+
 /// A service of two that is healthy after a moment, and goes back by itself.
 fn rolled(version: &str, canary: u32) -> String {
     let update = format!(

@@ -1,10 +1,21 @@
-//! What the kernel counts for a container, in either version of cgroups.
+//! What the kernel counts for a container, in either version of cgroups: reading that takes a third of what looking at
+//! its processes would, and knows of those that have ended.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use berth_api::agent::MemoryUsage;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
+use rustix::param::clock_ticks_per_second;
+
+use super::processes::Spent;
+
+/// No such file is longer.
+const BYTES_MAX: usize = 16 << 10;
 
 /// How much a container was held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,53 +24,53 @@ pub(super) struct Throttled {
     pub(super) ns: u64,
 }
 
-/// A cgroup that counts.
-struct Counting {
-    dir: PathBuf,
-    version: u8,
-}
+/// A place among the files that are kept open: a quarter of those that this process may open.
+struct Place;
 
-impl Counting {
-    /// That of a process whose cgroups are these, as cgroups(7) has them, where they are mounted below `root`, for what
-    /// `controller` rules.
-    fn find(root: &Path, cgroups: &str, controller: &str) -> Option<Self> {
-        let own = |wanted: &str| {
-            cgroups.lines().find_map(|line| {
-                let (names, path) = line.split_once(':')?.1.split_once(':')?;
-                names.split(',').any(|name| name == wanted).then(|| path.trim_start_matches('/').to_owned())
-            })
-        };
-        let first = own(controller).map(|path| Self { dir: root.join(controller).join(path), version: 1 });
-        first.or_else(|| own("").map(|path| Self { dir: root.join(path), version: 2 }))
-    }
+static PLACES_TAKEN: AtomicUsize = AtomicUsize::new(0);
+static PLACES: LazyLock<usize> = LazyLock::new(|| {
+    let most = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(most, _)| most / 4);
+    usize::try_from(most).unwrap_or(usize::MAX)
+});
 
-    fn memory(&self, own: MemoryUsage) -> MemoryUsage {
-        let dir = &self.dir;
-        let stat = fs::read_to_string(dir.join("memory.stat")).unwrap_or_default();
-        let (cache, usage, most) = match self.version {
-            1 => ("cache", "memory.usage_in_bytes", "memory.max_usage_in_bytes"),
-            _ => ("file", "memory.current", "memory.peak"),
-        };
-        MemoryUsage {
-            cache: value(&stat, cache),
-            usage: number(dir, usage),
-            usage_max: number(dir, most),
-            ..own
-        }
-    }
-
-    fn throttled(&self) -> Option<Throttled> {
-        let stat = fs::read_to_string(self.dir.join("cpu.stat")).ok()?;
-        let ns = match self.version {
-            1 => value(&stat, "throttled_time")?,
-            _ => value(&stat, "throttled_usec")?.saturating_mul(1_000),
-        };
-        Some(Throttled { periods: value(&stat, "nr_throttled")?, ns })
+impl Place {
+    fn take() -> Option<Self> {
+        let next = |taken: usize| (taken < *PLACES).then_some(taken + 1);
+        PLACES_TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok().map(|_| Self)
     }
 }
 
-fn number(dir: &Path, file: &str) -> Option<u64> {
-    fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok()
+impl Drop for Place {
+    fn drop(&mut self) {
+        PLACES_TAKEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A file that is read at every look, and kept open where there is a place: finding it takes longer than reading it.
+struct Counter {
+    path: PathBuf,
+    open: Option<(File, Place)>,
+}
+
+impl Counter {
+    fn at(path: PathBuf) -> Self {
+        let open = Place::take().and_then(|place| Some((File::open(&path).ok()?, place)));
+        Self { path, open }
+    }
+
+    /// None once its cgroup is gone.
+    fn read(&self) -> Option<String> {
+        let Some((file, _)) = &self.open else { return fs::read_to_string(&self.path).ok() };
+        let mut bytes = vec![0; BYTES_MAX];
+        // All of it at once: the kernel writes it anew for each read.
+        let read = file.read_at(&mut bytes, 0).ok()?;
+        bytes.truncate(read);
+        String::from_utf8(bytes).ok()
+    }
+
+    fn number(&self) -> Option<u64> {
+        self.read()?.trim().parse().ok()
+    }
 }
 
 /// A value of a file of lines as `name 12`.
@@ -67,28 +78,131 @@ fn value(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// The cgroups that count for a task, which stays in them as long as it runs.
+/// The cgroup of a process whose cgroups are these, as cgroups(7) has them, where they are mounted below `root`, for what
+/// `controller` rules; and of which version it is.
+fn find(root: &Path, cgroups: &str, controller: &str) -> Option<(PathBuf, u8)> {
+    let own = |wanted: &str| {
+        cgroups.lines().find_map(|line| {
+            let (names, path) = line.split_once(':')?.1.split_once(':')?;
+            names.split(',').any(|name| name == wanted).then(|| path.trim_start_matches('/').to_owned())
+        })
+    };
+    let first = own(controller).map(|path| (root.join(controller).join(path), 1));
+    first.or_else(|| own("").map(|path| (root.join(path), 2)))
+}
+
+/// What is counted of memory, those of the cgroups within it included.
+struct Memory {
+    /// With what is called so there, in bytes: of no file, and of files.
+    stat: Counter,
+    names: [&'static str; 2],
+    /// In bytes, or a line of `stat`.
+    swap: Option<Counter>,
+    usage: Counter,
+    most: Counter,
+}
+
+impl Memory {
+    fn of((dir, version): (PathBuf, u8)) -> Self {
+        let at = |name: &str| Counter::at(dir.join(name));
+        let stat = at("memory.stat");
+        match version {
+            1 => Self {
+                stat,
+                names: ["total_rss", "total_cache"],
+                swap: None,
+                usage: at("memory.usage_in_bytes"),
+                most: at("memory.max_usage_in_bytes"),
+            },
+            _ => Self {
+                stat,
+                names: ["anon", "file"],
+                swap: Some(at("memory.swap.current")),
+                usage: at("memory.current"),
+                most: at("memory.peak"),
+            },
+        }
+    }
+
+    fn look(&self) -> Option<MemoryUsage> {
+        let stat = self.stat.read()?;
+        let [rss, cache] = self.names.map(|name| value(&stat, name));
+        // Where nothing is swapped out, nothing may count it either.
+        let swap = self.swap.as_ref().map_or_else(|| value(&stat, "total_swap"), Counter::number);
+        Some(MemoryUsage {
+            rss: rss?,
+            swap: swap.unwrap_or_default(),
+            cache,
+            usage: self.usage.number(),
+            usage_max: self.most.number(),
+        })
+    }
+}
+
+/// What is counted of processors.
+enum Cpu {
+    /// In version 1, by two controllers: ticks spent, and how it was held back.
+    First(Counter, Counter),
+    Second(Counter),
+}
+
+impl Cpu {
+    fn find(root: &Path, cgroups: &str) -> Option<Self> {
+        let (dir, version) = find(root, cgroups, "cpu")?;
+        let held_back = Counter::at(dir.join("cpu.stat"));
+        if version == 2 {
+            return Some(Self::Second(held_back));
+        }
+        let (dir, _) = find(root, cgroups, "cpuacct")?;
+        Some(Self::First(Counter::at(dir.join("cpuacct.stat")), held_back))
+    }
+
+    fn spent(&self) -> Option<Spent> {
+        let (text, names, per_second) = match self {
+            Self::First(spent, _) => (spent.read()?, ["user", "system"], clock_ticks_per_second() as f64),
+            Self::Second(stat) => (stat.read()?, ["user_usec", "system_usec"], 1e6),
+        };
+        let [user, system] = names.map(|name| value(&text, name));
+        Some(Spent { user_s: user? as f64 / per_second, system_s: system? as f64 / per_second })
+    }
+
+    fn throttled(&self) -> Option<Throttled> {
+        let (stat, name, unit_ns) = match self {
+            Self::First(_, stat) => (stat.read()?, "throttled_time", 1),
+            Self::Second(stat) => (stat.read()?, "throttled_usec", 1_000),
+        };
+        let ns = value(&stat, name)?.saturating_mul(unit_ns);
+        Some(Throttled { periods: value(&stat, "nr_throttled")?, ns })
+    }
+}
+
+/// The cgroups that count for a container, which stays in them as long as it runs.
 pub(super) struct Counted {
-    memory: Option<Counting>,
-    cpu: Option<Counting>,
+    memory: Memory,
+    cpu: Cpu,
 }
 
 impl Counted {
-    /// Those of its main process.
-    pub(super) fn of(main: Pid) -> Self {
-        let cgroups = fs::read_to_string(format!("/proc/{main}/cgroup")).unwrap_or_default();
-        let find = |controller| Counting::find(Path::new("/sys/fs/cgroup"), &cgroups, controller);
-        Self { memory: find("memory"), cpu: find("cpu") }
+    /// Those of its main process; none where nothing counts.
+    pub(super) fn of(main: Pid) -> Option<Self> {
+        let cgroups = fs::read_to_string(format!("/proc/{main}/cgroup")).ok()?;
+        let counted = Self::find(Path::new("/sys/fs/cgroup"), &cgroups)?;
+        counted.look().map(|_| counted)
     }
 
-    /// What processes hold, and what counts against their container's limit.
-    pub(super) fn memory(&self, own: MemoryUsage) -> MemoryUsage {
-        self.memory.as_ref().map_or(own, |counting| counting.memory(own))
+    fn find(root: &Path, cgroups: &str) -> Option<Self> {
+        let memory = Memory::of(find(root, cgroups, "memory")?);
+        Some(Self { memory, cpu: Cpu::find(root, cgroups)? })
+    }
+
+    /// What it has spent, and what it holds and counts against its limit; none once it has ended.
+    pub(super) fn look(&self) -> Option<(Spent, MemoryUsage)> {
+        Some((self.cpu.spent()?, self.memory.look()?))
     }
 
     /// None where nothing counts that.
     pub(super) fn throttled(&self) -> Option<Throttled> {
-        self.cpu.as_ref()?.throttled()
+        self.cpu.throttled()
     }
 }
 
@@ -96,34 +210,79 @@ impl Counted {
 mod tests {
     use super::*;
 
+    fn write(dir: &Path, files: &[(&str, &str)]) {
+        fs::create_dir_all(dir).expect("made");
+        files.iter().for_each(|(file, text)| fs::write(dir.join(file), text).expect("written"));
+    }
+
     /// As Linux 6.1 has them for a container, with version 2 alone.
     #[test]
     fn what_version_2_counts_is_found_in_recorded_files() {
         let root = tempfile::tempdir().expect("a directory");
-        let dir = root.path().join("berth/task");
-        fs::create_dir_all(&dir).expect("made");
-        for (file, text) in [
+        let cpu = "usage_usec 912\nuser_usec 400\nsystem_usec 512\nnr_periods 9\nnr_throttled 4\nthrottled_usec 73\n";
+        let files = [
             ("memory.current", "6201344\n"),
             ("memory.peak", "9011200\n"),
+            ("memory.swap.current", "8192\n"),
             ("memory.stat", "anon 4194304\nfile 1351680\nkernel 552960\nfile_mapped 0\n"),
-            (
-                "cpu.stat",
-                "usage_usec 912\nuser_usec 400\nsystem_usec 512\nnr_periods 9\nnr_throttled 4\nthrottled_usec 73\n",
-            ),
-        ] {
-            fs::write(dir.join(file), text).expect("written");
-        }
-        let found = Counting::find(root.path(), "0::/berth/task\n", "memory").expect("a cgroup");
-        let memory = found.memory(MemoryUsage::default());
+            ("cpu.stat", cpu),
+        ];
+        write(&root.path().join("berth/task"), &files);
+        let found = Counted::find(root.path(), "0::/berth/task\n").expect("a cgroup");
+        let (spent, memory) = found.look().expect("it is there");
+        let expected = MemoryUsage {
+            rss: 4_194_304,
+            swap: 8_192,
+            cache: Some(1_351_680),
+            usage: Some(6_201_344),
+            usage_max: Some(9_011_200),
+        };
+        assert_eq!((spent, memory), (Spent { user_s: 0.000_4, system_s: 0.000_512 }, expected));
+        assert_eq!(found.throttled(), Some(Throttled { periods: 4, ns: 73_000 }));
+        fs::remove_file(root.path().join("berth/task/memory.swap.current")).expect("removed");
+        let found = Counted::find(root.path(), "0::/berth/task\n").expect("a cgroup");
+        assert_eq!(found.look().expect("it is there").1, MemoryUsage { swap: 0, ..expected });
+    }
+
+    /// As Linux 6.1 has them for a container, where version 1 has these controllers.
+    #[test]
+    fn what_version_1_counts_is_found_in_recorded_files() {
+        let root = tempfile::tempdir().expect("a directory");
+        let of = |controller: &str| root.path().join(controller).join("berth/task");
+        write(&of("cpu"), &[("cpu.stat", "nr_periods 9\nnr_throttled 4\nthrottled_time 73000\n")]);
+        write(&of("cpuacct"), &[("cpuacct.stat", "user 300\nsystem 50\n")]);
+        let stat = "cache 1\nrss 2\nswap 3\nhierarchical_memory_limit 67108864\ntotal_cache 1351680\ntotal_rss 4194304\n\
+                    total_rss_huge 0\ntotal_swap 8192\n";
+        let files = [
+            ("memory.stat", stat),
+            ("memory.usage_in_bytes", "6201344\n"),
+            ("memory.max_usage_in_bytes", "9011200\n"),
+        ];
+        write(&of("memory"), &files);
+        let cgroups = "7:memory:/berth/task\n5:cpu,cpuacct:/berth/task\n0::/\n";
+        let found = Counted::find(root.path(), cgroups).expect("a cgroup");
+        let (spent, memory) = found.look().expect("it is there");
+        let ticks = clock_ticks_per_second() as f64;
+        assert_eq!(spent, Spent { user_s: 300.0 / ticks, system_s: 50.0 / ticks });
+        let (rss, swap, cache) = (4_194_304, 8_192, Some(1_351_680));
         assert_eq!(
-            (memory.usage, memory.usage_max, memory.cache),
-            (Some(6_201_344), Some(9_011_200), Some(1_351_680))
+            memory,
+            MemoryUsage { rss, swap, cache, usage: Some(6_201_344), usage_max: Some(9_011_200) }
         );
         assert_eq!(found.throttled(), Some(Throttled { periods: 4, ns: 73_000 }));
-        // Beside version 1, whose hierarchy has the controller.
-        let both = "5:cpu,cpuacct:/berth/task\n0::/\n";
-        let found = Counting::find(root.path(), both, "cpu").expect("a cgroup");
-        assert_eq!((found.version, found.dir), (1, root.path().join("cpu/berth/task")));
+    }
+
+    #[test]
+    fn what_changes_is_read_anew_whether_it_is_kept_open_or_not() {
+        let root = tempfile::tempdir().expect("a directory");
+        let path = root.path().join("memory.current");
+        fs::write(&path, "1\n").expect("written");
+        let open = Counter::at(path.clone());
+        assert!(open.open.is_some(), "few are");
+        let closed = Counter { path: path.clone(), open: None };
+        assert_eq!((open.number(), closed.number()), (Some(1), Some(1)));
+        fs::write(&path, "20\n").expect("written");
+        assert_eq!((open.number(), closed.number()), (Some(20), Some(20)));
     }
 
     #[test]

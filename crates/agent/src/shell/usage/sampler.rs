@@ -1,5 +1,6 @@
 //! Looks at all tasks and the machine at once, and tells everybody who asks soon after the same.
 
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,8 +70,8 @@ struct Look {
 struct Standing {
     keeper: i32,
     main: i32,
-    is_container: bool,
-    counted: Counted,
+    /// Of a container; of other tasks their processes tell.
+    counted: Option<Counted>,
 }
 
 type AllStanding = HashMap<TaskRef, Arc<Standing>>;
@@ -115,10 +116,10 @@ impl Sampler {
     }
 }
 
-/// Looks at all processes once, for all tasks; on a thread where that holds up nobody.
+/// Looks at all processes at most once, for all tasks; on a thread where that holds up nobody.
 async fn look(tasks: Vec<Measured>, known: AllStanding) -> Looks {
     let looked = tokio::task::spawn_blocking(move || {
-        let tree = Tree::read();
+        let tree = LazyCell::new(Tree::read as fn() -> Tree);
         let measured = tasks.iter().filter(|task| !task.pretended);
         let tasks = measured.map(|task| (task.of, look_at(task, known.get(&task.of), &tree))).collect();
         Looks { at: Instant::now(), machine: Machine::look(), tasks }
@@ -130,22 +131,30 @@ async fn look(tasks: Vec<Measured>, known: AllStanding) -> Looks {
     })
 }
 
-fn look_at(task: &Measured, known: Option<&Arc<Standing>>, tree: &Tree) -> Option<Look> {
+fn look_at(
+    task: &Measured,
+    known: Option<&Arc<Standing>>,
+    tree: &LazyCell<Tree, fn() -> Tree>,
+) -> Option<Look> {
     let standing = known.cloned().or_else(|| Standing::find(task).map(Arc::new))?;
-    let processes = tree.of_task(standing.keeper, standing.main);
-    let own = processes::memory(&processes);
-    // A container's limits count more than what its processes call their own.
-    let memory = if standing.is_container { standing.counted.memory(own) } else { own };
-    (!processes.is_empty()).then(|| Look { spent: tree.spent(&processes), memory, standing })
+    let (spent, memory) = match &standing.counted {
+        Some(counted) => counted.look()?,
+        None => {
+            let processes = tree.of_task(standing.keeper, standing.main);
+            (!processes.is_empty()).then(|| (tree.spent(&processes), processes::memory(&processes)))?
+        }
+    };
+    Some(Look { spent, memory, standing })
 }
 
 impl Standing {
     fn find(task: &Measured) -> Option<Self> {
         let StartRecord { keeper_pid: keeper, pid: main, container, .. } =
             StartRecord::read(&task.keeper_dir).ok().flatten()?;
-        let counted = Counted::of(Pid::from_raw(main));
         // One that is only claimed has no process yet.
-        (main > 0).then_some(Self { keeper, main, is_container: container.is_some(), counted })
+        let is_container = main > 0 && container.is_some();
+        let counted = is_container.then(|| Counted::of(Pid::from_raw(main))).flatten();
+        (main > 0).then_some(Self { keeper, main, counted })
     }
 }
 
@@ -185,7 +194,7 @@ fn cpu(before: &Look, after: &Look, seconds: f64, core_mhz: f64) -> CpuUsage {
     let percent = |before: f64, after: f64| ((after - before) / seconds * 100.0).max(0.0);
     let user_percent = percent(before.spent.user_s, after.spent.user_s);
     let system_percent = percent(before.spent.system_s, after.spent.system_s);
-    let throttled = after.standing.counted.throttled();
+    let throttled = after.standing.counted.as_ref().and_then(Counted::throttled);
     CpuUsage {
         user_percent,
         system_percent,
