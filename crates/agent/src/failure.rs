@@ -24,6 +24,11 @@ impl Failure {
         self.source.kind() == io::ErrorKind::Unsupported
     }
 
+    /// There is no room on the disk.
+    pub(crate) fn is_full(&self) -> bool {
+        self.source.kind() == io::ErrorKind::StorageFull
+    }
+
     pub(crate) fn other(doing: impl Into<String>, cause: impl ToString) -> Self {
         Self::new(doing, io::Error::other(cause.to_string()))
     }

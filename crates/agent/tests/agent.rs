@@ -51,6 +51,20 @@ fn a_reconnect_costs_nothing_when_nothing_changed() {
     assert_eq!(events(&status)[3..], ["Killing", "Terminated", "Killed"]);
 }
 
+/// A server that lags behind would have it run again what is done.
+#[test]
+fn how_far_the_desired_state_had_come_outlives_the_records_of_what_is_removed() {
+    let mut world = World::new();
+    world.server.wish(vec![run(1, vec![shell("t", "true")])], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
+    world.server.wish(Vec::new(), &[], &[], &[1]);
+    let root = world.path(1, "");
+    eventually("the directory to go", || (!root.exists()).then_some(()));
+    world.kill_agent();
+    let (hello, _) = world.start_agent();
+    assert_eq!(hello.index, world.server.index);
+}
+
 #[test]
 fn a_command_gets_its_environment_and_its_log_is_read() {
     let mut world = World::new();

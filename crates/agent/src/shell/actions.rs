@@ -36,7 +36,7 @@ impl Agent {
                     self.disk_work.queue(alloc, (action, status));
                 }
                 Action::Report { alloc, urgent } => self.report(alloc, status.as_ref(), urgent),
-                Action::RemoveDir(alloc) => self.disk_work.remove(alloc),
+                Action::RemoveDir(alloc) => self.disk_work.remove(alloc, self.session.fence()),
             }
         }
     }

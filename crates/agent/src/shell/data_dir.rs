@@ -126,7 +126,10 @@ impl DataDir {
     pub(crate) fn keep_fence(&self, fence: Fence) -> Result<(), Failure> {
         let cluster_id = fence.cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec());
         let record = FenceRecord { cluster_id, term: fence.term, index: fence.index };
-        disk::write(&self.path, FENCE_RECORD, &record)
+        disk::write(&self.path, FENCE_RECORD, &record)?;
+        // For the next one: what is removed makes room, and waits for it.
+        disk::reserve(&self.path, FENCE_RECORD)
+            .or_else(|failure| failure.is_full().then_some(()).ok_or(failure))
     }
 
     /// Where the servers of the node's cluster take agents, as an earlier run of the agent learned. It only helps to find

@@ -16,13 +16,14 @@ use crate::lifecycle::{Action, AllocRecord};
 /// Actions that wait for the disk before the agent takes in nothing more.
 const WAITING_MAX: usize = 10_000;
 
-/// Records that are written together, each of which is an open file meanwhile.
-const WRITTEN_TOGETHER_MAX: usize = 64;
+/// Allocations that are written or removed together; each record is an open file meanwhile.
+const TOGETHER_MAX: usize = 64;
 
 /// What is to be done on the disk.
 enum Work {
     Write(AllocId, Box<AllocRecord>),
-    Remove(AllocId),
+    /// And the position of the desired state that said so.
+    Remove(AllocId, Fence),
     /// The node's, which everything else waits for; and what it was before.
     Fence {
         fence: Fence,
@@ -136,9 +137,9 @@ impl DiskWork {
         true
     }
 
-    pub(super) fn remove(&mut self, alloc: AllocId) {
+    pub(super) fn remove(&mut self, alloc: AllocId, fence: Fence) {
         self.released.remove(&alloc);
-        self.begin(alloc, Work::Remove(alloc));
+        self.begin(alloc, Work::Remove(alloc, fence));
     }
 
     pub(super) fn keep_fence(&mut self, fence: Fence, before: Fence) {
@@ -183,45 +184,79 @@ fn work_off(
         let _ = poke.try_send(());
     };
     tell_remover();
-    let mut next = None;
+    let (mut next, mut kept) = (None, None);
     while let Some(work) = next.take().or_else(|| todo.recv().ok()) {
-        let _ = done.send(match work {
-            Work::Heard(at_ns) => {
-                data.keep_heard(at_ns);
-                continue;
-            }
-            Work::Servers(addresses) => {
-                data.keep_servers(addresses);
-                continue;
-            }
+        match work {
+            Work::Heard(at_ns) => data.keep_heard(at_ns),
+            Work::Servers(addresses) => data.keep_servers(addresses),
             Work::Write(alloc, record) => {
                 let mut records = vec![(alloc, record)];
-                next = more_to_write(todo, &mut records);
+                next = take_more(todo, &mut records, |work| match work {
+                    Work::Write(alloc, record) => Ok((alloc, record)),
+                    other => Err(other),
+                });
                 for ((alloc, _), written) in records.iter().zip(data.write(&records)) {
                     let _ = done.send(Done::Alloc(*alloc, written));
                 }
-                continue;
             }
-            Work::Remove(alloc) => {
-                let set_out = data.set_out(alloc);
+            Work::Remove(alloc, fence) => {
+                let mut removed = vec![(alloc, fence)];
+                next = take_more(todo, &mut removed, |work| match work {
+                    Work::Remove(alloc, fence) => Ok((alloc, fence)),
+                    other => Err(other),
+                });
+                for (alloc, set_out) in set_out(data, &removed, &mut kept) {
+                    let _ = done.send(Done::Alloc(alloc, set_out));
+                }
                 tell_remover();
-                Done::Alloc(alloc, set_out)
             }
-            Work::Fence { fence, before } => Done::Fence { before, result: data.keep_fence(fence) },
-        });
+            Work::Fence { fence, before } => {
+                kept = None;
+                let _ = done.send(Done::Fence { before, result: data.keep_fence(fence) });
+            }
+        }
     }
 }
 
-/// Takes what else waits to be written, so that the disk is waited for once; answers with the first work that is another.
-fn more_to_write(todo: &Receiver<Work>, records: &mut Vec<(AllocId, Box<AllocRecord>)>) -> Option<Work> {
-    while records.len() < WRITTEN_TOGETHER_MAX {
-        match todo.try_recv() {
-            Ok(Work::Write(alloc, record)) => records.push((alloc, record)),
-            Ok(other) => return Some(other),
-            Err(_) => return None,
+/// Takes what else waits of the same kind, so that the disk is waited for once; answers with the first work that is another.
+fn take_more<T>(
+    todo: &Receiver<Work>,
+    taken: &mut Vec<T>,
+    is_such: impl Fn(Work) -> Result<T, Work>,
+) -> Option<Work> {
+    while taken.len() < TOGETHER_MAX {
+        match is_such(todo.try_recv().ok()?) {
+            Ok(one) => taken.push(one),
+            Err(other) => return Some(other),
         }
     }
     None
+}
+
+/// Sets allocations out to be removed. Their records tell how far the desired state had come that let go of them: before
+/// they go that is kept elsewhere, or a server that lags behind would have the next agent run them again.
+fn set_out(
+    data: &DataDir,
+    removed: &[(AllocId, Fence)],
+    kept: &mut Option<Fence>,
+) -> Vec<(AllocId, Result<(), Failure>)> {
+    let last = removed.last().map(|(_, fence)| *fence);
+    if *kept != last
+        && let Some(fence) = last
+    {
+        match data.keep_fence(fence) {
+            Ok(()) => *kept = last,
+            // Nothing else would ever make room again.
+            Err(failure) if failure.is_full() => {
+                tracing::warn!(%failure, "allocations are removed all the same")
+            }
+            Err(failure) => {
+                let failed = || Failure::other("keep how far the desired state had come", &failure);
+                return removed.iter().map(|(alloc, _)| (*alloc, Err(failed()))).collect();
+            }
+        }
+    }
+    removed.iter().map(|(alloc, _)| (*alloc, data.set_out(*alloc))).collect()
 }
 
 fn end_secrets(data: &DataDir, ending: &Receiver<Ended>, done: &mpsc::UnboundedSender<Done>) {

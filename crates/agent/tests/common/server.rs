@@ -33,7 +33,8 @@ impl Run {
 pub struct Server {
     listener: TcpListener,
     link: Option<(TcpStream, Receiver<Up>)>,
-    index: u64,
+    /// Of the desired state that it said last.
+    pub index: u64,
     desired_seq: u64,
     /// Each byte of its cluster's id.
     pub cluster: u8,

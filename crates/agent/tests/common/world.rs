@@ -2,7 +2,9 @@
 
 use std::process::{Child, Command, Stdio};
 
-use berth_api::agent::{GroupSpec, LogSpec, PortBinding, RestartSpec, RunAlloc, TaskSpec, WelcomeMode};
+use berth_api::agent::{
+    GroupSpec, Hello, LogSpec, PortBinding, RestartSpec, RunAlloc, TaskSpec, WelcomeMode,
+};
 use prost::Message;
 use tempfile::TempDir;
 
@@ -58,15 +60,19 @@ impl World {
         self.server.disconnect();
     }
 
+    /// Starts another agent: what it says first, and how it was welcomed.
+    pub fn start_agent(&mut self) -> (Hello, WelcomeMode) {
+        self.agent = spawn(&self.data, &self.server, (&self.args, &self.env));
+        self.server.accept()
+    }
+
     /// Starts another agent, which may not know of all wishes.
     pub fn respawn_agent(&mut self) {
-        self.agent = spawn(&self.data, &self.server, (&self.args, &self.env));
-        self.server.accept();
+        self.start_agent();
     }
 
     pub fn restart_agent(&mut self) -> WelcomeMode {
-        self.agent = spawn(&self.data, &self.server, (&self.args, &self.env));
-        let (hello, mode) = self.server.accept();
+        let (hello, mode) = self.start_agent();
         assert_eq!(hello.desired_digest, self.server.desired_digest().to_bytes());
         mode
     }

@@ -178,7 +178,10 @@ impl Agent {
                     self.waiting.extend(answer.map(|answer| Event::Checked(of, answer)));
                 }
                 Action::Report { alloc, urgent } => self.report(alloc, urgent),
-                Action::RemoveDir(alloc) => self.around.machine.remove(alloc),
+                Action::RemoveDir(alloc) => {
+                    self.around.machine.content().fence = self.session.fence();
+                    self.around.machine.remove(alloc);
+                }
             }
         }
         Ok(())
