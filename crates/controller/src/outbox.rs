@@ -75,6 +75,14 @@ struct Proposed {
     purpose: Purpose,
 }
 
+/// An entry that is being written.
+#[derive(Debug)]
+struct InFlight {
+    index: Index,
+    version: u8,
+    proposed: Vec<Proposed>,
+}
+
 /// What entries that are made now have in common.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heading {
@@ -108,7 +116,7 @@ pub(crate) struct Abandoned {
 pub(crate) struct Outbox {
     items: VecDeque<Item>,
     bytes: usize,
-    in_flight: VecDeque<(Index, Vec<Proposed>)>,
+    in_flight: VecDeque<InFlight>,
     /// The log refuses entries: nothing is proposed before [`Self::resume`].
     paused: bool,
 }
@@ -177,10 +185,12 @@ impl Outbox {
             let claims = proposed.iter().filter_map(|item| item.purpose.claims());
             claims.for_each(|ticket| passing(ticket, index));
             let encoded = proposed.iter().map(|item| &item.bytes);
-            // Whoever made a command saw to it that all servers know it; the log refuses what they do not.
-            let version = version.max(Entry::version_for(&commands));
+            // Whoever made a command saw to it that all servers know it; the log refuses what they do not. No entry is older
+            // than one before it, though a server be forgotten meanwhile to have said what it knows.
+            let before = self.in_flight.iter().map(|before| before.version);
+            let version = before.fold(version.max(Entry::version_for(&commands)), u8::max);
             let entry = EncodedEntry::assemble(Entry::new(index, at, commands).of_version(version), encoded);
-            self.in_flight.push_back((index, proposed));
+            self.in_flight.push_back(InFlight { index, version, proposed });
             actions.push(Action::Propose { term, entry });
         }
     }
@@ -228,7 +238,7 @@ impl Outbox {
 
     /// The leadership has ended: nothing more is proposed.
     pub fn abandon(self) -> Abandoned {
-        let in_flight = self.in_flight.into_iter().flat_map(|(_, proposed)| proposed);
+        let in_flight = self.in_flight.into_iter().flat_map(|entry| entry.proposed);
         Abandoned {
             unknown: in_flight.map(|item| item.purpose).collect(),
             not_written: self.items.into_iter().map(|item| item.purpose).collect(),
@@ -236,13 +246,13 @@ impl Outbox {
     }
 
     fn take(&mut self, index: Index) -> Vec<Proposed> {
-        let at = self.in_flight.iter().position(|(of, _)| *of == index);
-        at.and_then(|at| self.in_flight.remove(at)).map_or_else(Vec::new, |(_, proposed)| proposed)
+        let at = self.in_flight.iter().position(|entry| entry.index == index);
+        at.and_then(|at| self.in_flight.remove(at)).map_or_else(Vec::new, |entry| entry.proposed)
     }
 
     /// The first entry that is not applied yet.
     pub fn first_in_flight(&self) -> Option<Index> {
-        self.in_flight.front().map(|(index, _)| *index)
+        self.in_flight.front().map(|entry| entry.index)
     }
 }
 
@@ -288,5 +298,29 @@ mod tests {
         outbox.flush(&mut mint, heading, |_, _| {}, &mut proposed);
         assert_eq!(proposed.len(), IN_FLIGHT_MAX);
         assert_eq!(request(&mut outbox, 99), Ok(()), "some of it is on its way");
+    }
+
+    #[test]
+    fn no_entry_is_of_an_older_version_than_one_before_it() {
+        let (mut outbox, mut mint) = (Outbox::default(), IndexMint::begin(Index(1 << 20), Index(0)));
+        let mut version_of_next = |outbox: &mut Outbox, version: u8| {
+            outbox.push(command(8));
+            let mut proposed = Vec::new();
+            outbox.flush(&mut mint, Heading { term: 1, version, at: Timestamp(1) }, |_, _| {}, &mut proposed);
+            let Some(Action::Propose { entry, .. }) = proposed.pop() else { panic!("nothing is proposed") };
+            (entry.index(), entry.entry().version)
+        };
+        let (first, version) = version_of_next(&mut outbox, ENTRY_VERSION_MIN + 1);
+        assert_eq!(version, ENTRY_VERSION_MIN + 1);
+        let (second, version) = version_of_next(&mut outbox, ENTRY_VERSION_MIN);
+        assert_eq!(version, ENTRY_VERSION_MIN + 1, "what all know has fallen, and the first is on its way");
+        let nobodys = [first, second].map(|index| outbox.not_written(index).len());
+        assert_eq!(nobodys, [0, 0], "the leader's own is proposed again");
+        outbox.resume();
+        assert_eq!(
+            version_of_next(&mut outbox, ENTRY_VERSION_MIN).1,
+            ENTRY_VERSION_MIN,
+            "neither is written"
+        );
     }
 }
