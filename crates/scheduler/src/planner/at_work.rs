@@ -108,6 +108,9 @@ impl AtWork<'_> {
             match self.place(&mut placer, preemptor.as_deref_mut(), &missing, of.group) {
                 Ok((placed, charge)) => {
                     placed_any = true;
+                    // Whom it replaces leaves room that those before it did not find.
+                    let may_move = !of.job.job_type.is_per_node();
+                    plan.more |= may_move && failure.is_some() && missing.instead.is_some();
                     plan.stops.extend(missing.instead.map(|instead| instead.stop));
                     self.note(plan, of, missing, placed, charge);
                 }

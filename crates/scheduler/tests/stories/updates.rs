@@ -45,6 +45,30 @@ fn a_full_node_updates_itself_in_the_room_of_those_who_leave() {
 }
 
 #[test]
+fn who_found_no_room_has_what_those_after_it_leave() {
+    check(
+        "node a cpu=600 mem=600
+         job web count=1 cpu=500 mem=500
+         plan web
+         node b cpu=600 mem=600
+         job web count=2 cpu=500 mem=500
+         plan web
+         close a
+         job web count=2 cpu=250 mem=250
+         plan web
+         plan web
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a
+            plan web: place web[1]@b
+            plan web: stop web[1] JobUpdated place web[1]@b after web[1] for web[1] refuse 1 (1 considered; dc1 1; exhausted cpu 1)
+            plan web: stop web[0] JobUpdated place web[0]@b after web[1] for web[0]
+            plan web: nothing
+        "#]],
+    );
+}
+
+#[test]
 fn an_update_goes_on_as_fast_as_its_allocations_become_healthy() {
     check(
         "node a cpu=1000 mem=1000
