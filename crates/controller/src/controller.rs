@@ -145,7 +145,10 @@ impl Controller {
                 }
             }
         }
-        self.replica.publish(listening, actions);
+        let recorded = self.replica.publish(listening, actions);
+        if let Some(leader) = &mut self.leader {
+            leader.on_recorded(self.replica.store(), &recorded);
+        }
         self.replica.tell_agents(links, listening, actions);
         actions.append(&mut self.answers);
         actions.append(&mut plans);

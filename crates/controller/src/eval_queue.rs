@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use berth_model::{EvalId, JobKey, Timestamp, eval::Eval, store::Store};
+use berth_model::{EvalId, Index, JobKey, Timestamp, eval::Eval, store::Store};
 
 use crate::{fair_queue::FairQueue, tenants::Tenants};
 
@@ -62,6 +62,18 @@ impl EvalQueue {
         }
     }
 
+    /// Takes out what waits behind an evaluation and says no more than that its job is to be looked at, as far as a plan of
+    /// this state has answered it. What people asked for stays: they wait for its own answer.
+    pub fn answered(&mut self, id: EvalId, state: Index) -> Vec<Arc<Eval>> {
+        let Some(after) = self.planning.get(&id).and_then(|job| self.jobs.get_mut(job)) else {
+            return Vec::new();
+        };
+        let is_answered = |eval: &Arc<Eval>| eval.create_index <= state && eval.trigger.is_found();
+        let (answered, left) = std::mem::take(after).into_iter().partition::<Vec<_>, _>(is_answered);
+        *after = left.into();
+        answered
+    }
+
     /// An evaluation is to be planned once more, before what else its job has waiting.
     pub fn again(&mut self, eval: Arc<Eval>, tenants: &mut Tenants) {
         tenants.end(eval.id);
@@ -109,6 +121,25 @@ mod tests {
         queue.done(EvalId(2), &mut Tenants::default());
         assert_eq!(next(&mut queue), None);
         assert_eq!(queue.planning(), 2);
+    }
+
+    #[test]
+    fn one_plan_answers_what_was_found_before_its_state_and_waits_behind_it() {
+        let (mut queue, store, mut tenants) = (EvalQueue::default(), Store::default(), Tenants::default());
+        let found = |id| Arc::new(Eval { trigger: Trigger::NodeDrain, ..Eval::clone(&eval(id, "a", 50)) });
+        for e in [found(1), found(2), eval(3, "a", 50), found(4), found(5), found(6), eval(7, "b", 50)] {
+            queue.push(e, Timestamp(0));
+        }
+        assert_eq!(queue.answered(EvalId(1), Index(9)), [], "it is not planned yet");
+        let mut next = |queue: &mut EvalQueue| queue.pop(&store, &mut tenants).map(|e| e.id.0);
+        assert_eq!([(); 2].map(|()| next(&mut queue)), [Some(1), Some(7)]);
+        let answered = queue.answered(EvalId(1), Index(4));
+        assert_eq!(answered.iter().map(|e| e.id.0).collect::<Vec<_>>(), [2, 4], "somebody waits for 3");
+        let left = [1, 3, 5, 6].map(|id| {
+            queue.done(EvalId(id), &mut Tenants::default());
+            next(&mut queue)
+        });
+        assert_eq!(left, [Some(3), Some(5), Some(6), None]);
     }
 
     #[test]

@@ -112,6 +112,15 @@ impl Trigger {
         }
     }
 
+    /// Whether the leader found by itself that a job is to be looked at, for a reason that the state shows: nobody waits for
+    /// the evaluation, and whatever plan is made of a later state answers it.
+    pub fn is_found(self) -> bool {
+        matches!(
+            self,
+            Self::NodeUpdate | Self::AllocFailure | Self::Preemption | Self::NodeDrain | Self::Reconnect
+        )
+    }
+
     /// The word used in the API.
     pub fn as_str(self) -> &'static str {
         match self {

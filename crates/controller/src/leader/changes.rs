@@ -82,6 +82,7 @@ impl Leader {
                 self.on_observed(store, slot, row, &seen.alloc);
             }
             self.want_if_stood_in_for(store, slot);
+            self.want_if_told_to_leave(store, slot);
         }
         let active: Vec<_> = store.deployments().active().map(|deployment| deployment.id).collect();
         active.into_iter().for_each(|id| self.look_for_evidence(replica, id));
@@ -130,6 +131,14 @@ impl Leader {
         let goes_on = store.allocs().row(slot).is_some_and(AllocRow::is_wanted);
         if goes_on && store.allocs().extra(slot).is_some_and(|extra| extra.next.is_some()) {
             self.want(store, slot, Trigger::Reconnect);
+        }
+    }
+
+    /// Who told it to leave may have led no longer when its job was to be planned.
+    fn want_if_told_to_leave(&mut self, store: &Store, slot: AllocSlot) {
+        let goes_on = store.allocs().row(slot).is_some_and(AllocRow::is_wanted);
+        if goes_on && store.allocs().extra(slot).is_some_and(|extra| extra.migrate.is_some()) {
+            self.want(store, slot, Trigger::NodeDrain);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Nodes that are drained: what may leave them now, what must go, and when nothing is left. Judged from the state and from
 //! what agents observe, so that any leader goes on; only what is decided is written.
 
+mod pacing;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{
@@ -13,6 +15,7 @@ use berth_model::{
 };
 
 use crate::{follow::Follower, messages::Seen};
+use pacing::{Pacing, Standing};
 
 /// What drains lead to.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,15 +26,16 @@ pub(crate) struct Leaving {
     pub emptied: Vec<(NodeId, Timestamp)>,
 }
 
-/// The nodes that are drained, and the jobs that have something there.
+/// The nodes that are drained, and the services that have something there.
 #[derive(Debug, Default)]
 pub(crate) struct Drains {
-    /// With when each began, which tells one drain of a node from the next.
-    nodes: BTreeMap<NodeId, Timestamp>,
-    jobs: BTreeSet<JobKey>,
+    /// With when each began, which tells one drain of a node from the next, and its deadline.
+    nodes: BTreeMap<NodeId, (Timestamp, Option<Timestamp>)>,
+    pacing: Pacing,
     /// To be judged.
     changed_nodes: BTreeSet<NodeId>,
-    changed_jobs: BTreeSet<JobKey>,
+    /// To be counted anew.
+    changed_allocs: BTreeSet<AllocSlot>,
     /// When time alone changes something.
     deadlines: BTreeSet<(Timestamp, NodeId)>,
     /// Told to leave by what is on its way into the log.
@@ -58,14 +62,15 @@ impl Follower for Drains {
                 self.look_at(store, *slot);
             }
             Change::NodeChanged(slot, _) | Change::NodeRegistered(slot) => self.look_at(store, *slot),
-            Change::NodeCollected(_, id) => self.forget(*id),
+            Change::NodeCollected(_, id) => self.forget(store, *id),
             Change::AllocPlaced(slot)
             | Change::AllocUpdated(slot, _)
             | Change::AllocStopped(slot)
             | Change::AllocHealthChanged(slot)
             | Change::AllocMigrates(slot)
             | Change::AllocEnded(slot)
-                if !self.nodes.is_empty() =>
+            | Change::AllocCollected(slot, ..)
+                if !self.is_idle() =>
             {
                 self.on_alloc(store, *slot);
             }
@@ -79,60 +84,82 @@ impl Follower for Drains {
 }
 
 impl Drains {
-    fn look_at(&mut self, store: &Store, slot: NodeSlot) {
-        let (Some(row), Some(detail)) = (store.nodes().row(slot), store.nodes().detail(slot)) else { return };
-        let Some(drain) = detail.draining() else { return self.forget(row.id) };
-        self.deadlines.retain(|(_, id)| *id != row.id);
-        self.deadlines.extend(drain.deadline.map(|deadline| (deadline, row.id)));
-        if self.nodes.insert(row.id, drain.started_at) != Some(drain.started_at) {
-            // What the drain before told to leave may have been called off without a word.
-            self.telling.clear();
-        }
-        self.changed_nodes.insert(row.id);
-        for alloc in store.nodes().live(row).filter_map(|alloc| store.allocs().row(alloc)) {
-            self.jobs.extend(key_of(store, alloc.job));
-            self.changed_jobs.extend(key_of(store, alloc.job));
-        }
+    /// Whether no node is drained, and nothing is left of drains that are over.
+    fn is_idle(&self) -> bool {
+        self.nodes.is_empty() && self.pacing.is_empty()
     }
 
-    fn forget(&mut self, id: NodeId) {
-        if self.nodes.remove(&id).is_some() {
-            self.changed_nodes.remove(&id);
-            self.ending.remove(&id);
-            self.deadlines.retain(|(_, node)| *node != id);
-            // What was told to leave in vain is told again, should it be drained again.
-            self.telling.clear();
+    fn look_at(&mut self, store: &Store, slot: NodeSlot) {
+        let (Some(row), Some(detail)) = (store.nodes().row(slot), store.nodes().detail(slot)) else { return };
+        let Some(drain) = detail.draining() else { return self.forget(store, row.id) };
+        let before = self.nodes.insert(row.id, (drain.started_at, drain.deadline));
+        self.set_deadline(row.id, before.and_then(|(_, deadline)| deadline), drain.deadline);
+        if before.map(|(started_at, _)| started_at) != Some(drain.started_at) {
+            // What the drain before told to leave may have been called off without a word.
+            self.tell_anew(store, row);
+        }
+        self.changed_nodes.insert(row.id);
+    }
+
+    fn forget(&mut self, store: &Store, id: NodeId) {
+        let Some((_, deadline)) = self.nodes.remove(&id) else { return };
+        self.changed_nodes.remove(&id);
+        self.ending.remove(&id);
+        self.set_deadline(id, deadline, None);
+        // What was told to leave in vain is told again, should it be drained again.
+        store.node(id).into_iter().for_each(|(_, row)| self.tell_anew(store, row));
+    }
+
+    fn set_deadline(&mut self, id: NodeId, before: Option<Timestamp>, now: Option<Timestamp>) {
+        if let Some(at) = before {
+            self.deadlines.remove(&(at, id));
+        }
+        self.deadlines.extend(now.map(|at| (at, id)));
+    }
+
+    /// What is on its way to the allocations of a node does not count as told; how they stand is looked at anew.
+    fn tell_anew(&mut self, store: &Store, node: &NodeRow) {
+        for slot in store.nodes().live(node) {
+            if let Some(alloc) = store.allocs().row(slot) {
+                self.telling.remove(&alloc.id);
+            }
+            self.changed_allocs.insert(slot);
         }
     }
 
     fn on_alloc(&mut self, store: &Store, slot: AllocSlot) {
+        self.changed_allocs.insert(slot);
         let Some(alloc) = store.allocs().row(slot) else { return };
         self.telling.remove(&alloc.id);
-        if let Some(node) = store.nodes().row(alloc.node).filter(|node| self.nodes.contains_key(&node.id)) {
-            self.changed_nodes.insert(node.id);
-            self.jobs.extend(key_of(store, alloc.job));
-        }
-        self.on_job(store, alloc.job);
+        let node = store.nodes().row(alloc.node).filter(|node| self.nodes.contains_key(&node.id));
+        self.changed_nodes.extend(node.map(|node| node.id));
     }
 
-    fn on_job(&mut self, store: &Store, job: JobSlot) {
-        self.changed_jobs.extend(key_of(store, job).filter(|key| self.jobs.contains(key)));
-    }
-
-    /// Agents have told something of allocations.
-    pub fn on_observed<'s>(&mut self, store: &Store, seen: impl Iterator<Item = &'s Seen>) {
-        if self.jobs.is_empty() {
-            return;
-        }
-        for alloc in seen.filter_map(|seen| store.allocs().row(seen.slot)) {
-            self.on_job(store, alloc.job);
+    /// What agents have told of allocations can be read.
+    pub fn on_recorded<'s>(&mut self, store: &Store, seen: impl Iterator<Item = &'s Seen>) {
+        if !self.is_idle() {
+            self.changed_allocs.extend(seen.filter_map(|seen| seen.slot_in(store)));
         }
     }
 
     /// What follows from the state, for tests.
     #[cfg(test)]
-    pub fn followed(&self) -> (&BTreeMap<NodeId, Timestamp>, &BTreeSet<(Timestamp, NodeId)>) {
-        (&self.nodes, &self.deadlines)
+    pub fn followed(&self) -> String {
+        format!("{:?}", (&self.nodes, &self.deadlines))
+    }
+
+    /// What is counted once nothing has changed since, and the same counted from the beginning, for tests.
+    #[cfg(test)]
+    pub fn counted_anew(&mut self, store: &Store, observed: &Observed, now: Timestamp) -> [String; 2] {
+        // What was told to leave is counted no more with the next look.
+        while !(self.changed_nodes.is_empty() && self.changed_allocs.is_empty()) {
+            self.judge(store, observed, now);
+        }
+        let mut anew = Self { telling: self.telling.clone(), ..Self::of(store) };
+        while !(anew.changed_nodes.is_empty() && anew.changed_allocs.is_empty()) {
+            anew.judge(store, observed, now);
+        }
+        [&*self, &anew].map(|drains| format!("{:?}", drains.pacing))
     }
 
     /// What is to be done about what changed, or whose time has come.
@@ -145,8 +172,8 @@ impl Drains {
         for id in std::mem::take(&mut self.changed_nodes) {
             self.judge_node(store, id, now, &mut leaving);
         }
-        for key in std::mem::take(&mut self.changed_jobs) {
-            self.judge_job(store, observed, key, &mut leaving);
+        for job in self.count_changed(store, observed) {
+            self.judge_job(store, job, &mut leaving);
         }
         leaving
     }
@@ -171,46 +198,62 @@ impl Drains {
         for (row, slot, job) in live.into_iter().filter(|(row, ..)| row.is_wanted()) {
             if drain.is_over(now) || is_last && job.job_type.is_per_node() {
                 self.tell(store, (row, slot), Migrate::AtOnce, leaving);
+            } else if job.job_type == JobType::Service && !self.is_told(store, row.id, slot) {
+                self.pace(store, row.job);
             }
         }
     }
 
-    /// Of each group of a service so many leave at once that enough of it stays well.
-    fn judge_job(&mut self, store: &Store, observed: &Observed, key: JobKey, leaving: &mut Leaving) {
-        let Some(job) = store.job(&key) else {
-            self.jobs.remove(&key);
-            return;
-        };
-        let mut groups: BTreeMap<&str, Pace<'_>> = BTreeMap::new();
-        let mut has_any = false;
-        for slot in store.jobs().allocs(job) {
-            let Some(alloc) = store.allocs().row(slot).filter(|alloc| !alloc.is_terminal()) else { continue };
-            let on_drained =
-                store.nodes().row(alloc.node).is_some_and(|node| self.nodes.contains_key(&node.id));
-            has_any |= on_drained;
-            let Some((of, group)) = store.job_of(alloc).filter(|_| alloc.is_wanted()) else { continue };
-            if of.job_type != JobType::Service || self.is_told(store, alloc.id, slot) {
-                continue;
-            }
-            let pace = groups.entry(&group.name).or_default();
-            let well = is_well(store, observed, (slot, alloc), of, group);
-            pace.well += u32::from(well == Some(true));
-            if on_drained && let Some(well) = well {
-                pace.leaving.push((well, alloc.name_index, alloc, slot));
+    /// A service leaves a step at a time.
+    fn pace(&mut self, store: &Store, job: JobSlot) {
+        if !self.pacing.has(job) {
+            self.pacing.begin(job);
+            self.changed_allocs
+                .extend(store.jobs().row(job).into_iter().flat_map(|row| store.jobs().allocs(row)));
+        }
+    }
+
+    /// The jobs of which what is counted has changed.
+    fn count_changed(&mut self, store: &Store, observed: &Observed) -> BTreeSet<JobSlot> {
+        let mut jobs = BTreeSet::new();
+        for slot in std::mem::take(&mut self.changed_allocs) {
+            let standing = self.standing(store, observed, slot);
+            if standing.is_some() || self.pacing.counts(slot) {
+                jobs.extend(self.pacing.count(slot, standing));
             }
         }
-        if !has_any {
-            self.jobs.remove(&key);
+        jobs
+    }
+
+    /// How an allocation of a service stands that leaves: none unless it should run and is not told to leave.
+    fn standing<'s>(
+        &self,
+        store: &'s Store,
+        observed: &Observed,
+        slot: AllocSlot,
+    ) -> Option<(JobSlot, &'s str, Standing)> {
+        let alloc =
+            store.allocs().row(slot).filter(|alloc| self.pacing.has(alloc.job) && alloc.is_wanted())?;
+        let (job, group) = store.job_of(alloc)?;
+        if job.job_type != JobType::Service || self.is_told(store, alloc.id, slot) {
+            return None;
         }
-        for (name, mut pace) in groups {
-            let Some((_, group)) = job.job().group(name) else { continue };
-            let parallel = group.migrate.as_ref().map_or(1, |migrate| migrate.max_parallel.max(1));
-            let may_leave = pace.well.saturating_sub(group.count.saturating_sub(parallel));
-            pace.leaving.sort_unstable_by_key(|(well, name, ..)| (*well, *name));
-            // What is not well serves nobody where it is.
-            let unwell = pace.leaving.iter().filter(|(well, ..)| !well).count();
-            for (_, _, row, slot) in pace.leaving.into_iter().take(unwell + may_leave as usize) {
-                self.tell(store, (row, slot), Migrate::WhenPlaced, leaving);
+        let is_drained = store.nodes().row(alloc.node).is_some_and(|node| self.nodes.contains_key(&node.id));
+        let well = is_well(store, observed, (slot, alloc), job, group);
+        Some((alloc.job, &group.name, Standing { well, leaves: is_drained.then_some(alloc.name_index) }))
+    }
+
+    /// Of each group so many leave at once that enough of it stays well.
+    fn judge_job(&mut self, store: &Store, job: JobSlot, leaving: &mut Leaving) {
+        let Some(row) = store.jobs().row(job) else { return self.pacing.end(job, std::iter::empty()) };
+        if self.pacing.is_over(job) {
+            return self.pacing.end(job, store.jobs().allocs(row));
+        }
+        for group in &row.job().groups {
+            for slot in self.pacing.may_leave(job, group) {
+                if let Some(row) = store.allocs().row(slot) {
+                    self.tell(store, (row, slot), Migrate::WhenPlaced, leaving);
+                }
             }
         }
     }
@@ -232,18 +275,10 @@ impl Drains {
             return;
         }
         self.telling.insert(row.id, how);
-        let job = key_of(store, row.job);
+        self.changed_allocs.insert(slot);
+        let job = store.jobs().row(row.job).map(|job| job.key.clone());
         leaving.allocs.extend(job.map(|job| (MigrateAlloc { alloc: row.id, how }, job)));
     }
-}
-
-/// A group of which some are to leave.
-#[derive(Default)]
-struct Pace<'a> {
-    /// How many are well, and not told to leave.
-    well: u32,
-    /// Those on nodes that are drained: whether they are well, and which they are.
-    leaving: Vec<(bool, u32, &'a AllocRow, AllocSlot)>,
 }
 
 /// Whether an allocation is well; none as long as nobody knows. One of which health is asked has to show it, any other has
@@ -274,10 +309,6 @@ fn is_well(
 fn drained(store: &Store, id: NodeId) -> Option<(&NodeRow, &NodeDetail)> {
     let (slot, row) = store.node(id)?;
     Some((row, store.nodes().detail(slot)?))
-}
-
-fn key_of(store: &Store, job: JobSlot) -> Option<JobKey> {
-    store.jobs().row(job).map(|row| row.key.clone())
 }
 
 #[cfg(test)]

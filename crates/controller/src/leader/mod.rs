@@ -21,6 +21,7 @@ pub(crate) use plans::discard;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
     time::Duration,
 };
 
@@ -46,7 +47,7 @@ use crate::{
     follow::Follower,
     index_mint::IndexMint,
     liveness::Liveness,
-    messages::{DownFrame, ServerId, UpFrame},
+    messages::{Batch, DownFrame, ServerId, UpFrame},
     observing::{Observing, Ready},
     outbox::{Abandoned, Heading, Outbox, PlanPart, PlanTail, Purpose},
     replica::{Links, Replica},
@@ -357,12 +358,10 @@ impl Leader {
             match ready {
                 Ready::Batch(batch) => {
                     self.servers.publish(&batch);
-                    // This server reads them once this is over: what they mean for drains is judged then.
-                    let seen = || batch.reports.iter().flat_map(|report| &report.seen);
-                    self.work.drains.on_observed(replica.store(), seen());
+                    let seen = batch.reports.iter().flat_map(|report| &report.seen);
                     // A deployment, or what an allocation is to run, may have changed since a report came, and what changed
                     // looked at what had been published before.
-                    seen().for_each(|seen| self.on_seen_health(replica.store(), seen));
+                    seen.for_each(|seen| self.on_seen_health(replica.store(), seen));
                     recent.push(batch);
                 }
                 Ready::Sync(server, index, after) => {
@@ -370,6 +369,12 @@ impl Leader {
                 }
             }
         }
+    }
+
+    /// This server's replica has recorded what agents told: what that means for drains is judged next.
+    pub fn on_recorded(&mut self, store: &Store, batches: &[Arc<Batch>]) {
+        let seen = batches.iter().flat_map(|batch| &batch.reports).flat_map(|report| &report.seen);
+        self.work.drains.on_recorded(store, seen);
     }
 
     fn hand_out_evals(&mut self, store: &Store, planning_max: usize, plans: &mut Vec<Action>) {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_model::{
-    EvalId,
+    EvalId, Index,
     command::{Command, NextEval},
     eval::{Eval, EvalStatus, Trigger},
     store::Store,
@@ -49,23 +49,23 @@ impl Leader {
             EvalStatus::Complete
         };
         let next = self.next_evals(&plan);
+        let planned_on = plan.snapshot_index;
         let verdict = self.applier.check(store, plan, ticket, (becomes, next));
         let (committed, refused) = (verdict.passed, verdict.refused.clone());
         let refused_nothing = verdict.done;
         actions.push(Action::Judged { ticket, committed, refused });
-        self.write_plan(&eval, verdict);
+        self.write_plan(&eval, verdict, planned_on);
         if committed == 0 && refused_nothing {
             self.cancel_waiting(store, &eval);
         }
     }
 
-    fn write_plan(&mut self, eval: &Arc<Eval>, verdict: Verdict) {
+    fn write_plan(&mut self, eval: &Arc<Eval>, verdict: Verdict, planned_on: Index) {
         let Verdict { parts, passed, done, .. } = verdict;
         let again = !done && self.is_tried_again(eval, passed);
         let superseded = self.work.blocked.of_job(&eval.job).filter(|blocked| *blocked != eval.id);
         if let Some(old) = superseded.filter(|_| done) {
-            let why = format!("superseded by evaluation {}", eval.id);
-            self.outbox.push(Command::SetEvalStatus(old, EvalStatus::Canceled, why));
+            self.outbox.push(Command::SetEvalStatus(old, EvalStatus::Canceled, superseded_by(eval)));
         }
         if parts.is_empty() {
             if again {
@@ -85,8 +85,21 @@ impl Leader {
                 claims.into_iter().for_each(|ticket| self.applier.release(ticket));
             }
         }
-        if let Some(TooLarge { bytes }) = too_large {
-            self.fail(eval, &format!("internal error: a part of its plan takes {bytes} bytes"));
+        match too_large {
+            Some(TooLarge { bytes }) => {
+                self.fail(eval, &format!("internal error: a part of its plan takes {bytes} bytes"));
+            }
+            None if done => self.cancel_answered(eval, planned_on),
+            None => {}
+        }
+    }
+
+    /// The plan of an evaluation is the answer to those too that had come to wait behind it before its state: what changes
+    /// often is planned as fast as that goes, and no slower the more often it changes.
+    fn cancel_answered(&mut self, eval: &Eval, planned_on: Index) {
+        for answered in self.work.queue.answered(eval.id, planned_on) {
+            let why = superseded_by(eval);
+            self.outbox.push(Command::SetEvalStatus(answered.id, EvalStatus::Canceled, why));
         }
     }
 
@@ -183,6 +196,10 @@ impl Leader {
             }
         }
     }
+}
+
+fn superseded_by(eval: &Eval) -> String {
+    format!("superseded by evaluation {}", eval.id)
 }
 
 /// Nobody asks for a plan any more, or it would change nothing.

@@ -15,11 +15,13 @@ use berth_model::{
     job::{Group, Job, JobType, Task},
     namespace::Namespace,
     node::{Node, NodeStatus},
+    observed::{Observed, ObservedAlloc},
     resources::Resources,
     store::{AllocRow, Store},
 };
 
 use super::*;
+use crate::messages::Seen;
 
 /// What follows the state, and nothing else.
 struct Followers {
@@ -48,13 +50,15 @@ impl Followers {
 struct History {
     random: IdSeed,
     store: Store,
+    observed: Observed,
     followed: Followers,
 }
 
 impl History {
     fn new(seed: u64) -> Self {
         let store = Store::default();
-        Self { random: IdSeed::new(seed), followed: Followers::of(&store), store }
+        let observed = Observed::default();
+        Self { random: IdSeed::new(seed), followed: Followers::of(&store), store, observed }
     }
 
     fn draw(&mut self, below: u128) -> u128 {
@@ -78,7 +82,7 @@ impl History {
 
     fn step(&mut self) {
         let id = self.random.mint();
-        let command = match self.draw(17) {
+        let command = match self.draw(19) {
             0 | 1 => Command::RegisterNode(Box::new(node(1 + self.draw(3)))),
             2 => {
                 let status = [NodeStatus::Ready, NodeStatus::Down][self.draw(2) as usize];
@@ -112,6 +116,7 @@ impl History {
                 let alloc = alloc.map(|alloc| MigrateAlloc { alloc, how: Migrate::AtOnce });
                 Command::MigrateAllocs(alloc.into_iter().collect())
             }
+            16 | 17 => return self.observe(),
             _ => return self.decide(id),
         };
         self.apply(command);
@@ -235,6 +240,34 @@ impl History {
         self.apply(Command::Collect(Box::new(collect)));
     }
 
+    /// An agent tells how an allocation is.
+    fn observe(&mut self) {
+        let living = self.store.allocs().iter().filter(|(_, row)| !row.is_terminal());
+        let living: Vec<_> = living.map(|(slot, row)| (slot, *row)).collect();
+        let Some((slot, row)) = living.get(self.draw(1 + living.len() as u128) as usize).copied() else {
+            return;
+        };
+        let alloc = Arc::new(ObservedAlloc {
+            status: [ClientStatus::Pending, ClientStatus::Running][self.draw(2) as usize],
+            healthy: [None, Some(false), Some(true)][self.draw(3) as usize],
+            ..(*Seen::nothing(slot, row.id).alloc).clone()
+        });
+        self.observed.record(slot, row.job, row.group, alloc.clone(), self.store.index());
+        self.followed.drains.on_recorded(&self.store, [Seen::new(slot, alloc)].iter());
+    }
+
+    /// What drains lead to is written, or still on its way.
+    fn drain(&mut self) {
+        let at = Timestamp(self.store.index().0 * 60_000_000_000);
+        let leaving = self.followed.drains.judge(&self.store, &self.observed, at);
+        if self.draw(2) == 0 {
+            let allocs = leaving.allocs.into_iter().map(|(alloc, _)| alloc).collect();
+            self.apply(Command::MigrateAllocs(allocs));
+        }
+        let [counted, anew] = self.followed.drains.counted_anew(&self.store, &self.observed, at);
+        assert_eq!(counted, anew, "what is counted of services that leave");
+    }
+
     fn compare(&self) {
         let anew = Followers::of(&self.store);
         assert_eq!(self.followed.blocked.waiting(), anew.blocked.waiting());
@@ -296,6 +329,7 @@ fn followed_through_any_history_or_made_anew_they_are_the_same() {
         let mut history = History::new(seed);
         for _ in 0..120 {
             history.step();
+            history.drain();
             history.compare();
         }
     }

@@ -26,7 +26,7 @@ use berth_model::{
 use crate::{
     action::{Action, Desired, ToNode},
     event::SessionId,
-    messages::ServerId,
+    messages::{Batch, ServerId},
 };
 use agents::Agents;
 use desired::{Changes, Lists};
@@ -143,8 +143,9 @@ impl Replica {
         self.publication.on_applied(&self.store, applied);
     }
 
-    /// Publishes what may be, in the order of indexes.
-    pub fn publish(&mut self, listening: Duration, actions: &mut Vec<Action>) {
+    /// Publishes what may be, in the order of indexes. Returns what agents told that can be read from now on.
+    pub fn publish(&mut self, listening: Duration, actions: &mut Vec<Action>) -> Vec<Arc<Batch>> {
+        let mut recorded = Vec::new();
         while let Some(next) = self.publication.next(self.store.index(), listening) {
             match next {
                 Next::Entry(changes) => {
@@ -154,10 +155,12 @@ impl Replica {
                 Next::Batch(batch) => {
                     self.publication.record(&batch);
                     batch.reports.iter().for_each(|report| self.agents.recorded(report));
+                    recorded.push(batch);
                 }
             }
         }
         self.publication.publish(actions);
+        recorded
     }
 
     fn on_change(&mut self, change: &Change) {

@@ -1,8 +1,9 @@
 //! Nodes that are drained: what leaves them when, who stands in for it, and what calls it all off.
 
 use berth_model::{
-    alloc::StopReason,
+    alloc::{self, MigrateAlloc, StopReason},
     command::{DrainNode, NewDrain},
+    eval::Eval,
     job::Migrate,
     node::DrainStatus,
 };
@@ -19,6 +20,13 @@ impl Shell {
         let drain = DrainNode { node: NodeId(node), drain, eligible: false, meta: BTreeMap::new() };
         self.seeds += 1;
         self.request(self.seeds + 10_000, Command::DrainNode(Box::new(drain)));
+    }
+
+    /// The log has more in the end than its leader has seen.
+    fn write_behind(&mut self, commands: Vec<Command>) {
+        let entry = Entry::new(Index(self.store.index().0 + 1), self.at(), commands);
+        let applied = self.store.apply(entry);
+        assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
     }
 
     fn call_off(&mut self, node: u128) {
@@ -298,4 +306,39 @@ fn an_agent_that_dies_and_comes_back_goes_on_with_its_drain() {
     shell.observe(10, &[(stays, ClientStatus::Complete)]);
     assert_eq!(shell.status_of(node), DrainStatus::Complete);
     assert!(!eligible(&shell) && shell.wanted().len() == 3);
+}
+
+/// The leader that told it to leave was the last to write, and had not come to plan where to.
+#[test]
+fn what_was_told_to_leave_is_planned_by_whoever_leads_next() {
+    let (mut shell, node) = crowded(job(3, 100));
+    let told = shell.on(node).into_iter().map(|alloc| MigrateAlloc { alloc, how: alloc::Migrate::AtOnce });
+    let told = Command::MigrateAllocs(told.collect());
+    let drain = Some(NewDrain { deadline: None, ignore_system: false, asked_ns: 0 });
+    let drain = DrainNode { node: NodeId(node), drain, eligible: false, meta: BTreeMap::new() };
+    shell.write_behind(vec![Command::DrainNode(Box::new(drain)), told]);
+    shell.lead(2);
+    (1..=3).for_each(|node| shell.join(node, u128::from(node)));
+    assert_eq!((shell.on(node).len(), shell.wanted().len()), (0, 3));
+}
+
+#[test]
+fn one_plan_answers_what_the_leader_found_before_it_and_people_are_answered_themselves() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register_job(job(3, 100));
+    let triggers = [Trigger::NodeDrain, Trigger::AllocFailure, Trigger::NodeDrain, Trigger::JobRegister];
+    let evals = (1..).zip(triggers).map(|(id, trigger)| {
+        let key = shell.store.jobs().iter().next().expect("it is registered").1.key.clone();
+        Eval::pending(EvalId(id), key, JobType::Service, 50, trigger)
+    });
+    let evals = Command::CreateEvals(evals.collect());
+    shell.write_behind(vec![evals]);
+    shell.lead(2);
+    shell.join(1, 1);
+    let became = (1..=4).map(|id| shell.store.eval(EvalId(id)).expect("it is kept").clone());
+    let became: Vec<_> = became.map(|eval| (eval.status, eval.description.clone())).collect();
+    let answered = || (EvalStatus::Canceled, format!("superseded by evaluation {}", EvalId(1)));
+    let done = || (EvalStatus::Complete, String::new());
+    assert_eq!(became, [done(), answered(), answered(), done()]);
 }
