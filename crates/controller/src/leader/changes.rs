@@ -8,7 +8,7 @@ use berth_model::{
     eval::{Eval, EvalStatus, Trigger},
     event::Event as Change,
     node::NodeStatus,
-    store::{AllocRow, AllocSlot, NodeRow, NodeSlot, Store},
+    store::{AllocRow, AllocSlot, EvalSlot, NodeRow, NodeSlot, Store},
 };
 
 use super::{Leader, Liveness, Observing, Replica, Work, sessions::Sessions};
@@ -84,6 +84,7 @@ impl Leader {
             self.want_if_stood_in_for(store, slot);
             self.want_if_told_to_leave(store, slot);
         }
+        self.want_preempted(store);
         let active: Vec<_> = store.deployments().active().map(|deployment| deployment.id).collect();
         active.into_iter().for_each(|id| self.look_for_evidence(replica, id));
         for (slot, row) in store.nodes().iter() {
@@ -115,6 +116,18 @@ impl Leader {
     fn on_alloc_stopped(&mut self, store: &Store, slot: AllocSlot) {
         if stop_reason(store, slot) == StopReason::Preempted {
             self.want(store, slot, Trigger::Preemption);
+        }
+    }
+
+    /// Who led before may have ended between a plan and the evaluations of those whom it pushed out. One too many finds
+    /// nothing to do.
+    fn want_preempted(&mut self, store: &Store) {
+        for (slot, row) in store.allocs().iter().filter(|(_, row)| !row.is_wanted()) {
+            let is_open = |job| store.jobs().evals(job).any(|eval| is_open(store, eval));
+            let waits = || store.jobs().row(row.job).is_none_or(|job| job.job().stop || is_open(job));
+            if stop_reason(store, slot) == StopReason::Preempted && !waits() {
+                self.want(store, slot, Trigger::Preemption);
+            }
         }
     }
 
@@ -185,4 +198,8 @@ impl Leader {
         let keys: Vec<JobKey> = keys.collect();
         self.work.wanting.extend(keys.into_iter().map(|key| (key, Trigger::NodeUpdate)));
     }
+}
+
+fn is_open(store: &Store, eval: EvalSlot) -> bool {
+    store.evals().row(eval).is_some_and(|eval| !eval.status.is_terminal())
 }

@@ -57,6 +57,26 @@ fn what_is_pushed_out_is_placed_again_where_there_is_room() {
 }
 
 #[test]
+fn what_is_pushed_out_is_planned_though_the_leader_ends_before_it_has_said_so() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.let_services_push_out();
+    shell.wish("low", |job| job.priority = 20);
+    shell.slow_log = true;
+    shell.wish("high", |job| job.priority = 70);
+    shell.catch_up();
+    assert!(shell.write_log().is_some(), "the plan is in the log, and no leader has seen it there");
+    shell.slow_log = false;
+    shell.lead(2);
+    shell.join(2, 1);
+    shell.join(3, 2);
+    assert_eq!(shell.running(), [("high".to_owned(), 1), ("low".to_owned(), 2)]);
+    let again =
+        |shell: &Shell| shell.store.evals().iter().filter(|(_, e)| e.trigger == Trigger::Preemption).count();
+    assert_eq!(again(&shell), 1);
+}
+
+#[test]
 fn what_is_pushed_out_comes_after_itself_once_there_is_room_beside_what_it_leaves() {
     let mut shell = Shell::new();
     shell.join(1, 1);
