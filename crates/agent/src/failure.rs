@@ -2,6 +2,9 @@
 
 use std::io;
 
+/// Why work on another thread came to nothing: what a panic says may hold secrets, and stays on standard error.
+pub(crate) const PANICKED: &str = "internal error: it panicked, and the agent's log says where";
+
 /// An operation that the host refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}: {source}")]

@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use tokio::{
     runtime,
     signal::unix::{Signal, SignalKind, signal},
@@ -16,13 +16,24 @@ use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::Sub
 
 use crate::{
     failure::{Exit, Failure},
+    panics,
     settings::Settings,
 };
 
 /// Runs a long-running command.
 pub fn run(settings: &Settings, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    panics::withhold_messages();
     log_to_stderr(settings.log_level);
+    leave_no_core();
     runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
+
+/// Lets the kernel write no core of this process, whose memory holds keys, tokens and secrets of tasks, and lets nobody of its user look
+/// into it. Programs that it starts do not inherit that.
+fn leave_no_core() {
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "could not keep the kernel from writing a core of this process");
+    }
 }
 
 /// The data directory of a command that never goes without.

@@ -10,6 +10,7 @@ mod failure;
 mod follow;
 mod global;
 mod output;
+mod panics;
 mod raw_mode;
 #[cfg(test)]
 mod reference;

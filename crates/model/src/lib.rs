@@ -22,6 +22,7 @@ pub mod keyring;
 pub mod namespace;
 pub mod node;
 pub mod observed;
+mod panic_text;
 pub mod quota;
 pub mod resources;
 pub mod scaling;
@@ -34,4 +35,5 @@ pub mod variable;
 pub use ids::{
     AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, KekId, NodeId, RootKeyId,
 };
+pub use panic_text::panic_text;
 pub use time::Timestamp;

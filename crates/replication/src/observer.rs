@@ -1,7 +1,6 @@
 //! Who is told of what happens to the replicated state.
 
 use std::{
-    any::Any,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -10,7 +9,7 @@ use std::{
     },
 };
 
-use berth_model::{event::Applied, store::Store};
+use berth_model::{event::Applied, panic_text, store::Store};
 
 use crate::peer::greeting::Cluster;
 
@@ -116,14 +115,9 @@ impl Alarm {
     pub fn guard<T>(&self, doing: &str, work: impl FnOnce() -> T) -> io::Result<T> {
         // What the work was about to change is not used again: the log ends.
         catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
-            let reason = format!("{doing}: internal error: {}", message(&*panic));
+            let reason = format!("{doing}: internal error: {}", panic_text(&*panic));
             self.raise(&reason);
             io::Error::other(reason)
         })
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")
 }

@@ -44,7 +44,8 @@ impl Runtime for Tokio {
     type Async = openraft::impls::TokioRuntime;
 
     async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-        tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+        // What a panic says of itself may hold secrets, and stays on standard error.
+        tokio::task::spawn_blocking(work).await.map_err(|_| io::Error::other("it has panicked"))
     }
 
     fn drive(name: &str, work: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {

@@ -30,3 +30,6 @@ pub use keyring::{Kek, Keyring};
 pub use net::{Entrance, Share, TlsConfig};
 pub use server::{LOG_VERSIONS, Server, ServerConfig, StartError};
 pub use watch::{WatchKey, Watchers};
+
+/// Why work on another thread came to nothing: what a panic says may hold secrets, and stays on standard error.
+pub(crate) const PANICKED: &str = "internal error: it panicked, and the server's log says where";

@@ -30,7 +30,7 @@ use tokio::{
 };
 
 use crate::{
-    WatchKey, access,
+    PANICKED, WatchKey, access,
     agents::{self, Context},
     audit::{AuditConfig, AuditLog},
     cluster::{AllAgents, Cluster, Relay, Together},
@@ -186,6 +186,7 @@ impl Server {
         let (server_listener, server_addr) = listen_to_servers(&config, agent_addr).await?;
         let (inputs, received) = crossbeam_channel::bounded(INPUTS_MAX);
         let (failures, failed) = watch::channel(None);
+        let http_failed = failures.clone();
         let shared = Arc::new(Shared::new(failures.clone()));
         let (proposals, entries) = engine::Proposals::new();
         let relay = Relay::new();
@@ -260,6 +261,7 @@ impl Server {
             http::Limits { rates: config.rates, ..http::Limits::default() },
             of_tasks,
             stopped,
+            http_failed,
         )));
         Ok(Self {
             http_addr,
@@ -367,7 +369,7 @@ async fn open_audit(config: &ServerConfig) -> Result<Option<AuditLog>, StartErro
     let Some(audit) = config.audit.clone() else { return Ok(None) };
     let (dir, name) = (audit.dir.clone(), config.name.clone());
     let opened = tokio::task::spawn_blocking(move || AuditLog::open(audit, &name)).await;
-    let opened = opened.unwrap_or_else(|error| Err(io::Error::other(error)));
+    let opened = opened.unwrap_or_else(|_| Err(io::Error::other(PANICKED)));
     opened.map(Some).map_err(|source| StartError::Audit { dir, source })
 }
 
@@ -418,6 +420,7 @@ async fn serve_http(
     limits: http::Limits,
     of_tasks: mpsc::Receiver<Stream>,
     mut stop: watch::Receiver<bool>,
+    failures: watch::Sender<Option<String>>,
 ) {
     let stopped = async move {
         let _ = stop.wait_for(|stop| *stop).await;
@@ -426,6 +429,7 @@ async fn serve_http(
     let served = http::serve_with_tasks(listener, entrance, table, state, limits, of_tasks, stopped);
     if let Err(error) = served.await {
         tracing::error!(%error, "serve HTTP");
+        failures.send_replace(Some(format!("serve HTTP: {error}")));
     }
 }
 

@@ -21,7 +21,7 @@ use self::checksum::Checksum;
 use self::source::{Archive, Kind, Source};
 use crate::dirs::remove_tree;
 use crate::drivers::Base;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Doing, Failure, PANICKED};
 use crate::images::registry::error::PullError;
 use crate::images::registry::transport::{Operators, Transport};
 use crate::images::unpacking::Unpacking;
@@ -143,7 +143,7 @@ impl Artifacts {
             }
         };
         let put = tokio::task::spawn_blocking(put).await;
-        put.map_err(|error| PullError::never(error.to_string()))?.map_err(PullError::never)
+        put.map_err(|_| PullError::never(PANICKED))?.map_err(PullError::never)
     }
 
     /// Unpacks what was fetched into a directory of its own.

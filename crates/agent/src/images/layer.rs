@@ -15,7 +15,7 @@ use super::registry::session::Session;
 use super::registry::transport::piece;
 use super::store::{Begun, Store};
 use super::unpacking::Unpacking;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Doing, Failure, PANICKED};
 
 /// How far the download of an image has come.
 #[derive(Debug, Default)]
@@ -119,7 +119,7 @@ impl Inflow {
         let store = store.clone();
         let begun = self.begun;
         let kept = tokio::task::spawn_blocking(move || store.keep(begun, &unpacked.opaque)).await;
-        kept.map_err(|error| PullError::soon(error.to_string()))?.map_err(PullError::from)
+        kept.map_err(|_| PullError::soon(PANICKED))?.map_err(PullError::from)
     }
 }
 

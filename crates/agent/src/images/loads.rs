@@ -21,7 +21,7 @@ use super::registry::error::PullError;
 use super::requests::{failed, invalid, reference, tell};
 use super::store::{ImageRecord, Lease, Store};
 use super::unpacking::Unpacking;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Doing, Failure, PANICKED};
 
 /// Archives at a time.
 const LOADS_MAX: usize = 2;
@@ -281,5 +281,5 @@ fn unnamed() -> PullError {
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, PullError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| PullError::soon(error.to_string()))
+    tokio::task::spawn_blocking(work).await.map_err(|_| PullError::soon(PANICKED))
 }

@@ -18,7 +18,7 @@ use super::layout::{self, Saved};
 use super::registry::error::{Again, PullError};
 use super::store::{ImageRecord, Lease, Store};
 use crate::drivers::settings::setup;
-use crate::failure::{Doing, Failure};
+use crate::failure::{Doing, Failure, PANICKED};
 use crate::lifecycle::StartFailure;
 
 /// Archives whose digest is remembered; beyond that they are read again.
@@ -205,7 +205,7 @@ async fn read<T: Send + 'static>(
 ) -> Result<T, PullError> {
     let dir = dir.to_owned();
     let read = tokio::task::spawn_blocking(move || how(&dir)).await;
-    read.map_err(|error| PullError::soon(error.to_string()))?.map_err(PullError::never)
+    read.map_err(|_| PullError::soon(PANICKED))?.map_err(PullError::never)
 }
 
 async fn digest_of(mut file: File) -> std::io::Result<Digest> {

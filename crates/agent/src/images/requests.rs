@@ -19,6 +19,7 @@ use super::reference::Reference;
 use super::registry::error::PullError;
 use super::store::{ImageRecord, Store};
 use super::{Images, Pull};
+use crate::failure::PANICKED;
 
 /// How long a pull is waited for before its state is told.
 const ANSWER_AFTER: Duration = Duration::from_secs(2);
@@ -36,7 +37,7 @@ impl Images {
     /// All images of the node. `allocs` holds the directories of allocations.
     pub(crate) async fn list(&self, allocs: PathBuf) -> Result<Outcome, Refusal> {
         let store = self.puller.store.clone();
-        let listed = spawn_blocking(move || list(&store, &allocs)).await.map_err(|error| failed(&error))?;
+        let listed = spawn_blocking(move || list(&store, &allocs)).await.map_err(|_| failed(&PANICKED))?;
         Ok(Outcome::Images(listed))
     }
 
@@ -71,7 +72,7 @@ impl Images {
         let (store, name) = (self.puller.store.clone(), name.to_string());
         let told =
             spawn_blocking(move || store.find(&name).map(|record| tell(&record, SystemTime::now(), &[])));
-        let image = told.await.map_err(|error| failed(&error))?;
+        let image = told.await.map_err(|_| failed(&PANICKED))?;
         let image = image.ok_or_else(|| failed(&"it was removed again meanwhile"))?;
         let (done_bytes, total_bytes) = (image.bytes, image.bytes);
         Ok(Outcome::ImagePull(ImagePull { done_bytes, total_bytes, image: Some(image) }))
@@ -83,7 +84,7 @@ impl Images {
         let name = if asked.name.starts_with('/') { asked.name } else { reference(&asked.name)?.to_string() };
         let store = self.puller.store.clone();
         let removed = spawn_blocking(move || remove(&store, &name, &allocs));
-        removed.await.map_err(|error| failed(&error))?.map(|()| Outcome::Done(Done {}))
+        removed.await.map_err(|_| failed(&PANICKED))?.map(|()| Outcome::Done(Done {}))
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use berth_api::failpoint;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Pid;
 use prost::Message;
@@ -40,6 +41,7 @@ pub(super) fn here() -> &'static Path {
 pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     let mut bytes = Vec::new();
     io::stdin().take(PLAN_BYTES_MAX).read_to_end(&mut bytes).doing(|| "read the plan".into())?;
+    failpoint("keeper.plan", &bytes);
     let plan = Plan::decode(bytes.as_slice()).map_err(|error| Failure::other("read the plan", error))?;
     if plan.run.is_none() {
         return Err(Failure::other("read the plan", "it is not whole"));

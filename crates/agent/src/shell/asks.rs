@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::Agent;
 use super::runner::TaskCommand;
+use crate::failure::PANICKED;
 use crate::files::{self, FileError};
 use crate::place::AllocPlace;
 
@@ -137,7 +138,7 @@ async fn look_at_files(place: Option<AllocPlace>, asked: AskFiles) -> Result<Out
     match looked.await {
         Ok(Ok(found)) => Ok(Outcome::Files(found)),
         Ok(Err(error)) => Err(error.into()),
-        Err(error) => Err(Refusal::new(RefusalKind::Failed, format!("look at the files: {error}"))),
+        Err(_) => Err(Refusal::new(RefusalKind::Failed, format!("look at the files: {PANICKED}"))),
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use super::data_dir::{make_dir, random};
 use super::enrolling::{Answer, ask};
-use crate::failure::Failure;
+use crate::failure::{Failure, PANICKED};
 
 /// In the agent's data directory.
 const DIR: &str = "tls";
@@ -186,7 +186,7 @@ impl Own {
     ) -> Result<T, Failure> {
         let own = self.clone();
         let done = tokio::task::spawn_blocking(move || work(&own)).await;
-        done.map_err(|error| Failure::other("read the certificate", error))
+        done.map_err(|_| Failure::other("read the certificate", PANICKED))
     }
 
     fn may_join(&self) -> bool {

@@ -72,7 +72,7 @@ use self::servers::Servers;
 use self::usage::Sampler;
 use crate::alloc_dir;
 use crate::artifacts::Artifacts;
-use crate::failure::Failure;
+use crate::failure::{Failure, PANICKED};
 use crate::images::Images;
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::{Action, AllocRecord, Event, GroupCache, Node, events_of};
@@ -164,13 +164,17 @@ impl Agent {
         let renewing = credentials.clone().keep_fresh(config.servers.clone(), agent.learned.subscribe());
         let renewing = tokio::spawn(renewing);
         let servers = Servers::new(config.servers, agent.learned.subscribe());
-        let dialing = tokio::spawn(connection::keep_connected(servers, credentials, links_sender));
+        let mut dialing = tokio::spawn(connection::keep_connected(servers, credentials, links_sender));
         let (context, allocs) = (agent.context.clone(), agent.data.path().join("allocs"));
         let tending = tokio::spawn(async move { context.providers.images.tend(allocs).await });
         let sweeping = tokio::spawn(crate::cgroups::remove_leftovers());
         let networks = agent.context.providers.networks.clone().ok();
         let guarding = tokio::spawn(guard_rules(networks.clone()));
-        let worked = agent.work(links, inputs, shutdown, mode).await;
+        let worked = tokio::select! {
+            worked = agent.work(links, inputs, shutdown, mode) => worked,
+            // Tasks go on, and an agent that starts anew takes them up; this one would never hear of a server again.
+            Err(_) = &mut dialing => Err(Failure::other("speak with servers", PANICKED)),
+        };
         [tending, sweeping, guarding, renewing].iter().for_each(JoinHandle::abort);
         if let Some(networks) = networks {
             let _ = tokio::task::spawn_blocking(move || networks.close()).await;
@@ -178,7 +182,9 @@ impl Agent {
         worked?;
         // The agent's end of the connection is closed; what it said last may still be on its way.
         let abort = dialing.abort_handle();
-        let _ = timeout(FLUSH_MAX, dialing).await;
+        if !dialing.is_finished() {
+            let _ = timeout(FLUSH_MAX, dialing).await;
+        }
         abort.abort();
         Ok(())
     }

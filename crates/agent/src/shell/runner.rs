@@ -21,6 +21,7 @@ use super::{kept, mock};
 use crate::artifacts::{Artifacts, Recipient};
 use crate::drivers::mock::MockSettings;
 use crate::drivers::{ImageRequest, Launch};
+use crate::failure::PANICKED;
 use crate::images::{Image, Images};
 use crate::keeper::plan::{LogPlan, Plan};
 use crate::lifecycle::{Event, Exit, RunSpec, StartFailure, StartFailureKind, TaskRef};
@@ -295,8 +296,8 @@ impl Runner {
         work: impl FnOnce(&Context, &RunSpec, TaskRef, &AllocPlace) -> Result<T, StartFailure> + Send + 'static,
     ) -> Result<T, StartFailure> {
         let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
-        tokio::task::spawn_blocking(move || work(&context, &run, of, &place)).await.unwrap_or_else(|error| {
-            let message = format!("prepare the task: {error}");
+        tokio::task::spawn_blocking(move || work(&context, &run, of, &place)).await.unwrap_or_else(|_| {
+            let message = format!("prepare the task: {PANICKED}");
             Err(StartFailure { kind: StartFailureKind::Driver, message })
         })
     }

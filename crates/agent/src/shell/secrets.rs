@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_api::agent::{AllocId, SecretItems, SecretSpec};
+use berth_api::failpoint;
 use tokio::sync::mpsc;
 
 use super::asking::{Unanswered, until_had};
@@ -114,6 +115,7 @@ pub(super) async fn write(runner: &Runner, secrets: &Arc<Secrets>) -> Result<(),
         }
         for secret in spec.secrets.iter().filter(|secret| !secret.files.is_empty()) {
             for (item, text) in secrets.items(&secret.name).into_iter().flatten() {
+                failpoint("task.secret", text.as_bytes());
                 if !is_file_name(item) {
                     return Err(setup(format!(
                         "write the files of secret {:?}: its item {item:?} cannot name a file",

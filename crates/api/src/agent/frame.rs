@@ -6,7 +6,7 @@ use prost::Message;
 use super::{
     Answer, Ask, ExecDown, ExecUp, NodeSpec, ReadSecrets, SecretsRead, SignTokens, SignedTokens, TaskApi,
 };
-use crate::secrets::debug_shows;
+use crate::{failpoint, secrets::debug_shows};
 
 /// The largest frame either side accepts on a connection with an open session, length prefix excluded.
 pub const FRAME_BYTES_MAX: usize = 4 << 20;
@@ -561,5 +561,7 @@ pub fn decode_frame<M: Message + Default>(
         return Ok(None);
     }
     input.advance(4);
-    Ok(Some(M::decode(input.split_to(len).freeze())?))
+    let frame = input.split_to(len).freeze();
+    failpoint("agent.frame", &frame);
+    Ok(Some(M::decode(frame)?))
 }

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::panics;
+
 /// The hidden command's name.
 const NAME: &str = "keeper";
 
@@ -11,6 +13,8 @@ pub fn run_if_asked() -> Option<ExitCode> {
     if args.next()? != NAME {
         return None;
     }
+    // What it prints becomes an event of its task.
+    panics::withhold_messages();
     let args: Option<Vec<String>> = args.map(|arg| arg.into_string().ok()).collect();
     let code = args.map_or(2, |args| berth_agent::keeper::main(&args));
     Some(u8::try_from(code).unwrap_or(1).into())

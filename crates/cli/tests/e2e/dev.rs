@@ -11,6 +11,9 @@ use tempfile::TempDir;
 
 use super::{Daemon, berth, berth_at, client, eventually, http_address};
 
+/// Where debug builds have them panic.
+const FAILPOINTS: &str = "BERTH_FAILPOINTS";
+
 /// What it keeps is below `home`.
 pub struct Dev {
     daemon: Daemon,
@@ -42,20 +45,27 @@ impl Dev {
 
     /// The same, with an agent of another copy of the program.
     pub fn apart_from(program: &Path, args: &[&str]) -> Self {
-        Self::apart_as(program, &[], args)
+        Self::apart_as(program, "", &[], args)
     }
 
     /// The same, with settings of the server, too.
     pub fn apart_with(of_server: &[&str], args: &[&str]) -> Self {
-        Self::apart_as(Path::new(env!("CARGO_BIN_EXE_berth")), of_server, args)
+        Self::apart_failing("", of_server, args)
     }
 
-    fn apart_as(program: &Path, of_server: &[&str], args: &[&str]) -> Self {
+    /// The same, and both panic at these points.
+    pub fn apart_failing(failpoints: &str, of_server: &[&str], args: &[&str]) -> Self {
+        Self::apart_as(Path::new(env!("CARGO_BIN_EXE_berth")), failpoints, of_server, args)
+    }
+
+    fn apart_as(program: &Path, failpoints: &str, of_server: &[&str], args: &[&str]) -> Self {
         let home = TempDir::new().expect("a directory");
         let dir = |name: &str| home.path().join(name).to_str().expect("plain").to_owned();
         let (any, data) = ("127.0.0.1:0", dir("server"));
         let server = ["server", "--http-addr", any, "--agent-addr", any, "--data-dir", &data];
-        let mut daemon = Daemon::start(&[&server, of_server].concat(), &home.path().join("told"));
+        let mut command = berth(&[&server, of_server].concat());
+        command.env(FAILPOINTS, failpoints);
+        let mut daemon = Daemon::spawn(command, &home.path().join("told"));
         let ready = daemon.ready_line();
         let agents = ready.trim().rsplit(' ').next().expect("it names where agents connect");
         let fixed = ["agent", "--data-dir", &dir("agent"), "--servers", agents, "--raw-exec"];
@@ -64,13 +74,15 @@ impl Dev {
         let again =
             ["server", "--http-addr", &http_address(&ready), "--agent-addr", agents, "--data-dir", &data];
         let again = again.iter().chain(of_server).map(|&arg| arg.to_owned()).collect();
-        let agent = Some((Self::agent(program, &args, &home), args));
+        let agent = Some((Self::agent(program, failpoints, &args, &home), args));
         Self { daemon, address, home, token: String::new(), agent, again }
     }
 
-    fn agent(program: &Path, args: &[String], home: &TempDir) -> Daemon {
+    fn agent(program: &Path, failpoints: &str, args: &[String], home: &TempDir) -> Daemon {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        Daemon::spawn(berth_at(program, &args), &home.path().join("agent.told"))
+        let mut command = berth_at(program, &args);
+        command.env(FAILPOINTS, failpoints);
+        Daemon::spawn(command, &home.path().join("agent.told"))
     }
 
     /// SIGKILL for the server.
@@ -88,6 +100,11 @@ impl Dev {
     /// The process ids of the server and of its agent, which is apart.
     pub fn pids(&self) -> [u32; 2] {
         [self.daemon.pid(), self.agent.as_ref().expect("it is apart").0.pid()]
+    }
+
+    /// Whether the agent, which is apart, has ended by itself.
+    pub fn agent_has_ended(&mut self) -> bool {
+        self.agent.as_mut().expect("it is apart").0.has_ended()
     }
 
     /// SIGKILL for the agent.
@@ -108,7 +125,7 @@ impl Dev {
     /// The same of another copy of the program.
     pub fn start_agent_of(&mut self, program: &Path) {
         let (agent, args) = self.agent.as_mut().expect("it is apart");
-        *agent = Self::agent(program, args, &self.home);
+        *agent = Self::agent(program, "", args, &self.home);
     }
 
     /// Where an agent that is apart keeps an allocation.

@@ -19,7 +19,7 @@ use std::{
     io::{BufRead, BufReader},
     net::TcpListener,
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::{
         atomic::{AtomicUsize, Ordering},
         mpsc,
@@ -81,6 +81,11 @@ impl Daemon {
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it lives");
+    }
+
+    /// Waits for its end, however that comes.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("is our child")
     }
 
     /// SIGTERM, and the wait for its end.

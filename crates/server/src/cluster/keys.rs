@@ -13,7 +13,7 @@ use super::{
     Cluster,
     wire::{Answer, Request},
 };
-use crate::keyring::Kek;
+use crate::{PANICKED, keyring::Kek};
 
 /// How long another server may take to write a key to its disk.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -132,6 +132,6 @@ impl Cluster {
     async fn hold(&self, bytes: KekBytes) -> Result<Option<KekId>, String> {
         let keyring = Arc::clone(&self.keyring);
         let held = tokio::task::spawn_blocking(move || keyring.take(&bytes.0)).await;
-        held.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+        held.map_err(|_| PANICKED)?.map_err(|error| error.to_string())
     }
 }

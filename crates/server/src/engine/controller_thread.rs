@@ -8,7 +8,7 @@ use std::{
 };
 
 use berth_controller::{Config, Controller, Event, ServerId};
-use berth_model::AllocId;
+use berth_model::{AllocId, panic_text};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use tokio::sync::watch;
 
@@ -66,17 +66,11 @@ fn desired_hash(alloc: AllocId, revision: Option<u64>) -> u128 {
     berth_api::agent::desired_hash(&alloc.to_bytes(), revision)
 }
 
-/// What a panic said.
-pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
-}
-
 /// Runs the controller. Nothing that it decided can be relied on once it has panicked: the server ends with the reason,
 /// and begins anew from its log.
 fn ending_with(failure: &watch::Sender<Option<String>>, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-        let reason = format!("internal error: the controller panicked: {}", panic_message(&*panic));
+        let reason = format!("internal error: the controller panicked: {}", panic_text(&*panic));
         failure.send_replace(Some(reason));
     }
 }

@@ -7,13 +7,12 @@ use std::{
 };
 
 use berth_controller::Event;
-use berth_model::{Timestamp, eval::Eval, store::Store};
+use berth_model::{Timestamp, eval::Eval, panic_text, store::Store};
 use berth_scheduler::{Claim, Ledger, Plan, Planner, Ticket};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{
     Input, Shared,
-    controller_thread::panic_message,
     handle::random_u64,
     host_state::{HostState, Renew, Renewal},
 };
@@ -144,7 +143,7 @@ impl PlannerThread {
             let input = answered.unwrap_or_else(|panic| {
                 self.planner = Planner::default();
                 self.renewal = Renewal::new(self.host_state, self.refresh);
-                let reason = format!("the planner panicked: {}", panic_message(&*panic));
+                let reason = format!("the planner panicked: {}", panic_text(&*panic));
                 tracing::error!(eval = %eval.id, job = %eval.job, reason);
                 Input::event(Event::PlanFailed { term, eval: eval.id, reason })
             });
@@ -251,7 +250,7 @@ mod tests {
         let Input::Event(Event::PlanFailed { term: 3, eval: EvalId(1), reason }, _) = failed else {
             panic!("the evaluation did not fail");
         };
-        assert!(reason.starts_with("the planner panicked: planted: xxx"));
+        assert_eq!(reason, "the planner panicked: its message is withheld, as it may hold secrets");
         assert!(matches!(answers.recv(), Ok(Input::Planned { plan, .. }) if plan.eval == EvalId(2)));
     }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use axum::{body::Body, response::Response};
+use berth_api::failpoint;
 use berth_model::{EvalId, Index, command::Command, namespace::NAMESPACE_DEFAULT};
 use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
@@ -255,7 +256,10 @@ impl Call {
         let text = body::read(&self.api, &self.headers, body, bytes_max).await?;
         let depth_max = self.api.limits.json_depth_max;
         let is_small = text.bytes.len() <= SMALL_BYTES_MAX;
-        let work = move || depth::check(&text.bytes, depth_max).and_then(|()| read(&text.bytes));
+        let work = move || {
+            failpoint("http.body", &text.bytes);
+            depth::check(&text.bytes, depth_max).and_then(|()| read(&text.bytes))
+        };
         if is_small { work() } else { self.api.heavy.run(work).await }
     }
 

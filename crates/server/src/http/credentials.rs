@@ -1,5 +1,6 @@
 //! The token that a request shows.
 
+use berth_api::failpoint;
 use hyper::{
     HeaderMap,
     header::{AUTHORIZATION, HeaderName},
@@ -31,7 +32,9 @@ pub(crate) fn secret(headers: &HeaderMap) -> Result<Option<&str>, Failure> {
     {
         return Err(Failure::bad_request("X-Nomad-Token and Authorization give two different tokens"));
     }
-    Ok(token.or(bearer).filter(|secret| !secret.is_empty()))
+    let shown = token.or(bearer).filter(|secret| !secret.is_empty());
+    failpoint("http.token", shown.unwrap_or_default().as_bytes());
+    Ok(shown)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use tokio::{
 
 use super::{Limits, Table, api::Api, connection, counters::Gauged, lease, rooms::Rooms, router::router};
 use crate::{
+    PANICKED,
     net::{Entrance, Stream},
     state::State,
 };
@@ -30,7 +31,7 @@ const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\n\
 /// within [`Limits::shutdown_grace_ms`] is cut off.
 ///
 /// # Errors
-/// When the listener has no address.
+/// When the listener has no address, or nobody watches any more over what tokens allow.
 pub async fn serve(
     listener: TcpListener,
     entrance: Entrance,
@@ -59,16 +60,20 @@ pub(crate) async fn serve_with_tasks(
     let api = Api::new(table, state, limits, listener.local_addr()?);
     let router = router(&api);
     let mut connections = JoinSet::new();
-    let watching = tokio::spawn(lease::watch(api.clone()));
-    tokio::select! {
-        () = shutdown => {}
-        () = accept_all(&listener, &entrance, of_tasks, &api, &router, &mut connections) => {}
-    }
+    let mut watching = tokio::spawn(lease::watch(api.clone()));
+    let served = tokio::select! {
+        () = shutdown => Ok(()),
+        () = accept_all(&listener, &entrance, of_tasks, &api, &router, &mut connections) => Ok(()),
+        // Nothing would end any more with the rights that allowed it.
+        Err(_) = &mut watching => Err(io::Error::other(format!("watch over what tokens allow: {PANICKED}"))),
+    };
     drop(listener);
     api.stopping.cancel();
-    drop(watching.await);
+    if !watching.is_finished() {
+        drop(watching.await);
+    }
     finish(connections, Duration::from_millis(api.limits.shutdown_grace_ms)).await;
-    Ok(())
+    served
 }
 
 async fn accept_all(

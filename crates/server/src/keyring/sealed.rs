@@ -1,5 +1,6 @@
 //! Authenticated encryption: AES-256-GCM, with a nonce of its own for each text, which stands before it.
 
+use berth_api::failpoint;
 use ring::{
     aead::{AES_256_GCM, Aad, LessSafeKey, MAX_TAG_LEN, NONCE_LEN, Nonce, UnboundKey},
     rand::{SecureRandom, SystemRandom},
@@ -47,6 +48,7 @@ pub(super) fn open(cipher: &LessSafeKey, about: &[u8], sealed: &[u8]) -> Option<
     let nonce = Nonce::assume_unique_for_key(*nonce);
     let len = cipher.open_in_place(nonce, Aad::from(about), &mut text).ok()?.len();
     text.truncate(len);
+    failpoint("keyring.open", &text);
     Some(text)
 }
 

@@ -13,7 +13,7 @@ use berth_model::{
 use tokio::{sync::watch, time::Instant};
 
 use super::{Keyring, KeyringError};
-use crate::{clock, cluster::Cluster, state::State};
+use crate::{PANICKED, clock, cluster::Cluster, state::State};
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(200);
@@ -166,7 +166,7 @@ impl Upkeep {
         let keyring = self.keyring.clone();
         let keys = store.keyring().clone();
         let made = tokio::task::spawn_blocking(move || keyring.kek_for_new_key(&keys)).await;
-        let (kek, is_new) = made.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        let (kek, is_new) = made.map_err(|_| PANICKED)?.map_err(|error| error.to_string())?;
         if is_new {
             self.cluster.share_kek(&kek).await?;
         }

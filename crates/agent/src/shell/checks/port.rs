@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use tokio::net::{TcpSocket, TcpStream};
 
+use crate::failure::PANICKED;
 use crate::keeper::plan::StartRecord;
 use crate::proc;
 
@@ -43,7 +44,7 @@ impl Port {
     pub(super) async fn connect(self) -> Result<TcpStream, String> {
         let label = self.label.clone();
         let found = tokio::task::spawn_blocking(move || self.find());
-        let (socket, address) = match found.await.map_err(|error| error.to_string())?? {
+        let (socket, address) = match found.await.map_err(|_| PANICKED)?? {
             Found::Host(address) => {
                 let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
                 (socket.map_err(|error| error.to_string())?, address)

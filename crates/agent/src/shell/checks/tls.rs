@@ -13,6 +13,8 @@ use tokio_rustls::rustls::crypto::{CryptoProvider, verify_tls12_signature, verif
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
+use crate::failure::PANICKED;
+
 /// What a check talks over.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
@@ -55,8 +57,7 @@ async fn verified() -> Result<ClientConfig, String> {
     let roots = match ROOTS.get() {
         Some(roots) => roots.clone(),
         None => {
-            let read =
-                tokio::task::spawn_blocking(native_roots).await.map_err(|error| error.to_string())??;
+            let read = tokio::task::spawn_blocking(native_roots).await.map_err(|_| PANICKED)??;
             ROOTS.get_or_init(|| Arc::new(read)).clone()
         }
     };

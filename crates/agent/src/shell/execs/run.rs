@@ -13,7 +13,7 @@ use super::helper::{Helper, Listener};
 use super::streams::{Input, Sink, Source, Teller};
 use super::terminal::Terminal;
 use crate::drivers::{Launch, mock};
-use crate::failure::{Doing, Failure};
+use crate::failure::{Doing, Failure, PANICKED};
 use crate::keeper::container::{BUNDLE, CONFIG_FILE, private_dir};
 use crate::keeper::exec::plan::ExecPlan;
 use crate::keeper::exec::process_json;
@@ -182,7 +182,7 @@ impl Plain<'_> {
         let launch = tokio::task::spawn_blocking(move || {
             context.equipment().host(&context.node_id).with(&secrets).launch(&run, of, &place)
         });
-        let launch = launch.await.map_err(|error| failed(error.to_string()))?;
+        let launch = launch.await.map_err(|_| failed(PANICKED.to_owned()))?;
         match launch.map_err(|failure| failed(failure.message))? {
             Launch::Mock(_) => Err(mock::no_commands(self.task())),
             Launch::Kept(Run::Process(mut run)) => {

@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, sleep};
 
 use super::source::{Piece, Source};
+use crate::failure::PANICKED;
 use crate::files::FileReader;
 use crate::keeper::plan::StartRecord;
 use crate::logs::{LogPlace, LogReader};
@@ -133,5 +134,5 @@ impl Reading {
 
 /// Touches the disk where that holds up nobody.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+    tokio::task::spawn_blocking(work).await.map_err(|_| io::Error::other(PANICKED))
 }

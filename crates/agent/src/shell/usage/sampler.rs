@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 use super::cgroup::Counted;
 use super::machine::Machine;
 use super::processes::{self, Spent, Tree};
+use crate::failure::PANICKED;
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::TaskRef;
 use crate::shell::runner::Context;
@@ -108,8 +109,8 @@ impl Sampler {
         };
         match tokio::task::spawn_blocking(compare).await {
             Ok(made) => latest.insert(made).sample.clone(),
-            Err(error) => {
-                tracing::error!(%error, "could not measure what is used");
+            Err(_) => {
+                tracing::error!(error = PANICKED, "could not measure what is used");
                 Arc::new(Sample { node: NodeUsage::default(), tasks: HashMap::new() })
             }
         }

@@ -125,7 +125,8 @@ async fn work(
 fn agent_result(
     result: Result<Result<(), berth_agent::Failure>, tokio::task::JoinError>,
 ) -> Result<(), Failure> {
-    let result = result.map_err(|error| Failure::new(Exit::Failed, format!("the agent stopped: {error}")))?;
+    // What it says of itself may hold secrets.
+    let result = result.map_err(|_| Failure::new(Exit::Failed, "the agent panicked: internal error"))?;
     result.map_err(agent::failure)
 }
 

@@ -54,6 +54,11 @@ impl Server {
         self.served.await.expect("it does not panic").expect("it ends well");
     }
 
+    /// How it ends by itself.
+    pub async fn ended(self) -> std::io::Result<()> {
+        self.served.await.expect("it does not panic")
+    }
+
     async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.expect("it listens")
     }

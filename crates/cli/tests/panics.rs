@@ -1,0 +1,189 @@
+//! What servers, agents and keepers that panic with a secret at hand tell of it: where that was, and no more. Release builds have no
+//! points at which a test may have them panic, and no such test.
+#![cfg(debug_assertions)]
+
+mod e2e;
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use berth_api::http::Target;
+use e2e::{Daemon, dev::Dev, eventually, http_address};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// At each point, what has it panic. What is to be found nowhere stands beside it.
+const FAILPOINTS: &str = "http.body=boom-body,http.token=boom-token,keyring.open=boom-read,task.secret=boom-task,agent.frame=boom-frame,\
+    keeper.plan=boom-plan";
+
+fn canary(point: &str) -> String {
+    format!("boom-{point} canary-{}", "x9".repeat(16))
+}
+
+fn assert_without_canaries(what: &str, bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    assert!(!text.contains("canary") && !text.contains("boom-"), "{what}: {text}");
+}
+
+fn assert_files_without_canaries(dir: &Path) -> usize {
+    let mut seen = 0;
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let Ok(meta) = entry.path().symlink_metadata() else { continue };
+        // What is given to tasks is in memory.
+        if meta.is_dir() && entry.file_name() != "secrets" {
+            seen += assert_files_without_canaries(&entry.path());
+        } else if meta.is_file() {
+            seen += 1;
+            let bytes = fs::read(entry.path()).unwrap_or_default();
+            assert_without_canaries(&entry.path().display().to_string(), &bytes);
+        }
+    }
+    seen
+}
+
+/// How often that was told: a panic at a point, whose message was withheld.
+fn panics(told: &Path) -> usize {
+    let told = fs::read_to_string(told).expect("it is there");
+    let told = told.lines().filter(|line| line.contains(" panicked at crates/api/src/failpoint.rs:"));
+    told.filter(|line| line.ends_with("its message is withheld, as it may hold secrets")).count()
+}
+
+/// Sends a request by hand, which the server may break off; whatever is answered.
+fn asked(dev: &Dev, token: &str, request: &str, body: &str) -> String {
+    let host = dev.address.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host).expect("it listens");
+    let length = body.len();
+    write!(
+        stream,
+        "{request} HTTP/1.1\r\nhost: {host}\r\nx-nomad-token: {token}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+    .expect("it is sent");
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn with_secret(id: &str) -> Value {
+    let mut task = e2e::dev::task("main", "exec sleep 1000");
+    task["Secrets"] = json!([{
+        "Name": "own", "Provider": "nomad", "Path": format!("nomad/jobs/{id}"), "Config": {"files": "secrets/own"},
+    }]);
+    let group = json!({
+        "Name": "app", "Count": 1, "Tasks": [task],
+        "RestartPolicy": {"Attempts": 0, "Mode": "fail"}, "ReschedulePolicy": {"Attempts": 0},
+    });
+    json!({ "ID": id, "Name": id, "Type": "service", "TaskGroups": [group] })
+}
+
+#[tokio::test]
+async fn whatever_panics_with_a_secret_at_hand_tells_where_and_not_what() {
+    let mut dev = Dev::apart_failing(FAILPOINTS, &["--acl"], &["--containers=false"]);
+    let made: Value = serde_json::from_str(&dev.said(&["acl", "bootstrap", "-json"])).expect("JSON");
+    dev.token = made["SecretID"].as_str().expect("text").to_owned();
+    eventually("there is a root key", async || {
+        dev.said(&["operator", "root", "keyring", "list"]).contains("active").then_some(())
+    })
+    .await;
+    let (server, agent) = (dev.home.path().join("told"), dev.home.path().join("agent.told"));
+    let variable = |value: &str| json!({ "Items": { "key": value } }).to_string();
+
+    // A handler; one whose body is so large that it is read on another thread; one that decrypts; and whoever looks at tokens.
+    let put =
+        |path: &str, value: &str| asked(&dev, &dev.token, &format!("PUT /v1/var/{path}"), &variable(value));
+    let large = canary("body") + &"y".repeat(20_000);
+    let broken = [put("a", &canary("body")), put("a", &large)];
+    assert!(put("b", &canary("read")).starts_with("HTTP/1.1 200"));
+    let read = asked(&dev, &dev.token, "GET /v1/var/b", "");
+    for told in broken.iter().chain([&read]) {
+        assert!(told.starts_with("HTTP/1.1 500"), "{told}");
+    }
+    let token = asked(&dev, &canary("token"), "GET /v1/jobs", "");
+    for told in broken.iter().chain([&read, &token]) {
+        assert_without_canaries("an answer", told.as_bytes());
+    }
+    assert_eq!(panics(&server), 4);
+
+    // What prepares a task.
+    assert!(put("nomad/jobs/prepared", &canary("task")).starts_with("HTTP/1.1 200"));
+    dev.register(&with_secret("prepared")).await;
+    let failed = dev.failed("prepared").await;
+    let status = dev.berth(&["alloc", "status", &failed]);
+    let status = [status.stdout, status.stderr].concat();
+    assert!(String::from_utf8_lossy(&status).contains("internal error: it panicked"));
+    assert_without_canaries("its status", &status);
+    assert_eq!(panics(&agent), 1);
+
+    // What speaks with servers: without it an agent is nothing, and ends.
+    assert!(put("nomad/jobs/sent", &canary("frame")).starts_with("HTTP/1.1 200"));
+    dev.register(&with_secret("sent")).await;
+    eventually("the agent ends", async || dev.agent_has_ended().then_some(())).await;
+    assert_eq!(panics(&agent), 2);
+
+    let events = Target::new("/v1/event/stream").param("topic", "*").param("index", 1);
+    let mut events = dev.client().bytes(&events).await.expect("it follows");
+    let mut heard = Vec::new();
+    while let Ok(Ok(Some(piece))) =
+        tokio::time::timeout(std::time::Duration::from_secs(1), events.next()).await
+    {
+        heard.extend_from_slice(&piece);
+    }
+    assert!(!heard.is_empty());
+    assert_without_canaries("the events", &heard);
+    dev.kill_server();
+    assert!(assert_files_without_canaries(dev.home.path()) > 10);
+}
+
+#[test]
+fn a_keeper_that_panics_does_not_tell_what_it_keeps() {
+    let home = TempDir::new().expect("a directory");
+    let mut keeper = e2e::berth(&["keeper", home.path().to_str().expect("plain")]);
+    keeper.env("BERTH_FAILPOINTS", FAILPOINTS).env("RUST_BACKTRACE", "1");
+    let mut keeper = keeper
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    keeper.stdin.take().expect("a pipe").write_all(canary("plan").as_bytes()).expect("it reads");
+    let told = keeper.wait_with_output().expect("it ends");
+    let complaints = String::from_utf8_lossy(&told.stderr);
+    assert!(
+        complaints.contains("failpoint.rs") && complaints.contains("its message is withheld"),
+        "{complaints}"
+    );
+    assert!(complaints.contains("keep::main"), "a backtrace has no values: {complaints}");
+    assert_without_canaries("what it says", &[told.stdout, told.stderr].concat());
+}
+
+/// A command that may leave cores as large as it likes, where it is started.
+fn with_cores(program: &Command, dir: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -c unlimited && exec \"$@\"", "sh"]).arg(program.get_program());
+    command.args(program.get_args()).current_dir(dir);
+    command
+}
+
+#[test]
+fn what_servers_and_agents_have_in_memory_is_left_in_no_core() {
+    let home = TempDir::new().expect("a directory");
+    let mut other = Command::new("sh");
+    other.args(["-c", "kill -ABRT $$"]);
+    if !with_cores(&other, home.path()).status().expect("it runs").core_dumped() {
+        eprintln!("skipped: this machine writes no cores");
+        return;
+    }
+    let mut command = with_cores(&e2e::berth(&["dev", "--http-addr", "127.0.0.1:0"]), home.path());
+    command.env("TMPDIR", home.path());
+    let mut dev = Daemon::spawn(command, &home.path().join("told"));
+    assert!(!http_address(&dev.ready_line()).is_empty());
+    dev.signal(Signal::ABORT);
+    let status = dev.wait();
+    assert_eq!((status.signal(), status.core_dumped()), (Some(6), false), "{status:?}");
+}
