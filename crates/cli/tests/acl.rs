@@ -11,9 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_api::http::{AclBootstrap, AclToken, ApiError, Client, Target};
+use berth_api::http::{
+    AclBootstrap, AclToken, ApiError, Client, ExecInputFrame, ExecOutputFrame, SocketReceiver, SocketSender,
+    Target,
+};
 use e2e::{dev::Dev, eventually, servers::Servers};
 use serde_json::Value;
+
+type Conversation = (SocketSender<ExecInputFrame>, SocketReceiver<ExecOutputFrame>);
 
 const READER: &str = r#"
 namespace "default" { policy = "read" }
@@ -106,6 +111,10 @@ fn a_cluster_with_acls_is_shut_until_tokens_and_policies_open_it() {
     let applied = guarded.berth(&guarded.management, &["acl", "policy", "apply", "anonymous", &anonymous]);
     assert!(applied.status.success());
     assert!(guarded.berth("", &["job", "status"]).status.success());
+    let mut nomads = guarded.command("", &["acl", "token", "self"]);
+    nomads.env_remove("BERTH_TOKEN").env("NOMAD_TOKEN", &reader);
+    assert!(nomads.output().expect("it runs").status.success(), "Nomad's name for it");
+    assert!(!nomads.env("BERTH_TOKEN", "mistyped").output().expect("it runs").status.success());
     let said = guarded.refused("mistyped", &["job", "status"]);
     assert!(said.contains("ACL token not found"), "{said}");
 }
@@ -154,7 +163,8 @@ fn job_file() -> String {
 #[test]
 fn what_a_token_allowed_ends_within_a_second_of_its_end() {
     let guarded = Guarded::start();
-    let (writer, accessor) = guarded.token("writer", r#"namespace "default" { policy = "write" }"#);
+    let rules = "namespace \"default\" {\n policy = \"write\"\n capabilities = [\"alloc-node-exec\"]\n}";
+    let (writer, accessor) = guarded.token("writer", rules);
     let job = guarded.file("job.hcl", &job_file());
     let run = guarded.berth(&writer, &["job", "run", &job]);
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
@@ -206,6 +216,143 @@ fn what_a_token_allowed_ends_within_a_second_of_its_end() {
     }
     let said = guarded.refused(&writer, &["job", "status"]);
     assert!(said.contains("ACL token not found"), "{said}");
+}
+
+/// A task that nothing contains, which has a token of its own.
+fn with_identity() -> String {
+    job_file().replace("resources {", "identity {\n file = true\n }\n resources {")
+}
+
+impl Guarded {
+    /// Runs a job and says which allocation that is.
+    fn run_job(&self, file: &str) -> String {
+        let job = self.file("job.hcl", file);
+        let run = self.berth(&self.management, &["job", "run", &job]);
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        text(&self.json(&self.management, &["ps", "-json"])[0]["ID"])
+    }
+
+    /// A command within its task, with that token.
+    async fn exec(&self, token: &str, alloc: &str, script: &str) -> Result<Conversation, ApiError> {
+        let target = Target::new("/v1/client/allocation").part(alloc).part("exec");
+        let command = serde_json::json!(["/bin/sh", "-c", script]).to_string();
+        let client = e2e::client(&self.dev.address).with_token(token);
+        client.socket(&target.param("task", "t").param("command", command)).await
+    }
+
+    /// A command that goes on, once it does, and its process.
+    async fn goes_on(&self, who: &str, token: &str, alloc: &str) -> (Conversation, String) {
+        let file = self.dev.home.path().join(format!("pid-{who}"));
+        let script = format!("echo $$ > {}; while true; do echo on; sleep 0.2; done", file.display());
+        let mut ran = self.exec(token, alloc, &script).await.expect("it may");
+        let told = ran.1.next().await.expect("unbroken").expect("it goes on");
+        assert!(told.stdout.is_some(), "{who}: {told:?}");
+        (ran, std::fs::read_to_string(file).expect("it is written").trim().to_owned())
+    }
+
+    fn done(&self, args: &[&str]) {
+        let output = self.berth(&self.management, args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// Reads what a command says until it is ended from elsewhere, and sees its process end.
+async fn until_ended(who: &str, (ran, pid): (Conversation, String)) {
+    let (_input, mut output) = ran;
+    let ends = async {
+        loop {
+            match output.next().await {
+                Ok(Some(told)) => assert!(!told.exited, "{who}: it was not ended"),
+                Ok(None) => panic!("{who}: it ends without a word"),
+                Err(error) => return error.to_string(),
+            }
+        }
+    };
+    let why = tokio::time::timeout(Duration::from_secs(60), ends).await;
+    let why = why.unwrap_or_else(|_| panic!("{who}: it goes on"));
+    assert!(why.contains("the token was revoked"), "{who}: {why}");
+    let process = std::path::PathBuf::from(format!("/proc/{pid}"));
+    eventually("its process is gone", async || (!process.exists()).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_run_for_tokens_that_may_and_end_with_them_and_for_others_nothing_runs() {
+    const ALL: &str = "capabilities = [\"alloc-exec\", \"alloc-node-exec\"]";
+    let guarded = Guarded::start();
+    eventually("there is a root key", async || {
+        let keys = guarded.json(&guarded.management, &["operator", "root", "keyring", "list", "-json"]);
+        keys.to_string().contains("active").then_some(())
+    })
+    .await;
+    let alloc = guarded.run_job(&with_identity());
+    let secrets = walk(guarded.dev.home.path(), "secrets");
+    let task = secrets.iter().find_map(|dir| std::fs::read_to_string(dir.join("nomad_token")).ok());
+    let task = task.expect("the task has a token");
+    let home = guarded.dev.home.path();
+
+    // Nothing runs for those.
+    let (reader, _) = guarded.token("reader", r#"namespace "default" { policy = "read" }"#);
+    let (writer, _) = guarded.token("writer", r#"namespace "default" { policy = "write" }"#);
+    guarded.done(&["namespace", "apply", "other"]);
+    let (other, _) = guarded.token("other", &format!("namespace \"other\" {{ {ALL} }}"));
+    let (revoked, accessor) = guarded.token("revoked", &format!("namespace \"default\" {{ {ALL} }}"));
+    guarded.done(&["acl", "token", "delete", "-yes", &accessor]);
+    let nothing = [
+        ("nobody", "", 401, "no token was given"),
+        ("forger", "never-made", 401, "ACL token not found"),
+        ("revoked", &revoked, 401, "ACL token not found"),
+        ("reader", &reader, 403, "alloc-exec in a namespace"),
+        ("writer", &writer, 403, "alloc-node-exec in namespace \"default\""),
+        ("other", &other, 404, "not found"),
+        ("task", &task, 403, "alloc-exec in a namespace"),
+    ];
+    for (who, token, status, reason) in nothing {
+        let script = format!("touch {}", home.join(format!("ran-{who}")).display());
+        let refused =
+            guarded.exec(token, &alloc, &script).await.err().unwrap_or_else(|| panic!("{who} runs it"));
+        assert_eq!(refused.status(), Some(status), "{who}: {refused}");
+        assert!(refused.to_string().contains(reason), "{who}: {refused}");
+    }
+
+    // For these it runs, for as long as they may.
+    let (again, accessor) = guarded.token("may", &format!("namespace \"default\" {{ {ALL} }}"));
+    let (changed, _) = guarded.token("changed", &format!("namespace \"default\" {{ {ALL} }}"));
+    let operator =
+        guarded.json(&guarded.management, &["acl", "token", "create", "-type", "management", "-json"]);
+    let rules = guarded.file("rules.hcl", &format!("namespace \"default\" {{ {ALL} }}"));
+    guarded.done(&["acl", "policy", "apply", "-job", "web", "of-task", &rules]);
+    let ends = [
+        ("revoked-token", again, vec!["acl", "token", "delete", "-yes", &accessor]),
+        ("changed-policy", changed, vec!["acl", "policy", "apply", "changed", "LESS"]),
+        (
+            "revoked-operator",
+            text(&operator["SecretID"]),
+            vec!["acl", "token", "delete", "-yes", operator["AccessorID"].as_str().expect("text")],
+        ),
+        ("task", task, vec!["acl", "policy", "delete", "-yes", "of-task"]),
+    ];
+    let less = guarded.file("less.hcl", r#"namespace "default" { policy = "read" }"#);
+    for (who, token, end) in ends {
+        let ran = guarded.goes_on(who, &token, &alloc).await;
+        let end: Vec<&str> = end.into_iter().map(|word| if word == "LESS" { &less } else { word }).collect();
+        guarded.done(&end);
+        until_ended(who, ran).await;
+        let refused =
+            guarded.exec(&token, &alloc, "true").await.err().unwrap_or_else(|| panic!("{who} runs more"));
+        assert!(matches!(refused.status(), Some(401 | 403)), "{who}: {refused}");
+    }
+    let made = ["acl", "token", "create", "-policy", "may", "-ttl", "15s", "-json"];
+    let brief = text(&guarded.json(&guarded.management, &made)["SecretID"]);
+    until_ended("expired", guarded.goes_on("expired", &brief, &alloc).await).await;
+
+    // What is looked for is there where it did run.
+    let script = format!("touch {}", home.join("ran-operator").display());
+    let (_input, mut output) = guarded.exec(&guarded.management, &alloc, &script).await.expect("it may");
+    while output.next().await.expect("unbroken").is_some() {}
+    let ran = std::fs::read_dir(home).expect("it is there").flatten().map(|entry| entry.file_name());
+    let ran: Vec<String> = ran.filter_map(|name| name.into_string().ok()).collect();
+    let ran: Vec<&String> = ran.iter().filter(|name| name.starts_with("ran-")).collect();
+    assert_eq!(ran, ["ran-operator"]);
 }
 
 /// A read that waits for a change which does not come, sent by hand.

@@ -18,6 +18,12 @@ use crate::{
 /// What stands for a value that is known on the node alone.
 const UNKNOWN_YET: &str = "${";
 
+/// Whether a driver keeps its tasks, and commands within them, from the rest of their nodes. None is believed to that is not Berth's.
+#[must_use]
+pub fn contains_tasks(driver: &str) -> bool {
+    DRIVERS.iter().any(|known| known.names.contains(&driver) && known.contains)
+}
+
 /// Reports a driver that is misspelt, and what it does not understand of its settings.
 pub(crate) fn check(body: &Body<'_>, driver: &str) {
     let Some(known) = DRIVERS.iter().find(|known| known.names.contains(&driver)) else {

@@ -31,6 +31,7 @@ use berth_model::job::Job;
 
 pub use decode::is_deceptive;
 pub use diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, Severity};
+pub use drivers::contains_tasks;
 pub use excess::{Excess, excess};
 pub use format::format;
 pub use inputs::Inputs;

@@ -14,6 +14,21 @@ const OF_PLUGINS: &[(&str, Level)] = &[("list", Level::List), ("read", Level::Re
 const OF_POOLS: &[&str] = &["deny", "delete", "read", "write"];
 const OF_HOST_VOLUMES: &[&str] = &["deny", "mount-readonly", "mount-readwrite"];
 const OF_OPERATORS: &[&str] = &["snapshot-save", "license-read"];
+/// Of what may be done in a namespace, with what Berth does not have.
+const GRANTS_NOTHING: &[&str] = &[
+    "sentinel-override",
+    "submit-recommendation",
+    "csi-register-plugin",
+    "csi-write-volume",
+    "csi-read-volume",
+    "csi-list-volume",
+    "csi-mount-volume",
+    "host-volume-create",
+    "host-volume-register",
+    "host-volume-read",
+    "host-volume-write",
+    "host-volume-delete",
+];
 
 /// The rules of a policy.
 pub(crate) fn policy(body: &Body<'_>) -> PolicyRules {
@@ -82,6 +97,10 @@ fn namespace(rule: &Body<'_>) -> NamespaceRule {
     let pattern = named(rule, "namespace");
     let level = rule.choice("policy", IN_NAMESPACE);
     let capabilities = capabilities(rule, NAMESPACE_CAPABILITIES);
+    for word in capabilities.iter().filter(|word| GRANTS_NOTHING.contains(&word.as_str())) {
+        let message = format!("capability {} grants nothing yet", quoted(word));
+        rule.report.warn(rule.at("capabilities"), &message, "it is checked and kept");
+    }
     let variables = rule.block("variables").map_or(Vec::new(), |variables| {
         let paths = variables.blocks("path");
         paths.iter().map(variable_rule).collect()

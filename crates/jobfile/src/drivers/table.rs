@@ -3,6 +3,8 @@
 /// A driver, under all its names.
 pub(super) struct Driver {
     pub names: &'static [&'static str],
+    /// Whether a task, and each command within it, is kept from the rest of its node.
+    pub contains: bool,
     pub settings: &'static [Setting],
 }
 
@@ -87,6 +89,7 @@ static TMPFS_OPTIONS: [Setting; 2] = [done("size", Form::Whole), done("mode", Fo
 pub(super) static DRIVERS: [Driver; 4] = [
     Driver {
         names: &["container", "docker"],
+        contains: true,
         settings: &[
             done("image", Form::Text),
             done("command", Form::Text),
@@ -152,6 +155,7 @@ pub(super) static DRIVERS: [Driver; 4] = [
     },
     Driver {
         names: &["exec"],
+        contains: true,
         settings: &[
             done("command", Form::Text),
             done("args", Form::Texts),
@@ -168,6 +172,7 @@ pub(super) static DRIVERS: [Driver; 4] = [
     },
     Driver {
         names: &["raw_exec"],
+        contains: false,
         settings: &[
             done("command", Form::Text),
             done("args", Form::Texts),
@@ -180,6 +185,7 @@ pub(super) static DRIVERS: [Driver; 4] = [
     },
     Driver {
         names: &["mock_driver"],
+        contains: true,
         settings: &[
             done("start_events", Form::Whole),
             done("start_event_gap", Form::Text),

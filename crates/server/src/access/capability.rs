@@ -25,6 +25,8 @@ pub enum Capability {
     AllocLifecycle,
     /// Run commands within tasks.
     AllocExec,
+    /// Run commands within tasks that nothing keeps from the rest of their nodes, besides the right to run any.
+    AllocNodeExec,
     /// Read what tasks print.
     ReadLogs,
     /// Read the files of allocations.
@@ -105,6 +107,7 @@ impl Capability {
             Self::ReadScaling => "read-job-scaling",
             Self::AllocLifecycle => "alloc-lifecycle",
             Self::AllocExec => "alloc-exec",
+            Self::AllocNodeExec => "alloc-node-exec",
             Self::ReadLogs => "read-logs",
             Self::ReadFiles => "read-fs",
             Self::NodeRead => "node:read",

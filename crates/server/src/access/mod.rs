@@ -125,6 +125,15 @@ impl Access {
         }
     }
 
+    /// Refuses a caller who may not do that, too, in a namespace that the request reaches.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn require_besides(&self, capability: Capability, namespace: &str) -> Result<(), Denied> {
+        let realm = Realm::Namespace(namespace);
+        if self.rights.grant(capability, realm) { Ok(()) } else { Err(Denied::new(capability, realm)) }
+    }
+
     /// Whether the request reaches the variable of this key, to do that with it.
     pub fn reaches_variable(&self, key: &VariableKey, capability: Capability) -> bool {
         let (namespace, path) = (&*key.namespace, &*key.path);

@@ -442,7 +442,7 @@ impl Recorded {
     pub(super) fn of(changes: bool, capability: Capability) -> Self {
         use Capability::*;
         match capability {
-            AllocExec => Self::Change,
+            AllocExec | AllocNodeExec => Self::Change,
             // What is asked for in a body is read all the same.
             ListJobs | ReadJob | ParseJob | ReadScaling | ListNamespaces => Self::Read,
             _ if changes => Self::Change,

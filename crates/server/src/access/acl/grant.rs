@@ -56,6 +56,7 @@ fn word_grants(word: &str) -> Option<Capabilities> {
         "read-logs" => &[ReadLogs, ListNamespaces],
         "read-fs" => &[ReadFiles, ReadLogs, ListNamespaces],
         "alloc-exec" => &[AllocExec, ListNamespaces],
+        "alloc-node-exec" => &[AllocNodeExec, ListNamespaces],
         "alloc-lifecycle" => &[AllocLifecycle, ListNamespaces],
         // Of things that are not there.
         _ => &[ListNamespaces],

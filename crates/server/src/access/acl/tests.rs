@@ -32,20 +32,20 @@ fn policy(mut number: u64) -> String {
         .collect()
 }
 
+/// Whether a pattern fits a name: as slow as can be, and as plain.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_at_checked(1) {
+        None => name.is_empty(),
+        Some(("*", rest)) => (0..=name.len()).any(|at| fits(rest, &name[at..])),
+        Some((letter, rest)) => name.strip_prefix(letter).is_some_and(|name| fits(rest, name)),
+    }
+}
+
 /// The plainest evaluator: of all rules whose pattern fits best, one must grant it and none deny.
 fn grants(policies: &[PolicyRules], namespace: &str, capability: Capability) -> bool {
-    fn fits(pattern: &[u8], name: &[u8]) -> bool {
-        match pattern.split_first() {
-            None => name.is_empty(),
-            Some((b'*', rest)) => (0..=name.len()).any(|at| fits(rest, &name[at..])),
-            Some((letter, rest)) => {
-                name.split_first().is_some_and(|(first, name)| first == letter && fits(rest, name))
-            }
-        }
-    }
     let rules: Vec<_> = policies.iter().flat_map(|policy| &policy.namespaces).collect();
     let fitting = rules.iter().map(|rule| &*rule.pattern);
-    let fitting = fitting.filter(|pattern| fits(pattern.as_bytes(), namespace.as_bytes()));
+    let fitting = fitting.filter(|pattern| fits(pattern, namespace));
     // An exact name goes before every pattern; then the one with most letters; then the first by its text.
     let best = fitting.min_by_key(|pattern| {
         let letters = pattern.chars().filter(|c| *c != '*').count();
@@ -85,17 +85,89 @@ fn policies_come_to_what_the_plainest_evaluator_says() {
     assert!(granted > 10_000 && refused > 10_000, "{granted} granted, {refused} refused");
 }
 
+/// What a few rules about variables say, chosen by the digits of a number.
+fn policy_of_variables(mut number: u64) -> String {
+    const NAMESPACES: [&str; 4] = ["web", "web-*", "*", "w*"];
+    const PATHS: [&str; 7] = ["app", "app/*", "*", "*/db", "app/db", "a*b", "app*"];
+    const SAYS: [&str; 5] =
+        [r#""list""#, r#""read""#, r#""write", "destroy""#, r#""deny""#, r#""deny", "read""#];
+    let mut digit = |below: usize| {
+        let digit = (number % below as u64) as usize;
+        number /= below as u64;
+        digit
+    };
+    let mut rules = String::new();
+    for _ in 0..=digit(4) {
+        let (namespace, path, says) = (NAMESPACES[digit(4)], PATHS[digit(7)], SAYS[digit(5)]);
+        rules += &format!(
+            "namespace \"{namespace}\" {{\n variables {{\n path \"{path}\" {{ capabilities = [{says}] }}\n }}\n}}\n"
+        );
+    }
+    rules
+}
+
+/// The plainest evaluator: of all rules whose namespace and path fit best, one must grant it and none deny.
+fn grants_variable(policies: &[PolicyRules], namespace: &str, path: &str, capability: &str) -> bool {
+    let namespaces = policies.iter().flat_map(|policy| &policy.namespaces);
+    let rules = namespaces.flat_map(|rule| rule.variables.iter().map(move |of| (&*rule.pattern, of)));
+    let rules: Vec<_> = rules.map(|(namespace, of)| ((namespace, &*of.pattern), &of.capabilities)).collect();
+    let fitting = rules.iter().map(|(key, _)| *key);
+    let fitting = fitting.filter(|(one, other)| fits(one, namespace) && fits(other, path));
+    let letters = |text: &str| text.chars().filter(|c| *c != '*').count();
+    let best = fitting.min_by_key(|(one, other)| {
+        let is_pattern = one.contains('*') || other.contains('*');
+        (is_pattern, std::cmp::Reverse(letters(one) + letters(other)), format!("{one}\0{other}"))
+    });
+    let said = rules.iter().filter(|(key, _)| Some(*key) == best).flat_map(|(_, words)| *words);
+    let said: Vec<&str> = said.map(String::as_str).collect();
+    let granted = said.contains(&capability) || (capability == "list" && said.contains(&"read"));
+    granted && !said.contains(&"deny")
+}
+
 #[test]
-fn no_word_grants_more_than_write_or_anything_in_another_namespace() {
-    let write = parse_policy(br#"namespace "web" { policy = "write" }"#, "p").expect("it is right").0;
-    let write = compile([&write]);
+fn rules_about_variables_come_to_what_the_plainest_evaluator_says() {
+    let (mut granted, mut refused) = (0, 0);
+    for seed in 0..4000_u64 {
+        let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let texts = [policy_of_variables(mixed), policy_of_variables(mixed >> 24)];
+        let rules = texts.each_ref().map(|text| parse_policy(text.as_bytes(), "p").expect("it is right").0);
+        let rights = compile(&rules);
+        for (namespace, path) in ["web", "web-2", "other", "w"].into_iter().flat_map(|namespace| {
+            ["app", "app/db", "db", "x/db", "ab", "app/a/db"].map(|path| (namespace, path))
+        }) {
+            for (capability, word) in [
+                (Capability::VariablesList, "list"),
+                (Capability::VariablesRead, "read"),
+                (Capability::VariablesWrite, "write"),
+                (Capability::VariablesDestroy, "destroy"),
+            ] {
+                let expected = grants_variable(&rules, namespace, path, word);
+                let found = rights.grant(capability, Realm::Variable { namespace, path });
+                assert_eq!(found, expected, "{word} {path} in {namespace} by {texts:#?}");
+                if expected { granted += 1 } else { refused += 1 }
+            }
+            assert!(!rights.grant(Capability::ReadJob, Realm::Namespace(namespace)));
+        }
+    }
+    assert!(granted > 10_000 && refused > 10_000, "{granted} granted, {refused} refused");
+}
+
+#[test]
+fn no_word_grants_more_than_write_but_one_or_anything_in_another_namespace() {
+    let write = br#"namespace "web" {
+        policy       = "write"
+        capabilities = ["alloc-node-exec"]
+    }"#;
+    let write = compile([&parse_policy(write, "p").expect("it is right").0]);
     for word in NAMESPACE_CAPABILITIES {
         let text = format!(r#"namespace "web" {{ capabilities = ["{word}"] }}"#);
-        let rules = parse_policy(text.as_bytes(), "p").expect("it is right").0;
+        let (rules, warnings) = parse_policy(text.as_bytes(), "p").expect("it is right");
         let rights = compile([&rules]);
         let granted = rights.namespaces["web"];
         assert_eq!(granted.common(write.namespaces["web"]), granted, "{word}");
         assert_eq!(granted.is_empty(), *word == "deny", "{word}");
+        let of_nothing = granted == [Capability::ListNamespaces].into();
+        assert_eq!(warnings.to_string().contains("grants nothing yet"), of_nothing, "{word}: {warnings}");
         assert!(!rights.grant(Capability::ListNamespaces, Realm::Namespace("web-admin")));
     }
 }

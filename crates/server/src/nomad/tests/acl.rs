@@ -34,7 +34,8 @@ const SECRETS: [(&str, &str); 6] = [
         "writer",
         r#"
         namespace "default" {
-          policy = "write"
+          policy       = "write"
+          capabilities = ["alloc-node-exec"]
           variables {
             path "*" { capabilities = ["list", "read", "write", "destroy"] }
           }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::{net::TcpStream, sync::mpsc};
 use tokio_tungstenite::{
     WebSocketStream, client_async,
-    tungstenite::{Message, client::IntoClientRequest, protocol::frame::coding::CloseCode},
+    tungstenite::{Error, Message, client::IntoClientRequest, protocol::frame::coding::CloseCode},
 };
 
 use super::{
@@ -72,16 +72,30 @@ async fn converse(server: &Server) -> Conversation {
     client.socket(&target(r#"["sh","-i"]"#)).await.expect("it is opened")
 }
 
-/// A client that sends what it likes.
-async fn raw(server: &Server) -> WebSocketStream<TcpStream> {
+/// A client that sends what it likes, with that token.
+pub async fn raw(server: &Server, secret: &str) -> WebSocketStream<TcpStream> {
+    try_raw(server, secret).await.expect("it is opened")
+}
+
+/// The same, or with which status it is refused, and why.
+pub async fn try_raw(server: &Server, secret: &str) -> Result<WebSocketStream<TcpStream>, (u16, String)> {
     let path = format!("/v1/client/allocation/{RUNNING}/exec?task=server&command=[%22sh%22]");
     let stream = TcpStream::connect(server.address).await.expect("connected");
-    let request = format!("ws://{}{path}", server.address).into_client_request().expect("a request");
-    client_async(request, stream).await.expect("it is opened").0
+    let request = format!("ws://{}{path}", server.address).into_client_request();
+    let mut request = request.expect("a request");
+    request.headers_mut().insert("x-nomad-token", secret.parse().expect("a value"));
+    match client_async(request, stream).await {
+        Ok((socket, _)) => Ok(socket),
+        Err(Error::Http(response)) => {
+            let body = response.body().as_deref().unwrap_or_default();
+            Err((response.status().as_u16(), String::from_utf8_lossy(body).into_owned()))
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// How the server ends the conversation.
-async fn end_of(socket: &mut WebSocketStream<TcpStream>) -> (CloseCode, String) {
+pub async fn end_of(socket: &mut WebSocketStream<TcpStream>) -> (CloseCode, String) {
     while let Some(message) = socket.next().await {
         if let Ok(Message::Close(Some(frame))) = message {
             return (frame.code, frame.reason.to_string());
@@ -192,13 +206,13 @@ async fn a_command_ends_when_its_client_goes() {
 #[tokio::test]
 async fn why_a_command_breaks_off_is_told() {
     let (server, mut execs) = start(Limits::default()).await;
-    let mut socket = raw(&server).await;
+    let mut socket = raw(&server, "").await;
     let exec = execs.recv().await.expect("it is started");
     let reason = "é".repeat(100);
     exec.output.send(Err(AgentError::Invalid(reason))).await.expect("somebody listens");
     let (code, text) = end_of(&mut socket).await;
     assert_eq!((u16::from(code), text), (4400, "é".repeat(61)));
-    let mut socket = raw(&server).await;
+    let mut socket = raw(&server, "").await;
     drop(execs.recv().await.expect("it is started"));
     assert_eq!(end_of(&mut socket).await, (CloseCode::from(4500), "the command is lost".into()));
     server.stop().await;
@@ -214,7 +228,7 @@ async fn who_breaks_the_protocol_is_told_and_cut_off() {
         (Message::binary(vec![0; 3]), CloseCode::Unsupported, "messages are JSON in text"),
     ];
     for (message, code, reason) in cases {
-        let mut socket = raw(&server).await;
+        let mut socket = raw(&server, "").await;
         let mut exec = execs.recv().await.expect("it is started");
         let _ = socket.send(message).await;
         let (told, text) = end_of(&mut socket).await;
@@ -247,7 +261,7 @@ async fn a_thousand_messages_before_the_command_reads_wait_where_they_are() {
 #[tokio::test]
 async fn who_never_reads_holds_the_command_up() {
     let (server, mut execs) = start(Limits::default()).await;
-    let _socket = raw(&server).await;
+    let _socket = raw(&server, "").await;
     let exec = execs.recv().await.expect("it is started");
     let piece = Bytes::from(vec![0; 16 << 10]);
     // The kernel's buffers take some; then nothing more is taken, however long one waits.

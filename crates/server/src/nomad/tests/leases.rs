@@ -32,7 +32,7 @@ use crate::{
 const RULES: &str = r#"
     namespace "*" {
       policy = "write"
-      capabilities = ["read-logs", "read-fs"]
+      capabilities = ["read-logs", "read-fs", "alloc-node-exec"]
       variables { path "*" { capabilities = ["list", "read"] } }
     }
     operator { policy = "read" }
@@ -50,7 +50,7 @@ const REST: Duration = Duration::from_millis(300);
 
 /// In which way a token is nothing any more, or not what it was.
 #[derive(Debug, Clone, Copy)]
-enum End {
+pub enum End {
     Revoked,
     ManagementRevoked,
     Expired,
@@ -62,7 +62,7 @@ enum End {
     TaskEnded,
 }
 
-const ENDS: [End; 9] = [
+pub const ENDS: [End; 9] = [
     End::Revoked,
     End::ManagementRevoked,
     End::Expired,
@@ -78,7 +78,7 @@ fn policy(rules: &str, job: Option<PolicyJob>) -> ChangeAcl {
     named("all", rules, job)
 }
 
-fn named(name: &str, rules: &str, job: Option<PolicyJob>) -> ChangeAcl {
+pub fn named(name: &str, rules: &str, job: Option<PolicyJob>) -> ChangeAcl {
     let (name, description, none) = (name.to_owned(), String::new(), Index(0));
     let (rules, job) = (rules.to_owned(), job.map(Box::new));
     ChangeAcl::PutPolicy(Box::new(AclPolicy {
@@ -106,7 +106,7 @@ fn role(policy: &str) -> ChangeAcl {
 }
 
 /// The cluster with somebody's token, and the token.
-fn with_token(how: End) -> (Arc<FakeEngine>, String) {
+pub fn with_token(how: End) -> (Arc<FakeEngine>, String) {
     let engine = world();
     // Files and logs are followed, and nothing more comes.
     *held(&engine.agents.log) = (Vec::new(), true);
@@ -145,7 +145,7 @@ fn with_token(how: End) -> (Arc<FakeEngine>, String) {
     (engine, "secret".to_owned())
 }
 
-fn bring_about(how: End, engine: &Arc<FakeEngine>) {
+pub fn bring_about(how: End, engine: &Arc<FakeEngine>) {
     match how {
         End::Revoked | End::ManagementRevoked => change(engine, ChangeAcl::DeleteToken(AclTokenId(1))),
         End::Expired => {}
@@ -170,7 +170,7 @@ fn lasting(route: &Route, index: u64) -> Option<String> {
         }
         Answer::Lines(_) if path.contains("/fs/") => Some(format!("{path}?path=a&follow=true")),
         Answer::Lines(_) => Some(path),
-        // A command needs a connection to go on with: `exec` and the tests with real processes have those.
+        // A command needs a connection to go on with: `exec_tokens` has those, and the tests with real processes.
         Answer::Socket { .. } => None,
         Answer::Json(_) | Answer::Text | Answer::Bytes | Answer::Empty => {
             let waits = route.verb == Verb::Get && route.contract.parameters.contains(&"index");

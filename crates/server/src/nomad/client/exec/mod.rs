@@ -3,6 +3,7 @@
 mod session;
 
 use crate::{
+    access::Capability,
     audit::Changed,
     http::{
         agents::AllocAgent,
@@ -55,6 +56,11 @@ fn request(call: &Call) -> Result<(AllocAgent, ExecRequest), Failure> {
     let parts = find(&view, id_of(call)?)?;
     let agent = call.agent_of(&parts)?;
     let task = logs::task(&parts, call.query.text("task").filter(|task| !task.is_empty()))?;
+    // What runs beside a task that nothing contains may do on its node whatever its agent may.
+    let driver = parts.group.tasks.iter().find(|known| known.name == task).map(|known| &*known.driver);
+    if !driver.is_some_and(berth_jobfile::contains_tasks) {
+        call.access().require_besides(Capability::AllocNodeExec, &agent.job.namespace)?;
+    }
     let command = command(call.query.text("command").unwrap_or_default())?;
     let request = ExecRequest { alloc: agent.alloc, task, command, tty: call.query.flag("tty", false)? };
     Ok((agent, request))
