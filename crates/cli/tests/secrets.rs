@@ -416,6 +416,18 @@ async fn of_two_tenants_neither_finds_a_secret_of_the_other_nor_does_anybody_on_
         assert!(found(&heard, &secrets).is_none(), "{who} hears of a secret");
     }
     assert!(told > 100, "{told} answers were looked at");
+    // What an operator would send along with a report, unpacked.
+    let bundle = dev.home.path().join("bundle.tar.gz");
+    let output = bundle.to_str().expect("plain");
+    let bundled =
+        ["operator", "debug", "-namespace", "red", "-job", "app", "-duration", "1", "-output", output];
+    dev.said(&bundled);
+    let unpacked = dev.home.path().join("bundle");
+    fs::create_dir(&unpacked).expect("it is made");
+    let tar = std::process::Command::new("tar").arg("-xzf").arg(&bundle).arg("-C").arg(&unpacked).status();
+    assert!(tar.expect("tar runs").success());
+    let device = unpacked.metadata().expect("it is there").dev();
+    assert!(assert_disk_without(&unpacked, device, &secrets) > 10);
     let saved = dev.home.path().join("state.snap");
     dev.said(&["operator", "snapshot", "save", saved.to_str().expect("plain")]);
     let device = dev.home.path().metadata().expect("it is there").dev();
