@@ -18,16 +18,9 @@ macro_rules! bugs {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// Whether it can only be found where there are several servers. On a single one the next session of a node takes
-            /// the place of one that has ended, whether that is known or not.
+            /// Whether it can only be found where there are several servers.
             pub fn is_of_several_servers(self) -> bool {
-                matches!(
-                    self,
-                    Self::ForwardsAgain
-                        | Self::ReadsWithoutAsking
-                        | Self::IgnoresSnapshots
-                        | Self::NeverHangsUp
-                )
+                matches!(self, Self::ForwardsAgain | Self::ReadsWithoutAsking | Self::IgnoresSnapshots)
             }
 
             /// What goes wrong.
@@ -58,7 +51,6 @@ bugs! {
     PlansWithoutClaims: "a planner claims nothing of what it plans" breaks "I8 I9 R4",
     KeepsOldClaims: "claims are never settled" breaks "I10 R4",
     NeverTicks: "the controller never learns that time passes" breaks "I10 I12 R4",
-    NeverHangsUp: "the controller never learns that a session has ended" breaks "R4",
     LosesStops: "agents are told that what is to end is to run" breaks "I7 I8 I10 R4",
     LosesReports: "an agent does not report some ends" breaks "I7 I10 R4",
     StartsTwice: "a restarted agent starts what still runs" breaks "I7",

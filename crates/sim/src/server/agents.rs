@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use prost::Message;
 
 use super::{Input, Server};
-use crate::{bugs::Bug, executor::random_u64, network::End};
+use crate::{executor::random_u64, network::End};
 
 /// Serves a connection until it ends.
 pub async fn serve(server: Server, end: End) {
@@ -26,7 +26,7 @@ pub async fn serve(server: Server, end: End) {
             break;
         }
     }
-    if let Some((session, _)) = session.filter(|_| server.around().bug != Some(Bug::NeverHangsUp)) {
+    if let Some((session, _)) = session {
         server.tell(Input::Event(Event::SessionClosed(session)));
     }
 }
