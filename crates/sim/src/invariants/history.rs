@@ -132,7 +132,8 @@ impl History {
         if self.positions.insert(index, position).is_some() {
             return Err(("I5 no index is used twice", format!("{index} was applied twice")));
         }
-        let step = Step { entry, applied: applied.clone(), hash: self.store.hash() };
+        // Its changes name slots of this state: a server that began with a snapshot has others.
+        let step = Step { entry, applied: again, hash: self.store.hash() };
         self.steps.push(Arc::new(step));
         Ok(self.steps.last().cloned())
     }
