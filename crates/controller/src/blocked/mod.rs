@@ -49,6 +49,8 @@ pub(crate) struct Blocked {
     awake: BTreeSet<ShapeKey>,
     trying: usize,
     eased: Eased,
+    /// When there came room under each quota last.
+    quotas_eased: BTreeMap<String, Moment>,
     promised: Promised,
     /// Counts what becomes known without an index.
     clock: u64,
@@ -120,9 +122,10 @@ impl Follower for Blocked {
             }
             // Namespaces may keep to other quotas now.
             Change::NamespaceChanged(_) => {
-                self.came.quotas.extend(store.quotas().iter().map(|row| row.quota.name.clone()));
+                let quotas = store.quotas().iter().map(|row| row.quota.name.clone());
+                self.ease_quotas(moment_of(store), quotas);
             }
-            Change::QuotaChanged(quota) => drop(self.came.quotas.insert(quota.clone())),
+            Change::QuotaChanged(quota) => self.ease_quotas(moment_of(store), [quota.clone()]),
             _ => {}
         }
     }
@@ -148,13 +151,22 @@ impl Blocked {
         }
         if !store.quotas().is_empty() {
             let quotas = store.namespaces().quotas(&job.key.namespace);
-            self.came.quotas.extend(quotas.into_iter().map(str::to_owned));
+            self.ease_quotas(moment_of(store), quotas.into_iter().map(str::to_owned));
+        }
+    }
+
+    /// There may be more room under quotas than before.
+    fn ease_quotas(&mut self, moment: Moment, quotas: impl IntoIterator<Item = String>) {
+        for quota in quotas {
+            let before = self.quotas_eased.entry(quota.clone()).or_default();
+            *before = before.latest(moment);
+            self.came.quotas.insert(quota);
         }
     }
 
     /// There may be more room on a node than before.
     fn node_eased(&mut self, store: &Store, node: NodeSlot) {
-        self.eased.note(node, Moment { index: store.index(), clock: 0 });
+        self.eased.note(node, moment_of(store));
         self.came.add_node(node);
     }
 
@@ -170,7 +182,7 @@ impl Blocked {
         }
         if !store.quotas().is_empty() {
             let quotas = freed.namespaces.iter().flat_map(|name| store.namespaces().quotas(name));
-            self.came.quotas.extend(quotas.map(str::to_owned));
+            self.ease_quotas(moment, quotas.map(str::to_owned));
         }
     }
 
@@ -232,6 +244,11 @@ impl Blocked {
     fn look_back(&mut self, store: &Store, key: &ShapeKey) {
         let now = Moment { index: store.index(), clock: self.clock };
         let Some(line) = self.lines.get_mut(key) else { return };
+        let is_news =
+            |quota: &String| self.quotas_eased.get(quota).is_some_and(|eased| eased.is_news_to(line.known()));
+        if line.shape.quotas.iter().any(is_news) {
+            return line.offer_anywhere(now);
+        }
         for (looks, node) in self.eased.since(line.known()).enumerate() {
             if looks == LOOKS_BACK_MAX {
                 return line.offer_anywhere(now);
@@ -450,4 +467,9 @@ fn waits_for_same(before: &[GroupFailure], now: &[GroupFailure]) -> bool {
         before.group == now.group && before.funnel.quota.keys().eq(now.funnel.quota.keys())
     };
     !now.is_empty() && before.len() == now.len() && before.iter().zip(now).all(same)
+}
+
+/// What a state shows.
+fn moment_of(store: &Store) -> Moment {
+    Moment { index: store.index(), clock: 0 }
 }

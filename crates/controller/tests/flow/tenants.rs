@@ -193,6 +193,26 @@ fn a_quota_is_never_exceeded_and_wakes_what_waits_for_it() {
 }
 
 #[test]
+fn room_under_a_quota_that_comes_while_a_plan_is_made_is_not_missed() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.quota("small", None, Some(300));
+    shell.tenant("dev", 1000, Some("small"));
+    shell.submit("dev", "first", 3);
+    shell.in_hand = Some(Vec::new());
+    shell.submit("dev", "second", 1);
+    let (term, id) = shell.in_hand.take().expect("it is slow").remove(0);
+    let eval = shell.view.eval(id).expect("it is there").clone();
+    shell.planner.follow(&shell.view, &shell.claims.lock());
+    let plan = shell.planner.plan(&shell.view, &eval, shell.at(), 1);
+    assert!(plan.placements.is_empty(), "there is no room yet");
+    let ticket = shell.claims.lock().add(&plan.job.namespace, plan.claims());
+    shell.finish_one("dev");
+    shell.tell(Event::Planned { term, plan: Box::new(plan), ticket });
+    assert_eq!((shell.wanted_of("dev").len(), shell.blocked_of("dev").len()), (3, 0));
+}
+
+#[test]
 fn what_waited_for_a_quota_may_wait_for_a_node_next() {
     let mut shell = Shell::new();
     shell.join(1, 1);
