@@ -29,7 +29,7 @@ impl Failure {
 
     /// There is no room on the disk.
     pub(crate) fn is_full(&self) -> bool {
-        self.source.kind() == io::ErrorKind::StorageFull
+        matches!(self.source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
     pub(crate) fn other(doing: impl Into<String>, cause: impl ToString) -> Self {

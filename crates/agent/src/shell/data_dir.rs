@@ -127,9 +127,11 @@ impl DataDir {
         let cluster_id = fence.cluster.map_or(Vec::new(), |cluster| cluster.0.to_vec());
         let record = FenceRecord { cluster_id, term: fence.term, index: fence.index };
         disk::write(&self.path, FENCE_RECORD, &record)?;
-        // For the next one: what is removed makes room, and waits for it.
-        disk::reserve(&self.path, FENCE_RECORD)
-            .or_else(|failure| failure.is_full().then_some(()).ok_or(failure))
+        // For the next one: what is removed makes room, and waits for it. This one is kept whatever comes of that.
+        if let Err(failure) = disk::reserve(&self.path, FENCE_RECORD) {
+            tracing::warn!(%failure, "on a full disk it is not kept how far the desired state has come");
+        }
+        Ok(())
     }
 
     /// Where the servers of the node's cluster take agents, as an earlier run of the agent learned. It only helps to find
