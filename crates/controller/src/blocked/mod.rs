@@ -125,7 +125,10 @@ impl Follower for Blocked {
                 let quotas = store.quotas().iter().map(|row| row.quota.name.clone());
                 self.ease_quotas(moment_of(store), quotas);
             }
-            Change::QuotaChanged(quota) => self.ease_quotas(moment_of(store), [quota.clone()]),
+            Change::QuotaChanged(quota) => {
+                self.quotas_eased.retain(|name, _| store.quotas().get(name).is_some());
+                self.ease_quotas(moment_of(store), [quota.clone()]);
+            }
             _ => {}
         }
     }
