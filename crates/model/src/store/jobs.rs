@@ -160,6 +160,12 @@ impl JobRow {
         self.versions.iter().find(|v| v.version == version)
     }
 
+    /// The group of one of its allocations, as that one's version has it.
+    #[inline]
+    pub fn group_of(&self, alloc: &AllocRow) -> Option<&Group> {
+        self.version(alloc.job_version)?.job.groups.get(usize::from(alloc.group))
+    }
+
     /// The first version since the job was stopped last: what ran or ended before is not the work that is desired now.
     fn begun_with(&self) -> u64 {
         let older = self.versions.iter().skip(1);

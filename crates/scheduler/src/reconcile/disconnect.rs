@@ -10,7 +10,7 @@ use berth_model::{
     store::{AllocRow, AllocSlot, Store, Whereabouts},
 };
 
-use super::{Changes, Existing, is_replaced, standing::Standing, stop};
+use super::{Changes, Existing, standing::Standing, stop};
 
 /// The earliest time at which one that counts as unknown is lost.
 pub(super) fn lost_at(existing: &[Existing<'_>]) -> Option<Timestamp> {
@@ -36,14 +36,14 @@ pub(super) fn settle<'e, 'a>(
     existing: Vec<&'e Existing<'a>>,
     changes: &mut Changes,
 ) -> Settled<'e, 'a> {
-    let is_stood_in_for = |e: &Existing<'_>| e.row.is_wanted() && is_replaced(store, e);
+    let is_stood_in_for = |e: &Existing<'_>| e.row.is_wanted() && e.is_replaced();
     if !existing.iter().any(|e| is_stood_in_for(e)) {
         return Settled { staying: existing };
     }
     let policy = group.on_disconnect();
     let by_id: BTreeMap<AllocId, &Existing<'_>> = existing.iter().map(|e| (e.row.id, *e)).collect();
     let originals = existing.iter().copied().filter(|e| is_stood_in_for(e));
-    let pairs: Vec<_> = originals.map(|e| (e, stand_in(store, &by_id, e))).collect();
+    let pairs: Vec<_> = originals.map(|e| (e, stand_in(&by_id, e))).collect();
     let mut standing = Standing::of(store, (job, group));
     if pairs.iter().any(|(original, _)| !original.is_unknown()) {
         let paired: BTreeSet<AllocId> =
@@ -75,12 +75,11 @@ pub(super) fn settle<'e, 'a>(
 
 /// The allocation that runs in an allocation's stead, itself or after others that failed.
 fn stand_in<'e, 'a>(
-    store: &Store,
     by_id: &BTreeMap<AllocId, &'e Existing<'a>>,
     original: &Existing<'_>,
 ) -> Option<&'e Existing<'a>> {
-    let next = |slot| store.allocs().extra(slot).and_then(|extra| by_id.get(&extra.next?).copied());
-    std::iter::successors(next(original.slot), |e| next(e.slot)).find(|e| e.row.is_wanted())
+    let next = |e: &Existing<'_>| by_id.get(&e.extra?.next?).copied();
+    std::iter::successors(next(original), |e| next(e)).find(|e| e.row.is_wanted())
 }
 
 fn keeps_original(
@@ -92,7 +91,7 @@ fn keeps_original(
     if replacement.is_silent || replacement.must_go().is_some() {
         return true;
     }
-    if replacement.row.job_version > original.row.job_version || original.migrate.is_some() {
+    if replacement.row.job_version > original.row.job_version || original.migrate().is_some() {
         return false;
     }
     match policy.reconcile {

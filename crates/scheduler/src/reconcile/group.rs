@@ -11,7 +11,7 @@ use berth_model::{
 };
 
 use super::{
-    Changes, Existing, Instead, Missing, disconnect, is_replaced, lose_ending,
+    Changes, Existing, Instead, Missing, disconnect, lose_ending,
     reschedule::{Verdict, verdict},
     rollout::{Canary, Rollout},
     stop,
@@ -32,7 +32,7 @@ pub(super) fn reconcile(
     let (canaries, existing): (Vec<&Existing<'_>>, Vec<_>) =
         existing.into_iter().partition(|e| rollout.canary(e) != Canary::No);
     let mut unsucceeded: Vec<_> =
-        existing.iter().copied().filter(|e| is_to_be_succeeded(store, row.job(), e)).collect();
+        existing.iter().copied().filter(|e| is_to_be_succeeded(row.job(), e)).collect();
     unsucceeded.sort_by_key(|e| Reverse(store.allocs().detail(e.slot).map(|detail| detail.created_at)));
     let (live, ended): (Vec<&Existing<'_>>, Vec<_>) = existing
         .iter()
@@ -56,7 +56,7 @@ pub(super) fn reconcile(
     let (old, current): (Vec<_>, Vec<_>) =
         live.into_iter().partition(|e| !e.is_current && e.must_go().is_none() && !step.is_to_stand_in_for(e));
     current.into_iter().for_each(|alloc| step.keep_or_replace(alloc));
-    let failed = || ended.iter().filter(|e| needs_verdict(e) && !is_replaced(store, e));
+    let failed = || ended.iter().filter(|e| needs_verdict(e) && !e.is_replaced());
     step.is_unhealthy |= failed().next().is_some();
     // What goes for good leaves nothing that a canary could stand beside.
     let some_stay = !old.is_empty() && step.wanted.left > 0;
@@ -93,14 +93,14 @@ fn needs_verdict(alloc: &Existing<'_>) -> bool {
 
 /// Whether nobody has taken the place of an allocation that was told to end by request, was lost on a node that is there, or
 /// failed before there was another version of a service.
-fn is_to_be_succeeded(store: &Store, job: &Job, alloc: &Existing<'_>) -> bool {
-    let stop_reason = store.allocs().extra(alloc.slot).and_then(|extra| extra.stop_reason);
+fn is_to_be_succeeded(job: &Job, alloc: &Existing<'_>) -> bool {
+    let stop_reason = alloc.extra.and_then(|extra| extra.stop_reason);
     let by_request = stop_reason == Some(StopReason::Requested);
     let by_node = alloc.row.client == ClientStatus::Lost && alloc.row.desired == DesiredStatus::Run;
     let by_failure = !job.job_type.runs_to_completion()
         && alloc.row.client == ClientStatus::Failed
         && alloc.row.desired == DesiredStatus::Run;
-    (if alloc.is_current { by_request || by_node } else { by_failure }) && !is_replaced(store, alloc)
+    (if alloc.is_current { by_request || by_node } else { by_failure }) && !alloc.is_replaced()
 }
 
 /// What is to be done about a group, as far as it is known.
@@ -132,7 +132,7 @@ impl Step<'_, '_> {
             wanted.replace(alloc, Missing::default());
         } else if wanted.left == 0 {
             self.changes.stops.push(stop(alloc, StopReason::NotNeeded));
-        } else if alloc.migrate.is_some() {
+        } else if alloc.migrate().is_some() {
             self.move_away(alloc);
         } else if self.is_to_stand_in_for(alloc) {
             self.stand_in_for(alloc);
@@ -225,7 +225,7 @@ impl Step<'_, '_> {
         old.sort_by_key(|alloc| (self.wanted.taken.contains(&alloc.row.name_index), !is_proven(alloc)));
         let surplus = old.split_off(old.len().min(self.wanted.left as usize));
         self.changes.stops.extend(surplus.into_iter().map(|alloc| stop(alloc, StopReason::NotNeeded)));
-        old.sort_by_key(|alloc| (alloc.migrate.is_none(), is_proven(alloc)));
+        old.sort_by_key(|alloc| (alloc.migrate().is_none(), is_proven(alloc)));
         // What is missing besides comes first.
         let missing = self.wanted.left.saturating_sub(u32::try_from(old.len()).unwrap_or(u32::MAX));
         let busy = self.unproven.saturating_add(missing);
@@ -288,7 +288,7 @@ impl Step<'_, '_> {
             let is_open = self.rollout.canary(alloc) == Canary::Open;
             let is_unhealthy =
                 || self.store.allocs().detail(alloc.slot).is_some_and(|d| d.healthy == Some(false));
-            let leaves = alloc.must_go().or(alloc.migrate.map(|_| StopReason::Drained));
+            let leaves = alloc.must_go().or(alloc.migrate().map(|_| StopReason::Drained));
             if let Some(reason) = leaves.filter(|_| alloc.row.is_wanted()) {
                 self.changes.stops.push(stop(alloc, reason));
                 if is_open && self.rollout.may_place_canaries() {
@@ -300,7 +300,7 @@ impl Step<'_, '_> {
                 self.consider_failed(alloc, true);
             } else if alloc.row.is_wanted() {
                 self.wanted.keep(alloc);
-            } else if is_open && needs_verdict(alloc) && !is_replaced(self.store, alloc) {
+            } else if is_open && needs_verdict(alloc) && !alloc.is_replaced() {
                 self.consider_failed(alloc, true);
             }
         }

@@ -17,7 +17,7 @@ use berth_model::{
     deployment::DeploymentGroup,
     job::VersionChange,
     observed::Observed,
-    store::{AllocRow, AllocSlot, JobRow, NodeSlot, Store, Whereabouts},
+    store::{AllocExtra, AllocRow, AllocSlot, JobRow, NodeSlot, Store, Whereabouts},
 };
 
 use crate::{
@@ -94,8 +94,8 @@ struct Existing<'a> {
     whereabouts: Whereabouts,
     /// Nobody on its node will tell of its end.
     is_silent: bool,
-    /// It is to leave its node.
-    migrate: Option<Migrate>,
+    /// What not every allocation has.
+    extra: Option<&'a AllocExtra>,
     /// As its agent saw it, where that decides who stays.
     runs_since: Option<Timestamp>,
 }
@@ -103,8 +103,18 @@ struct Existing<'a> {
 impl Existing<'_> {
     /// Why it cannot stay, whether another stands in for it or not.
     fn must_go(&self) -> Option<StopReason> {
-        let drained = self.migrate == Some(Migrate::AtOnce);
+        let drained = self.migrate() == Some(Migrate::AtOnce);
         if self.is_gone() { Some(StopReason::NodeLost) } else { drained.then_some(StopReason::Drained) }
+    }
+
+    /// Whether it is to leave its node, and how.
+    fn migrate(&self) -> Option<Migrate> {
+        self.extra?.migrate
+    }
+
+    /// Whether another was placed in its stead.
+    fn is_replaced(&self) -> bool {
+        self.extra.is_some_and(|extra| extra.next.is_some())
     }
 
     fn is_gone(&self) -> bool {
@@ -175,11 +185,10 @@ fn existing<'a>(
     let newest = Newest::of(store, row);
     let rows = store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
     rows.filter_map(|(slot, alloc)| {
-        let (_, old_group) = store.job_of(alloc)?;
+        let old_group = row.group_of(alloc)?;
         let change = newest.change(alloc, &old_group.name);
         let is_silent = store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
         let whereabouts = if is_silent { store.whereabouts(alloc, now) } else { Whereabouts::Here };
-        let migrate = store.allocs().extra(slot).and_then(|extra| extra.migrate);
         Some(Existing {
             slot,
             row: alloc,
@@ -188,7 +197,7 @@ fn existing<'a>(
             is_outdated: change == VersionChange::InPlace,
             whereabouts,
             is_silent,
-            migrate,
+            extra: store.allocs().extra(slot),
             runs_since: disconnect::runs_since(observed, (slot, alloc), old_group),
         })
     })
@@ -207,11 +216,6 @@ fn stop(existing: &Existing<'_>, reason: StopReason) -> Stop {
     Stop { alloc: existing.row.id, reason: if lost { StopReason::NodeLost } else { reason } }
 }
 
-/// Whether another was placed in an allocation's stead.
-fn is_replaced(store: &Store, alloc: &Existing<'_>) -> bool {
-    store.allocs().extra(alloc.slot).is_some_and(|extra| extra.next.is_some())
-}
-
 /// Allocations that were to end on a node that is silent have ended.
 fn lose_ending<'a, 'b: 'a>(existing: impl Iterator<Item = &'a Existing<'b>>, changes: &mut Changes) {
     let ending = existing.filter(|e| !e.row.is_terminal() && !e.row.is_wanted() && e.is_silent);
@@ -224,7 +228,7 @@ pub fn staying(store: &Store, row: &JobRow, stops: &[Stop]) -> Vec<There> {
     let rows = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
     rows.filter(|alloc| alloc.is_wanted() && !stopped.contains(&alloc.id))
         .map(|alloc| {
-            let group = store.job_of(alloc).and_then(|(_, group)| row.job().group(&group.name));
+            let group = row.group_of(alloc).and_then(|group| row.job().group(&group.name));
             There { node: alloc.node, group: group.map(|(position, _)| position) }
         })
         .collect()

@@ -47,7 +47,7 @@ pub(super) fn reconcile(
             changes.stops.push(stop(alloc, StopReason::NodeLost));
         } else if group.count == 0 {
             changes.stops.push(stop(alloc, StopReason::NotNeeded));
-        } else if alloc.migrate.is_some() {
+        } else if alloc.migrate().is_some() {
             changes.stops.push(stop(alloc, StopReason::Drained));
         } else if !fits(node) || covered.contains(&node) {
             changes.stops.push(stop(alloc, StopReason::NodeNotEligible));

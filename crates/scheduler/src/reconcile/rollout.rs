@@ -116,7 +116,7 @@ impl<'a> Rollout<'a> {
 
     /// What an allocation of any version is, as a canary.
     pub(super) fn canary(&self, alloc: &Existing<'_>) -> Canary {
-        if !self.store.allocs().extra(alloc.slot).is_some_and(|extra| extra.canary) {
+        if !alloc.extra.is_some_and(|extra| extra.canary) {
             return Canary::No;
         }
         let version = alloc.row.job_version;
