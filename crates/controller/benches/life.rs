@@ -66,11 +66,22 @@ fn unchanged() -> Measured {
     let key = JobKey::new("default", "web");
     let eval = Eval::pending(EvalId(7), key, JobType::Service, 50, Trigger::NodeUpdate);
     cluster.planner.follow(&cluster.view, &cluster.ledger.lock());
-    let began = Instant::now();
-    let plan = cluster.planner.plan(&cluster.view, &eval, cluster.wall(), 1);
-    let took = began.elapsed();
-    assert!(plan.is_noop() && plan.failures.is_empty());
-    Measured { what: "10,000 allocations reconciled".into(), took, figure: "2 ms at most" }
+    let mut times: Vec<Duration> = (0..101)
+        .map(|_| {
+            let began = Instant::now();
+            let plan = cluster.planner.plan(&cluster.view, &eval, cluster.wall(), 1);
+            let took = began.elapsed();
+            assert!(plan.is_noop() && plan.failures.is_empty());
+            took
+        })
+        .collect();
+    times.sort_unstable();
+    let (took, slowest) = (times[50], times[100]);
+    let what = format!(
+        "10,000 allocations reconciled (median of 101, slowest {:.3} ms)",
+        slowest.as_secs_f64() * 1e3
+    );
+    Measured { what, took, figure: "2 ms at most" }
 }
 
 /// 10,000 nodes join one by one.

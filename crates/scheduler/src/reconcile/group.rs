@@ -12,6 +12,7 @@ use berth_model::{
 
 use super::{
     Changes, Existing, Instead, Missing, disconnect, lose_ending,
+    names::Names,
     reschedule::{Verdict, verdict},
     rollout::{Canary, Rollout},
     stop,
@@ -45,7 +46,7 @@ pub(super) fn reconcile(
         now,
         rollout,
         replaces_unknown: group.on_disconnect().replaces_unknown(),
-        wanted: Count { left: group.count, room, taken: BTreeSet::new(), replacing: Vec::new() },
+        wanted: Count { left: group.count, room, taken: Names::default(), replacing: Vec::new() },
         unproven: 0,
         is_unhealthy: false,
         changes,
@@ -222,7 +223,7 @@ impl Step<'_, '_> {
     fn update(&mut self, mut old: Vec<&Existing<'_>>, awaits_canaries: bool) {
         // What has not shown that it is well goes before what has.
         let is_proven = |alloc: &&Existing<'_>| self.store.is_healthy_if_carried(alloc.slot);
-        old.sort_by_key(|alloc| (self.wanted.taken.contains(&alloc.row.name_index), !is_proven(alloc)));
+        old.sort_by_key(|alloc| (self.wanted.taken.contains(alloc.row.name_index), !is_proven(alloc)));
         let surplus = old.split_off(old.len().min(self.wanted.left as usize));
         self.changes.stops.extend(surplus.into_iter().map(|alloc| stop(alloc, StopReason::NotNeeded)));
         old.sort_by_key(|alloc| (alloc.migrate().is_none(), is_proven(alloc)));
@@ -282,7 +283,7 @@ impl Step<'_, '_> {
     /// The canaries that are missing, with the names of those that they are to replace; ends those that nobody waits for.
     fn place_canaries(&mut self, canaries: &[&Existing<'_>], wanted: u32, names: &[u32]) -> Vec<Missing> {
         let room = self.wanted.room.saturating_sub(self.wanted.replacing.len());
-        let count = Count { left: wanted, room, taken: BTreeSet::new(), replacing: Vec::new() };
+        let count = Count { left: wanted, room, taken: Names::default(), replacing: Vec::new() };
         let others = std::mem::replace(&mut self.wanted, count);
         for alloc in canaries {
             let is_open = self.rollout.canary(alloc) == Canary::Open;
@@ -307,7 +308,7 @@ impl Step<'_, '_> {
         let Count { left, taken, mut replacing, .. } = std::mem::replace(&mut self.wanted, others);
         let left = if self.rollout.may_place_canaries() { left as usize } else { 0 };
         let last = names.iter().max().map_or(0, |name| name + 1);
-        let free = names.iter().copied().chain(last..).filter(|name| !taken.contains(name));
+        let free = names.iter().copied().chain(last..).filter(|name| !taken.contains(*name));
         replacing.extend(free.take(left.min(room)).map(|name_index| {
             let ask = Ask { name_index, ..Ask::default() };
             Missing { ask, canary: true, ..Missing::default() }
@@ -321,7 +322,7 @@ struct Count {
     left: u32,
     /// Allocations that may be replaced, besides those that are updated where they are.
     room: usize,
-    taken: BTreeSet<u32>,
+    taken: Names,
     replacing: Vec<Missing>,
 }
 
@@ -349,10 +350,10 @@ impl Count {
 
     /// The name of whom it replaces, unless another has that already, as a canary that was promoted.
     fn name_for(&self, name: u32) -> u32 {
-        if !self.taken.contains(&name) {
+        if !self.taken.contains(name) {
             return name;
         }
-        (0..).find(|name| !self.taken.contains(name)).expect("names do not run out")
+        self.taken.free().next().expect("names do not run out")
     }
 
     /// What is left is new, with the lowest names that are free.

@@ -3,6 +3,7 @@
 mod disconnect;
 mod group;
 mod in_place;
+mod names;
 mod per_node;
 mod reschedule;
 mod rollout;
@@ -166,7 +167,7 @@ pub(crate) fn reconcile(
     changes.lost_at = disconnect::lost_at(&existing);
     for (position, group) in (0..).zip(&job.groups) {
         let mut of_group = by_group.remove(group.name.as_str()).unwrap_or_default();
-        of_group.sort_unstable_by_key(|e| (e.row.name_index, e.row.create_index, e.row.id));
+        sort_by_name(&mut of_group);
         let room = meter.budget().placements.saturating_sub(changes.touched());
         if job.job_type.is_per_node() {
             per_node::reconcile(store, (row, position, group), &of_group, (now, room), &mut changes);
@@ -175,6 +176,13 @@ pub(crate) fn reconcile(
         }
     }
     Ok(changes)
+}
+
+/// By name, and those that share one by age. Few do: what comes after the name is not looked at for the others.
+fn sort_by_name(existing: &mut [&Existing<'_>]) {
+    let age = |e: &Existing<'_>| (e.row.create_index, e.row.id);
+    existing
+        .sort_unstable_by(|a, b| a.row.name_index.cmp(&b.row.name_index).then_with(|| age(a).cmp(&age(b))));
 }
 
 fn existing<'a>(

@@ -8,7 +8,7 @@ use berth_model::{
     store::{NodeSlot, Store},
 };
 
-use super::Missing;
+use super::{Missing, names::Names};
 use crate::{filters::Filters, place::Ask};
 
 /// What is missing of one group.
@@ -25,7 +25,7 @@ pub struct Wanted {
 #[derive(Debug)]
 pub(super) enum Fresh {
     /// So many, with the lowest names that are not `taken`; some rather on the node of who had the name before.
-    Named { count: u32, taken: BTreeSet<u32>, sticky: BTreeMap<u32, NodeSlot> },
+    Named { count: u32, taken: Names, sticky: BTreeMap<u32, NodeSlot> },
     /// One on each node that can run the group and is not covered.
     OnNodes { covered: BTreeSet<NodeSlot> },
     /// None.
@@ -85,11 +85,10 @@ fn at_most(count: usize) -> u32 {
 
 fn named<'a>(
     count: u32,
-    taken: &'a BTreeSet<u32>,
+    taken: &'a Names,
     sticky: &'a BTreeMap<u32, NodeSlot>,
 ) -> impl Iterator<Item = Option<Missing>> + 'a {
-    let names = (0_u32..).filter(move |name| !taken.contains(name)).take(count as usize);
-    names.map(move |name_index| {
+    taken.free().take(count as usize).map(move |name_index| {
         let ask = Ask { name_index, prefer: sticky.get(&name_index).copied(), ..Ask::default() };
         Some(Missing { ask, ..Missing::default() })
     })
