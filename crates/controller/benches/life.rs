@@ -11,7 +11,7 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Config, Controller, Event, Hello, Links, Now, Request, ServerId, SessionId, Token,
+    Action, Config, Controller, Event, Hello, Links, Now, Request, ServerId, SessionId, ToPlan, Token,
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
@@ -288,10 +288,10 @@ impl Cluster {
     fn act(&mut self, action: Action, events: &mut Vec<Event>, log: &mut Vec<Entry>) {
         match action {
             Action::Propose { entry, .. } => log.push(entry.into_parts().0),
-            Action::Plan { term, eval } => {
+            Action::Plan(ToPlan { term, eval, now }) => {
                 (self.seed, self.planned) = (self.seed + 1, self.planned + 1);
                 self.planner.follow(&self.view, &self.ledger.lock());
-                let plan = self.planner.plan(&self.view, &eval, self.wall(), self.seed as u64);
+                let plan = self.planner.plan(&self.view, &eval, now, self.seed as u64);
                 let ticket = self.ledger.lock().add(&plan.job.namespace, plan.claims());
                 events.push(Event::Planned { term, plan: Box::new(plan), ticket });
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_model::{
-    AllocId, Index, NodeId,
+    AllocId, Index, NodeId, Timestamp,
     alloc::StopReason,
     command::{EncodedEntry, Outcome},
     eval::Eval,
@@ -19,6 +19,18 @@ use crate::{
     event::{Token, WelcomeMode},
     messages::{ServerId, ServerMessage},
 };
+
+/// An evaluation that a planner is to answer.
+#[derive(Debug, Clone)]
+pub struct ToPlan {
+    /// The leadership that asks.
+    pub term: u64,
+    /// To be answered.
+    pub eval: Arc<Eval>,
+    /// The time by which it was handed out: the leader's own, which never goes back. By a clock that was put back, what is
+    /// due would not be, and its plan would ask for the same again, and again.
+    pub now: Timestamp,
+}
 
 /// One thing to do.
 #[derive(Debug)]
@@ -44,12 +56,7 @@ pub enum Action {
         refused: Refused,
     },
     /// Have a planner answer this, on a state not older than the one last published.
-    Plan {
-        /// The leadership that asks.
-        term: u64,
-        /// To be answered.
-        eval: Arc<Eval>,
-    },
+    Plan(ToPlan),
     /// Let readers see a new state.
     Publish {
         /// The replicated state.

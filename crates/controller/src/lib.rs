@@ -24,7 +24,7 @@ mod outbox;
 mod replica;
 mod tenants;
 
-pub use action::{Action, Answer, Desired, ToNode};
+pub use action::{Action, Answer, Desired, ToNode, ToPlan};
 pub use applier::Refused;
 pub use clock::Now;
 pub use controller::{Config, Controller};

@@ -35,7 +35,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_controller::{
     Action, Answer, Config, Controller, Event, Heartbeat, Hello, Links, Now, Request, ServerId, SessionId,
-    ToNode, Token, WelcomeMode,
+    ToNode, ToPlan, Token, WelcomeMode,
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
@@ -61,7 +61,7 @@ struct Shell {
     /// Planners do not see what others claim.
     is_blind: bool,
     /// Evaluations that planners have in hand and do not answer, where they are as slow as that.
-    in_hand: Option<Vec<(u64, EvalId)>>,
+    in_hand: Option<Vec<ToPlan>>,
     /// Seconds by the wall clock, and since the machine started.
     now: u64,
     monotonic: u64,
@@ -86,6 +86,9 @@ struct Shell {
     /// The nodes of open sessions.
     sessions: BTreeMap<u64, u128>,
 }
+
+/// Plans of one test.
+const PLANNED_MAX: usize = 1_000_000;
 
 /// Connections that take whatever comes.
 struct Open;
@@ -195,22 +198,10 @@ impl Shell {
                 self.log.push(entry);
             }
             Action::Judged { .. } => {}
-            Action::Plan { term, eval } if self.in_hand.is_some() => {
-                self.in_hand.get_or_insert_default().push((term, eval.id));
+            Action::Plan(asked) if self.in_hand.is_some() => {
+                self.in_hand.get_or_insert_default().push(asked);
             }
-            Action::Plan { term, eval } => {
-                self.seeds += 1;
-                self.planned += 1;
-                match self.is_blind {
-                    true => self.planner.follow(&self.view, &Claims::default()),
-                    false => self.planner.follow(&self.view, &self.claims.lock()),
-                }
-                self.planner.observe(&self.observed);
-                let plan = self.planner.plan(&self.view, &eval, self.at(), self.seeds);
-                assert_eq!(berth_scheduler::check::check(&self.view, &plan), []);
-                let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());
-                events.push(Event::Planned { term, plan: Box::new(plan), ticket });
-            }
+            Action::Plan(asked) => events.push(self.plan(asked)),
             Action::Publish { store, observed, index, logged, seen, .. } => {
                 let mut indexes: Vec<Index> =
                     logged.iter().map(|(i, _)| *i).chain(seen.iter().map(|(i, _)| *i)).collect();
@@ -228,6 +219,22 @@ impl Shell {
             Action::Close(session) => self.closed.push(session),
             Action::Tell(server, message) => panic!("there is no other server: {server:?} {message:?}"),
         }
+    }
+
+    /// A planner answers an evaluation.
+    fn plan(&mut self, ToPlan { term, eval, now }: ToPlan) -> Event {
+        self.seeds += 1;
+        self.planned += 1;
+        assert!(self.planned < PLANNED_MAX, "it plans on and on");
+        match self.is_blind {
+            true => self.planner.follow(&self.view, &Claims::default()),
+            false => self.planner.follow(&self.view, &self.claims.lock()),
+        }
+        self.planner.observe(&self.observed);
+        let plan = self.planner.plan(&self.view, &eval, now, self.seeds);
+        assert_eq!(berth_scheduler::check::check(&self.view, &plan), []);
+        let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());
+        Event::Planned { term, plan: Box::new(plan), ticket }
     }
 
     fn request(&mut self, token: u64, command: Command) {
@@ -370,6 +377,10 @@ fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
         hash,
         revision: 0,
     }
+}
+
+fn places_nothing(planned: &Event) -> bool {
+    matches!(planned, Event::Planned { plan, .. } if plan.placements.is_empty())
 }
 
 fn node(id: u128) -> Node {

@@ -139,7 +139,7 @@ impl Server {
                 self.committed += committed;
                 self.refused += refused.count;
             }
-            Action::Plan { eval, .. } => self.todo.push_back(eval),
+            Action::Plan(asked) => self.todo.push_back(asked.eval),
             Action::Publish { store, .. } => {
                 self.claims.lock().settle(store.index());
                 self.view = store;

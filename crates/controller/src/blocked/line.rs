@@ -134,6 +134,11 @@ impl Line {
         self.in_round.remove(&tenant(eval));
     }
 
+    /// Whether one of them is being tried.
+    pub fn is_tried(&self) -> bool {
+        self.trying > 0
+    }
+
     /// The one that is tried next of the tenant of this one.
     pub fn first(&self, eval: &Eval) -> Option<&Arc<Eval>> {
         Some(self.waiting.get(&tenant(eval))?.first_key_value()?.1)

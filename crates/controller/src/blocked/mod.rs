@@ -23,7 +23,7 @@ use berth_scheduler::{Freed, Plan};
 
 use crate::{fair_queue::FairQueue, follow::Follower, tenants::Tenants};
 use line::{Line, Turn};
-use room::{Eased, Moment, Promise, Promised};
+use room::{Eased, Moment, Placed, Promise, Promised};
 use shape::{Missing, ShapeKey};
 
 /// Evaluations that are tried at the same time, so that a deep queue does not hold up fresh work.
@@ -52,6 +52,9 @@ pub(crate) struct Blocked {
     /// When there came room under each quota last.
     quotas_eased: BTreeMap<String, Moment>,
     promised: Promised,
+    placed: Placed,
+    /// The lines whose work may take the place of other work.
+    preempting: BTreeSet<ShapeKey>,
     /// Counts what becomes known without an index.
     clock: u64,
     came: Came,
@@ -114,6 +117,7 @@ impl Follower for Blocked {
         match change {
             Change::EvalChanged(id) => self.on_eval_changed(store, *id),
             Change::EvalCollected(id) => drop(self.remove(*id, false)),
+            Change::AllocPlaced(slot) => self.on_alloc_placed(store, *slot),
             Change::AllocEnded(slot) => self.on_alloc_ended(store, *slot),
             Change::SchedulerConfigChanged => self.sort_anew(store),
             Change::NodeRegistered(slot) => self.node_eased(store, *slot),
@@ -143,6 +147,17 @@ impl Blocked {
             Some(eval) => drop(self.remove(id, eval.status == EvalStatus::Complete)),
             None => drop(self.remove(id, false)),
         }
+    }
+
+    /// As long as work was claimed it could not be pushed out: who may do so finds room now where others hid it.
+    fn on_alloc_placed(&mut self, store: &Store, slot: AllocSlot) {
+        let placed = store.allocs().row(slot).zip(store.allocs().detail(slot));
+        let Some((job, detail)) = placed.and_then(|(row, detail)| Some((store.jobs().row(row.job)?, detail)))
+        else {
+            return;
+        };
+        let planned_on = store.eval(detail.eval).map_or(Index::default(), |eval| eval.snapshot_index);
+        self.placed.note(job.job().priority, store.index(), planned_on);
     }
 
     fn on_alloc_ended(&mut self, store: &Store, slot: AllocSlot) {
@@ -236,6 +251,9 @@ impl Blocked {
             for quota in &line.shape.quotas {
                 self.by_quota.entry(quota.clone()).or_default().insert(key.clone());
             }
+            if line.shape.preempts.is_some() {
+                self.preempting.insert(key.clone());
+            }
             self.look_back(store, &key);
         }
         self.by_job.insert(eval.job.clone(), eval.id);
@@ -249,7 +267,8 @@ impl Blocked {
         let Some(line) = self.lines.get_mut(key) else { return };
         let is_news =
             |quota: &String| self.quotas_eased.get(quota).is_some_and(|eased| eased.is_news_to(line.known()));
-        if line.shape.quotas.iter().any(is_news) {
+        let is_hidden_no_more = |priority: u8| self.placed.up_to(priority) > Some(line.known().index);
+        if line.shape.quotas.iter().any(is_news) || line.shape.preempts.is_some_and(is_hidden_no_more) {
             return line.offer_anywhere(now);
         }
         for (looks, node) in self.eased.since(line.known()).enumerate() {
@@ -300,6 +319,7 @@ impl Blocked {
         }
         self.lines.remove(key);
         self.awake.remove(key);
+        self.preempting.remove(key);
     }
 
     /// Lets those of a line have their turns, if there may be room for them.
@@ -337,6 +357,7 @@ impl Blocked {
     pub fn next(&mut self, store: &Store, tenants: &mut Tenants) -> Vec<EvalId> {
         if self.by_job.is_empty() {
             self.came = Came::default();
+            self.placed.told();
             return Vec::new();
         }
         self.tell_lines(store);
@@ -402,6 +423,7 @@ impl Blocked {
                 self.wake(&key);
             }
         }
+        self.tell_of_placed();
         let mut looks = LOOKS_PER_STEP_MAX;
         loop {
             let half_told = self.came.half_told.take().map(|half| (half.node, Some(half.next), half.again));
@@ -414,6 +436,23 @@ impl Blocked {
                 self.came.nodes.remove(&node);
             }
         }
+    }
+
+    /// Tells the lines that may push out work of what was placed. What was planned on a newer state than they were tried on
+    /// had not been claimed then, and hid nothing.
+    fn tell_of_placed(&mut self) {
+        let mut woken = Vec::new();
+        for key in &self.preempting {
+            let Some(line) = self.lines.get_mut(key) else { continue };
+            let Some(priority) = line.shape.preempts else { continue };
+            let Some(at) = self.placed.up_to(priority) else { continue };
+            if line.is_tried() || self.placed.was_claimed(priority, line.known().index) {
+                line.offer_anywhere(Moment { index: at, clock: 0 });
+                woken.push(key.clone());
+            }
+        }
+        self.placed.told();
+        woken.iter().for_each(|key| self.wake(key));
     }
 
     /// Tells the lines of a node. Returns the one to go on with when there were too many.
@@ -449,7 +488,7 @@ impl Blocked {
     /// What is missed depends on how the cluster places.
     fn sort_anew(&mut self, store: &Store) {
         (self.lines, self.awake) = Default::default();
-        (self.by_quota, self.round) = Default::default();
+        (self.by_quota, self.round, self.preempting) = Default::default();
         let waiting: Vec<EvalId> =
             self.evals.iter().filter(|(_, place)| place.trial.is_none()).map(|(id, _)| *id).collect();
         for eval in waiting.into_iter().filter_map(|id| store.eval(id)) {

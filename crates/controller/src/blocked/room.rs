@@ -55,6 +55,39 @@ impl Eased {
     }
 }
 
+/// Work that may be pushed out, by its priority.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    /// When it was placed last.
+    at: BTreeMap<u8, Index>,
+    /// What no line was told of yet: on how old a state it was planned.
+    planned_on: BTreeMap<u8, Index>,
+}
+
+impl Placed {
+    pub fn note(&mut self, priority: u8, at: Index, planned_on: Index) {
+        self.at.insert(priority, at);
+        let oldest = self.planned_on.entry(priority).or_insert(planned_on);
+        *oldest = planned_on.min(*oldest);
+    }
+
+    /// When some of a priority up to this one was placed last.
+    pub fn up_to(&self, priority: u8) -> Option<Index> {
+        self.at.range(..=priority).map(|(_, at)| *at).max()
+    }
+
+    /// Whether some of a priority up to this one had been claimed already when a plan was made on a state of this index, of
+    /// what no line was told of.
+    pub fn was_claimed(&self, priority: u8, known: Index) -> bool {
+        self.planned_on.range(..=priority).any(|(_, planned_on)| *planned_on <= known)
+    }
+
+    /// The lines were told.
+    pub fn told(&mut self) {
+        self.planned_on.clear();
+    }
+}
+
 /// Room on a node that is meant for one evaluation until it is planned: others of its shape need not be planned for it.
 pub(super) type Promise = (NodeSlot, Resources);
 

@@ -92,7 +92,7 @@ impl<'a> Missing<'a> {
             needs_nodes: self.comes_after_own
                 || self.failures.is_empty()
                 || self.failures.iter().any(needs_nodes),
-            preempts: self.preempts(),
+            preempts: self.preempts().then_some(self.priority),
             successors: self.comes_after_own.then_some(self.slot),
         }
     }
@@ -146,8 +146,8 @@ pub(super) struct Shape {
     pub quotas: BTreeSet<String>,
     /// Room on nodes is what it waits for, not only a quota.
     needs_nodes: bool,
-    /// It may take the place of other work.
-    pub preempts: bool,
+    /// It may take the place of other work: of this priority at most.
+    pub preempts: Option<u8>,
     /// The job, where it replaces some of its own.
     successors: Option<JobSlot>,
 }
@@ -179,7 +179,7 @@ impl Shape {
             return false;
         };
         let Some(node) = store.nodes().detail(slot).map(|detail| &detail.node) else { return false };
-        let room = if self.preempts { row.capacity } else { row.free() };
+        let room = if self.preempts.is_some() { row.capacity } else { row.free() };
         let fits = match &self.needs {
             Needs::OneOf(demands) => {
                 demands.iter().any(|one| one.on(node).exceeds(room).is_none() && accepts(one, node))
@@ -199,7 +199,9 @@ impl Shape {
     pub fn holds_on(&self, store: &Store, slot: NodeSlot) -> Option<Resources> {
         let node = &store.nodes().detail(slot)?.node;
         match &self.needs {
-            Needs::OneOf(demands) if demands.len() == 1 && !self.preempts && self.successors.is_none() => {
+            Needs::OneOf(demands)
+                if demands.len() == 1 && self.preempts.is_none() && self.successors.is_none() =>
+            {
                 Some(demands[0].on(node))
             }
             _ => None,

@@ -39,6 +39,7 @@ impl Leader {
                     self.work.judging.remove(&id);
                 }
                 self.note_awaited(store, *slot);
+                self.want_if_overlooked(store, *slot);
             }
             Change::DeploymentChanged(id, _) => {
                 let made = store.deployments().get(*id).filter(|d| d.create_index == d.modify_index);

@@ -3,9 +3,9 @@
 use berth_model::{
     alloc::{AllocEnd, ClientStatus, DesiredStatus, RESULT_MESSAGE_BYTES_MAX, TaskResult},
     command::Command,
-    eval::{Eval, Trigger},
+    eval::{Eval, EvalStatus, Trigger},
     observed::{ObservedAlloc, ObservedTask},
-    store::{AllocRow, AllocSlot, JobSlot, Store},
+    store::{AllocRow, AllocSlot, JobRow, JobSlot, Store},
 };
 
 use super::Leader;
@@ -27,12 +27,23 @@ impl Leader {
         self.on_health(store, slot, alloc);
     }
 
-    /// An end that nobody asked for asks for an evaluation, unless it is the good end of batch work.
     fn want_after_end(&mut self, store: &Store, job: JobSlot, desired: DesiredStatus, status: ClientStatus) {
         let Some(row) = store.jobs().row(job) else { return };
-        let good = row.job().job_type.runs_to_completion() && status == ClientStatus::Complete;
-        if desired == DesiredStatus::Run && !good {
+        if asks_for_evaluation(row, desired, status) {
             self.work.wanting.insert(row.key.clone(), Trigger::AllocFailure);
+        }
+    }
+
+    /// An end that asked for nothing when it was told, of an allocation that is wanted in the state in which it came true: another
+    /// one was restored meanwhile. Otherwise its evaluation came with it.
+    pub(super) fn want_if_overlooked(&mut self, store: &Store, slot: AllocSlot) {
+        let Some(row) = store.allocs().row(slot).filter(|row| row.ended_by_itself()) else { return };
+        let Some(job) = store.jobs().row(row.job) else { return };
+        let mut evals = store.jobs().evals(job).filter_map(|slot| store.evals().row(slot));
+        if asks_for_evaluation(job, row.desired, row.client)
+            && !evals.any(|eval| eval.status == EvalStatus::Pending)
+        {
+            self.work.wanting.insert(job.key.clone(), Trigger::AllocFailure);
         }
     }
 
@@ -59,6 +70,12 @@ impl Leader {
         let per_node = store.jobs().iter().filter(|(_, r)| r.job().job_type.is_per_node() && !r.job().stop);
         self.work.wanting.extend(per_node.map(|(_, row)| (row.key.clone(), Trigger::NodeUpdate)));
     }
+}
+
+/// An end that nobody asked for asks for an evaluation, unless it is the good end of batch work.
+fn asks_for_evaluation(job: &JobRow, desired: DesiredStatus, status: ClientStatus) -> bool {
+    let good = job.job().job_type.runs_to_completion() && status == ClientStatus::Complete;
+    desired == DesiredStatus::Run && !good
 }
 
 fn end_of(alloc: &ObservedAlloc) -> AllocEnd {

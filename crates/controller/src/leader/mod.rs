@@ -39,7 +39,7 @@ use berth_model::{
 use berth_scheduler::Ledger;
 
 use crate::{
-    action::{Action, Answer},
+    action::{Action, Answer, ToPlan},
     applier::{Applier, Refused},
     blocked::Blocked,
     eval_queue::EvalQueue,
@@ -380,7 +380,7 @@ impl Leader {
     fn hand_out_evals(&mut self, store: &Store, planning_max: usize, plans: &mut Vec<Action>) {
         while self.work.queue.planning() < planning_max {
             let Some(eval) = self.work.queue.pop(store, &mut self.work.tenants) else { break };
-            plans.push(Action::Plan { term: self.term, eval });
+            plans.push(Action::Plan(ToPlan { term: self.term, eval, now: self.time }));
         }
     }
 }

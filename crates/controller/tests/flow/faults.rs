@@ -301,6 +301,24 @@ fn a_step_of_the_clock_or_a_pause_kills_no_node() {
     assert_eq!(shell.status(1), NodeStatus::Down, "silent for 20 s, whatever the wall clock says");
 }
 
+/// A planner that went by the clock found that what was due by the leader's time is not, and asked for it again at once.
+#[test]
+fn what_is_due_is_planned_once_by_a_clock_that_was_put_back() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    shell.now += 3600;
+    shell.tick(1);
+    shell.now -= 3600;
+    let failed = shell.wanted()[0].1;
+    shell.observe(1, &[(failed, ClientStatus::Failed)]);
+    assert_eq!(shell.wanted().len(), 0, "it waits for its reschedule");
+    let planned = shell.planned;
+    shell.pass(70);
+    assert_eq!(shell.wanted().len(), 1);
+    assert!(shell.planned <= planned + 2, "{} plans", shell.planned - planned);
+}
+
 #[test]
 fn what_is_placed_on_a_node_that_goes_down_is_placed_elsewhere() {
     let mut shell = Shell::new();

@@ -186,10 +186,39 @@ fn planners_that_do_not_answer_are_handed_so_many_evaluations_and_hold_up_nothin
     assert_eq!(shell.store.jobs().iter().count(), 20, "all are written meanwhile");
     shell.join(1, 1);
     assert_eq!(shell.store.node(NodeId(1)).map(|(_, row)| row.status), Some(NodeStatus::Ready));
-    let (term, eval) = shell.in_hand.as_mut().expect("they are slow").remove(0);
+    let ToPlan { term, eval, .. } = shell.in_hand.as_mut().expect("they are slow").remove(0);
+    let eval = eval.id;
     shell.tell(Event::PlanFailed { term, eval, reason: "x".repeat(2 << 20) });
     assert_eq!(shell.in_hand.as_ref().map(Vec::len), Some(8), "the next takes the place");
     let failed = shell.store.eval(eval).expect("it is kept");
     assert_eq!(failed.status, EvalStatus::Failed);
     assert!(failed.description.starts_with("internal error: xxx") && failed.description.len() == 1024);
+}
+
+/// A claim cannot be pushed out, and what it is for can once it is there.
+#[test]
+fn what_others_had_claimed_while_it_was_planned_is_pushed_out_once_it_is_placed() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.let_services_push_out();
+    shell.wish("first", |job| job.priority = 65);
+    let first = shell.wanted()[0].1;
+    shell.wish("high", |job| job.priority = 70);
+    shell.wish("low", |job| job.priority = 20);
+    assert_eq!(shell.running(), [("first".to_owned(), 1)]);
+    shell.in_hand = Some(Vec::new());
+    let stop = DeregisterJob { job: JobKey::new("default", "first"), purge: false, eval: EvalId(5) };
+    shell.request(98, Command::DeregisterJob(stop));
+    let stopping = shell.in_hand.replace(Vec::new()).expect("it is slow").remove(0);
+    let stopping = shell.plan(stopping);
+    shell.tell(stopping);
+    shell.observe(1, &[(first, ClientStatus::Complete)]);
+    let mut both = shell.in_hand.take().expect("they are slow");
+    assert_eq!(both.iter().map(|asked| &*asked.eval.job.id).collect::<Vec<_>>(), ["high", "low"]);
+    let low = shell.plan(both.remove(1));
+    let high = shell.plan(both.remove(0));
+    assert!(places_nothing(&high), "the other one has claimed all of it");
+    shell.tell(high);
+    shell.tell(low);
+    assert_eq!(shell.running(), [("high".to_owned(), 1)]);
 }

@@ -154,3 +154,23 @@ fn a_new_leader_gives_up_a_restore_that_nobody_goes_on_with() {
     shell.lead(2);
     assert!(!shell.store.is_restoring());
 }
+
+/// It was told to end by a state that is gone: nobody asked for anything to take its place when its end was told.
+#[test]
+fn what_ended_while_a_state_was_restored_that_wants_it_is_replaced() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register(1, 100);
+    let (saved, alloc) = (shell.store.clone(), shell.wanted()[0].1);
+    shell.register(0, 100);
+    assert_eq!(shell.wanted().len(), 0);
+    shell.slow_log = true;
+    shell.restore(&saved);
+    shell.observe(1, &[(alloc, ClientStatus::Complete)]);
+    shell.slow_log = false;
+    shell.catch_up();
+    assert!(shell.store.alloc(alloc).is_some_and(|(_, row)| row.is_terminal()), "its end came true");
+    shell.join(21, 1);
+    assert_eq!(shell.wanted().len(), 1);
+    assert_ne!(shell.wanted()[0].1, alloc);
+}

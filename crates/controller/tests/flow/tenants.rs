@@ -201,14 +201,11 @@ fn room_under_a_quota_that_comes_while_a_plan_is_made_is_not_missed() {
     shell.submit("dev", "first", 3);
     shell.in_hand = Some(Vec::new());
     shell.submit("dev", "second", 1);
-    let (term, id) = shell.in_hand.take().expect("it is slow").remove(0);
-    let eval = shell.view.eval(id).expect("it is there").clone();
-    shell.planner.follow(&shell.view, &shell.claims.lock());
-    let plan = shell.planner.plan(&shell.view, &eval, shell.at(), 1);
-    assert!(plan.placements.is_empty(), "there is no room yet");
-    let ticket = shell.claims.lock().add(&plan.job.namespace, plan.claims());
+    let asked = shell.in_hand.take().expect("it is slow").remove(0);
+    let planned = shell.plan(asked);
+    assert!(places_nothing(&planned), "there is no room yet");
     shell.finish_one("dev");
-    shell.tell(Event::Planned { term, plan: Box::new(plan), ticket });
+    shell.tell(planned);
     assert_eq!((shell.wanted_of("dev").len(), shell.blocked_of("dev").len()), (3, 0));
 }
 

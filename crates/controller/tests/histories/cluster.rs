@@ -7,7 +7,7 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Config, Controller, Event, Fate, Links, Now, Request, ServerId, SessionId, ToNode, Token,
+    Action, Config, Controller, Event, Fate, Links, Now, Request, ServerId, SessionId, ToNode, ToPlan, Token,
 };
 use berth_model::{
     EvalId, Index, JobKey, NodeId, Timestamp,
@@ -46,7 +46,7 @@ pub struct Cluster {
     published: Index,
     planner: Planner,
     claims: Ledger,
-    asked: VecDeque<(u64, Arc<Eval>)>,
+    asked: VecDeque<ToPlan>,
     planned: VecDeque<Event>,
     pub agents: Vec<Agent>,
     sessions: u64,
@@ -123,7 +123,7 @@ impl Cluster {
         match action {
             Action::Propose { entry, .. } => self.log.push_back(entry.into_parts().0),
             Action::Judged { .. } => {}
-            Action::Plan { term, eval } => self.asked.push_back((term, eval)),
+            Action::Plan(asked) => self.asked.push_back(asked),
             Action::Publish { store, index, .. } => {
                 assert!(index >= self.published, "{index} was published after {}", self.published);
                 self.published = index;
@@ -302,10 +302,9 @@ impl Cluster {
     }
 
     fn plan(&mut self) {
-        let Some((term, eval)) = self.asked.pop_front() else { return };
+        let Some(ToPlan { term, eval, now }) = self.asked.pop_front() else { return };
         self.planner.follow(&self.view, &self.claims.lock());
         let seed = self.random.mint() as u64;
-        let now = Timestamp(self.seconds * 1_000_000_000);
         let plan = self.planner.plan(&self.view, &eval, now, seed);
         let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());
         self.planned.push_back(Event::Planned { term, plan: Box::new(plan), ticket });

@@ -236,7 +236,7 @@ impl Cluster {
 
     fn plan(&mut self) {
         let (number, seed) = (self.leader, self.random.mint() as u64);
-        self.servers[number].plan(seed, self.seconds);
+        self.servers[number].plan(seed);
         let planned = self.servers[number].planned.pop_front();
         planned.into_iter().for_each(|event| self.tell(number, event));
     }

@@ -7,9 +7,9 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Config, Controller, Event, Links, Now, ServerId, ServerMessage, SessionId, ToNode,
+    Action, Config, Controller, Event, Links, Now, ServerId, ServerMessage, SessionId, ToNode, ToPlan,
 };
-use berth_model::{AllocId, Index, Timestamp, command::Entry, eval::Eval, observed::Observed, store::Store};
+use berth_model::{AllocId, Index, Timestamp, command::Entry, observed::Observed, store::Store};
 use berth_scheduler::{Ledger, Planner};
 
 use super::{agents::desired_hash, network::Network};
@@ -39,7 +39,7 @@ pub struct Server {
     pub news: Vec<(Index, Content)>,
     planner: Planner,
     claims: Ledger,
-    pub asked: VecDeque<(u64, Arc<Eval>)>,
+    pub asked: VecDeque<ToPlan>,
     pub planned: VecDeque<Event>,
     /// What agents are told, and sessions that are closed.
     pub told: Vec<(SessionId, Option<ToNode>)>,
@@ -119,7 +119,7 @@ impl Server {
         match action {
             Action::Propose { entry, .. } => self.proposed.push_back(entry.into_parts().0),
             Action::Judged { .. } => {}
-            Action::Plan { term, eval } => self.asked.push_back((term, eval)),
+            Action::Plan(asked) => self.asked.push_back(asked),
             Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes, is_anew } => {
                 assert!(index >= self.published, "server {}: {index} after {}", self.id.0, self.published);
                 self.note(logged, &seen, &observed, is_anew);
@@ -172,10 +172,10 @@ impl Server {
         self.news.extend(all);
     }
 
-    pub fn plan(&mut self, seed: u64, seconds: u64) {
-        let Some((term, eval)) = self.asked.pop_front() else { return };
+    pub fn plan(&mut self, seed: u64) {
+        let Some(ToPlan { term, eval, now }) = self.asked.pop_front() else { return };
         self.planner.follow(&self.view, &self.claims.lock());
-        let plan = self.planner.plan(&self.view, &eval, Timestamp(seconds * 1_000_000_000), seed);
+        let plan = self.planner.plan(&self.view, &eval, now, seed);
         let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());
         self.planned.push_back(Event::Planned { term, plan: Box::new(plan), ticket });
     }

@@ -97,7 +97,7 @@ impl CarryOut {
                 self.shared.counters.proposed(entry.entry());
                 self.proposals.send(Proposal { term, entry });
             }
-            Action::Plan { term, eval } => self.planners.plan(term, eval),
+            Action::Plan(asked) => self.planners.plan(asked),
             Action::Judged { ticket, committed, refused } => self.judged(ticket, committed, refused),
             Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes, is_anew } => {
                 let view = Arc::new(View { store, observed, index, unconfirmed_nodes });

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_controller::Event;
+use berth_controller::{Event, ToPlan};
 use berth_model::{Timestamp, eval::Eval, panic_text, store::Store};
 use berth_scheduler::{Claim, Ledger, Plan, Planner, Ticket};
 use crossbeam_channel::{Receiver, Sender};
@@ -57,13 +57,10 @@ impl PlannersConfig {
 /// Answers an evaluation with a plan.
 type PlanFn = fn(&mut Planner, &Store, &Eval, Timestamp, u64) -> Plan;
 
-/// An evaluation, and the leadership in which it is to be planned.
-type Asked = (u64, Arc<Eval>);
-
 /// The running threads; they end when the pool is dropped.
 pub(crate) struct PlannerPool {
     /// One for each planner; where they share one, so many ways into it.
-    queues: Vec<Sender<Asked>>,
+    queues: Vec<Sender<ToPlan>>,
     next: usize,
 }
 
@@ -98,9 +95,9 @@ impl PlannerPool {
     }
 
     /// Has an evaluation planned.
-    pub fn plan(&mut self, term: u64, eval: Arc<Eval>) {
+    pub fn plan(&mut self, asked: ToPlan) {
         self.next = (self.next + 1) % self.queues.len();
-        let _ = self.queues[self.next].send((term, eval));
+        let _ = self.queues[self.next].send(asked);
     }
 }
 
@@ -136,10 +133,11 @@ struct PlannerThread {
 }
 
 impl PlannerThread {
-    fn run(mut self, inputs: &Sender<Input>, todo: &Receiver<Asked>) {
-        while let Ok((term, eval)) = todo.recv() {
+    fn run(mut self, inputs: &Sender<Input>, todo: &Receiver<ToPlan>) {
+        while let Ok(asked) = todo.recv() {
+            let (term, eval) = (asked.term, &asked.eval);
             // A planner that panics knows nothing reliable any more, and its evaluation would make the next one panic.
-            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(term, &eval)));
+            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(&asked)));
             let input = answered.unwrap_or_else(|panic| {
                 self.planner = Planner::default();
                 self.renewal = Renewal::new(self.host_state, self.refresh);
@@ -153,13 +151,13 @@ impl PlannerThread {
         }
     }
 
-    fn answer(&mut self, term: u64, eval: &Eval) -> Input {
+    fn answer(&mut self, ToPlan { term, eval, now: time }: &ToPlan) -> Input {
         let (begun_at, begun) = (now(), Instant::now());
         let mut overtaken = 0;
         let (plan, claimed) = loop {
             let view = self.renew(begun);
             self.planner.observe(&view.observed);
-            let plan = (self.plan)(&mut self.planner, &view.store, eval, begun_at, random_u64());
+            let plan = (self.plan)(&mut self.planner, &view.store, eval, *time, random_u64());
             // Costs as much as planning.
             debug_assert!(
                 !self.host_state.is_shared() || berth_scheduler::check::check(&view.store, &plan).is_empty()
@@ -172,7 +170,12 @@ impl PlannerThread {
         self.shared.counters.planned(&plan, overtaken);
         self.shared.counters.plan_time.record(begun.elapsed());
         let trace = PlanTrace::new(&plan, self.number, [begun_at, now()], overtaken);
-        Input::Planned { term, plan: Box::new(plan), ticket: claimed.hand_over(), trace: Box::new(trace) }
+        Input::Planned {
+            term: *term,
+            plan: Box::new(plan),
+            ticket: claimed.hand_over(),
+            trace: Box::new(trace),
+        }
     }
 
     /// Claims what a plan takes. None when others have claimed it meanwhile: then it is better made anew here and now than
@@ -242,7 +245,7 @@ mod tests {
         let (evals, todo) = crossbeam_channel::unbounded();
         let (inputs, answers) = crossbeam_channel::unbounded();
         for id in [EvalId(1), EvalId(2)] {
-            evals.send((3, Arc::new(eval(id)))).expect("it is open");
+            evals.send(ToPlan { term: 3, eval: Arc::new(eval(id)), now: Timestamp(1) }).expect("it is open");
         }
         drop(evals);
         thread.run(&inputs, &todo);

@@ -211,8 +211,8 @@ impl CarryOut {
                 // Fails only when the server is stopping.
                 self.proposals.send(Proposal { term, entry }).await.ok();
             }
-            Action::Plan { term, eval } => {
-                lock(&self.server.0.asked).push_back((term, eval));
+            Action::Plan(asked) => {
+                lock(&self.server.0.asked).push_back(asked);
                 self.server.0.asked_came.notify_one();
             }
             Action::Judged { refused, .. } => around.truth.judged(refused.count),

@@ -16,8 +16,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use berth_controller::{Answer, Event, Hello, SessionId};
-use berth_model::{Index, Timestamp, command::Command, eval::Eval, observed::Observed, store::Store};
+use berth_controller::{Answer, Event, Hello, SessionId, ToPlan};
+use berth_model::{Index, Timestamp, command::Command, observed::Observed, store::Store};
 use berth_replication::{Cluster, Config, Replication, Start, disk::Disk, peer::Peers};
 use berth_scheduler::Ledger;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -87,7 +87,7 @@ struct Inner {
     around: Surroundings,
     inputs: Mutex<VecDeque<Input>>,
     inputs_came: Notify,
-    asked: Mutex<VecDeque<(u64, Arc<Eval>)>>,
+    asked: Mutex<VecDeque<ToPlan>>,
     asked_came: Notify,
     view: Mutex<Arc<View>>,
     claims: Ledger,

@@ -1,7 +1,6 @@
 //! A planner: answers one evaluation after the other, on the state that readers see.
 
-use berth_controller::Event;
-use berth_model::eval::Eval;
+use berth_controller::{Event, ToPlan};
 use berth_scheduler::{Claim, Plan, Planner, Ticket};
 
 use super::{Input, Server, lock};
@@ -19,22 +18,20 @@ pub async fn run(server: Server) {
     let mut planner = Planner::default();
     loop {
         let asked = lock(&server.0.asked).pop_front();
-        let Some((term, eval)) = asked else {
+        let Some(asked) = asked else {
             server.0.asked_came.notified().await;
             continue;
         };
         if server.around().bug == Some(Bug::LosesEvaluations) && random_u64().is_multiple_of(64) {
             continue;
         }
-        let (plan, ticket) = answer(&server, &mut planner, &eval).await;
+        let (plan, ticket) = answer(&server, &mut planner, &asked).await;
         server.around().truth.planned();
-        server.tell(Input::Event(Event::Planned { term, plan: Box::new(plan), ticket }));
+        server.tell(Input::Event(Event::Planned { term: asked.term, plan: Box::new(plan), ticket }));
     }
 }
 
-async fn answer(server: &Server, planner: &mut Planner, eval: &Eval) -> (Plan, Ticket) {
-    let clock = &server.around().clock;
-    let begun_at = clock.now().wall;
+async fn answer(server: &Server, planner: &mut Planner, asked: &ToPlan) -> (Plan, Ticket) {
     let mut overtaken = 0;
     loop {
         // State and claims are taken together: a plan is either in the state or among the claims, never in neither.
@@ -45,7 +42,7 @@ async fn answer(server: &Server, planner: &mut Planner, eval: &Eval) -> (Plan, T
             view
         };
         planner.observe(&view.observed);
-        let plan = planner.plan(&view.store, eval, begun_at, random_u64());
+        let plan = planner.plan(&view.store, &asked.eval, asked.now, random_u64());
         sleep_ns(random_u64() % PLAN_NS_MAX).await;
         let claimed = claim(server, &plan, overtaken == OVERTAKEN_MAX);
         match claimed {
