@@ -12,7 +12,6 @@ use berth_controller::{
 use berth_model::{
     EvalId, Index, JobKey, NodeId, Timestamp,
     command::{Command, DeregisterJob, DrainNode, Entry, NewDrain, RegisterJob},
-    eval::Eval,
     ids::IdSeed,
     job::{Disconnect, Group, Job, JobType, Reconcile, Task, TaskResources},
     store::Store,

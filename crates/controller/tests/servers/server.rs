@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
     time::Duration,
 };
 
