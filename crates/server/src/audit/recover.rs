@@ -10,7 +10,7 @@ use super::{
     chain::{ChainHash, Sealed},
     lines::{Line, Lines},
     record,
-    trail::{HEAD, name, numbers},
+    trail::{HEAD, name, numbers, step},
 };
 
 /// The end of a log.
@@ -44,6 +44,7 @@ pub(super) fn recover(dir: &Path) -> io::Result<Option<Recovered>> {
             return Ok(Some(found));
         }
         // It was begun, and nothing was written to it.
+        step();
         fs::remove_file(&path)?;
     }
     Ok(None)

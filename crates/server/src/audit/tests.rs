@@ -1,5 +1,7 @@
 //! A log that is killed, filled, changed and read again.
 
+pub(super) mod deaths;
+
 use std::{
     fs::{self, File, OpenOptions},
     io::Write,

@@ -85,11 +85,13 @@ impl Trail {
     /// Goes on where the log in a directory ends, or begins one.
     pub fn open(config: &AuditConfig, server: &str) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(&config.dir)?;
+        step();
         let head = open(&config.dir.join(HEAD), OpenOptions::new().create(true).truncate(false))?;
         hold(&head)?;
         let found = recover::recover(&config.dir)?;
         let number = found.as_ref().map_or(1, |found| found.file);
         let path = config.dir.join(name(number));
+        step();
         let file = open(&path, OpenOptions::new().create(true).truncate(false))?;
         let mut trail = Self {
             dir: config.dir.clone(),
@@ -124,6 +126,7 @@ impl Trail {
         self.sync_dir()?;
         self.ensure(AHEAD_BYTES)?;
         self.flush(true)?;
+        step();
         // Else a loss of power in its first half minute looks as if somebody had taken it away.
         self.head.sync_data()
     }
@@ -134,6 +137,7 @@ impl Trail {
             self.synced = found.bytes;
         }
         // What was reserved by the process before, and what it wrote of a line that has no end.
+        step();
         self.file.set_len(self.synced)?;
         self.allocated = self.synced;
         if found.is_none() {
@@ -176,15 +180,18 @@ impl Trail {
     fn write(&mut self, sync: bool) -> io::Result<()> {
         let unwritten = &self.unsynced[self.written..];
         if !unwritten.is_empty() {
+            step();
             self.file.write_all_at(unwritten, self.synced + self.written as u64)?;
             self.written = self.unsynced.len();
         }
         if sync && !self.unsynced.is_empty() {
+            step();
             self.file.sync_data()?;
             self.check_in_place()?;
             self.synced += self.unsynced.len() as u64;
             self.unsynced.clear();
             self.written = 0;
+            step();
             // After what it is about, so that it never names what is not there.
             self.head.write_all_at(format!("{:020} {}\n", self.sequence, self.hash).as_bytes(), 0)?;
         }
@@ -223,6 +230,7 @@ impl Trail {
     pub fn ensure(&mut self, bytes: u64) -> io::Result<()> {
         let end = self.len() + bytes;
         if end > self.allocated {
+            step();
             allocate(&self.file, self.allocated, end)?;
             self.allocated = end;
         }
@@ -239,11 +247,13 @@ impl Trail {
     pub fn rotate(&mut self, room: u64) -> io::Result<()> {
         let number = self.number + 1;
         let path = self.dir.join(name(number));
+        step();
         let next = open(&path, OpenOptions::new().create(true).truncate(true))?;
         if let Err(error) = allocate(&next, 0, room).and_then(|()| self.sync_dir()) {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
+        step();
         let full = std::mem::replace(&mut self.file, next);
         // Gives back what was reserved and not needed. It only costs room if it fails.
         let _ = full.set_len(self.synced);
@@ -268,6 +278,7 @@ impl Trail {
             if age < self.keep {
                 break;
             }
+            step();
             fs::remove_file(&path)?;
             if age < YOUNG {
                 self.removed_young += 1;
@@ -287,7 +298,14 @@ impl Trail {
     }
 
     fn sync_dir(&self) -> io::Result<()> {
+        step();
         File::open(&self.dir)?.sync_all()
+    }
+
+    /// The newest file, and how much of it no loss of power takes away.
+    #[cfg(test)]
+    pub fn safe(&self) -> (PathBuf, u64) {
+        (self.dir.join(name(self.number)), self.synced)
     }
 
     /// The number of the last line.
@@ -295,6 +313,12 @@ impl Trail {
         self.sequence
     }
 }
+
+/// What comes next changes a file: where tests have the process die.
+#[cfg(not(test))]
+pub(super) fn step() {}
+#[cfg(test)]
+pub(super) use super::tests::deaths::step;
 
 /// Nobody else may read it.
 fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
