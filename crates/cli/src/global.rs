@@ -40,6 +40,12 @@ pub struct Global {
     /// The key of that; else BERTH_CLIENT_KEY, else NOMAD_CLIENT_KEY
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
     client_key: Option<String>,
+    /// The name that the server's certificate must have; else BERTH_TLS_SERVER_NAME, else NOMAD_TLS_SERVER_NAME, else the address's
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
+    tls_server_name: Option<String>,
+    /// Believe whoever answers, and show him the token; else BERTH_SKIP_VERIFY, else NOMAD_SKIP_VERIFY, else no
+    #[arg(long, global = true, help_heading = HEADING)]
+    tls_skip_verify: bool,
 }
 
 impl Global {
@@ -52,6 +58,8 @@ impl Global {
             ca_cert: None,
             client_cert: None,
             client_key: None,
+            tls_server_name: None,
+            tls_skip_verify: false,
         };
         let mut words = words.peekable();
         while let Some(word) = words.next() {
@@ -67,6 +75,8 @@ impl Global {
                 "ca-cert" => global.ca_cert = value(),
                 "client-cert" => global.client_cert = value(),
                 "client-key" => global.client_key = value(),
+                "tls-server-name" => global.tls_server_name = value(),
+                "tls-skip-verify" => global.tls_skip_verify = true,
                 _ => {}
             }
         }
@@ -80,12 +90,12 @@ impl Global {
             Some(token) => token,
             None => kept_token(&address)?,
         };
-        Remote::new(&address, &self.namespace(), &token, &self.certificates())
+        Remote::new(&address, &self.namespace(), &token, &self.certificates()?)
     }
 
     /// The server, as whoever has this token sees it. Nothing is sent yet.
     pub fn remote_with(&self, token: &str) -> Result<Remote, Failure> {
-        Remote::new(&self.server()?.to_string(), &self.namespace(), token, &self.certificates())
+        Remote::new(&self.server()?.to_string(), &self.namespace(), token, &self.certificates()?)
     }
 
     /// The server's address.
@@ -99,16 +109,20 @@ impl Global {
         Some(given(self.token.as_ref(), ["BERTH_TOKEN", "NOMAD_TOKEN"], "")).filter(|token| !token.is_empty())
     }
 
-    /// Files of certificates, for servers that speak TLS.
-    pub fn certificates(&self) -> Certificates {
+    /// What servers that speak TLS are shown, and what makes them believed.
+    pub fn certificates(&self) -> Result<Certificates, Failure> {
         let file = |flag: Option<&String>, variables| {
             Some(given(flag, variables, "")).filter(|file| !file.is_empty()).map(PathBuf::from)
         };
-        Certificates {
+        let server_name =
+            given(self.tls_server_name.as_ref(), ["BERTH_TLS_SERVER_NAME", "NOMAD_TLS_SERVER_NAME"], "");
+        Ok(Certificates {
             ca: file(self.ca_cert.as_ref(), ["BERTH_CACERT", "NOMAD_CACERT"]),
             own: file(self.client_cert.as_ref(), ["BERTH_CLIENT_CERT", "NOMAD_CLIENT_CERT"]),
             key: file(self.client_key.as_ref(), ["BERTH_CLIENT_KEY", "NOMAD_CLIENT_KEY"]),
-        }
+            server_name: Some(server_name).filter(|name| !name.is_empty()),
+            skip_verify: self.tls_skip_verify || is_set(["BERTH_SKIP_VERIFY", "NOMAD_SKIP_VERIFY"])?,
+        })
     }
 
     /// Refuses them on a command that talks to no server.
@@ -120,8 +134,10 @@ impl Global {
             ("--ca-cert", &self.ca_cert),
             ("--client-cert", &self.client_cert),
             ("--client-key", &self.client_key),
+            ("--tls-server-name", &self.tls_server_name),
         ];
         let given = flags.into_iter().find_map(|(flag, value)| value.as_ref().map(|_| flag));
+        let given = given.or(self.tls_skip_verify.then_some("--tls-skip-verify"));
         let Some(flag) = given else { return Ok(()) };
         Err(Failure::new(
             Exit::Usage,
@@ -151,6 +167,17 @@ fn given(flag: Option<&String>, variables: [&str; 2], default: &str) -> String {
     flag.cloned().or_else(from_environment).unwrap_or_else(|| default.to_owned())
 }
 
+/// Whether the first variable that says something says yes, in a word that Nomad understands.
+fn is_set(variables: [&str; 2]) -> Result<bool, Failure> {
+    let said = variables.map(|name| (name, std::env::var(name).unwrap_or_default()));
+    let Some((name, word)) = said.into_iter().find(|(_, word)| !word.is_empty()) else { return Ok(false) };
+    match word.as_str() {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(Failure::new(Exit::Usage, format!("{name} is {word:?}: it must be true or false"))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +188,8 @@ mod tests {
         let global = Global::of_words(words);
         assert_eq!(global.address.as_deref(), Some("http://h:1"));
         assert_eq!(global.namespace.as_deref(), Some("ops"));
+        let words = "berth -tls-skip-verify job status --tls-server-name=s.example we".split(' ');
+        let global = Global::of_words(words.map(str::to_owned));
+        assert_eq!((global.tls_server_name.as_deref(), global.tls_skip_verify), (Some("s.example"), true));
     }
 }

@@ -6,13 +6,14 @@ mod e2e;
 use std::{
     fs,
     io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
 use berth_api::http::{AllocationStub, Client, Target};
+use berth_tls::{ClientFiles, ClientTls};
 use e2e::{Daemon, berth, eventually, free_port, home::Home};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -80,7 +81,9 @@ impl Cluster {
     /// A client that believes the authority.
     fn client(&self) -> Client {
         let address = format!("https://{}", self.servers[0].http).parse().expect("an address");
-        let tls = berth_tls::client_config(Some(&self.path("s1/tls/ca.pem")), None).expect("it is read");
+        let tls =
+            ClientTls::load(&ClientFiles { ca: Some(&self.path("s1/tls/ca.pem")), ..ClientFiles::default() })
+                .expect("it is read");
         Client::with_tls(address, tls)
     }
 
@@ -242,6 +245,84 @@ async fn three_servers_and_an_agent_speak_encrypted_and_run_a_job() {
     let mut stranger = cluster.command(&["server", "members"]);
     let said = refusal(&stranger.env_remove("BERTH_CACERT").output().expect("it runs"));
     assert!(said.contains("signed by none of the authorities"), "{said}");
+}
+
+/// What whoever comes from Nomad has in the environment.
+#[tokio::test]
+async fn nomads_names_of_settings_say_whom_to_believe_and_what_to_show() {
+    let mut cluster = Cluster::new();
+    cluster.start_server(&["--tls", "verify_https_client=true"]);
+    cluster.certify("cli", "me", &[]);
+    let (server, ca) = (format!("https://{}", cluster.servers[0].http), cluster.dir("s1/tls/ca.pem"));
+    let (own, key) = (cluster.dir("me/cli.pem"), cluster.dir("me/cli-key.pem"));
+    let all = [
+        ("NOMAD_ADDR", &*server),
+        ("NOMAD_CACERT", &*ca),
+        ("NOMAD_CLIENT_CERT", &*own),
+        ("NOMAD_CLIENT_KEY", &*key),
+    ];
+    // With these, but for those that are said otherwise; empty for nothing.
+    let members = |otherwise: &[(&str, &str)]| {
+        let mut command = berth(&["server", "members"]);
+        for (name, value) in all.iter().chain(otherwise) {
+            command.env(name, value);
+        }
+        command.stdin(Stdio::null()).output().expect("it runs")
+    };
+    succeed(&members(&[]));
+    let refused = |otherwise: &[(&str, &str)], words: &str| {
+        let said = refusal(&members(otherwise));
+        assert!(said.contains(words), "{otherwise:?}: {said}");
+    };
+    refused(&[("NOMAD_CACERT", "")], "signed by none of the authorities");
+    refused(&[("NOMAD_CLIENT_CERT", ""), ("NOMAD_CLIENT_KEY", "")], "without a certificate");
+    refused(&[("NOMAD_CLIENT_KEY", "")], "add --client-key");
+    // Berth's names come first.
+    for name in ["BERTH_CACERT", "BERTH_CLIENT_CERT", "BERTH_CLIENT_KEY"] {
+        refused(&[(name, "none.pem")], "none.pem");
+    }
+    // A name that is said must be the certificate's, whatever else makes it a server's.
+    succeed(&members(&[("NOMAD_TLS_SERVER_NAME", "server.global.berth")]));
+    refused(&[("NOMAD_TLS_SERVER_NAME", "server.eu.berth")], "server.eu.berth");
+    refused(&[("NOMAD_TLS_SERVER_NAME", "a b")], "neither a name nor an address");
+    refused(
+        &[("BERTH_TLS_SERVER_NAME", "server.eu.berth"), ("NOMAD_TLS_SERVER_NAME", "server.global.berth")],
+        "server.eu.berth",
+    );
+    succeed(&members(&[("NOMAD_CACERT", ""), ("NOMAD_SKIP_VERIFY", "true")]));
+    succeed(&members(&[("NOMAD_TLS_SERVER_NAME", "server.eu.berth"), ("NOMAD_SKIP_VERIFY", "1")]));
+    refused(&[("NOMAD_CACERT", ""), ("NOMAD_SKIP_VERIFY", "false")], "signed by none of the authorities");
+    refused(
+        &[("NOMAD_CACERT", ""), ("BERTH_SKIP_VERIFY", "0"), ("NOMAD_SKIP_VERIFY", "1")],
+        "signed by none of the authorities",
+    );
+    refused(&[("NOMAD_SKIP_VERIFY", "perhaps")], "NOMAD_SKIP_VERIFY is \"perhaps\"");
+    // Nor is a key that is not the certificate's good for anything where nothing is verified.
+    refused(
+        &[("NOMAD_SKIP_VERIFY", "1"), ("NOMAD_CLIENT_KEY", &cluster.dir("s1/tls/server-key.pem"))],
+        "key",
+    );
+}
+
+/// Where many are behind one address, the name in the greeting says who is meant.
+#[test]
+fn a_server_is_asked_for_by_the_name_that_is_said() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("it listens");
+    let address = format!("https://{}", listener.local_addr().expect("it listens"));
+    for args in
+        [&["server", "members"][..], &["alloc", "exec", "6f3a0000-0000-4000-8000-000000000000", "true"]]
+    {
+        let mut command = berth(args);
+        command.env("NOMAD_ADDR", &address).env("NOMAD_TLS_SERVER_NAME", "inside.example");
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        let (mut stream, _) = listener.accept().expect("it comes");
+        let mut greeting = [0; 4096];
+        let read = stream.read(&mut greeting).expect("it greets");
+        assert!(greeting[..read].windows(14).any(|part| part == b"inside.example"), "{args:?}");
+        drop(stream);
+        child.kill().expect("it is ours");
+        child.wait().expect("it is ours");
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 mod accept;
 mod authority;
+mod client;
 mod clock;
 mod connect;
 mod der;
@@ -15,15 +16,13 @@ mod words;
 
 pub use accept::{Accepted, Acceptor, ENROLL, HANDSHAKE_MAX, Peer, PortKind, Refused};
 pub use authority::{Authority, Certified, HostName, Key, Request, Validity, has_signed};
+pub use client::{ClientFiles, ClientTls};
 pub use clock::now_secs;
-pub use connect::{Connector, Expected, Stream, client_config, connect, no_config};
+pub use connect::{Connector, Expected, Stream};
 pub use error::TlsError;
 pub use files::{TlsFiles, read_certificates, write_new, write_over};
 pub use identity::{Identity, Role, check_region};
 pub use pem::{CERTIFICATE, PRIVATE_KEY, encode};
-pub use tokio_rustls::{
-    TlsStream,
-    rustls::{ClientConfig, pki_types::CertificateDer},
-};
+pub use tokio_rustls::{TlsStream, rustls::pki_types::CertificateDer};
 pub use trust::{Held, fingerprint, provider};
 pub use words::explain;

@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, path::Path};
 
 use berth_tls::{
-    Accepted, Acceptor, Authority, Certified, Connector, Expected, Held, PortKind, Request, Role, TlsError,
-    TlsFiles, Validity, explain, now_secs, write_new, write_over,
+    Accepted, Acceptor, Authority, Certified, ClientFiles, ClientTls, Connector, Expected, Held, PortKind,
+    Request, Role, TlsError, TlsFiles, Validity, explain, now_secs, write_new, write_over,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -172,8 +172,11 @@ async fn without_a_certificate_only_http_is_open() {
     for port in [PortKind::HttpVerified, PortKind::Servers] {
         assert!(meet(&acceptor, port, &anonymous).await.is_err(), "{port:?}");
     }
-    let config =
-        berth_tls::client_config(Some(&cluster.dir.path().join("ca.pem")), None).expect("it is read");
+    let config = ClientTls::load(&ClientFiles {
+        ca: Some(&cluster.dir.path().join("ca.pem")),
+        ..ClientFiles::default()
+    })
+    .expect("it is read");
     for (port, open) in [(PortKind::Http, true), (PortKind::Agents, false), (PortKind::Servers, false)] {
         let (listener, address) = listen().await;
         let acceptor = acceptor.clone();
@@ -182,7 +185,7 @@ async fn without_a_certificate_only_http_is_open() {
             acceptor.accept(port, stream).await.is_ok()
         });
         let stream = TcpStream::connect(address).await.expect("it listens");
-        let _stream = berth_tls::connect(config.clone().into(), stream, "localhost:1").await;
+        let _stream = config.connect(stream, "localhost:1").await;
         assert_eq!(taken.await.expect("it does not panic"), open, "{port:?}");
     }
 }

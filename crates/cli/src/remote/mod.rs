@@ -20,7 +20,7 @@ mod variable;
 use std::path::PathBuf;
 
 use berth_api::http::{Address, Client, Target};
-use berth_tls::ClientConfig;
+use berth_tls::{ClientFiles, ClientTls};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::runtime;
 
@@ -45,7 +45,7 @@ pub struct Remote {
     notes: Option<Notes>,
 }
 
-/// Files of certificates, for a server that speaks TLS.
+/// What is shown to a server that speaks TLS, and what makes it one that is believed.
 #[derive(Debug, Default)]
 pub struct Certificates {
     /// Authorities to believe; none for the system's.
@@ -54,20 +54,20 @@ pub struct Certificates {
     pub own: Option<PathBuf>,
     /// The key of that.
     pub key: Option<PathBuf>,
+    /// The name that its certificate must have; none for that of the address.
+    pub server_name: Option<String>,
+    /// Whoever answers is believed.
+    pub skip_verify: bool,
 }
 
 impl Certificates {
     /// A client of the server at an address. The files are read only where it speaks TLS.
     pub fn client(&self, address: Address) -> Result<Client, Failure> {
-        Ok(if address.is_encrypted() {
-            Client::with_tls(address, self.config()?)
-        } else {
-            Client::new(address)
-        })
+        Ok(if address.is_encrypted() { Client::with_tls(address, self.tls()?) } else { Client::new(address) })
     }
 
     /// What a client of such a server believes and shows.
-    pub fn config(&self) -> Result<ClientConfig, Failure> {
+    pub fn tls(&self) -> Result<ClientTls, Failure> {
         let usage = |told: String| Failure::new(Exit::Usage, told);
         let own = match (self.own.as_deref(), self.key.as_deref()) {
             (Some(own), Some(key)) => Some((own, key)),
@@ -77,7 +77,13 @@ impl Certificates {
                 return Err(usage("--client-key needs its certificate: add --client-cert".to_owned()));
             }
         };
-        berth_tls::client_config(self.ca.as_deref(), own).map_err(|error| usage(error.to_string()))
+        let files = ClientFiles {
+            ca: self.ca.as_deref(),
+            own,
+            server_name: self.server_name.as_deref(),
+            skip_verify: self.skip_verify,
+        };
+        ClientTls::load(&files).map_err(|error| usage(error.to_string()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A connection of one's own to an HTTP server: cheaper than a pool, and how many there are is known.
 
-use berth_tls::{Stream, connect};
+use berth_tls::Stream;
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -37,9 +37,7 @@ impl Connection {
         let stream = TcpStream::connect(&host).await.map_err(|error| failed(error.to_string()))?;
         stream.set_nodelay(true).map_err(|error| failed(error.to_string()))?;
         let stream = match &target.tls {
-            Some(tls) => {
-                connect(tls.clone(), stream, &host).await.map_err(|error| failed(error.to_string()))?
-            }
+            Some(tls) => tls.connect(stream, &host).await.map_err(|error| failed(error.to_string()))?,
             None => Stream::Plain(stream),
         };
         let (sender, connection) =

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use berth_tls::ClientConfig;
+use berth_tls::ClientTls;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited, combinators::BoxBody};
 use hyper::{
@@ -23,7 +23,7 @@ use hyper::{
     header::{ACCEPT, CONTENT_TYPE},
     http::request::Builder,
 };
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client as Connections, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
@@ -66,7 +66,7 @@ pub struct Client {
     cluster: Option<Arc<OnceLock<String>>>,
     connections: Connections<HttpsConnector<HttpConnector>, Sent>,
     /// What it believes and shows; nothing is made of it where the address is not encrypted.
-    tls: Arc<ClientConfig>,
+    tls: ClientTls,
 }
 
 impl Client {
@@ -75,18 +75,22 @@ impl Client {
     /// # Panics
     /// When TLS 1.3 is not compiled in.
     pub fn new(address: Address) -> Self {
-        let tls = berth_tls::no_config().expect("TLS 1.3 is compiled in");
+        let tls = ClientTls::none().expect("TLS 1.3 is compiled in");
         Self::with_tls(address, tls)
     }
 
     /// The same for a server that may speak TLS: with the authorities and the certificate of `tls`.
-    pub fn with_tls(address: Address, tls: ClientConfig) -> Self {
+    pub fn with_tls(address: Address, tls: ClientTls) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(Duration::from_millis(CONNECT_TIMEOUT_MS)));
         connector.set_nodelay(true);
         connector.enforce_http(false);
-        let encrypting = HttpsConnectorBuilder::new().with_tls_config(tls.clone());
-        let connector = encrypting.https_or_http().enable_http1().wrap_connector(connector);
+        let encrypting = HttpsConnectorBuilder::new().with_tls_config(tls.config().clone()).https_or_http();
+        let encrypting = match tls.server_name() {
+            Some(name) => encrypting.with_server_name_resolver(FixedServerNameResolver::new(name.clone())),
+            None => encrypting,
+        };
+        let connector = encrypting.enable_http1().wrap_connector(connector);
         Self {
             address,
             token: None,
@@ -95,7 +99,7 @@ impl Client {
                 .pool_idle_timeout(Duration::from_millis(IDLE_TIMEOUT_MS))
                 .pool_timer(TokioTimer::new())
                 .build(connector),
-            tls: Arc::new(tls),
+            tls,
         }
     }
 

@@ -69,7 +69,7 @@ impl Client {
         let stream = TcpStream::connect(&host).await?;
         stream.set_nodelay(true)?;
         if self.address.is_encrypted() {
-            berth_tls::connect(self.tls.clone(), stream, &host).await
+            self.tls.connect(stream, &host).await
         } else {
             Ok(Stream::Plain(stream))
         }

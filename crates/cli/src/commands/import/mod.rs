@@ -56,7 +56,7 @@ impl Import {
     /// Reads, writes, perhaps registers, and says what came of each job.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = self.register.then(|| global.remote()).transpose()?;
-        let certificates = global.certificates();
+        let certificates = global.certificates()?;
         let source = Source::new(&self.from, self.token.as_deref(), &self.from_namespace, &certificates)?;
         block_on(self.import(&source, remote.as_ref()))
     }

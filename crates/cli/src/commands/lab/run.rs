@@ -1,6 +1,6 @@
 //! `berth lab run`: an experiment. Its flags derive from its table of parameters.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use berth_api::http::Address;
 use berth_lab::run::{EXPERIMENTS, Experiment, Kind, Options, Param, RunError, Scale, Target, run};
@@ -69,9 +69,9 @@ impl Run {
         let target = self.common.target.as_deref().map(|url| {
             let address: Address =
                 url.parse().map_err(|error| Failure::new(Exit::Usage, format!("--target: {error}")))?;
-            let tls = address.is_encrypted().then(|| global.certificates().config()).transpose()?;
+            let tls = address.is_encrypted().then(|| global.certificates()?.tls()).transpose()?;
             let token = self.common.token.clone();
-            Ok::<_, Failure>(Target { address, token, tls: tls.map(Arc::new) })
+            Ok::<_, Failure>(Target { address, token, tls })
         });
         let options = Options {
             out: self.common.out.clone(),

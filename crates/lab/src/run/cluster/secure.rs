@@ -3,10 +3,10 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
-    sync::Arc,
 };
 
 use berth_api::http::Address;
+use berth_tls::{ClientFiles, ClientTls};
 use bytes::Bytes;
 use hyper::Method;
 use serde_json::Value;
@@ -36,8 +36,9 @@ pub(super) fn certify_server(berth: &Path, authority: &Path, data: &Path) -> Res
 pub(super) async fn enter(data: &Path, http: &Address) -> Result<Target, RunError> {
     let failed = |reason: String| RunError::Start { what: "a client".to_owned(), reason };
     let believed = data.join(SERVER).join("ca.pem");
-    let tls = berth_tls::client_config(Some(&believed), None).map_err(|error| failed(error.to_string()))?;
-    let mut target = Target { tls: Some(Arc::new(tls)), ..Target::open(http.clone()) };
+    let files = ClientFiles { ca: Some(&believed), ..ClientFiles::default() };
+    let tls = ClientTls::load(&files).map_err(|error| failed(error.to_string()))?;
+    let mut target = Target { tls: Some(tls), ..Target::open(http.clone()) };
     let mut connection = Connection::open(&target).await?;
     let made = connection.ask(Method::PUT, "/v1/acl/bootstrap", Bytes::new()).await?;
     let made: Value = serde_json::from_slice(&made).map_err(|error| failed(error.to_string()))?;

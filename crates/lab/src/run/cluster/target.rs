@@ -1,9 +1,7 @@
 //! A server that is there already, of this kind or any that speaks Nomad's API.
 
-use std::sync::Arc;
-
 use berth_api::http::Address;
-use berth_tls::ClientConfig;
+use berth_tls::ClientTls;
 
 /// A server that is there already. Its nodes must be, too.
 #[derive(Debug, Clone)]
@@ -13,7 +11,7 @@ pub struct Target {
     /// Sent as `X-Nomad-Token`; empty for none.
     pub token: String,
     /// Whom its clients believe; none where it speaks without TLS.
-    pub tls: Option<Arc<ClientConfig>>,
+    pub tls: Option<ClientTls>,
 }
 
 impl Target {

@@ -2,7 +2,7 @@
 
 use berth_api::http::{Client, Target};
 use berth_model::NodeId;
-use berth_tls::{Role, client_config};
+use berth_tls::{ClientFiles, ClientTls, Role};
 use serde_json::{Value, json};
 
 use super::acl::path;
@@ -29,7 +29,12 @@ async fn asked(client: &Client, route: &Route) -> Option<u16> {
 
 fn client(address: &str, shown: &Shown) -> Client {
     let files = &shown.files;
-    let tls = client_config(Some(&files.ca), Some((&files.cert, &files.key))).expect("it is read");
+    let tls = ClientTls::load(&ClientFiles {
+        ca: Some(&files.ca),
+        own: Some((&files.cert, &files.key)),
+        ..ClientFiles::default()
+    })
+    .expect("it is read");
     Client::with_tls(format!("https://{address}").parse().expect("an address"), tls)
 }
 
