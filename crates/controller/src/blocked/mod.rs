@@ -151,13 +151,16 @@ impl Blocked {
 
     /// As long as work was claimed it could not be pushed out: who may do so finds room now where others hid it.
     fn on_alloc_placed(&mut self, store: &Store, slot: AllocSlot) {
-        let placed = store.allocs().row(slot).zip(store.allocs().detail(slot));
-        let Some((job, detail)) = placed.and_then(|(row, detail)| Some((store.jobs().row(row.job)?, detail)))
+        // All that an entry places for a job came of one plan.
+        let Some(row) = store.allocs().row(slot).filter(|row| self.placed.is_new(row.job, store.index()))
         else {
             return;
         };
-        let planned_on = store.eval(detail.eval).map_or(Index::default(), |eval| eval.snapshot_index);
-        self.placed.note(job.job().priority, store.index(), planned_on);
+        let eval = store.allocs().detail(slot).and_then(|detail| store.eval(detail.eval));
+        let planned_on = eval.map_or(Index::default(), |eval| eval.snapshot_index);
+        if let Some(job) = store.jobs().row(row.job) {
+            self.placed.note(job.job().priority, store.index(), planned_on);
+        }
     }
 
     fn on_alloc_ended(&mut self, store: &Store, slot: AllocSlot) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_model::{
     Index,
     resources::Resources,
-    store::{NodeRow, NodeSlot, Store},
+    store::{JobSlot, NodeRow, NodeSlot, Store},
 };
 
 /// When something became known. A plan rests on a state, and on what was claimed beside it, which has no index: it is
@@ -62,9 +62,15 @@ pub(super) struct Placed {
     at: BTreeMap<u8, Index>,
     /// What no line was told of yet: on how old a state it was planned.
     planned_on: BTreeMap<u8, Index>,
+    last: Option<(JobSlot, Index)>,
 }
 
 impl Placed {
+    /// Whether the last that was asked for was of another job, or placed by another entry.
+    pub fn is_new(&mut self, job: JobSlot, at: Index) -> bool {
+        self.last.replace((job, at)) != Some((job, at))
+    }
+
     pub fn note(&mut self, priority: u8, at: Index, planned_on: Index) {
         self.at.insert(priority, at);
         let oldest = self.planned_on.entry(priority).or_insert(planned_on);
