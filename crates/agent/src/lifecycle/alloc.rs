@@ -7,7 +7,7 @@ mod hooks;
 mod limit;
 mod order;
 
-use std::num::NonZeroU64;
+use std::{collections::HashSet, num::NonZeroU64};
 
 use berth_api::agent::{
     AllocId, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskSpec, TaskState, TaskStatus,
@@ -197,6 +197,9 @@ impl Alloc {
     pub(super) fn update(&mut self, mut run: RunSpec) {
         // Found out when it came first, when more was known of those before it.
         run.previous.clone_from(&self.run.previous);
+        if self.is_waiting() {
+            self.wait_on(&mut run);
+        }
         if run == self.run || run.group.tasks.len() != self.tasks.len() {
             return;
         }
@@ -207,6 +210,13 @@ impl Alloc {
         }
         self.run = run;
         self.dirty = true;
+    }
+
+    /// Who holds its room holds it whether whoever tells of it anew knows of them or not: after a restore servers do not.
+    fn wait_on(&self, run: &mut RunSpec) {
+        let known: HashSet<AllocId> = self.run.after.iter().copied().collect();
+        let new = run.after.iter().filter(|id| !known.contains(id));
+        run.after = self.run.after.iter().chain(new).copied().collect();
     }
 
     pub(super) fn start(&mut self, now_ns: u64, actions: &mut Vec<Action>) {

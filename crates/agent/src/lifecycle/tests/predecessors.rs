@@ -72,3 +72,29 @@ fn a_long_line_keeps_its_latest_and_its_oldest() {
     let known = &node.alloc(id(39)).expect("it is there").spec().previous;
     assert_eq!((known.len(), known[0], known[known.len() - 1]), (16, id(38), id(1)));
 }
+
+#[test]
+fn what_waits_for_others_waits_on_though_it_is_told_anew_without_them() {
+    let (mut node, mut actions) = (Node::new(1), Vec::new());
+    node.handle(Event::Run(run(&["1", "service", "a"])), 1, &mut actions);
+    node.handle(Event::Stop { alloc: id(1), reason: String::new() }, 2, &mut actions);
+    let after = |ids: &[u8]| RunSpec {
+        after: ids.iter().copied().map(id).collect(),
+        ..run(&["2", "service", "a", "revision=2"])
+    };
+    node.handle(
+        Event::Run(RunSpec { after: [id(1)].into(), ..run(&["2", "service", "a"]) }),
+        3,
+        &mut actions,
+    );
+    actions.clear();
+    node.handle(Event::Run(after(&[3])), 4, &mut actions);
+    let starts = |actions: &[Action]| {
+        actions.iter().any(|action| matches!(action, Action::StartTask(of) if of.alloc == id(2)))
+    };
+    assert!(!starts(&actions), "{actions:?}");
+    assert_eq!(*node.alloc(id(2)).expect("it is there").spec().after, [id(1), id(3)]);
+    let of = TaskRef { alloc: id(1), task: 0, attempt: 1 };
+    node.handle(Event::Exited(of, Exit::default()), 5, &mut actions);
+    assert!(starts(&actions), "{actions:?}");
+}
