@@ -444,6 +444,9 @@ impl Blocked {
     /// Tells the lines that may push out work of what was placed. What was planned on a newer state than they were tried on
     /// had not been claimed then, and hid nothing.
     fn tell_of_placed(&mut self) {
+        if !self.placed.is_news() {
+            return;
+        }
         let mut woken = Vec::new();
         for key in &self.preempting {
             let Some(line) = self.lines.get_mut(key) else { continue };

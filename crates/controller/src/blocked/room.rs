@@ -88,6 +88,11 @@ impl Placed {
         self.planned_on.range(..=priority).any(|(_, planned_on)| *planned_on <= known)
     }
 
+    /// Whether there is any that no line was told of.
+    pub fn is_news(&self) -> bool {
+        !self.planned_on.is_empty()
+    }
+
     /// The lines were told.
     pub fn told(&mut self) {
         self.planned_on.clear();
