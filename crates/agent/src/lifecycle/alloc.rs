@@ -7,7 +7,7 @@ mod hooks;
 mod limit;
 mod order;
 
-use std::{collections::HashSet, num::NonZeroU64};
+use std::{collections::BTreeSet, num::NonZeroU64};
 
 use berth_api::agent::{
     AllocId, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskSpec, TaskState, TaskStatus,
@@ -214,7 +214,7 @@ impl Alloc {
 
     /// Who holds its room holds it whether whoever tells of it anew knows of them or not: after a restore servers do not.
     fn wait_on(&self, run: &mut RunSpec) {
-        let known: HashSet<AllocId> = self.run.after.iter().copied().collect();
+        let known: BTreeSet<AllocId> = self.run.after.iter().copied().collect();
         let new = run.after.iter().filter(|id| !known.contains(id));
         run.after = self.run.after.iter().chain(new).copied().collect();
     }
