@@ -17,7 +17,7 @@ use crate::{
     SessionId,
     applier::Refused,
     event::{Token, WelcomeMode},
-    messages::{ServerId, ServerMessage},
+    messages::{Recovery, ServerId, ServerMessage},
 };
 
 /// An evaluation that a planner is to answer.
@@ -69,8 +69,8 @@ pub enum Action {
         logged: Vec<(Index, Vec<Change>)>,
         /// Observed changes, by index.
         seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
-        /// Nodes that are up and have not confirmed what runs on them.
-        unconfirmed_nodes: usize,
+        /// How far the leader knows the nodes.
+        recovery: Arc<Recovery>,
         /// Nothing is known of what lies between this and what was published before.
         is_anew: bool,
     },

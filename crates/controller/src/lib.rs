@@ -30,7 +30,7 @@ pub use clock::Now;
 pub use controller::{Config, Controller};
 pub use event::{Event, Fate, Heartbeat, Hello, Request, SessionId, Token, Versions, WelcomeMode};
 pub use messages::{
-    Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, MessageError, NodeReport, RecordedNode, Rest,
-    Seen, ServerId, ServerMessage, SessionState, UpFrame, UpMessage, Version,
+    Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, MessageError, NodeReport, RecordedNode,
+    Recovery, Rest, Seen, ServerId, ServerMessage, SessionState, UpFrame, UpMessage, Version,
 };
 pub use replica::Links;

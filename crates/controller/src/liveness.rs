@@ -6,18 +6,25 @@ use std::{
     time::Duration,
 };
 
-use berth_model::{NodeId, store::Store};
+use berth_model::{
+    NodeId, Timestamp,
+    store::{NodeRow, NodeSlot, Store},
+};
 
 /// Time between heartbeats on a cluster of up to [`NODES_AT_SHORT_HEARTBEAT`] nodes.
 const HEARTBEAT_SHORT: Duration = Duration::from_secs(5);
 /// Time between heartbeats on a larger one.
-const HEARTBEAT_LONG: Duration = Duration::from_secs(10);
+const HEARTBEAT_LONG: Duration = Duration::from_secs(9);
 const NODES_AT_SHORT_HEARTBEAT: usize = 10_000;
 /// A node is down after this many heartbeats have not come.
 const MISSED_MAX: u32 = 2;
 /// After a start, agents have this long to come back before any of them is declared down. Twice the longest time that an
 /// agent waits between two tries.
-const START_GRACE: Duration = Duration::from_secs(30);
+pub(crate) const START_GRACE: Duration = Duration::from_secs(27);
+/// Nodes that were declared lost within this time count among those that are lost at a time.
+const LOST_WINDOW: Duration = Duration::from_secs(300);
+/// So many nodes may be lost at a time however few there are.
+const LOST_ALWAYS: usize = 5;
 
 /// How often agents are to give a sign of life.
 pub(crate) fn heartbeat_every(store: &Store) -> Duration {
@@ -53,13 +60,69 @@ impl Liveness {
         self.heard_at.remove(&node);
     }
 
-    /// The nodes that have been silent for too long and are not declared so yet.
-    pub fn silent(&self, store: &Store, now: Duration) -> Vec<NodeId> {
-        let allowed = heartbeat_every(store) * (MISSED_MAX + 1);
-        let in_grace = now.saturating_sub(self.began_at) < START_GRACE;
-        let stopped = self.heard_at.iter().filter(|(_, at)| now.saturating_sub(**at) > allowed);
-        let never = self.unheard.iter().filter(|_| !in_grace);
-        let is_up = |id: &&NodeId| store.node(**id).is_some_and(|(_, row)| !row.status.is_silent());
-        stopped.map(|(id, _)| id).chain(never).filter(is_up).copied().collect()
+    /// What is to become of the nodes that have been silent for too long and are not declared lost yet.
+    ///
+    /// Where many fall silent at once, a switch or the network of this server is broken more often than the nodes are: to
+    /// take their work for lost would start all of it anew, on what is left. None of them is declared lost then.
+    pub fn judge(&self, store: &Store, now: Duration, time: Timestamp) -> Judgement {
+        let overdue: Vec<NodeId> = self.silent(store, now, MISSED_MAX + 1).collect();
+        if overdue.is_empty() || !self.are_too_many(store, now, time) {
+            return Judgement { lost: overdue, held: Vec::new() };
+        }
+        let (held, lost) = overdue.into_iter().partition(|id| store.node(*id).is_some_and(counts));
+        Judgement { lost, held }
     }
+
+    /// How many nodes that were up when this server began to lead have not been heard since.
+    pub fn unheard(&self) -> usize {
+        self.unheard.len()
+    }
+
+    /// The nodes that are up and have not been heard for so many heartbeats.
+    fn silent(&self, store: &Store, now: Duration, missed: u32) -> impl Iterator<Item = NodeId> {
+        let allowed = heartbeat_every(store) * missed;
+        let in_grace = now.saturating_sub(self.began_at) < START_GRACE;
+        let stopped = self.heard_at.iter().filter(move |(_, at)| now.saturating_sub(**at) > allowed);
+        let never = self.unheard.iter().filter(move |_| !in_grace);
+        let is_up = |id: &NodeId| store.node(*id).is_some_and(|(_, row)| !row.status.is_silent());
+        stopped.map(|(id, _)| id).chain(never).copied().filter(is_up)
+    }
+
+    /// Whether more nodes are silent than may be lost at a time. A heartbeat earlier than each may be declared so: what
+    /// fell silent together is seen together, and not bit by bit.
+    fn are_too_many(&self, store: &Store, now: Duration, time: Timestamp) -> bool {
+        let late =
+            self.silent(store, now, MISSED_MAX).filter(|id| store.node(*id).is_some_and(counts)).count();
+        let (mut up, mut lost) = (0, 0);
+        for (slot, row) in store.nodes().iter() {
+            if !row.status.is_silent() {
+                up += 1;
+            } else if counts((slot, row)) && is_recent(store, slot, time) {
+                lost += 1;
+            }
+        }
+        let percent = usize::from(store.scheduler_config().lost_nodes_max_percent());
+        let allowed = if percent >= 100 { usize::MAX } else { (up + lost) * percent / 100 };
+        late + lost > allowed.max(LOST_ALWAYS)
+    }
+}
+
+/// What is to become of silent nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Judgement {
+    /// They are to be declared lost.
+    pub lost: Vec<NodeId>,
+    /// They would be, were not too many silent at once; ascending but for those that were never heard.
+    pub held: Vec<NodeId>,
+}
+
+/// Whether a node is one of those of which not too many may be lost: operators take away those that are closed to work once
+/// nothing runs there, as many as they like.
+fn counts((_, row): (NodeSlot, &NodeRow)) -> bool {
+    row.eligible || !row.live.is_empty()
+}
+
+fn is_recent(store: &Store, slot: NodeSlot, time: Timestamp) -> bool {
+    let lost_at = store.nodes().detail(slot).map_or(Timestamp::default(), |detail| detail.status_at);
+    u128::from(time.0.saturating_sub(lost_at.0)) < LOST_WINDOW.as_nanos()
 }

@@ -11,7 +11,7 @@ mod codec;
 use std::sync::{Arc, OnceLock};
 
 use berth_model::{
-    AllocId, Index, NodeId,
+    AllocId, Index, NodeId, Timestamp,
     node::Node,
     observed::ObservedAlloc,
     store::{AllocSlot, Store},
@@ -112,13 +112,38 @@ pub enum DownMessage {
     Began(Index, Index),
     /// Observed changes have their place in the one order of changes, and are recorded.
     Batch(Arc<Batch>),
-    /// All observed changes up to this index have been told; and how many nodes are up and have not confirmed what runs
-    /// there.
-    UpTo(Index, u64),
+    /// All observed changes up to this index have been told; and how far the leader knows the nodes.
+    UpTo(Index, Recovery),
     /// A session is not to go on.
     EndSession(EndSession),
     /// Everything that the replica knows of a node is to be reported: it knows more than the leader.
     Tell(NodeId),
+}
+
+/// Nodes that are named of those that are held.
+pub(crate) const HELD_TOLD_MAX: usize = 32;
+
+/// How far a leader knows the nodes: it waits for those of which it has not heard, and takes no word of another leader for
+/// what runs on them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recovery {
+    /// Nodes that are up and have not confirmed what runs on them.
+    pub unconfirmed: u64,
+    /// Nodes that were up when the leadership began, and have not been heard since.
+    pub unheard: u64,
+    /// None of those is lost before this time.
+    pub grace_until: Timestamp,
+    /// Nodes that have been silent for too long and are not declared lost, since too many are silent at once.
+    pub held: u64,
+    /// The first of them.
+    pub held_nodes: Vec<NodeId>,
+}
+
+impl Recovery {
+    /// What servers of earlier versions say and read of it.
+    pub fn of(unconfirmed: u64) -> Self {
+        Self { unconfirmed, ..Self::default() }
+    }
 }
 
 /// How far the reports of a node's agent have come.

@@ -16,6 +16,8 @@ mod in_place;
 mod life;
 #[path = "flow/links.rs"]
 mod links;
+#[path = "flow/lost.rs"]
+mod lost;
 #[path = "flow/nodes.rs"]
 mod nodes;
 #[path = "flow/periodic.rs"]
@@ -34,8 +36,8 @@ mod waiting;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_controller::{
-    Action, Answer, Config, Controller, Event, Heartbeat, Hello, Links, Now, Request, ServerId, SessionId,
-    ToNode, ToPlan, Token, WelcomeMode,
+    Action, Answer, Config, Controller, Event, Heartbeat, Hello, Links, Now, Recovery, Request, ServerId,
+    SessionId, ToNode, ToPlan, Token, WelcomeMode,
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
@@ -76,6 +78,7 @@ struct Shell {
     closed: Vec<SessionId>,
     view: Store,
     observed: Observed,
+    recovery: Arc<Recovery>,
     seeds: u64,
     /// Plans that were made.
     planned: usize,
@@ -125,6 +128,7 @@ impl Shell {
             closed: vec![],
             view: Store::default(),
             observed: Observed::default(),
+            recovery: Arc::default(),
             seeds: 0,
             planned: 0,
             acted: 0,
@@ -202,7 +206,7 @@ impl Shell {
                 self.in_hand.get_or_insert_default().push(asked);
             }
             Action::Plan(asked) => events.push(self.plan(asked)),
-            Action::Publish { store, observed, index, logged, seen, .. } => {
+            Action::Publish { store, observed, index, logged, seen, recovery, .. } => {
                 let mut indexes: Vec<Index> =
                     logged.iter().map(|(i, _)| *i).chain(seen.iter().map(|(i, _)| *i)).collect();
                 indexes.sort_unstable();
@@ -212,7 +216,7 @@ impl Shell {
                 self.claims.lock().settle(store.index());
                 let web = store.jobs().find(&JobKey::new("default", "web"));
                 self.running_seen = web.map_or(0, |web| observed.running(web, 0));
-                (self.view, self.observed) = (store, observed);
+                (self.view, self.observed, self.recovery) = (store, observed, recovery);
             }
             Action::Answer(token, answer) => drop(self.answers.insert(token.0, answer)),
             Action::Send(session, message) => self.told.push((session, message)),

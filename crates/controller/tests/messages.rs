@@ -5,8 +5,8 @@
 use std::{fmt::Write, sync::Arc};
 
 use berth_controller::{
-    Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, NodeReport, RecordedNode, Rest, Seen,
-    ServerMessage, SessionId, SessionState, UpFrame, UpMessage, Version,
+    Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, NodeReport, RecordedNode, Recovery, Rest,
+    Seen, ServerMessage, SessionId, SessionState, UpFrame, UpMessage, Version,
 };
 use berth_model::{
     AllocId, Index, NodeId, Timestamp,
@@ -97,7 +97,17 @@ fn what_the_leader_says() {
     let messages = vec![
         DownMessage::Began(Index(10), Index(9)),
         DownMessage::Batch(Arc::new(Batch::new(Index(12), Index(11), vec![report()]))),
-        DownMessage::UpTo(Index(13), 1),
+        DownMessage::UpTo(Index(13), Recovery::of(1)),
+        DownMessage::UpTo(
+            Index(13),
+            Recovery {
+                unconfirmed: 1,
+                unheard: 2,
+                grace_until: Timestamp(3),
+                held: 4,
+                held_nodes: vec![NodeId(5)],
+            },
+        ),
         DownMessage::EndSession(end),
         DownMessage::Tell(NodeId(1)),
     ];

@@ -216,6 +216,7 @@ impl Command {
             | Self::SetNodeStatus(_, _, Some(_))
             | Self::SetNodeStatus(_, NodeStatus::Disconnected, None) => 4,
             Self::CommitPlan(plan) | Self::CommitPlanUnchecked(plan) => plan.since(),
+            Self::SetSchedulerConfig(set) if set.config.lost_nodes_max_percent.is_some() => 4,
             Self::SetAllocHealth(found) if found.iter().any(|health| health.revision.is_some()) => 4,
             Self::RegisterJob(register) if register.job.groups.iter().any(|group| group.shares_room) => 4,
             Self::CreateEvals(evals) => {

@@ -55,7 +55,14 @@ pub struct SchedulerConfig {
     /// Where it was last set; set by apply.
     #[n(5)]
     pub modify_index: Index,
+    /// Of a hundred nodes, how many may be declared lost at a time; none for [`LOST_NODES_MAX_PERCENT`].
+    #[n(6)]
+    pub lost_nodes_max_percent: Option<u8>,
 }
+
+/// Of a hundred nodes, how many may be declared lost at a time, unless operators say otherwise. More than the third that
+/// is gone with one of three sites, and less than the half behind a broken switch.
+pub const LOST_NODES_MAX_PERCENT: u8 = 40;
 
 /// What one pool sets differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Encode, Decode)]
@@ -116,5 +123,10 @@ impl SchedulerConfig {
     pub fn memory_oversubscription(&self, pool: &str) -> bool {
         let own = self.pools.get(pool).and_then(|pool| pool.memory_oversubscription);
         own.unwrap_or(self.memory_oversubscription)
+    }
+
+    /// Of a hundred nodes, how many may be declared lost at a time.
+    pub fn lost_nodes_max_percent(&self) -> u8 {
+        self.lost_nodes_max_percent.unwrap_or(LOST_NODES_MAX_PERCENT)
     }
 }

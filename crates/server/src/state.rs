@@ -6,6 +6,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
+use berth_controller::Recovery;
 use berth_model::{
     EvalId, Index, JobKey, NodeId, Timestamp,
     command::{Command, Outcome},
@@ -36,8 +37,8 @@ pub struct View {
     pub observed: Observed,
     /// Up to where changes of either are in it.
     pub index: Index,
-    /// Nodes that are wanted and have not yet confirmed what runs on them.
-    pub unconfirmed_nodes: usize,
+    /// How far the leader knows the nodes.
+    pub recovery: Arc<Recovery>,
 }
 
 /// A committed change.

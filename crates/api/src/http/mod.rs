@@ -33,6 +33,7 @@ mod plan;
 mod plan_trace;
 mod pool;
 mod quota;
+mod recovery;
 mod resources;
 mod revert;
 mod scale;
@@ -92,6 +93,7 @@ pub use plan::{DesiredUpdates, JobPlan, JobPlanned, PlanAnnotations, PlannedChan
 pub use plan_trace::PlanTrace;
 pub use pool::NodePool;
 pub use quota::{Quota, QuotaDevice, QuotaLimit, QuotaResources, QuotaUsage};
+pub use recovery::{HeldNode, RecoveryStatus};
 pub use resources::{
     AllocatedCpu, AllocatedMemory, AllocatedPort, AllocatedResources, AllocatedShared, AllocatedTask,
     NetworkResource, PortValue, TaskResources,

@@ -19,6 +19,9 @@ pub struct SchedulerConfiguration {
     pub pause_eval_broker: bool,
     /// Whose work may push out work of lower priority.
     pub preemption_config: PreemptionConfig,
+    /// Berth's own: of a hundred nodes, how many may be declared lost at a time. Where more are silent, none is, until they
+    /// are back or this is raised. 0 for the default of 40, 100 for all.
+    pub lost_nodes_max_percent: u8,
     /// Pools that differ, by name.
     pub node_pools: BTreeMap<String, PoolScheduling>,
     /// Where it was first set; ignored in a change.

@@ -6,10 +6,8 @@ use super::{
     Followed, Progress,
     screen::{AWAY, SHOWN_MAX, counts},
 };
-use crate::output::{Cell, Column, Layout, Table, Tone};
+use crate::output::{BAR_CHARS, Cell, Column, Layout, Table, Tone};
 
-/// Of the bar.
-const BAR_CHARS: usize = 20;
 /// One after the other, so that a person sees that nothing hangs.
 const SPINNER: &[&str] = &["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// How long each of them stands.
@@ -41,10 +39,8 @@ fn head(progress: &Progress, layout: Layout, elapsed: Duration) -> String {
 fn bar(progress: &Progress, layout: Layout) -> String {
     let all = progress.allocs().len().max(1);
     let there = progress.allocs().values().filter(|alloc| progress.is_there(alloc)).count();
-    let full = BAR_CHARS * there / all;
     let tone = if progress.failed().next().is_some() { Tone::Bad } else { Tone::Good };
-    let done = layout.palette.paint(&"━".repeat(full), tone);
-    format!("{done}{}", layout.palette.paint(&"─".repeat(BAR_CHARS - full), Tone::Faint))
+    layout.bar(there, all, tone)
 }
 
 /// The allocations one by one; when they are too many, those in trouble.

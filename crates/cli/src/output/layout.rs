@@ -1,11 +1,14 @@
 //! Where text goes, and how much of it fits there.
 
 use super::{
-    style::Palette,
+    style::{Palette, Tone},
     table::cut,
     terminal::{stderr_width, stdout_width},
     text::short_id,
 };
+
+/// Of a bar.
+pub const BAR_CHARS: usize = 20;
 
 /// How text is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +35,13 @@ impl Layout {
     pub fn stderr() -> Option<Self> {
         let columns = stderr_width()?;
         Some(Self { wide: false, columns: Some(columns), palette: Palette::of(&std::io::stderr()) })
+    }
+
+    /// How much of all is done, [`BAR_CHARS`] wide.
+    pub fn bar(&self, done: usize, all: usize, tone: Tone) -> String {
+        let full = BAR_CHARS * done.min(all) / all.max(1);
+        let part = self.palette.paint(&"━".repeat(full), tone);
+        format!("{part}{}", self.palette.paint(&"─".repeat(BAR_CHARS - full), Tone::Faint))
     }
 
     /// A line of plain text, cut to the terminal's width.

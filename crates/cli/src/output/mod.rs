@@ -18,7 +18,7 @@ use std::io::{self, Write};
 pub use fields::{Fields, sections};
 pub use format::{Form, Format, View};
 pub use funnel::funnels;
-pub use layout::Layout;
+pub use layout::{BAR_CHARS, Layout};
 pub use raw::RawOutput;
 pub use redraw::Redraw;
 pub use style::{Palette, Tone};

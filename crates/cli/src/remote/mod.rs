@@ -17,9 +17,9 @@ mod upload;
 mod usage;
 mod variable;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Once};
 
-use berth_api::http::{Address, Client, Target};
+use berth_api::http::{Address, Answer, Client, Target};
 use berth_tls::{ClientFiles, ClientTls};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::runtime;
@@ -126,12 +126,7 @@ impl Remote {
         if let Some(notes) = &self.notes {
             notes.note(target, answer.index);
         }
-        if answer.unconfirmed_nodes > 0 {
-            let nodes = answer.unconfirmed_nodes;
-            output::tell(&format!(
-                "note: not yet confirmed by its node: what is said of {nodes} of the nodes"
-            ));
-        }
+        note_unknown(&answer);
         Ok(answer.value)
     }
 
@@ -147,4 +142,22 @@ impl Remote {
 /// Does the work of a command that only talks to a server.
 pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+/// Says once what the servers do not know for sure, however much is asked for.
+fn note_unknown<T>(answer: &Answer<T>) {
+    static UNCONFIRMED: Once = Once::new();
+    static HELD: Once = Once::new();
+    let Answer { unconfirmed_nodes, held_nodes, .. } = answer;
+    if *unconfirmed_nodes > 0 {
+        let note =
+            format!("note: not yet confirmed by its node: what is said of {unconfirmed_nodes} of the nodes");
+        UNCONFIRMED.call_once(|| output::tell(&note));
+    }
+    if *held_nodes > 0 {
+        let note = format!(
+            "note: so many nodes are silent that {held_nodes} are not declared lost: berth server recovery"
+        );
+        HELD.call_once(|| output::tell(&note));
+    }
 }

@@ -3,8 +3,8 @@
 use std::{fs::File, io, path::Path};
 
 use berth_api::http::{
-    AgentJoined, AgentMembers, AgentSelf, ByteStream, SchedulerConfiguration, SchedulerConfigurationRead,
-    SchedulerConfigurationSet, Target,
+    AgentJoined, AgentMembers, AgentSelf, ByteStream, RecoveryStatus, SchedulerConfiguration,
+    SchedulerConfigurationRead, SchedulerConfigurationSet, Target,
 };
 use serde_json::{Value, json};
 
@@ -23,6 +23,11 @@ impl Remote {
     /// Where the leader listens, as HOST:PORT.
     pub async fn leader(&self) -> Result<String, Failure> {
         self.get(&self.target("/v1/status/leader")).await
+    }
+
+    /// How far the leader knows the nodes, as far as the server that answers has heard: it answers without a leader, too.
+    pub async fn recovery(&self) -> Result<RecoveryStatus, Failure> {
+        Ok(self.client.get(&self.target("/v1/status/recovery")).await?.value)
     }
 
     /// The id of the server that answers.

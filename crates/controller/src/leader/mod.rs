@@ -46,8 +46,8 @@ use crate::{
     event::{Request, Versions},
     follow::Follower,
     index_mint::IndexMint,
-    liveness::Liveness,
-    messages::{Batch, DownFrame, ServerId, UpFrame},
+    liveness::{Liveness, START_GRACE},
+    messages::{Batch, DownFrame, HELD_TOLD_MAX, Recovery, ServerId, UpFrame},
     observing::{Observing, Ready},
     outbox::{Abandoned, Heading, Outbox, PlanPart, PlanTail, Purpose},
     replica::{Links, Replica},
@@ -57,8 +57,11 @@ use collect::Collector;
 use drains::Drains;
 use periodic::Periodic;
 use rollouts::Rollouts;
-use servers::{SYNC_PARTS_MAX, Servers};
+use servers::{SYNC_PARTS_MAX, Servers, Told};
 use sessions::Sessions;
+
+/// Servers that can apply entries of this version read all of a [`Recovery`].
+const RECOVERY_SINCE: u8 = 4;
 
 /// The leader's state.
 #[derive(Debug)]
@@ -81,6 +84,10 @@ pub(crate) struct Leader {
     sessions: Sessions,
     ids: IdSeed,
     liveness: Liveness,
+    /// Nodes that are silent and not declared lost, since too many are.
+    held: Vec<NodeId>,
+    /// Until when, by its own time, it waits for nodes that it has not heard.
+    grace_until: Timestamp,
     work: Work,
 }
 
@@ -193,6 +200,8 @@ impl Leader {
             sessions: Sessions::of(store),
             ids,
             liveness: Liveness::begin(store, times.listening),
+            held: Vec::new(),
+            grace_until: times.time.after(START_GRACE),
             work: Work::of(store),
         };
         leader.take_up_state(replica);
@@ -347,8 +356,24 @@ impl Leader {
         outbox.flush(mint, heading, |ticket, index| applier.proposed(ticket, index), actions);
         self.publish(replica);
         self.hand_out_evals(replica.store(), planning_max, plans);
-        let told = (self.observing.told_up_to(self.mint.last()), self.sessions.unconfirmed() as u64);
-        self.servers.frames(self.term, told, links, self.listening)
+        let told =
+            Told { up_to: self.observing.told_up_to(self.mint.last()), recovery: self.recovery(version) };
+        self.servers.frames(self.term, &told, links, self.listening)
+    }
+
+    /// How far this leadership knows the nodes. Servers that know no entries of version 4 know one number of it.
+    fn recovery(&self, version: u8) -> Recovery {
+        let unconfirmed = self.sessions.unconfirmed() as u64;
+        if version < RECOVERY_SINCE {
+            return Recovery::of(unconfirmed);
+        }
+        Recovery {
+            unconfirmed,
+            unheard: self.liveness.unheard() as u64,
+            grace_until: self.grace_until,
+            held: self.held.len() as u64,
+            held_nodes: self.held.iter().take(HELD_TOLD_MAX).copied().collect(),
+        }
     }
 
     /// Has the replicas told what is to be published.

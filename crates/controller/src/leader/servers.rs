@@ -12,8 +12,8 @@ use berth_model::{Index, NodeId};
 
 use crate::{
     messages::{
-        Batch, DownFrame, DownMessage, FRAME_BYTES, FRAMES_MAX, NodeReport, RecordedNode, Rest, Seen,
-        ServerId, UpFrame,
+        Batch, DownFrame, DownMessage, FRAME_BYTES, FRAMES_MAX, NodeReport, RecordedNode, Recovery, Rest,
+        Seen, ServerId, UpFrame,
     },
     replica::{Links, Publication, parts_of},
 };
@@ -63,8 +63,16 @@ struct Attached {
     /// Nodes of which it lacks what was published after an index.
     lacks: BTreeMap<NodeId, Index>,
     sync: Sync,
-    /// What it was told last: up to where, and how many nodes are unconfirmed.
-    told: (Index, u64),
+    /// What it was told last.
+    told: Told,
+}
+
+/// What every replica is told once all that is before it has been.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Told {
+    /// Everything observed up to here is in it.
+    pub up_to: Index,
+    pub recovery: Recovery,
 }
 
 /// Whether a replica waits for what it lacks.
@@ -273,12 +281,11 @@ impl Servers {
         }
     }
 
-    /// What there is to say to the replicas, as far as their links take it: everything observed up to `told.0` is in it,
-    /// and `told.1` nodes are unconfirmed.
+    /// What there is to say to the replicas, as far as their links take it.
     pub fn frames(
         &mut self,
         term: u64,
-        told: (Index, u64),
+        told: &Told,
         links: &dyn Links,
         listening: Duration,
     ) -> Vec<(ServerId, DownFrame)> {
@@ -310,7 +317,7 @@ impl Attached {
             lacks: BTreeMap::new(),
             // Another server has published what nobody here knows of: it goes on at an index of its own.
             sync: if is_own { Sync::Done } else { Sync::Due },
-            told: (Index::default(), 0),
+            told: Told::default(),
         }
     }
 
@@ -347,7 +354,7 @@ impl Attached {
         }
     }
 
-    fn next_frame(&mut self, term: u64, told: (Index, u64), listening: Duration) -> Option<DownFrame> {
+    fn next_frame(&mut self, term: u64, told: &Told, listening: Duration) -> Option<DownFrame> {
         let (mut messages, mut bytes) = (Vec::new(), 0);
         while bytes < FRAME_BYTES {
             let Some((message, of_it)) = self.outgoing.pop_front() else { break };
@@ -358,9 +365,9 @@ impl Attached {
             messages.push(message);
         }
         let is_in_step = self.outgoing.is_empty() && self.lacks.is_empty() && self.sync == Sync::Done;
-        if is_in_step && self.comparing.is_none() && self.told != told {
-            self.told = told;
-            messages.push(DownMessage::UpTo(told.0, told.1));
+        if is_in_step && self.comparing.is_none() && self.told != *told {
+            self.told = told.clone();
+            messages.push(DownMessage::UpTo(told.up_to, told.recovery.clone()));
         }
         let is_due = listening.saturating_sub(self.said_at) >= SAY_EVERY;
         if messages.is_empty() && !is_due {

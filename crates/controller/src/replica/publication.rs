@@ -17,7 +17,7 @@ use berth_model::{
 
 use crate::{
     action::Action,
-    messages::{Batch, NodeReport, RecordedNode, Seen, Version},
+    messages::{Batch, NodeReport, RecordedNode, Recovery, Seen, Version},
 };
 
 /// How long entries wait for what the leader has yet to tell.
@@ -49,9 +49,9 @@ pub(crate) struct Publication {
     readable_from: Option<Index>,
     /// What is published next does not follow on what was published before.
     is_anew: bool,
-    /// The last index, and the number of unconfirmed nodes, that were published.
-    published: (Index, usize),
-    unconfirmed: usize,
+    /// The last index that was published, and how far the leader knew the nodes.
+    published: (Index, Arc<Recovery>),
+    recovery: Arc<Recovery>,
     last: Index,
     logged: Vec<(Index, Vec<Change>)>,
     seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
@@ -80,7 +80,7 @@ pub(crate) enum Next {
 impl Publication {
     /// Begins with a state of which nothing was published, and of whose tasks nothing is known.
     pub fn recover(&mut self, store: Store) {
-        let (published, last) = (self.published, self.last.max(store.index()));
+        let (published, last) = (std::mem::take(&mut self.published), self.last.max(store.index()));
         let floor = Some(Index::default());
         *self = Self { floor, is_anew: true, store, published, last, ..Self::default() };
     }
@@ -194,9 +194,11 @@ impl Publication {
     }
 
     /// All observed changes up to here are in.
-    pub fn on_told(&mut self, index: Index, unconfirmed: usize) {
+    pub fn on_told(&mut self, index: Index, recovery: Recovery) {
         self.told = Some(index);
-        self.unconfirmed = unconfirmed;
+        if recovery != *self.recovery {
+            self.recovery = Arc::new(recovery);
+        }
         if self.readable_from.is_none() {
             self.readable_from = Some(self.newest());
         }
@@ -320,7 +322,6 @@ impl Publication {
 
     /// Lets readers see what has changed.
     pub fn publish(&mut self, actions: &mut Vec<Action>) {
-        let now = (self.last, self.unconfirmed);
         // Before a leader has told what it knows, nobody knows which index a recovered state may be read at.
         if self.readable_from.is_none_or(|from| self.last < from) {
             // Nobody follows yet.
@@ -328,11 +329,12 @@ impl Publication {
             self.seen.clear();
             return;
         }
-        if self.published == now && !self.is_anew {
+        let is_new = self.published.0 != self.last || !Arc::ptr_eq(&self.published.1, &self.recovery);
+        if !is_new && !self.is_anew {
             return;
         }
-        self.published = now;
-        let (index, unconfirmed_nodes) = now;
+        let (index, recovery) = (self.last, self.recovery.clone());
+        self.published = (index, recovery.clone());
         let (store, observed) = (self.store.clone(), self.observed.clone());
         let is_anew = std::mem::take(&mut self.is_anew);
         if is_anew {
@@ -341,6 +343,6 @@ impl Publication {
             self.logged = vec![(self.last, Vec::new())];
         }
         let (logged, seen) = (std::mem::take(&mut self.logged), std::mem::take(&mut self.seen));
-        actions.push(Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes, is_anew });
+        actions.push(Action::Publish { store, observed, index, logged, seen, recovery, is_anew });
     }
 }

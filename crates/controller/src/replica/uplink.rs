@@ -253,8 +253,8 @@ impl Replica {
                     self.detach();
                 }
             }
-            DownMessage::UpTo(index, unconfirmed) => {
-                self.publication.on_told(index, usize::try_from(unconfirmed).unwrap_or(usize::MAX));
+            DownMessage::UpTo(index, recovery) => {
+                self.publication.on_told(index, recovery);
             }
             DownMessage::EndSession(end) => self.on_end_session(end, actions),
             DownMessage::Tell(node) => {

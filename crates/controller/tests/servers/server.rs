@@ -119,12 +119,13 @@ impl Server {
             Action::Propose { entry, .. } => self.proposed.push_back(entry.into_parts().0),
             Action::Judged { .. } => {}
             Action::Plan(asked) => self.asked.push_back(asked),
-            Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes, is_anew } => {
+            Action::Publish { store, observed, index, logged, seen, recovery, is_anew } => {
                 assert!(index >= self.published, "server {}: {index} after {}", self.id.0, self.published);
                 self.note(logged, &seen, &observed, is_anew);
                 self.published = index;
                 self.claims.lock().settle(store.index());
-                (self.view, self.observed, self.unconfirmed) = (store, observed, unconfirmed_nodes);
+                (self.view, self.observed, self.unconfirmed) =
+                    (store, observed, recovery.unconfirmed as usize);
             }
             Action::Answer(token, answer) => {
                 let before = self.answers.insert(token.0, answer);

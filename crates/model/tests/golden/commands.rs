@@ -313,6 +313,7 @@ fn scheduler_config() -> SchedulerConfig {
         pools: [(text("pool"), pool)].into(),
         create_index: Index(0),
         modify_index: Index(0),
+        lost_nodes_max_percent: None,
     }
 }
 

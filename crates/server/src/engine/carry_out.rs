@@ -4,7 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use berth_api::agent::{Down, Refused};
 use berth_controller::{
-    Action, Answer, Event, Links, Refused as RefusedPlacements, Request, ServerId, SessionId, ToNode, Token,
+    Action, Answer, Event, Links, Recovery, Refused as RefusedPlacements, Request, ServerId, SessionId,
+    ToNode, Token,
 };
 use berth_model::Index;
 use berth_scheduler::Ticket;
@@ -99,8 +100,8 @@ impl CarryOut {
             }
             Action::Plan(asked) => self.planners.plan(asked),
             Action::Judged { ticket, committed, refused } => self.judged(ticket, committed, refused),
-            Action::Publish { store, observed, index, logged, seen, unconfirmed_nodes, is_anew } => {
-                let view = Arc::new(View { store, observed, index, unconfirmed_nodes });
+            Action::Publish { store, observed, index, logged, seen, recovery, is_anew } => {
+                let view = Arc::new(View { store, observed, index, recovery });
                 if is_anew {
                     let first = logged.first().map(|(index, _)| *index);
                     let first = first.into_iter().chain(seen.first().map(|(index, _)| *index)).min();
@@ -145,7 +146,8 @@ impl CarryOut {
         seen: Vec<(Index, Vec<(berth_model::store::AllocSlot, berth_model::AllocId)>)>,
     ) {
         let shared = &self.shared;
-        shared.view.store(view.clone());
+        let before = shared.view.swap(view.clone());
+        log_held(&before.recovery, &view.recovery);
         shared.published.send_replace((view.index, view.store.cluster().id));
         shared.claims.lock().settle(view.store.index());
         let logged = logged
@@ -190,5 +192,20 @@ impl CarryOut {
         if let Some(link) = self.links.remove(&session) {
             self.shared.registry.remove(session, link.node);
         }
+    }
+}
+
+/// Says once that silent nodes are not declared lost, and once that none is any more.
+fn log_held(before: &Recovery, now: &Recovery) {
+    if before.held == 0 && now.held > 0 {
+        let first = now.held_nodes.first().map(ToString::to_string).unwrap_or_default();
+        tracing::warn!(
+            nodes = now.held,
+            first,
+            "so many nodes are silent at once that none of them is declared lost, and nothing of theirs is replaced: it is \
+             rather the network between. If they are gone, `berth operator scheduler set -lost-nodes-max 100` lets go of them"
+        );
+    } else if before.held > 0 && now.held == 0 {
+        tracing::info!(nodes = before.held, "no silent node is held back any more");
     }
 }

@@ -77,6 +77,7 @@ impl Counters {
     pub fn metrics(&self, view: &View) -> Vec<Metric> {
         let total = |name, help, value: u64| Metric::one(name, help, Measured::Counter(value as f64));
         let counter = |name, help, value: &AtomicU64| total(name, help, value.load(Ordering::Relaxed));
+        let nodes = |count| usize::try_from(count).unwrap_or(usize::MAX);
         let gauge = |name, help, value: usize| Metric::one(name, help, Measured::Gauge(value as f64));
         let times = |name, help, times: &Histogram| Metric::one(name, help, Measured::Spread(times.read()));
         vec![
@@ -118,7 +119,12 @@ impl Counters {
             gauge(
                 "berth_nodes_unconfirmed",
                 "nodes that have not confirmed what they run",
-                view.unconfirmed_nodes,
+                nodes(view.recovery.unconfirmed),
+            ),
+            gauge(
+                "berth_nodes_held",
+                "nodes that are silent and not declared lost, since too many are",
+                nodes(view.recovery.held),
             ),
             total(
                 "berth_store_copied_bytes_total",

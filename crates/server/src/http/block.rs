@@ -56,7 +56,7 @@ pub(crate) async fn answer(
     }
     let rights = call.access().rights();
     if let Some(mut response) = call.api.shared.find(rights, &target, index) {
-        reply::stamp_unconfirmed(response.headers_mut(), &view);
+        reply::stamp_recovery(response.headers_mut(), &view);
         return Ok(response);
     }
     let response = stamped(view, index, render).await?;

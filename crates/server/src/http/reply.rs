@@ -3,6 +3,7 @@
 use std::any::type_name;
 
 use axum::{body::Body, response::Response};
+use berth_controller::Recovery;
 use berth_model::Index;
 use bytes::Bytes;
 use hyper::{
@@ -26,6 +27,7 @@ const KNOWN_LEADER: HeaderName = HeaderName::from_static("x-nomad-knownleader");
 const LAST_CONTACT: HeaderName = HeaderName::from_static("x-nomad-lastcontact");
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-nomad-nexttoken");
 const UNCONFIRMED: HeaderName = HeaderName::from_static("x-berth-unconfirmed");
+const HELD: HeaderName = HeaderName::from_static("x-berth-held");
 
 /// A leader that was heard longer ago than this many milliseconds, or never: clients make nanoseconds of them.
 const LAST_CONTACT_MS_MAX: u64 = 86_400_000;
@@ -76,7 +78,7 @@ pub(crate) fn stamp(headers: &mut HeaderMap, index: Index, view: &CallerView) {
     headers.insert(INDEX, HeaderValue::from(index.0.max(1)));
     headers.insert(KNOWN_LEADER, HeaderValue::from_static("true"));
     headers.insert(LAST_CONTACT, HeaderValue::from_static("0"));
-    stamp_unconfirmed(headers, view);
+    stamp_recovery(headers, view);
 }
 
 /// Says whether there is a leader and how long ago it was heard, where an answer says where it stands.
@@ -91,12 +93,15 @@ pub(crate) fn stamp_contact(headers: &mut HeaderMap, contact: Contact) {
     headers.insert(LAST_CONTACT, HeaderValue::from(ago_ms.min(LAST_CONTACT_MS_MAX)));
 }
 
-/// Says how many nodes are unconfirmed, which changes without what is read.
-pub(crate) fn stamp_unconfirmed(headers: &mut HeaderMap, view: &CallerView) {
-    match view.unconfirmed_nodes() {
-        0 => headers.remove(UNCONFIRMED),
-        nodes => headers.insert(UNCONFIRMED, HeaderValue::from(nodes)),
-    };
+/// Says how many nodes are unconfirmed or held, which changes without what is read.
+pub(crate) fn stamp_recovery(headers: &mut HeaderMap, view: &CallerView) {
+    let Recovery { unconfirmed, held, .. } = view.recovery();
+    for (name, nodes) in [(UNCONFIRMED, *unconfirmed), (HELD, *held)] {
+        match nodes {
+            0 => headers.remove(name),
+            nodes => headers.insert(name, HeaderValue::from(nodes)),
+        };
+    }
 }
 
 /// Says where the next page begins.

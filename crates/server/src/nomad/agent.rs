@@ -54,7 +54,7 @@ fn stats(call: &Call, servers: &Servers) -> BTreeMap<String, BTreeMap<String, St
         ("leader_addr", leader.map_or(String::new(), |server| server.agent_addr.clone())),
         ("known_regions", "1".to_owned()),
         ("index", view.index().to_string()),
-        ("unconfirmed_nodes", view.unconfirmed_nodes().to_string()),
+        ("unconfirmed_nodes", view.recovery().unconfirmed.to_string()),
     ];
     let stats = stats.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     BTreeMap::from([("berth".to_owned(), stats)])

@@ -24,6 +24,7 @@ mod parameters;
 mod pieces;
 mod pools;
 mod quotas;
+mod recovery;
 mod scaling;
 mod scheduling;
 mod search;

@@ -16,7 +16,7 @@ use berth_api::http::{
     JobValidated, JobVersionChanged, JobVersions, JobsParse, Jwks, KeyringKey, KeyringRotated, Measurements,
     Namespace, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool, NodePurged,
     NodeRevoked, NodeStub, NodeToken, NodeTokenAsked, OpenIdConfiguration, PeriodicForced, PlanTrace, Quota,
-    QuotaUsage, RaftConfiguration, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
+    QuotaUsage, RaftConfiguration, RecoveryStatus, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
     SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame, Variable, VariableMetadata,
 };
 use serde_json::{Map, Value};
@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 use super::{
     absent, acl, agent, allocations, client, deployments, evaluations, events, events::Lines, files, job,
     jobs, joins, keyring, logs, metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas,
-    scaling, scheduling, search, snapshot, status, system, variables, well_known,
+    recovery, scaling, scheduling, search, snapshot, status, system, variables, well_known,
 };
 use crate::http::{
     openapi,
@@ -187,6 +187,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/healthz", (Anonymous, Cluster), "Ask whether the server is well", text(), agent::healthz).without_meter(),
         route(Get, "/v1/status/leader", (AgentRead, Cluster), "Read who leads", tells::<String>(&[]), status::leader),
         route(Get, "/v1/status/peers", (AgentRead, Cluster), "List servers' addresses", tells::<Vec<String>>(&[]), status::peers),
+        route(Get, "/v1/status/recovery", (AgentRead, Cluster), "Read how far the leader knows the nodes", tells::<RecoveryStatus>(&[]), recovery::status).without_state(),
         route(Get, "/v1/regions", (AgentRead, Cluster), "List regions", tells::<Vec<String>>(&[]), status::regions),
 
         route(Get, "/v1/operator/raft/configuration", (OperatorRead, Cluster), "List who takes part in the log", tells::<RaftConfiguration>(&[]), operator::raft_configuration).without_state(),

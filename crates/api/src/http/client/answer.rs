@@ -13,6 +13,8 @@ pub struct Answer<T> {
     pub next_token: Option<String>,
     /// Nodes of which it is not yet confirmed what runs on them: what is said of them is what was known last.
     pub unconfirmed_nodes: u64,
+    /// Nodes that are silent and not declared lost, since too many are: what is said of them is what was known last.
+    pub held_nodes: u64,
 }
 
 impl<T> Answer<T> {
@@ -23,6 +25,7 @@ impl<T> Answer<T> {
             index: number("x-nomad-index"),
             next_token: text(headers, "x-nomad-nexttoken").map(str::to_owned),
             unconfirmed_nodes: number("x-berth-unconfirmed"),
+            held_nodes: number("x-berth-held"),
         }
     }
 }

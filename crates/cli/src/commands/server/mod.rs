@@ -4,6 +4,7 @@ mod change;
 mod init;
 mod members;
 mod recover;
+mod recovery;
 mod start;
 
 use clap::{Args, Subcommand};
@@ -35,6 +36,8 @@ enum Verb {
     Cert(init::Cert),
     /// List the servers
     Members(members::Members),
+    /// Show how far a new leader knows what runs
+    Recovery(recovery::Recovery),
     /// Let a server that waits join a cluster
     Join(change::Join),
     /// Take a server out of the cluster
@@ -66,6 +69,7 @@ impl Command {
                 cert.run()
             }
             Some(Verb::Members(members)) => block_on(members.run(&global.remote()?)),
+            Some(Verb::Recovery(recovery)) => block_on(recovery.run(&global.remote()?)),
             Some(Verb::Join(join)) => block_on(join.run(&global.remote()?)),
             Some(Verb::Remove(remove)) => block_on(remove.run(&global.remote()?)),
             Some(Verb::Leave(leave)) => block_on(leave.run(&global.remote()?)),

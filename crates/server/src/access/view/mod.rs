@@ -11,6 +11,7 @@ mod variables;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use berth_controller::Recovery;
 use berth_model::{
     AclRoleId, Index, JobKey,
     acl::{AclPolicy, AclRole, AclToken, OneTimeToken, SecretHash},
@@ -51,9 +52,9 @@ impl CallerView {
         self.view.store.index()
     }
 
-    /// Nodes that are wanted and have not yet confirmed what runs on them.
-    pub fn unconfirmed_nodes(&self) -> usize {
-        self.view.unconfirmed_nodes
+    /// How far the leader knows the nodes.
+    pub fn recovery(&self) -> &Recovery {
+        &self.view.recovery
     }
 
     /// What the request may reach.

@@ -42,6 +42,11 @@ impl CallerView {
         details.any(|detail| detail.node.attributes.contains_key(attribute.as_str()))
     }
 
+    /// How many nodes are up, whoever sees them.
+    pub fn nodes_up(&self) -> usize {
+        self.view.store.nodes().iter().filter(|(_, row)| !row.status.is_silent()).count()
+    }
+
     /// Where any node last changed.
     pub fn nodes_index(&self) -> Index {
         self.view.store.nodes().modify_index()

@@ -1,7 +1,7 @@
 //! How the cluster places, to and from what clients know.
 
 use berth_api::http::{PoolScheduling, PreemptionConfig, SchedulerConfiguration};
-use berth_model::scheduling::{Algorithm, PoolConfig, Preemption, SchedulerConfig};
+use berth_model::scheduling::{Algorithm, LOST_NODES_MAX_PERCENT, PoolConfig, Preemption, SchedulerConfig};
 
 /// As clients read it.
 pub fn scheduler_config(config: &SchedulerConfig) -> SchedulerConfiguration {
@@ -22,6 +22,7 @@ pub fn scheduler_config(config: &SchedulerConfig) -> SchedulerConfiguration {
             service_scheduler_enabled: preemption.service,
             batch_on_batch_enabled: preemption.batch_on_batch,
         },
+        lost_nodes_max_percent: config.lost_nodes_max_percent(),
         node_pools: config.pools.iter().map(|(name, own)| (name.clone(), pool(own))).collect(),
         create_index: config.create_index.0,
         modify_index: config.modify_index.0,
@@ -40,6 +41,10 @@ pub fn scheduler_config_asked(asked: SchedulerConfiguration) -> Result<Scheduler
     if let Some((name, _)) = unbuilt.iter().find(|(_, on)| *on) {
         return Err(format!("{name} is not supported yet: leave it out or set it to false"));
     }
+    let percent = asked.lost_nodes_max_percent;
+    if percent > 100 {
+        return Err(format!("LostNodesMaxPercent is {percent}: write at most 100, which is all nodes"));
+    }
     let mut config = SchedulerConfig {
         algorithm: algorithm("SchedulerAlgorithm", &asked.scheduler_algorithm)?,
         memory_oversubscription: asked.memory_oversubscription_enabled,
@@ -50,6 +55,8 @@ pub fn scheduler_config_asked(asked: SchedulerConfiguration) -> Result<Scheduler
             batch: asked.preemption_config.batch_scheduler_enabled,
             batch_on_batch: asked.preemption_config.batch_on_batch_enabled,
         },
+        // The default is not written down: servers that do not know of it go on with what others write.
+        lost_nodes_max_percent: (percent != 0 && percent != LOST_NODES_MAX_PERCENT).then_some(percent),
         ..SchedulerConfig::default()
     };
     for (name, own) in asked.node_pools {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
+use berth_controller::Recovery;
 use berth_model::{alloc::ClientStatus, command::Command};
 use expect_test::{expect, expect_file};
 
@@ -12,7 +13,7 @@ use super::{
 };
 use crate::{
     access::{Access, CallerView, Capability, NamespaceFrom, open},
-    http::reply::stamp_unconfirmed,
+    http::reply::stamp_recovery,
 };
 
 #[tokio::test]
@@ -113,7 +114,7 @@ async fn an_allocation_is_stopped() {
 async fn unconfirmed_nodes_are_told() {
     let world = world();
     let mut view = crate::state::View::clone(&world.view.load());
-    view.unconfirmed_nodes = 2;
+    view.recovery = Arc::new(Recovery { unconfirmed: 2, held: 1, ..Recovery::default() });
     world.view.store(view.into());
     let read = get(&api(&world), "/v1/allocations?prefix=ff").await;
     expect![[r#"
@@ -134,11 +135,11 @@ async fn unconfirmed_nodes_are_told() {
 async fn what_was_unconfirmed_when_an_answer_was_made_is_not_told_with_it_later() {
     let world = world();
     let mut headers = hyper::HeaderMap::new();
-    let mut told = |nodes: usize| {
+    let mut told = |nodes: u64| {
         let mut view = crate::state::View::clone(&world.view.load());
-        view.unconfirmed_nodes = nodes;
+        view.recovery = Recovery::of(nodes).into();
         let access = Access::check(open(), Capability::ReadJob, NamespaceFrom::Items, "").expect("it may");
-        stamp_unconfirmed(&mut headers, &CallerView::new(Arc::new(view), access.into()));
+        stamp_recovery(&mut headers, &CallerView::new(Arc::new(view), access.into()));
         headers.get("x-berth-unconfirmed").map(|value| value.to_str().unwrap_or_default().to_owned())
     };
     assert_eq!([told(2), told(1), told(0)], [Some("2".to_owned()), Some("1".to_owned()), None]);

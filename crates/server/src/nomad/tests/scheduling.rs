@@ -39,6 +39,7 @@ async fn the_scheduler_says_how_it_is_configured() {
           "LastContact": 0,
           "SchedulerConfig": {
             "CreateIndex": 0,
+            "LostNodesMaxPercent": 40,
             "MemoryOversubscriptionEnabled": false,
             "ModifyIndex": 0,
             "NodePools": {},

@@ -33,7 +33,8 @@ impl View for SchedulerConfiguration {
             .with("Preempt for system jobs", on(preempts.system_scheduler_enabled))
             .with("Preempt for sysbatch jobs", on(preempts.sys_batch_scheduler_enabled))
             .with("Preempt for batch jobs", on(preempts.batch_scheduler_enabled))
-            .with("Preempt for services", on(preempts.service_scheduler_enabled));
+            .with("Preempt for services", on(preempts.service_scheduler_enabled))
+            .with_some("Nodes lost at a time, at most", lost(self.lost_nodes_max_percent));
         sections([fields.render(), pools(self, layout)])
     }
 
@@ -61,4 +62,9 @@ fn algorithm(name: &str) -> &str {
 
 fn on(is_on: bool) -> &'static str {
     if is_on { "on" } else { "off" }
+}
+
+/// Of a hundred nodes; servers of before have no such limit.
+fn lost(percent: u8) -> String {
+    if percent == 0 { String::new() } else { format!("{percent} %") }
 }

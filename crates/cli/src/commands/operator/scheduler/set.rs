@@ -19,7 +19,7 @@ pub struct Set {
     #[arg(long, value_name = "BOOL")]
     memory_oversubscription: Option<bool>,
     /// Change it in this node pool alone
-    #[arg(long, value_name = "POOL", conflicts_with_all = ["preempt_system_scheduler", "preempt_sysbatch_scheduler", "preempt_batch_scheduler", "preempt_service_scheduler"])]
+    #[arg(long, value_name = "POOL", conflicts_with_all = ["preempt_system_scheduler", "preempt_sysbatch_scheduler", "preempt_batch_scheduler", "preempt_service_scheduler", "lost_nodes_max"])]
     pool: Option<String>,
     /// Whether system jobs may push out work of lower priority
     #[arg(long, value_name = "BOOL")]
@@ -33,6 +33,9 @@ pub struct Set {
     /// Whether services may
     #[arg(long, value_name = "BOOL")]
     preempt_service_scheduler: Option<bool>,
+    /// Of a hundred nodes, how many may be declared lost at a time: where more are silent, none is
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
+    lost_nodes_max: Option<u8>,
 }
 
 /// How the best of several nodes is found.
@@ -78,6 +81,7 @@ impl Set {
         set(&mut preempts.sys_batch_scheduler_enabled, self.preempt_sysbatch_scheduler);
         set(&mut preempts.batch_scheduler_enabled, self.preempt_batch_scheduler);
         set(&mut preempts.service_scheduler_enabled, self.preempt_service_scheduler);
+        set(&mut config.lost_nodes_max_percent, self.lost_nodes_max);
     }
 }
 
