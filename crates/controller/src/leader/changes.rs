@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_model::{
     EvalId, JobKey,
-    alloc::StopReason,
+    alloc::{DesiredStatus, StopReason},
     eval::{Eval, EvalStatus, Trigger},
     event::Event as Change,
     node::NodeStatus,
@@ -78,7 +78,8 @@ impl Leader {
         let store = replica.store();
         let open = store.evals().iter().map(|(_, eval)| eval.clone()).filter(|e| !e.status.is_terminal());
         open.for_each(|eval| self.take_up(eval));
-        for (slot, row) in store.allocs().iter().filter(|(_, row)| !row.is_terminal()) {
+        for slot in store.nodes().iter().flat_map(|(_, node)| store.nodes().live(node)) {
+            let Some(row) = store.allocs().row(slot) else { continue };
             if let Some(seen) = replica.observed().get(slot, row.id) {
                 self.on_observed(store, slot, row, &seen.alloc);
             }
@@ -123,7 +124,7 @@ impl Leader {
     /// Who led before may have ended between a plan and the evaluations of those whom it pushed out. One too many finds
     /// nothing to do.
     fn want_preempted(&mut self, store: &Store) {
-        for (slot, row) in store.allocs().iter().filter(|(_, row)| !row.is_wanted()) {
+        for (slot, row) in store.allocs().iter().filter(|(_, row)| row.desired == DesiredStatus::Stop) {
             let is_open = |job| store.jobs().evals(job).any(|eval| is_open(store, eval));
             let waits = || store.jobs().row(row.job).is_none_or(|job| job.job().stop || is_open(job));
             if stop_reason(store, slot) == StopReason::Preempted && !waits() {

@@ -2,7 +2,7 @@
 //! ever searched for; whatever is in use again by then stays (`apply` looks once more).
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -38,10 +38,15 @@ const COLLECTED_MAX: usize = 4096;
 /// Jobs and nodes forgotten in one command: a job takes its allocations along.
 const JOBS_COLLECTED_MAX: usize = 256;
 
+/// Allocations of a state that are looked at together: all of a large one would hold up everything else for long.
+const LOOKED_AT: u32 = 16_384;
+
 /// What has ended and is kept for a while.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collector {
     allocs: Waiting<AllocId>,
+    /// Allocations of the state that this was made from, from here on, are yet to be looked at; none once all have been.
+    unseen: Option<AllocSlot>,
     service_evals: Waiting<EvalId>,
     batch_evals: Waiting<EvalId>,
     jobs: Waiting<JobKey>,
@@ -54,18 +59,11 @@ pub(crate) struct Collector {
     purged: VecDeque<JobKey>,
 }
 
-/// Things by the time of their end, oldest first.
-type Waiting<T> = VecDeque<(Timestamp, T)>;
-
 impl Follower for Collector {
     fn of(store: &Store) -> Self {
-        let mut all = Self::default();
-        for (slot, _) in store.allocs().iter() {
-            let at = store.allocs().detail(slot).map_or_else(Timestamp::default, |detail| detail.modified_at);
-            all.alloc_ended(store, slot, at);
-        }
+        let mut all = Self { unseen: Some(AllocSlot(0)), ..Self::default() };
         for (_, eval) in store.evals().iter().filter(|(_, eval)| eval.status.is_terminal()) {
-            all.evals(eval.job_type).push_back((eval.modified_at, eval.id));
+            all.evals(eval.job_type).push(eval.modified_at, eval.id);
         }
         for (_, row) in store.jobs().iter() {
             all.job_changed(row, last_change(store, row));
@@ -73,31 +71,27 @@ impl Follower for Collector {
         }
         for (slot, row) in store.nodes().iter().filter(|(_, row)| row.status == NodeStatus::Down) {
             let at = store.nodes().detail(slot).map_or_else(Timestamp::default, |detail| detail.status_at);
-            all.nodes.push_back((at, row.id));
+            all.nodes.push(at, row.id);
         }
         for over in store.deployments().iter().filter(|deployment| !deployment.is_active()) {
-            all.deployments.push_back((over.modified_at, over.id));
+            all.deployments.push(over.modified_at, over.id);
         }
-        sort(&mut all.deployments);
-        sort(&mut all.allocs);
-        sort(&mut all.service_evals);
-        sort(&mut all.batch_evals);
-        sort(&mut all.jobs);
-        sort(&mut all.nodes);
-        sort(&mut all.crowded);
         all
     }
 
     fn on_change(&mut self, store: &Store, change: &Change, now: Timestamp) {
         match change {
             Change::AllocEnded(slot) => {
-                self.alloc_ended(store, *slot, now);
+                // Whoever looks at the rest of the state finds it.
+                if self.unseen.is_none_or(|unseen| *slot < unseen) {
+                    self.alloc_ended(store, *slot, now);
+                }
                 let job = store.allocs().row(*slot).and_then(|alloc| store.jobs().row(alloc.job));
                 job.into_iter().for_each(|row| self.job_changed(row, now));
             }
             Change::EvalChanged(id) => {
                 if let Some(eval) = store.eval(*id).filter(|eval| eval.status.is_terminal()) {
-                    self.evals(eval.job_type).push_back((now, eval.id));
+                    self.evals(eval.job_type).push(now, eval.id);
                     if let Some(row) = store.job(&eval.job) {
                         self.job_changed(row, now);
                         self.evals_changed(row, now);
@@ -110,33 +104,34 @@ impl Follower for Collector {
             Change::DeploymentChanged(id, _) => self.deployment_changed(store, *id, now),
             Change::NodeChanged(slot, _) => {
                 let down = store.nodes().row(*slot).filter(|row| row.status == NodeStatus::Down);
-                self.nodes.extend(down.map(|row| (now, row.id)));
+                self.nodes.extend(now, down.map(|row| row.id));
             }
             _ => {}
         }
     }
 
     fn due_at(&self) -> Option<Timestamp> {
-        let purged = (!self.purged.is_empty()).then(Timestamp::default);
+        let at_once = (!self.purged.is_empty() || self.unseen.is_some()).then(Timestamp::default);
         let first = [
-            first_over(&self.allocs, SERVICE_KEPT),
-            first_over(&self.service_evals, SERVICE_KEPT),
-            first_over(&self.batch_evals, BATCH_KEPT),
-            first_over(&self.jobs, JOB_KEPT),
-            first_over(&self.nodes, NODE_KEPT),
-            first_over(&self.deployments, DEPLOYMENT_KEPT),
-            first_over(&self.crowded, CROWDED_KEPT),
+            self.allocs.first_over(SERVICE_KEPT),
+            self.service_evals.first_over(SERVICE_KEPT),
+            self.batch_evals.first_over(BATCH_KEPT),
+            self.jobs.first_over(JOB_KEPT),
+            self.nodes.first_over(NODE_KEPT),
+            self.deployments.first_over(DEPLOYMENT_KEPT),
+            self.crowded.first_over(CROWDED_KEPT),
         ];
-        purged.into_iter().chain(first.into_iter().flatten()).min()
+        at_once.into_iter().chain(first.into_iter().flatten()).min()
     }
 }
 
 impl Collector {
     /// What can be forgotten now; none when nothing can.
     pub fn due(&mut self, store: &Store, now: Timestamp) -> Option<Collect> {
-        let mut evals = over(&mut self.service_evals, SERVICE_KEPT, now, COLLECTED_MAX);
-        evals.extend(over(&mut self.batch_evals, BATCH_KEPT, now, COLLECTED_MAX));
-        for key in over(&mut self.crowded, CROWDED_KEPT, now, JOBS_COLLECTED_MAX) {
+        self.look_further(store);
+        let mut evals = self.service_evals.over(SERVICE_KEPT, now, COLLECTED_MAX);
+        evals.extend(self.batch_evals.over(BATCH_KEPT, now, COLLECTED_MAX));
+        for key in self.crowded.over(CROWDED_KEPT, now, JOBS_COLLECTED_MAX) {
             self.is_crowded.remove(&key);
             let Some(row) = store.job(&key) else { continue };
             evals.extend(old_evals(store, row, now));
@@ -146,30 +141,30 @@ impl Collector {
         let purged = self.purged.len().min(JOBS_COLLECTED_MAX);
         let mut jobs: Vec<JobKey> = self.purged.drain(..purged).collect();
         // What has changed since it died waits anew, further back.
-        let dead = over(&mut self.jobs, JOB_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter(|key| {
+        let dead = self.jobs.over(JOB_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter(|key| {
             let row = store.job(key).filter(|row| row.is_over());
             row.is_some_and(|row| now.since(last_change(store, row)) >= JOB_KEPT)
         });
         jobs.extend(dead);
-        let nodes = over(&mut self.nodes, NODE_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter(|id| {
+        let nodes = self.nodes.over(NODE_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter(|id| {
             let since = store.node(*id).and_then(|(slot, _)| Some(store.nodes().detail(slot)?.status_at));
             since.is_some_and(|since| now.since(since) >= NODE_KEPT)
         });
         // One on which something still lives is asked again, further back.
         let lives = |id: &NodeId| store.node(*id).is_some_and(|(_, row)| !row.live.is_empty());
         let (later, nodes): (Vec<NodeId>, Vec<NodeId>) = nodes.partition(lives);
-        self.nodes.extend(later.into_iter().map(|id| (now, id)));
-        let ended = over(&mut self.allocs, SERVICE_KEPT, now, COLLECTED_MAX).into_iter();
+        self.nodes.extend(now, later);
+        let ended = self.allocs.over(SERVICE_KEPT, now, COLLECTED_MAX).into_iter();
         // What keeps a node covered waits anew: a change of its job, or the end of the node, makes it of no use.
         let is_needed = |id: &AllocId| store.alloc(*id).is_some_and(|(_, row)| store.keeps_node_covered(row));
         let (later, allocs): (Vec<AllocId>, Vec<AllocId>) = ended.partition(is_needed);
-        self.allocs.extend(later.into_iter().map(|id| (now, id)));
-        let over_long = over(&mut self.deployments, DEPLOYMENT_KEPT, now, COLLECTED_MAX).into_iter();
+        self.allocs.extend(now, later);
+        let over_long = self.deployments.over(DEPLOYMENT_KEPT, now, COLLECTED_MAX).into_iter();
         // One whose allocations are still to be judged waits anew.
         let is_carried =
             |id: &DeploymentId| store.deployments().get(*id).is_some_and(|over| store.is_carried(over));
         let (later, deployments): (Vec<DeploymentId>, Vec<DeploymentId>) = over_long.partition(is_carried);
-        self.deployments.extend(later.into_iter().map(|id| (now, id)));
+        self.deployments.extend(now, later);
         let collect = Collect { jobs, allocs, evals, nodes, decided_on: Some(store.index()), deployments };
         (!collect.is_empty()).then_some(collect)
     }
@@ -177,17 +172,28 @@ impl Collector {
     fn alloc_ended(&mut self, store: &Store, slot: AllocSlot, at: Timestamp) {
         let may_go = |row: &&AllocRow| store.may_forget(row) || store.keeps_node_covered(row);
         let row = store.allocs().row(slot).filter(may_go);
-        self.allocs.extend(row.map(|row| (at, row.id)));
+        self.allocs.extend(at, row.map(|row| row.id));
+    }
+
+    /// Looks at some more of the allocations of the state that this was made from.
+    fn look_further(&mut self, store: &Store) {
+        let Some(from) = self.unseen else { return };
+        let to = AllocSlot(from.0.saturating_add(LOOKED_AT).min(store.allocs().end().0));
+        for slot in (from.0..to.0).map(AllocSlot) {
+            let at = store.allocs().detail(slot).map_or_else(Timestamp::default, |detail| detail.modified_at);
+            self.alloc_ended(store, slot, at);
+        }
+        self.unseen = (to < store.allocs().end()).then_some(to);
     }
 
     /// One that is over waits its time. With a new one those before it are the last of their job no more.
     fn deployment_changed(&mut self, store: &Store, id: DeploymentId, at: Timestamp) {
         let Some(deployment) = store.deployments().get(id) else { return };
         if !deployment.is_active() {
-            self.deployments.push_back((at, id));
+            self.deployments.push(at, id);
         } else if deployment.create_index == deployment.modify_index {
             let before = store.deployments().of_job(&deployment.job).filter(|other| other.id != id);
-            self.deployments.extend(before.map(|other| (at, other.id)));
+            self.deployments.extend(at, before.map(|other| other.id));
         }
     }
 
@@ -197,7 +203,7 @@ impl Collector {
 
     fn evals_changed(&mut self, row: &JobRow, at: Timestamp) {
         if row.evals.len() > EVALS_OF_JOB_MAX && self.is_crowded.insert(row.key.clone()) {
-            self.crowded.push_back((at, row.key.clone()));
+            self.crowded.push(at, row.key.clone());
         }
     }
 
@@ -208,7 +214,7 @@ impl Collector {
         if row.purge {
             self.purged.push_back(row.key.clone());
         } else {
-            self.jobs.push_back((at, row.key.clone()));
+            self.jobs.push(at, row.key.clone());
         }
     }
 }
@@ -229,22 +235,42 @@ fn old_evals(store: &Store, row: &JobRow, now: Timestamp) -> Vec<EvalId> {
     done.into_iter().take(too_many).filter(is_old).map(|eval| eval.id).take(COLLECTED_MAX).collect()
 }
 
-fn sort<T: Clone>(waiting: &mut Waiting<T>) {
-    waiting.make_contiguous().sort_by_key(|(at, _)| *at);
-}
+/// Things by the time of their end. What a state is full of is found in any order.
+#[derive(Debug, Clone)]
+struct Waiting<T>(BTreeMap<Timestamp, VecDeque<T>>);
 
-/// When the first has waited its time.
-fn first_over<T>(waiting: &Waiting<T>, kept: Duration) -> Option<Timestamp> {
-    waiting.front().map(|(at, _)| at.after(kept))
-}
-
-/// Takes out what has waited its time, at most `max`.
-fn over<T>(waiting: &mut Waiting<T>, kept: Duration, now: Timestamp, max: usize) -> Vec<T> {
-    let mut over = Vec::new();
-    while over.len() < max
-        && let Some((_, thing)) = waiting.pop_front_if(|(at, _)| now.since(*at) >= kept)
-    {
-        over.push(thing);
+impl<T> Default for Waiting<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
     }
-    over
+}
+
+impl<T> Waiting<T> {
+    fn push(&mut self, at: Timestamp, thing: T) {
+        self.0.entry(at).or_default().push_back(thing);
+    }
+
+    fn extend(&mut self, at: Timestamp, things: impl IntoIterator<Item = T>) {
+        things.into_iter().for_each(|thing| self.push(at, thing));
+    }
+
+    /// When the first has waited its time.
+    fn first_over(&self, kept: Duration) -> Option<Timestamp> {
+        self.0.keys().next().map(|at| at.after(kept))
+    }
+
+    /// Takes out what has waited its time, at most `max`.
+    fn over(&mut self, kept: Duration, now: Timestamp, max: usize) -> Vec<T> {
+        let mut over = Vec::new();
+        while over.len() < max
+            && let Some(mut first) = self.0.first_entry().filter(|first| now.since(*first.key()) >= kept)
+        {
+            let of_then = first.get_mut();
+            over.extend(of_then.drain(..of_then.len().min(max - over.len())));
+            if of_then.is_empty() {
+                first.remove();
+            }
+        }
+        over
+    }
 }

@@ -259,6 +259,11 @@ impl Allocs {
         self.rows.iter()
     }
 
+    /// The slot above all that there are, or have been.
+    pub fn end(&self) -> AllocSlot {
+        AllocSlot(u32::try_from(self.rows.slots()).unwrap_or(u32::MAX))
+    }
+
     pub(super) fn digest(&self) -> u128 {
         self.digest.value()
     }
