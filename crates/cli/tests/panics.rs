@@ -11,11 +11,12 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use berth_api::http::Target;
 use e2e::{Daemon, dev::Dev, eventually, http_address};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -170,13 +171,58 @@ fn with_cores(program: &Command, dir: &Path) -> Command {
     command
 }
 
+/// Whether this machine writes cores of those who let it.
+fn writes_cores(home: &Path) -> bool {
+    let mut other = Command::new("sh");
+    other.args(["-c", "kill -ABRT $$"]);
+    let writes = with_cores(&other, home).status().expect("it runs").core_dumped();
+    if !writes {
+        eprintln!("skipped: this machine writes no cores");
+    }
+    writes
+}
+
+#[test]
+fn what_keepers_have_in_memory_is_left_in_no_core() {
+    let home = TempDir::new().expect("a directory");
+    if !writes_cores(home.path()) {
+        return;
+    }
+    let mut keeper = with_cores(&e2e::berth(&["keeper", home.path().to_str().expect("plain")]), home.path());
+    let mut keeper = keeper.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut told = keeper.stdin.take().expect("a pipe");
+    // The beginning of what it is to keep, of which no more comes.
+    told.write_all(&[0x80]).expect("it reads");
+    while rustix::io::ioctl_fionread(&told).expect("a pipe") > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    rustix::process::kill_process(Pid::from_child(&keeper), Signal::ABORT).expect("it is ours");
+    let status = keeper.wait().expect("it ends");
+    assert_eq!((status.signal(), status.core_dumped()), (Some(6), false), "{status:?}");
+}
+
+/// Files of a process below `/proc` are its user's as long as the kernel may write cores of it, and root's otherwise.
+#[tokio::test]
+async fn tasks_and_commands_within_them_are_as_dumpable_as_any_program() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root starts tasks of other users");
+        return;
+    }
+    let dev = Dev::apart(&["--containers=false"]);
+    let mut task = e2e::dev::task("main", "echo owner=$(stat -c %u /proc/$$/environ); exec sleep 1000");
+    task["User"] = json!("nobody");
+    let group = json!({ "Name": "app", "Count": 1, "Tasks": [task] });
+    dev.register(&json!({ "ID": "plain", "Name": "plain", "Type": "service", "TaskGroups": [group] })).await;
+    let alloc = dev.allocs("plain", 1, "running").await.remove(0);
+    dev.until_printed(&alloc, "owner=65534").await;
+    let said = dev.said(&["exec", "plain", "sh", "-c", "stat -c %u /proc/$$/environ"]);
+    assert_eq!(said.trim(), "65534");
+}
+
 #[test]
 fn what_servers_and_agents_have_in_memory_is_left_in_no_core() {
     let home = TempDir::new().expect("a directory");
-    let mut other = Command::new("sh");
-    other.args(["-c", "kill -ABRT $$"]);
-    if !with_cores(&other, home.path()).status().expect("it runs").core_dumped() {
-        eprintln!("skipped: this machine writes no cores");
+    if !writes_cores(home.path()) {
         return;
     }
     let mut command = with_cores(&e2e::berth(&["dev", "--http-addr", "127.0.0.1:0"]), home.path());

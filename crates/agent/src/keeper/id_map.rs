@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
+use super::memory;
 use crate::failure::{Doing, Failure};
 
 /// How many ids a container has: 0 to 65,535, which is all that most systems give out.
@@ -30,7 +31,7 @@ impl IdMap {
     pub(super) fn new(first: u32) -> Result<Self, Failure> {
         let doing = || format!("make a user namespace whose root is {first}");
         let process = kernel::Settler::new().map_err(refused).doing(doing)?;
-        let namespace = open_namespace(process.pid(), first).doing(doing)?;
+        let namespace = memory::open_while(|| open_namespace(process.pid(), first)).doing(doing)?;
         Ok(Self { first, namespace })
     }
 

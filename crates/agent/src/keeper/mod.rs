@@ -17,6 +17,7 @@ mod fds;
 mod forward;
 mod id_map;
 mod keep;
+mod memory;
 mod mounts;
 mod output;
 pub mod plan;
@@ -57,6 +58,7 @@ pub fn main(args: &[String]) -> i32 {
     signals::catch_ignored();
     // Whatever the agent's is, as 077 of a careful operator: users of a container's own pass through what is made for it.
     umask(NEW_FILES_MASK);
+    memory::leave_none();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match words[..] {
         ["become"] => starter::main(),

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use nix::unistd::Pid;
 
 use crate::failure::{Doing, Failure};
+use crate::keeper::memory;
 use crate::keeper::output::TaskEnds;
 use crate::keeper::plan::ProcessRun;
 use crate::keeper::process::Process;
@@ -19,8 +20,11 @@ pub(super) fn start(run: &ProcessRun, keeper_args: &[String]) -> Result<Pid, Fai
     if !run.terminal {
         run.stdin = format!("/proc/{}/fd/0", Pid::this());
     }
-    let process = Process::create(&run, keeper_args, ends)?;
-    process.release().map_err(|failure| Failure::other("run the command", failure.message))
+    // The command opens what this process has been given as its input.
+    memory::open_while(|| {
+        let process = Process::create(&run, keeper_args, ends)?;
+        process.release().map_err(|failure| Failure::other("run the command", failure.message))
+    })
 }
 
 /// The command's, which this process was given.
