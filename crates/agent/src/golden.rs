@@ -7,7 +7,9 @@
 use std::fmt::Write;
 use std::fs;
 
-use berth_api::agent::{AllocStatus, ClientStatus, PortBinding, TaskDevices, TaskState, TaskStatus};
+use berth_api::agent::{
+    AllocStatus, ClientStatus, PortBinding, RevokedServer, TaskDevices, TaskState, TaskStatus,
+};
 use expect_test::expect_file;
 use prost::Message;
 
@@ -29,7 +31,10 @@ fn fence() -> FenceRecord {
 }
 
 fn servers() -> ServersRecord {
-    ServersRecord { addresses: vec!["10.0.0.1:4647".into(), "[2001:db8::1]:4647".into()] }
+    ServersRecord {
+        addresses: vec!["10.0.0.1:4647".into(), "[2001:db8::1]:4647".into()],
+        revoked: vec![RevokedServer { name: "s1".into(), at_secs: 9 }],
+    }
 }
 
 pub(crate) fn alloc() -> AllocRecord {

@@ -4,11 +4,16 @@
 mod e2e;
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -16,7 +21,7 @@ use berth_api::http::{AllocationStub, Client, Target};
 use berth_tls::{ClientFiles, ClientTls};
 use e2e::{Daemon, berth, eventually, free_port, home::Home};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// More than a server waits for a handshake.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,6 +47,7 @@ struct Cluster {
 
 struct Server {
     daemon: Daemon,
+    args: Vec<String>,
     http: SocketAddr,
     agent: SocketAddr,
     server: SocketAddr,
@@ -52,7 +58,7 @@ impl Cluster {
     fn new() -> Self {
         let home = Home::new();
         let cluster = Self { servers: Vec::new(), agents: Vec::new(), home };
-        succeed(&cluster.berth(&["server", "init", "--data-dir", &cluster.dir("s1")]));
+        succeed(&cluster.berth(&["server", "init", "--server-name", "s1", "--data-dir", &cluster.dir("s1")]));
         cluster
     }
 
@@ -78,9 +84,13 @@ impl Cluster {
         self.command(args).output().expect("it runs")
     }
 
-    /// A client that believes the authority.
+    /// A client that believes the authority, and asks the first server.
     fn client(&self) -> Client {
-        let address = format!("https://{}", self.servers[0].http).parse().expect("an address");
+        self.client_of(&format!("https://{}", self.servers[0].http))
+    }
+
+    fn client_of(&self, address: &str) -> Client {
+        let address = address.parse().expect("an address");
         let tls =
             ClientTls::load(&ClientFiles { ca: Some(&self.path("s1/tls/ca.pem")), ..ClientFiles::default() })
                 .expect("it is read");
@@ -104,7 +114,7 @@ impl Cluster {
         let number = self.servers.len() + 1;
         let name = format!("s{number}");
         if number > 1 {
-            self.certify("server", &format!("{name}/tls"), &[]);
+            self.certify("server", &format!("{name}/tls"), &["--server-name", &name]);
         }
         let [http, agent, server] = [(); 3]
             .map(|()| SocketAddr::from(([127, 0, 0, u8::try_from(number).expect("few")], free_port())));
@@ -128,7 +138,87 @@ impl Cluster {
         let mut daemon = Daemon::start(&args, &self.path(&format!("told-{name}")));
         let ready = daemon.ready_line();
         assert!(ready.contains(&format!("https://{http}")), "{ready}");
-        self.servers.push(Server { daemon, http, agent, server });
+        let args = args.into_iter().map(str::to_owned).collect();
+        self.servers.push(Server { daemon, args, http, agent, server });
+    }
+
+    /// Starts a server again that has ended.
+    fn start_again(&mut self, number: usize) {
+        let told = self.path(&format!("told-s{number}"));
+        let server = &mut self.servers[number - 1];
+        let args: Vec<&str> = server.args.iter().map(String::as_str).collect();
+        server.daemon = Daemon::start(&args, &told);
+        server.daemon.ready_line();
+    }
+
+    /// Starts three servers, and waits until they vote.
+    async fn start_three(&mut self) {
+        for _ in 1..=3 {
+            self.start_server(&[]);
+        }
+        eventually("three servers vote", async || {
+            let found = self.json(&["server", "members", "-json"])?;
+            let voters = found.as_array()?.iter().filter(|member| member["Tags"]["voter"] == "true").count();
+            (voters == 3).then_some(())
+        })
+        .await;
+    }
+
+    /// A command that asks one of the servers.
+    fn asking(&self, number: usize, args: &[&str]) -> Output {
+        let address = format!("https://{}", self.servers[number - 1].http);
+        self.command(args).env("BERTH_ADDR", address).output().expect("it runs")
+    }
+
+    /// The number of the server that leads, as one of them says.
+    async fn leader(&self, asked: usize) -> usize {
+        eventually("a server leads", async || {
+            let output = self.asking(asked, &["server", "members", "-json"]);
+            let members: Value = serde_json::from_slice(&output.stdout).ok()?;
+            let leader = members.as_array()?.iter().find(|member| member["Leader"] == true)?;
+            leader["Name"].as_str()?.strip_prefix('s')?.split('.').next()?.parse().ok()
+        })
+        .await
+    }
+
+    /// Puts a new certificate in the place of a server's, and has it read that.
+    fn renew(&self, number: usize) {
+        let (name, new) = (format!("s{number}"), format!("new-{number}"));
+        self.certify("server", &new, &["--server-name", &name]);
+        for file in ["server.pem", "server-key.pem"] {
+            let to = self.path(&name).join("tls").join(file);
+            fs::copy(self.path(&new).join(file), to).expect("it is copied");
+        }
+        self.servers[number - 1].daemon.signal(Signal::HUP);
+    }
+
+    /// The connections between a server and the others that are open, by the ports of both ends.
+    fn connections(&self, number: usize) -> BTreeSet<(SocketAddr, SocketAddr)> {
+        let own = self.servers[number - 1].server;
+        let others = self.servers.iter().map(|server| server.server).filter(|server| *server != own);
+        let others: Vec<SocketAddr> = others.collect();
+        let table = fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+        let open = table.lines().filter_map(established);
+        let is_between = |(here, there): &(SocketAddr, SocketAddr)| {
+            let from_it = here.ip() == own.ip() && others.contains(there);
+            from_it || *here == own && others.iter().any(|other| other.ip() == there.ip())
+        };
+        open.filter(is_between).collect()
+    }
+
+    /// How long it takes until none is open of the connections that a server had with others.
+    fn cut_after(
+        &self,
+        before: &BTreeSet<(SocketAddr, SocketAddr)>,
+        number: usize,
+        begun: Instant,
+    ) -> Duration {
+        assert!(!before.is_empty(), "it has connections");
+        while !self.connections(number).is_disjoint(before) {
+            assert!(begun.elapsed() < PATIENCE, "they stay open");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        begun.elapsed()
     }
 
     /// Starts an agent that knows all servers and has its data in a directory of this name.
@@ -136,22 +226,14 @@ impl Cluster {
         self.start_agent_with(name, &[]);
     }
 
-    /// The same with further arguments.
+    /// The same with further arguments; with other servers, if they say so.
     fn start_agent_with(&mut self, name: &str, more: &[&str]) {
         let servers: Vec<String> = self.servers.iter().map(|server| server.agent.to_string()).collect();
         let (data, servers) = (self.dir(name), servers.join(","));
-        let args = [
-            "agent",
-            "--data-dir",
-            &data,
-            "--servers",
-            &servers,
-            "--node-name",
-            name,
-            "--mock-driver",
-            "--containers=false",
-        ];
-        let args = [&args[..], more].concat();
+        let args = ["agent", "--data-dir", &data, "--node-name", name, "--mock-driver", "--containers=false"];
+        let known = ["--servers", &servers];
+        let known = if more.contains(&known[0]) { &[][..] } else { &known };
+        let args = [&args[..], known, more].concat();
         self.agents.push(Daemon::start(&args, &self.path(&format!("told-{name}"))));
     }
 
@@ -205,6 +287,19 @@ impl Cluster {
     }
 }
 
+/// The ends of a connection that is open, of a line of the kernel's table.
+fn established(line: &str) -> Option<(SocketAddr, SocketAddr)> {
+    const ESTABLISHED: &str = "01";
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let end = |text: &str| {
+        let (ip, port) = text.split_once(':')?;
+        let ip = u32::from_str_radix(ip, 16).ok()?.to_le_bytes();
+        Some(SocketAddr::from((ip, u16::from_str_radix(port, 16).ok()?)))
+    };
+    (*fields.get(3)? == ESTABLISHED).then_some(())?;
+    Some((end(fields[1])?, end(fields[2])?))
+}
+
 fn succeed(output: &Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -218,15 +313,7 @@ fn refusal(output: &Output) -> String {
 #[tokio::test]
 async fn three_servers_and_an_agent_speak_encrypted_and_run_a_job() {
     let mut cluster = Cluster::new();
-    for _ in 1..=3 {
-        cluster.start_server(&[]);
-    }
-    eventually("three servers vote", async || {
-        let found = cluster.json(&["server", "members", "-json"])?;
-        let voters = found.as_array()?.iter().filter(|member| member["Tags"]["voter"] == "true").count();
-        (voters == 3).then_some(())
-    })
-    .await;
+    cluster.start_three().await;
     cluster.certify("agent", "n1/tls", &[]);
     cluster.start_agent("n1");
     cluster.until_ready(1).await;
@@ -466,7 +553,7 @@ async fn certificates_change_under_a_session_that_goes_on() {
     assert!(cluster.json(&["node", "status", "-json"]).is_some());
 
     fs::write(tls.join("server.pem"), certificate).expect("it is written");
-    cluster.certify("server", "renewed", &["--host", "renewed.example.com"]);
+    cluster.certify("server", "renewed", &["--server-name", "s1", "--host", "renewed.example.com"]);
     for name in ["server.pem", "server-key.pem"] {
         fs::copy(cluster.path("renewed").join(name), tls.join(name)).expect("it is copied");
     }
@@ -614,7 +701,7 @@ async fn an_authority_takes_the_place_of_another_under_sessions_that_go_on() {
     cluster.start_agent_with("n1", &["--join", &token]);
     cluster.until_ready(1).await;
     let new = cluster.dir("new");
-    succeed(&berth(&["server", "init", "--tls-dir", &new]).output().expect("it runs"));
+    succeed(&berth(&["server", "init", "--server-name", "s1", "--tls-dir", &new]).output().expect("it runs"));
     let (tls, new) = (cluster.path("s1/tls"), cluster.path("new"));
     let read = |path: &Path| fs::read_to_string(path).expect("it is there");
     let [old_ca, new_ca] = [read(&tls.join("ca.pem")), read(&new.join("ca.pem"))];
@@ -638,4 +725,183 @@ async fn an_authority_takes_the_place_of_another_under_sessions_that_go_on() {
     believes(&new_ca).await;
     assert_eq!(cluster.told("n1").matches("connected server").count(), 1, "the session went on");
     cluster.until_ready(1).await;
+}
+
+/// A cut is promised within a second; the machine of the test may be busy.
+const CUT_MAX: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn a_revoked_server_is_cut_off_under_load_and_comes_back_with_a_new_certificate() {
+    let mut cluster = Cluster::new();
+    cluster.start_three().await;
+    let leader = cluster.leader(1).await;
+    let revoked = (1..=3).rev().find(|number| *number != leader).expect("two follow");
+    let other = (1..=3).find(|number| *number != leader && *number != revoked).expect("one more follows");
+    let name = format!("s{revoked}");
+    let stop = Arc::new(AtomicBool::new(false));
+    let load = {
+        let address = format!("https://{}", cluster.servers[leader - 1].http);
+        let (client, stop) = (cluster.client_of(&address), stop.clone());
+        tokio::spawn(async move {
+            let mut written = 0_u64;
+            while !stop.load(Relaxed) {
+                let namespace = json!({"Name": format!("n{}", written % 8)});
+                let put = client.put::<Value>(&Target::new("/v1/namespace"), &namespace).await;
+                put.expect("two of three are enough");
+                written += 1;
+            }
+            written
+        })
+    };
+    let before = cluster.connections(revoked);
+    let begun = Instant::now();
+    let told = cluster.asking(other, &["server", "revoke", "-yes", &name]);
+    succeed(&told);
+    let cut = cluster.cut_after(&before, revoked, begun);
+    println!("cut after {cut:?}, with the command that asked for it");
+    assert!(cut < CUT_MAX, "{cut:?}");
+    let said = String::from_utf8_lossy(&told.stderr).into_owned() + &String::from_utf8_lossy(&told.stdout);
+    assert!(said.contains("replace the authority, too") && !said.contains("warning"), "{said}");
+    cluster.until_told(&name, "the certificate of this server was revoked").await;
+    // It hears of no leader any more, and the others show what it is.
+    eventually("it has no leader", async || {
+        let output = cluster.asking(revoked, &["namespace", "apply", "late"]);
+        (!output.status.success()).then_some(())
+    })
+    .await;
+    let members = cluster.asking(leader, &["server", "members"]);
+    let members = String::from_utf8_lossy(&members.stdout).into_owned();
+    let line = members.lines().find(|line| line.starts_with(&name)).expect("it is a member still");
+    assert!(line.contains("revoked"), "{members}");
+    assert!(cluster.connections(revoked).is_disjoint(&before));
+
+    // Neither does a new start let it in, nor one with the file of those that are revoked taken away.
+    cluster.servers[revoked - 1].daemon.signal(Signal::TERM);
+    cluster.servers[revoked - 1].daemon.wait();
+    let kept = fs::read_to_string(cluster.path(&name).join("revoked-servers.json")).unwrap_or_default();
+    assert!(kept.contains(&name), "it knows it itself: {kept}");
+    fs::remove_file(cluster.path(&name).join("revoked-servers.json")).expect("it is there");
+    let since = cluster.told(&name).len();
+    cluster.start_again(revoked);
+    eventually("it is told so", async || {
+        cluster.told(&name)[since..].contains("or that it was revoked").then_some(())
+    })
+    .await;
+    let second = format!("s{other}");
+    let refused = refusal(&cluster.asking(leader, &["server", "revoke", "-yes", &second]));
+    assert!(refused.contains("2 of 3 voters are needed") && refused.contains("-force"), "{refused}");
+
+    cluster.renew(revoked);
+    eventually("it is one of them again", async || {
+        cluster.asking(revoked, &["namespace", "apply", "back"]).status.success().then_some(())
+    })
+    .await;
+    eventually("nobody calls it revoked", async || {
+        let members = cluster.asking(leader, &["server", "members"]);
+        (!String::from_utf8_lossy(&members.stdout).contains("revoked")).then_some(())
+    })
+    .await;
+    stop.store(true, Relaxed);
+    assert!(load.await.expect("no write has failed") > 0);
+}
+
+#[tokio::test]
+async fn when_the_leader_is_revoked_another_leads_and_agents_leave_it() {
+    let mut cluster = Cluster::new();
+    cluster.start_three().await;
+    // The agent knows one server, and of the others by that.
+    let leader = cluster.leader(1).await;
+    cluster.certify("agent", "n1/tls", &[]);
+    let first = cluster.servers[leader - 1].agent.to_string();
+    cluster.start_agent_with("n1", &["--servers", &first]);
+    let other = (1..=3).find(|number| *number != leader).expect("two follow");
+    eventually("its node is ready", async || {
+        let nodes = cluster.asking(other, &["node", "status", "-json"]);
+        let nodes: Value = serde_json::from_slice(&nodes.stdout).ok()?;
+        (nodes[0]["Status"] == "ready").then_some(())
+    })
+    .await;
+    let name = format!("s{leader}");
+    let (before, begun) = (cluster.connections(leader), Instant::now());
+    // It is told itself, and answers.
+    succeed(&cluster.asking(leader, &["server", "revoke", "-yes", &name]));
+    let cut = cluster.cut_after(&before, leader, begun);
+    println!("cut after {cut:?}, with the command that asked for it");
+    assert!(cut < CUT_MAX, "{cut:?}");
+    let next = eventually("another leads", async || {
+        let next = cluster.leader(other).await;
+        (next != leader).then_some(next)
+    })
+    .await;
+    succeed(&cluster.asking(next, &["namespace", "apply", "after"]));
+    cluster.until_told("n1", &format!("the certificates of server {name} were revoked")).await;
+    eventually("the agent is with another", async || {
+        let told = cluster.told("n1");
+        let last = told.lines().rev().find(|line| line.contains("connected server"))?;
+        (!last.contains(&first)).then_some(())
+    })
+    .await;
+    // What it has learned is on its disk.
+    cluster.agents[0].kill();
+    let since = cluster.told("n1").len();
+    cluster.start_agent_with("n1", &["--servers", &first]);
+    eventually("it does not believe the first after a restart either", async || {
+        let told = &cluster.told("n1")[since..];
+        (told.contains(&format!("the certificates of server {name} were revoked"))
+            && told.contains("connected server"))
+        .then_some(())
+    })
+    .await;
+    cluster.renew(leader);
+    eventually("the server is one of them again", async || {
+        cluster.asking(leader, &["namespace", "apply", "back"]).status.success().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_certificate_speaks_for_the_server_that_it_names_alone() {
+    let mut cluster = Cluster::new();
+    let said = refusal(&cluster.berth(&[
+        "server",
+        "cert",
+        "server",
+        "--data-dir",
+        &cluster.dir("s1"),
+        "--out",
+        &cluster.dir("x"),
+    ]));
+    assert!(said.contains("give its --server-name") && said.contains("uname -n"), "{said}");
+    let said = refusal(&cluster.berth(&[
+        "server",
+        "--server-name",
+        "s9",
+        "--http-addr",
+        "127.0.0.1:0",
+        "--agent-addr",
+        "127.0.0.1:0",
+        "--data-dir",
+        &cluster.dir("s1"),
+    ]));
+    assert!(said.contains("it names server s1 of region global, and this is server s9"), "{said}");
+    cluster.start_server(&[]);
+    let said = refusal(&cluster.berth(&["server", "revoke", "-yes", "s1"]));
+    assert!(said.contains("1 of 1 voters are needed and none would be left"), "{said}");
+    let told = cluster.berth(&["server", "revoke", "-yes", "S9.example"]);
+    succeed(&told);
+    let said = String::from_utf8_lossy(&told.stderr).into_owned() + &String::from_utf8_lossy(&told.stdout);
+    assert!(said.contains("no server of this cluster is called s9.example"), "{said}");
+    // The only server goes on with a new one, and its agents with it.
+    let token = cluster.token(&[]);
+    cluster.start_agent_with("n1", &["--join", &token]);
+    cluster.until_ready(1).await;
+    succeed(&cluster.berth(&["server", "revoke", "-yes", "-force", "s1"]));
+    cluster.until_told("n1", "the certificates of server s1 were revoked").await;
+    let since = cluster.told("n1").len();
+    cluster.renew(1);
+    cluster.until_told("s1", "this server has a certificate again that was not revoked").await;
+    eventually("the agent believes it again", async || {
+        cluster.told("n1")[since..].contains("connected server").then_some(())
+    })
+    .await;
 }

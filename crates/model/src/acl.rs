@@ -259,4 +259,7 @@ pub enum ChangeAcl {
     /// What certificates there are of a node are good for nothing any more.
     #[n(11)]
     RevokeNode(#[n(0)] NodeId),
+    /// What certificates there are that name a server are good for nothing any more.
+    #[n(12)]
+    RevokeServer(#[n(0)] String),
 }

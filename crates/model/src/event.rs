@@ -111,6 +111,8 @@ pub enum AclObject {
     JoinToken,
     /// The certificates of a node.
     Certificates(NodeId),
+    /// The certificates of the server of this name.
+    ServerCertificates(String),
 }
 
 impl fmt::Display for AclObject {
@@ -122,6 +124,7 @@ impl fmt::Display for AclObject {
             Self::OneTimeToken(id) => write!(f, "one-time token for token {id}"),
             Self::JoinToken => f.write_str("the join token"),
             Self::Certificates(node) => write!(f, "the certificates of node {node}"),
+            Self::ServerCertificates(name) => write!(f, "the certificates of server {name:?}"),
         }
     }
 }

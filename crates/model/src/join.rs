@@ -1,5 +1,5 @@
-//! How nodes join and are cast out: tokens with which one agent gets its first certificate, and nodes whose certificates are good
-//! for nothing any more.
+//! How nodes join and are cast out: tokens with which one agent gets its first certificate, and nodes and servers whose
+//! certificates are good for nothing any more.
 
 use minicbor::{Decode, Encode};
 
@@ -13,6 +13,11 @@ use crate::{
 pub const JOIN_TOKENS_MAX: usize = 10_000;
 /// Most nodes that are revoked.
 pub const REVOKED_NODES_MAX: usize = 1_000_000;
+
+/// Most servers that are revoked: each agent is told of all of them.
+pub const REVOKED_SERVERS_MAX: usize = 256;
+/// Longest name of a server that is revoked, in bytes: what a certificate can name.
+pub const REVOKED_SERVER_NAME_MAX: usize = 128;
 
 /// Lets one agent join.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -62,6 +67,17 @@ pub struct RevokedNode {
     /// Which.
     #[n(0)]
     pub node: NodeId,
+    /// When that was said.
+    #[n(1)]
+    pub at: Timestamp,
+}
+
+/// A server whose certificates are good for nothing if they are valid from then on or earlier.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct RevokedServer {
+    /// The name that they name, in small letters.
+    #[n(0)]
+    pub name: String,
     /// When that was said.
     #[n(1)]
     pub at: Timestamp,

@@ -7,7 +7,10 @@ use berth_model::{
         OneTimeToken, POLICIES_MAX, POLICY_RULES_MAX, SEALED_MAX, SecretHash, TOKENS_MAX, TokenType,
     },
     command::{Command, Entry, Outcome, Refusal, RestorePart},
-    join::{JOIN_TOKENS_MAX, Join, JoinToken, Joined, REVOKED_NODES_MAX},
+    join::{
+        JOIN_TOKENS_MAX, Join, JoinToken, Joined, REVOKED_NODES_MAX, REVOKED_SERVER_NAME_MAX,
+        REVOKED_SERVERS_MAX,
+    },
     store::{Store, snapshot},
 };
 
@@ -345,6 +348,22 @@ fn a_join_token_is_good_for_one_agent_that_may_ask_again() {
     assert_eq!(change(&mut store, join_token(11, None, 0)), Ok(()), "it ends before it begins");
     let refused = change(&mut store, join(11, 6, 5)).expect_err("it is over").to_string();
     assert!(refused.contains("expired"), "{refused}");
+}
+
+#[test]
+fn so_many_servers_are_revoked_and_no_more() {
+    let mut store = Store::default();
+    let revoke = |name: &str| ChangeAcl::RevokeServer(name.to_owned());
+    change_many(&mut store, REVOKED_SERVERS_MAX, |number| revoke(&format!("s{number}")));
+    let refused = change(&mut store, revoke("another")).expect_err("it is one too many").to_string();
+    assert!(refused.contains("256 servers are revoked, no more may be: replace the authority"), "{refused}");
+    assert_eq!(change(&mut store, revoke("S0")), Ok(()), "one that is revoked already is revoked anew");
+    assert_eq!(store.acl().joins().server_revoked_at("s0"), Some(store.at()));
+    let mut store = Store::default();
+    assert_eq!(change(&mut store, revoke(&"x".repeat(REVOKED_SERVER_NAME_MAX))), Ok(()));
+    for name in [String::new(), "x".repeat(REVOKED_SERVER_NAME_MAX + 1)] {
+        assert!(change(&mut store, revoke(&name)).is_err(), "{name:?}");
+    }
 }
 
 #[test]

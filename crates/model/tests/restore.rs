@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use berth_model::{
     EvalId, Index, JobKey, NodeId, Timestamp,
+    acl::ChangeAcl,
     cluster::ClusterIdentity,
     command::{Command, Entry, EvalOutcome, PlanRecord, Refusal, RegisterJob, RestorePart},
     eval::EvalStatus,
@@ -149,6 +150,45 @@ fn a_cluster_has_one_identity_and_keeps_it_when_it_is_restored_from_another() {
     parts(&saved, 1 << 20).into_iter().for_each(|part| drop(apply(&mut other, vec![part])));
     assert_eq!(other.cluster(), &ClusterIdentity { id: 9, restored_from: vec![7] });
     assert_eq!(ids(&other), ["a"]);
+}
+
+/// Whoever puts an old state back must not let in with it who was cast out since.
+#[test]
+fn what_was_revoked_stays_so_whatever_is_restored() {
+    let revoke = |store: &mut Store, change| {
+        let applied = apply(store, vec![Command::ChangeAcl(Box::new(change))]);
+        assert_eq!(applied.outcomes, [Ok(())]);
+        store.at()
+    };
+    let server = |name: &str| ChangeAcl::RevokeServer(name.to_owned());
+    let revoked = |store: &Store| {
+        let joins = store.acl().joins();
+        let nodes: Vec<_> = joins.revoked().map(|one| (one.node.0, one.at)).collect();
+        (nodes, joins.revoked_servers().map(|one| (one.name, one.at)).collect::<Vec<_>>())
+    };
+    let mut saved = Store::default();
+    let early = [1, 2].map(|node| revoke(&mut saved, ChangeAcl::RevokeNode(NodeId(node))));
+    let early_server = revoke(&mut saved, server("s1"));
+    revoke(&mut saved, server("s2"));
+    let parts = parts(&saved, 1 << 20);
+    for store in [saved.clone(), Store::default()] {
+        let mut store = store;
+        (0..8).for_each(|_| drop(apply(&mut store, vec![register("x")])));
+        let late = revoke(&mut store, ChangeAcl::RevokeNode(NodeId(2)));
+        let later = revoke(&mut store, server("S2"));
+        let last = revoke(&mut store, server("s3"));
+        apply(&mut store, parts.clone());
+        let expected = (
+            vec![(1, early[0]), (2, late)],
+            vec![("s1".to_owned(), early_server), ("s2".to_owned(), later), ("s3".to_owned(), last)],
+        );
+        assert_eq!(revoked(&store), expected);
+        assert_eq!(store.acl().joins().revoked_index(), store.index(), "who follows looks again");
+        let mut bytes = Vec::new();
+        snapshot::write(&store, &mut bytes).expect("memory takes it");
+        let again = snapshot::read(&mut &bytes[..]).expect("it was just written");
+        assert_eq!((again.hash(), revoked(&again)), (store.hash(), expected));
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ use crate::{
     PANICKED, WatchKey, access,
     agents::{self, Context},
     audit::{AuditConfig, AuditLog},
-    cluster::{AllAgents, Cluster, Relay, Together},
+    cluster::{self, AllAgents, Cluster, Relay, Together},
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
     http,
     keyring::{self, Keyring},
@@ -175,7 +175,8 @@ impl Server {
     }
 
     async fn begin(config: ServerConfig) -> Result<Self, StartError> {
-        let secure = config.tls.as_ref().map(|tls| Secure::load(tls, &config.region)).transpose()?;
+        let secure = load_certificates(&config)?;
+        let certificates = peers::Certificates::new(secure.clone());
         let keyring = Keyring::load(&config.data_dir)
             .map_err(|error| StartError::Failed(format!("read the key-encryption keys: {error}")))?;
         let keyring = Arc::new(keyring);
@@ -190,8 +191,12 @@ impl Server {
         let shared = Arc::new(Shared::new(failures.clone()));
         let (proposals, entries) = engine::Proposals::new();
         let relay = Relay::new();
-        let together =
-            Together::new(&config, [http_addr, agent_addr, server_addr], relay.clone(), secure.clone())?;
+        let together = Together::new(
+            &config,
+            [http_addr, agent_addr, server_addr],
+            relay.clone(),
+            certificates.clone(),
+        )?;
         let peers = together.peers.clone();
         let controller = engine::start(
             shared.clone(),
@@ -207,7 +212,8 @@ impl Server {
         let observer = Arc::new(TellController::new(inputs.clone(), failures, applied.clone()));
         let mut listeners = {
             let entrance = entrance(PortKind::Servers);
-            vec![tokio::spawn(peers::listen(server_listener, entrance, peers, stopped.clone()))]
+            let certificates = certificates.clone();
+            vec![tokio::spawn(peers::listen(server_listener, entrance, peers, certificates, stopped.clone()))]
         };
         let replication = together.open(&config, observer.clone()).await?;
         let audit = open_audit(&config).await?;
@@ -218,6 +224,7 @@ impl Server {
             applied,
             shared.registry.clone(),
             keyring.clone(),
+            certificates,
         ));
         let engine =
             Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone(), cluster.clone()));
@@ -244,6 +251,15 @@ impl Server {
             config.root_key_rotation,
             stopped.clone(),
         )));
+        if let Some(secure) = secure.clone() {
+            listeners.push(tokio::spawn(cluster::follow_revoked(
+                state.clone(),
+                secure,
+                shared.registry.clone(),
+                config.data_dir.clone(),
+                stopped.clone(),
+            )));
+        }
         let (task_door, of_tasks) = mpsc::channel(TASK_DOOR_MAX);
         let context = Context::new(inputs).with_state(state.clone()).with_certificates(secure.clone());
         let context = Arc::new(context.with_task_door(task_door));
@@ -362,6 +378,14 @@ impl Server {
             tracing::warn!(%error, "close the log");
         }
     }
+}
+
+/// Reads the certificates, and which others are believed no more.
+fn load_certificates(config: &ServerConfig) -> Result<Option<Arc<Secure>>, StartError> {
+    let Some(tls) = &config.tls else { return Ok(None) };
+    let revoked = cluster::known_revoked(&config.data_dir)
+        .map_err(|error| StartError::Failed(format!("read which servers were revoked: {error}")))?;
+    Ok(Some(Secure::load(tls, &config.region, &config.name, revoked)?))
 }
 
 /// Goes on with the audit log, once the data directory is held. Its last file is read to the end.

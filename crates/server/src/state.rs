@@ -222,6 +222,34 @@ pub struct ServerStatus {
     pub disk_full: bool,
     /// Whether it lacks a key-encryption key, so that it cannot open all root keys.
     pub lacks_key: bool,
+    /// How its certificate is.
+    pub certificate: CertificateStatus,
+}
+
+/// How the certificate of a server is, as far as another has seen it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CertificateStatus {
+    /// It was not seen; or there are none.
+    #[default]
+    Unknown,
+    /// It names the server, and was not revoked.
+    Good,
+    /// It is of any server: nobody can tell its holder from others.
+    NamesNobody,
+    /// It was revoked, and so speaks with no other server.
+    Revoked,
+}
+
+impl CertificateStatus {
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Good => "ok",
+            Self::NamesNobody => "names no server",
+            Self::Revoked => "revoked",
+        }
+    }
 }
 
 impl Servers {

@@ -21,7 +21,7 @@ use tokio_rustls::{
 };
 
 use crate::{
-    Held, Identity, TlsError, der,
+    Held, Identity, Peer, RevokedServers, TlsError,
     trust::{client_verifier, provider},
     words::WrongRole,
 };
@@ -58,6 +58,7 @@ pub struct Acceptor(Arc<Inner>);
 
 struct Inner {
     region: String,
+    revoked: RevokedServers,
     /// Tickets of one kind of port open no other, and are good across a change of certificates.
     tickets: [Arc<dyn ProducesTickets>; KINDS.len()],
     ports: ArcSwap<[Port; KINDS.len()]>,
@@ -79,15 +80,6 @@ pub struct Accepted {
     pub kind: PortKind,
 }
 
-/// What the other side has shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    /// What its certificate says.
-    pub identity: Identity,
-    /// From when on that is valid: seconds since 1970.
-    pub not_before: u64,
-}
-
 /// Why a connection was not taken in.
 #[derive(Debug)]
 pub struct Refused {
@@ -98,16 +90,16 @@ pub struct Refused {
 }
 
 impl Acceptor {
-    /// Takes connections in as a server of a region.
+    /// Takes connections in as a server of a region, from nobody who shows what was revoked.
     ///
     /// # Errors
     /// When the library refuses.
-    pub fn new(held: &Held, region: &str) -> Result<Self, TlsError> {
+    pub fn new(held: &Held, region: &str, revoked: &RevokedServers) -> Result<Self, TlsError> {
         let failed = |source| TlsError::Tls { what: "prepare tickets".into(), source };
         let tickets = KINDS.iter().map(|_| Ticketer::new()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let tickets = tickets.try_into().map_err(|_| TlsError::Make("tickets".into()))?;
-        let ports = ports(held, region, &tickets)?;
-        Ok(Self(Arc::new(Inner { region: region.to_owned(), tickets, ports: ArcSwap::from_pointee(ports) })))
+        let ports = ArcSwap::from_pointee(ports(held, region, revoked, &tickets)?);
+        Ok(Self(Arc::new(Inner { region: region.to_owned(), revoked: revoked.clone(), tickets, ports })))
     }
 
     /// The region whose server takes them in.
@@ -120,7 +112,8 @@ impl Acceptor {
     /// # Errors
     /// When the library refuses; then the others are used on.
     pub fn replace(&self, held: &Held) -> Result<(), TlsError> {
-        self.0.ports.store(Arc::new(ports(held, &self.0.region, &self.0.tickets)?));
+        let Inner { region, revoked, tickets, ports: used } = &*self.0;
+        used.store(Arc::new(ports(held, region, revoked, tickets)?));
         Ok(())
     }
 
@@ -148,7 +141,7 @@ impl Acceptor {
             port.check_again(shown)
                 .map_err(|error| refused(io::Error::new(io::ErrorKind::InvalidData, error)))?;
         }
-        let peer = shown.first().map(|own| Peer::of(own));
+        let peer = shown.first().map(|own| Peer::of_der(own));
         Ok(Accepted { peer, kind, stream: TlsStream::Server(stream) })
     }
 }
@@ -161,18 +154,12 @@ async fn speaks_tls(stream: &TcpStream) -> bool {
     !matches!(stream.peek(&mut first).await, Ok(1) if first[0] != HANDSHAKE)
 }
 
-impl Peer {
-    fn of(certificate: &CertificateDer<'_>) -> Self {
-        let not_before = der::outline(certificate).map_or(0, |outline| outline.not_before);
-        Self { identity: Identity::of_der(certificate), not_before }
-    }
-}
-
 impl Port {
     fn new(
         kind: PortKind,
         held: &Held,
         region: &str,
+        revoked: &RevokedServers,
         tickets: Arc<dyn ProducesTickets>,
     ) -> Result<Self, rustls::Error> {
         let optional = matches!(kind, PortKind::Http | PortKind::Enrollment);
@@ -180,6 +167,7 @@ impl Port {
             certificates: client_verifier(&held.roots, optional)?,
             kind,
             region: region.to_owned(),
+            revoked: revoked.clone(),
         });
         let config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])?
@@ -212,21 +200,25 @@ impl Port {
 fn ports(
     held: &Held,
     region: &str,
+    revoked: &RevokedServers,
     tickets: &[Arc<dyn ProducesTickets>; KINDS.len()],
 ) -> Result<[Port; KINDS.len()], TlsError> {
     let failed = |source| TlsError::Tls { what: "use the certificate".into(), source };
-    let ports =
-        KINDS.iter().zip(tickets).map(|(kind, tickets)| Port::new(*kind, held, region, tickets.clone()));
+    let port = |(kind, tickets): (&PortKind, &Arc<dyn ProducesTickets>)| {
+        Port::new(*kind, held, region, revoked, tickets.clone())
+    };
+    let ports = KINDS.iter().zip(tickets).map(port);
     let ports = ports.collect::<Result<Vec<_>, _>>().map_err(failed)?;
     ports.try_into().map_err(|_| TlsError::Make("one for each port".into()))
 }
 
-/// Asks of a certificate, besides being valid, that it names a role that has business at the port.
+/// Asks of a certificate, besides being valid, that it was not revoked and names a role that has business at the port.
 #[derive(Debug)]
 struct RoleVerifier {
     certificates: Arc<dyn ClientCertVerifier>,
     kind: PortKind,
     region: String,
+    revoked: RevokedServers,
 }
 
 impl RoleVerifier {
@@ -264,6 +256,7 @@ impl ClientCertVerifier for RoleVerifier {
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
         let verified = self.certificates.verify_client_cert(own, between, now)?;
+        self.revoked.verify(own)?;
         let identity = Identity::of_der(own);
         if self.lets_in(&identity) {
             return Ok(verified);

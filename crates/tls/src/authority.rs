@@ -11,7 +11,7 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use crate::{
-    CERTIFICATE, PRIVATE_KEY, Role, TlsError, check_region, der, encode,
+    CERTIFICATE, PRIVATE_KEY, Role, TlsError, check_region, check_server_name, der, encode,
     files::{read_certificates, read_key, wrong},
 };
 
@@ -141,18 +141,22 @@ impl Authority {
 
     fn sign(&self, request: &Request, key: &impl PublicKeyData) -> Result<CertificateDer<'static>, TlsError> {
         check_region(&request.region)?;
+        if let Role::Server(Some(name)) = &request.role {
+            check_server_name(name)?;
+        }
         let mut params = params(request.validity)?;
-        let name = request.role.name(&request.region);
+        let names = request.role.names(&request.region);
         let hosts = request.hosts.iter().map(|host| match host {
             HostName::Dns(name) => dns(name),
             HostName::Ip(address) => Ok(SanType::IpAddress(*address)),
         });
-        params.subject_alt_names = std::iter::once(dns(&name)).chain(hosts).collect::<Result<_, _>>()?;
-        params.distinguished_name = named(&name);
+        params.subject_alt_names =
+            names.iter().map(|name| dns(name)).chain(hosts).collect::<Result<_, _>>()?;
+        params.distinguished_name = named(&names[0]);
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        if request.role == Role::Server {
+        if matches!(request.role, Role::Server(_)) {
             params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
         }
         Ok(params.signed_by(key, &self.issuer).map_err(made)?.into())

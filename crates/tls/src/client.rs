@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 
 use crate::{
-    Expected, Stream, TlsError,
+    Expected, RevokedServers, Stream, TlsError,
     connect::{believing, named, shake_hands},
     files::{read_certificates, read_key},
     trust::roots,
@@ -51,7 +51,7 @@ impl ClientTls {
             (false, None, Some(_)) => Expected::ServerOrHost,
             (false, ..) => Expected::Host,
         };
-        let builder = believing(roots, expected)?;
+        let builder = believing(roots, expected, &RevokedServers::default())?;
         let config = match files.own {
             Some((certificate, key)) => builder
                 .with_client_auth_cert(read_certificates(certificate)?, read_key(key)?)
@@ -66,7 +66,8 @@ impl ClientTls {
     /// # Errors
     /// When the library refuses.
     pub fn none() -> Result<Self, TlsError> {
-        let config = believing(Arc::new(RootCertStore::empty()), Expected::Host)?.with_no_client_auth();
+        let config = believing(Arc::new(RootCertStore::empty()), Expected::Host, &RevokedServers::default())?
+            .with_no_client_auth();
         Ok(Self { config: Arc::new(config), server_name: None })
     }
 

@@ -29,7 +29,10 @@ use tokio_rustls::{
     },
 };
 
-use crate::{Held, Identity, TlsError, accept::ENROLL, fingerprint, trust::provider, words::WrongRole};
+use crate::{
+    Held, Identity, Peer, RevokedServers, TlsError, accept::ENROLL, fingerprint, trust::provider,
+    words::WrongRole,
+};
 
 /// Whom a client means to talk to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,37 +52,47 @@ pub enum Expected {
 /// Opens connections; what it shows and believes can be replaced.
 pub struct Connector {
     expected: Expected,
+    revoked: RevokedServers,
     config: ArcSwap<ClientConfig>,
 }
 
 impl Connector {
-    /// Shows and believes what is held.
+    /// Shows and believes what is held, and nothing that was revoked.
     ///
     /// # Errors
     /// When the library refuses.
-    pub fn new(held: &Held, expected: Expected) -> Result<Self, TlsError> {
-        let config = own_config(held, expected.clone(), &[])?;
-        Ok(Self { expected, config: ArcSwap::from_pointee(config) })
+    pub fn new(held: &Held, expected: Expected, revoked: &RevokedServers) -> Result<Self, TlsError> {
+        Self::speaking(held, expected, revoked, &[])
     }
 
     /// For asking for a new certificate with the one that is held.
     ///
     /// # Errors
     /// When the library refuses.
-    pub fn renewing(held: &Held, expected: Expected) -> Result<Self, TlsError> {
-        let config = own_config(held, expected.clone(), &[ENROLL])?;
-        Ok(Self { expected, config: ArcSwap::from_pointee(config) })
+    pub fn renewing(held: &Held, expected: Expected, revoked: &RevokedServers) -> Result<Self, TlsError> {
+        Self::speaking(held, expected, revoked, &[ENROLL])
+    }
+
+    fn speaking(
+        held: &Held,
+        expected: Expected,
+        revoked: &RevokedServers,
+        protocols: &[&[u8]],
+    ) -> Result<Self, TlsError> {
+        let config = own_config(held, expected.clone(), revoked, protocols)?;
+        Ok(Self { expected, revoked: revoked.clone(), config: ArcSwap::from_pointee(config) })
     }
 
     /// For asking for a first certificate.
     ///
     /// # Errors
     /// When the library refuses.
-    pub fn joining(authority: [u8; 32]) -> Result<Self, TlsError> {
+    pub fn joining(authority: [u8; 32], revoked: &RevokedServers) -> Result<Self, TlsError> {
         let expected = Expected::Fingerprint(authority);
-        let mut config = believing(Arc::new(RootCertStore::empty()), expected.clone())?.with_no_client_auth();
+        let builder = believing(Arc::new(RootCertStore::empty()), expected.clone(), revoked)?;
+        let mut config = builder.with_no_client_auth();
         config.alpn_protocols = vec![ENROLL.to_vec()];
-        Ok(Self { expected, config: ArcSwap::from_pointee(config) })
+        Ok(Self { expected, revoked: revoked.clone(), config: ArcSwap::from_pointee(config) })
     }
 
     /// Another one that shows and believes the same, and takes up its own sessions only, with one server.
@@ -87,7 +100,8 @@ impl Connector {
     pub fn sibling(&self) -> Self {
         let mut config = ClientConfig::clone(&self.config.load());
         config.resumption = Resumption::in_memory_sessions(1);
-        Self { expected: self.expected.clone(), config: ArcSwap::from_pointee(config) }
+        let (expected, revoked) = (self.expected.clone(), self.revoked.clone());
+        Self { expected, revoked, config: ArcSwap::from_pointee(config) }
     }
 
     /// Shows and believes something else from now on. Sessions that were begun before are not taken up again: they would show
@@ -96,16 +110,21 @@ impl Connector {
     /// # Errors
     /// When the library refuses; then the other is used on.
     pub fn replace(&self, held: &Held) -> Result<(), TlsError> {
-        self.config.store(Arc::new(own_config(held, self.expected.clone(), &[])?));
+        self.config.store(Arc::new(own_config(held, self.expected.clone(), &self.revoked, &[])?));
         Ok(())
     }
 
     /// Shakes hands with whoever was dialed as `HOST:PORT`. The caller says how long that may take.
     ///
     /// # Errors
-    /// When the other side is not who was expected, or does not want this one.
+    /// When the other side is not who was expected, was revoked, or does not want this one.
     pub async fn connect(&self, stream: TcpStream, dialed: &str) -> io::Result<Stream> {
-        shake_hands(self.config.load_full(), stream, dialed, None).await
+        let stream = shake_hands(self.config.load_full(), stream, dialed, None).await?;
+        // Nobody looks at the certificate of a session that is taken up again.
+        if let (true, Some(shown)) = (stream.is_resumed(), stream.peer()) {
+            self.revoked.check(&shown, None).map_err(io::Error::other)?;
+        }
+        Ok(stream)
     }
 }
 
@@ -130,16 +149,25 @@ pub(crate) fn named(host: &str) -> Option<ServerName<'static>> {
 
 pub(crate) type Builder = rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert>;
 
-pub(crate) fn believing(roots: Arc<RootCertStore>, expected: Expected) -> Result<Builder, TlsError> {
+pub(crate) fn believing(
+    roots: Arc<RootCertStore>,
+    expected: Expected,
+    revoked: &RevokedServers,
+) -> Result<Builder, TlsError> {
     let failed = |source| TlsError::Tls { what: "speak TLS".into(), source };
-    let verifier = ServerVerifier { roots, expected };
+    let verifier = ServerVerifier { roots, expected, revoked: revoked.clone() };
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
     Ok(builder.map_err(failed)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
 }
 
-fn own_config(held: &Held, expected: Expected, protocols: &[&[u8]]) -> Result<ClientConfig, TlsError> {
+fn own_config(
+    held: &Held,
+    expected: Expected,
+    revoked: &RevokedServers,
+    protocols: &[&[u8]],
+) -> Result<ClientConfig, TlsError> {
     let failed = |source| TlsError::Tls { what: "use the certificate".into(), source };
-    let builder = believing(held.roots.clone(), expected)?;
+    let builder = believing(held.roots.clone(), expected, revoked)?;
     let mut config =
         builder.with_client_auth_cert(held.chain.clone(), held.key.clone_key()).map_err(failed)?;
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
@@ -151,6 +179,7 @@ fn own_config(held: &Held, expected: Expected, protocols: &[&[u8]]) -> Result<Cl
 struct ServerVerifier {
     roots: Arc<RootCertStore>,
     expected: Expected,
+    revoked: RevokedServers,
 }
 
 /// The server's authority is another than the one that the join token names.
@@ -176,6 +205,7 @@ impl ServerVerifier {
         let roots = pinned.as_ref().unwrap_or(&self.roots);
         let algorithms = provider().signature_verification_algorithms.all;
         verify_server_cert_signed_by_trust_anchor(&certificate, roots, between, now, algorithms)?;
+        self.revoked.verify(own)?;
         let identity = Identity::of_der(own);
         let needed = match &self.expected {
             Expected::Anybody => return Ok(()),
@@ -265,6 +295,11 @@ impl Stream {
             Self::Plain(_) => false,
             Self::Tls(stream) => stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed),
         }
+    }
+
+    /// What the server has shown; none without TLS.
+    pub fn peer(&self) -> Option<Peer> {
+        self.peer_certificates().first().map(|own| Peer::of_der(own))
     }
 
     /// The certificates that the server has shown, its own first; none without TLS.

@@ -62,6 +62,11 @@ pub enum TlsError {
         "region {0:?} cannot stand in a certificate: use 1 to 63 letters, digits and dashes, with no dash at an end"
     )]
     Region(String),
+    /// The name of a server that cannot stand in a certificate.
+    #[error(
+        "server name {0:?} cannot stand in a certificate: use letters, digits and dashes, in parts of 1 to 63 with dots between them, and 128 at most"
+    )]
+    ServerName(String),
     /// A name or an address that cannot stand in a certificate.
     #[error("{0:?} is neither a name nor an address of a host")]
     Host(String),

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{
 };
 
 use crate::{
-    Identity, TlsError, TlsFiles,
+    Identity, Peer, TlsError, TlsFiles,
     clock::now_secs,
     der,
     files::{read_certificates, read_key, wrong},
@@ -79,6 +79,11 @@ impl Held {
     /// What the own certificate says.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// The own certificate, as others see it.
+    pub fn peer(&self) -> Peer {
+        Peer::of_der(&self.chain[0])
     }
 
     /// Whether the other holds the same certificates.

@@ -4,7 +4,7 @@ use std::{error::Error, io};
 
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, OtherError};
 
-use crate::{TlsError, clock::now_secs};
+use crate::{ServerRevoked, TlsError, clock::now_secs};
 
 /// A certificate is good, and of somebody who has no business here.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,9 @@ pub(crate) struct WrongRole {
 pub fn explain(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = error.downcast_ref::<rustls::Error>() {
         return Some(words(error));
+    }
+    if let Some(error) = error.downcast_ref::<ServerRevoked>() {
+        return Some(error.to_string());
     }
     // The error within one of IO is not its source: that is the source of the one within.
     let within = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);

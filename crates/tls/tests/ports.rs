@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::Path};
 
 use berth_tls::{
     Accepted, Acceptor, Authority, Certified, ClientFiles, ClientTls, Connector, Expected, Held, PortKind,
-    Request, Role, TlsError, TlsFiles, Validity, explain, now_secs, write_new, write_over,
+    Request, RevokedServers, Role, TlsError, TlsFiles, Validity, explain, now_secs, write_new, write_over,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -105,15 +105,16 @@ async fn listen() -> (TcpListener, SocketAddr) {
 }
 
 fn connector(held: &Held) -> Connector {
-    Connector::new(held, Expected::Server(REGION.into())).expect("it is made")
+    Connector::new(held, Expected::Server(REGION.into()), &RevokedServers::default()).expect("it is made")
 }
 
 #[tokio::test]
 async fn each_role_comes_in_where_it_has_business() {
     let cluster = Cluster::new();
-    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
+    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
+        .expect("it is made");
     let roles = [
-        ("server", Role::Server),
+        ("server", Role::Server(None)),
         ("agent", agent("n1")),
         ("any agent", Role::Agent(None)),
         ("client", Role::Client),
@@ -138,14 +139,100 @@ async fn each_role_comes_in_where_it_has_business() {
     }
 }
 
+/// Of the servers, one was revoked; each certificate that there may be of the two, at each port, whichever side shows it.
+#[tokio::test]
+async fn a_revoked_server_comes_in_nowhere_and_is_believed_nowhere() {
+    let cluster = Cluster::new();
+    let (revoked, at) = (RevokedServers::default(), now_secs());
+    let held = |name: Option<&str>, not_before| {
+        let validity = Validity { not_before, not_after: at + DAY };
+        let role = Role::Server(name.map(str::to_owned));
+        cluster.load(&cluster.certify(role, REGION, validity)).expect("it is good")
+    };
+    let shown = [
+        ("revoked", held(Some("S1"), at - DAY), true),
+        ("revoked in that second", held(Some("s1"), at - 60), true),
+        ("new", held(Some("s1"), at - 59), false),
+        ("another", held(Some("s2"), at - DAY), false),
+        ("of any", held(None, at - DAY), false),
+    ];
+    let guarded = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &revoked).expect("it is made");
+    let guard = |role| {
+        let expected = Expected::Server(REGION.into());
+        Connector::new(&cluster.held(role), expected, &revoked).expect("it is made")
+    };
+    let dialing = [(PortKind::Agents, guard(agent("n1"))), (PortKind::Servers, guard(Role::Server(None)))];
+    for is_said in [false, true] {
+        if is_said {
+            revoked.add([("s1".to_owned(), at - 60)]);
+        }
+        for (name, held, is_revoked) in &shown {
+            let refused = is_said && *is_revoked;
+            for port in [PortKind::Http, PortKind::HttpVerified, PortKind::Servers] {
+                let (told, taken) = both_of(&guarded, port, &connector(held)).await;
+                assert_eq!(
+                    (told.is_err(), taken.is_err()),
+                    (refused, refused),
+                    "{name} at {port:?}: {told:?}"
+                );
+                let why = taken.err().unwrap_or_else(|| "the certificates of server s1 were revoked".into());
+                assert!(why.to_lowercase().contains("the certificates of server s1 were revoked"), "{why}");
+                assert!(told.err().is_none_or(|why| why.contains("or that it was revoked")), "{name}");
+            }
+            let shows = Acceptor::new(held, REGION, &RevokedServers::default()).expect("it is made");
+            for (port, connector) in &dialing {
+                let (told, _) = both_of(&shows, *port, connector).await;
+                assert_eq!(told.is_err(), refused, "{name} is dialed at {port:?}: {told:?}");
+                assert!(
+                    told.err().is_none_or(|why| why.contains("were revoked: it needs a new one")),
+                    "{name}"
+                );
+            }
+        }
+    }
+    // Who joins knows the authority alone, and whom it was told of before.
+    let fingerprint = berth_tls::fingerprint(cluster.authority.certificate());
+    for (revoked, is_believed) in [(&revoked, false), (&RevokedServers::default(), true)] {
+        let joining = Connector::joining(fingerprint, revoked).expect("it is made");
+        let shows = Acceptor::new(&shown[0].1, REGION, &RevokedServers::default()).expect("it is made");
+        assert_eq!(meet(&shows, PortKind::Agents, &joining).await.is_ok(), is_believed);
+    }
+}
+
+/// On either side: what was shown when the session began is looked at when it is taken up again.
+#[tokio::test]
+async fn a_session_of_a_revoked_server_is_not_resumed() {
+    let cluster = Cluster::new();
+    let named = || cluster.held(Role::Server(Some("s1".into())));
+    let none = RevokedServers::default;
+    let expected = || Expected::Server(REGION.into());
+    let (told_here, told_there) = (none(), none());
+    let here = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &told_here).expect("it is made");
+    let revoked_comes = connector(&named());
+    let there = Acceptor::new(&named(), REGION, &none()).expect("it is made");
+    let other = Role::Server(None);
+    let goes_to_revoked = Connector::new(&cluster.held(other), expected(), &told_there).expect("it is made");
+    for (acceptor, connector) in [(&here, &revoked_comes), (&there, &goes_to_revoked)] {
+        assert_eq!(resumes_at(PortKind::Servers, acceptor, connector).await, (Ok(false), true));
+        assert_eq!(resumes_at(PortKind::Servers, acceptor, connector).await, (Ok(true), true));
+    }
+    [told_here, told_there].iter().for_each(|told| assert!(told.add([("s1".to_owned(), now_secs())])));
+    let (taken, _) = resumes_at(PortKind::Servers, &here, &revoked_comes).await;
+    assert!(taken.expect_err("it was revoked").contains("ServerRevoked"));
+    let (_, believed) = resumes_at(PortKind::Servers, &there, &goes_to_revoked).await;
+    assert!(!believed, "the server that was dialed was revoked");
+}
+
 #[tokio::test]
 async fn another_region_has_no_business_here() {
     let cluster = Cluster::new();
-    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
-    let other = cluster.load(&cluster.certify(Role::Server, "eu", around_now())).expect("it is good");
+    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
+        .expect("it is made");
+    let other = cluster.load(&cluster.certify(Role::Server(None), "eu", around_now())).expect("it is good");
     let why = meet(&acceptor, PortKind::Servers, &connector(&other)).await.expect_err("it is of eu");
     assert!(why.contains("has no business"), "{why}");
-    let theirs = Connector::new(&other, Expected::Server("eu".into())).expect("it is made");
+    let theirs = Connector::new(&other, Expected::Server("eu".into()), &RevokedServers::default())
+        .expect("it is made");
     let why = meet(&acceptor, PortKind::Http, &theirs).await.expect_err("the server is of global");
     assert!(why.contains("it must name a server of region eu"), "{why}");
 }
@@ -154,8 +241,9 @@ async fn another_region_has_no_business_here() {
 async fn who_is_no_server_is_not_believed_to_be_one() {
     let cluster = Cluster::new();
     // An agent's certificate may not even be used to answer.
-    let posing = Acceptor::new(&cluster.held(agent("n1")), REGION).expect("it is made");
-    let why = meet(&posing, PortKind::Servers, &connector(&cluster.held(Role::Server)))
+    let posing =
+        Acceptor::new(&cluster.held(agent("n1")), REGION, &RevokedServers::default()).expect("it is made");
+    let why = meet(&posing, PortKind::Servers, &connector(&cluster.held(Role::Server(None))))
         .await
         .expect_err("it poses");
     assert!(why.contains("the certificate of the other side"), "{why}");
@@ -164,9 +252,10 @@ async fn who_is_no_server_is_not_believed_to_be_one() {
 #[tokio::test]
 async fn without_a_certificate_only_http_is_open() {
     let cluster = Cluster::new();
-    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
+    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
+        .expect("it is made");
     let fingerprint = berth_tls::fingerprint(cluster.authority.certificate());
-    let anonymous = Connector::joining(fingerprint).expect("it is made");
+    let anonymous = Connector::joining(fingerprint, &RevokedServers::default()).expect("it is made");
     // It asks to join, which only the port for agents answers.
     assert_eq!(meet(&acceptor, PortKind::Agents, &anonymous).await, Ok(None));
     for port in [PortKind::HttpVerified, PortKind::Servers] {
@@ -193,9 +282,11 @@ async fn without_a_certificate_only_http_is_open() {
 #[tokio::test]
 async fn a_join_token_of_another_cluster_is_found_out() {
     let (cluster, other) = (Cluster::new(), Cluster::new());
-    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
+    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
+        .expect("it is made");
     let joining =
-        Connector::joining(berth_tls::fingerprint(other.authority.certificate())).expect("it is made");
+        Connector::joining(berth_tls::fingerprint(other.authority.certificate()), &RevokedServers::default())
+            .expect("it is made");
     let why = meet(&acceptor, PortKind::Agents, &joining).await.expect_err("it is another's");
     assert!(why.contains("not the one that the join token names"), "{why}");
 }
@@ -203,14 +294,16 @@ async fn a_join_token_of_another_cluster_is_found_out() {
 #[tokio::test]
 async fn a_wrong_clock_is_told_from_a_wrong_authority() {
     let (cluster, other) = (Cluster::new(), Cluster::new());
-    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
-    let strange = connector(&other.held(Role::Server));
+    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
+        .expect("it is made");
+    let strange = connector(&other.held(Role::Server(None)));
     let why = meet(&acceptor, PortKind::Servers, &strange).await.expect_err("it is another's");
     assert!(why.contains("none of the authorities that this side believes"), "{why}");
 
     let now = now_secs();
-    let at =
-        |not_before, not_after| cluster.certify(Role::Server, REGION, Validity { not_before, not_after });
+    let at = |not_before, not_after| {
+        cluster.certify(Role::Server(None), REGION, Validity { not_before, not_after })
+    };
     let expired = cluster.load(&at(now - 2 * DAY, now - DAY)).expect_err("it has expired").to_string();
     assert!(expired.contains("one.pem expired 1day ago") && expired.contains("clock says"), "{expired}");
     let early = cluster.load(&at(now + 2 * DAY, now + 3 * DAY)).expect_err("it is of the future").to_string();
@@ -219,7 +312,7 @@ async fn a_wrong_clock_is_told_from_a_wrong_authority() {
         "{early}"
     );
     let foreign =
-        cluster.load(&other.certify(Role::Server, REGION, around_now())).expect_err("it is another's");
+        cluster.load(&other.certify(Role::Server(None), REGION, around_now())).expect_err("it is another's");
     assert!(foreign.to_string().contains("signed by no authority that is in the CA file"), "{foreign}");
 }
 
@@ -230,18 +323,18 @@ async fn a_certificate_that_expires_in_use_is_named_on_both_sides() {
     let cluster = Cluster::new();
     let now = now_secs();
     let soon = Validity { not_before: now - DAY, not_after: now + LASTS_S };
-    let [server, client] = [Role::Server, agent("n1")]
+    let [server, client] = [Role::Server(None), agent("n1")]
         .map(|role| cluster.load(&cluster.certify(role, REGION, soon)).expect("it is good"));
     while now_secs() <= soon.not_after {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     let good = |role| cluster.held(role);
-    let acceptor = |held: &Held| Acceptor::new(held, REGION).expect("it is made");
+    let acceptor = |held: &Held| Acceptor::new(held, REGION, &RevokedServers::default()).expect("it is made");
     let expired = "the certificate of the other side expired";
     let alert =
         "the other side says that the certificate of this side is not valid at its time: it has expired";
     for (acceptor, connector, asks, is_asked) in [
-        (acceptor(&good(Role::Server)), connector(&client), alert, expired),
+        (acceptor(&good(Role::Server(None))), connector(&client), alert, expired),
         (acceptor(&server), connector(&good(agent("n1"))), expired, alert),
     ] {
         let (told, taken) = both_of(&acceptor, PortKind::Agents, &connector).await;
@@ -255,7 +348,7 @@ async fn a_certificate_that_expires_in_use_is_named_on_both_sides() {
 #[test]
 fn a_key_of_another_certificate_is_named() {
     let cluster = Cluster::new();
-    let [one, two] = [(); 2].map(|()| cluster.certify(Role::Server, REGION, around_now()));
+    let [one, two] = [(); 2].map(|()| cluster.certify(Role::Server(None), REGION, around_now()));
     let mixed = Certified { key: two.key, ..one };
     let why = cluster.load(&mixed).expect_err("the key is another's").to_string();
     assert!(why.contains("one-key.pem: it is not the key of the certificate in"), "{why}");
@@ -272,20 +365,33 @@ fn an_authority_is_found_by_its_key_and_signs_again() {
     write_over(&path("ca.pem"), &(other.authority.pem() + &cluster.authority.pem())).expect("it is written");
     let loaded = Authority::load(&path("ca.pem"), &path("ca-key.pem")).expect("its key is one of theirs");
     assert_eq!(loaded.certificate(), cluster.authority.certificate());
-    let request =
-        Request { role: Role::Server, region: REGION.into(), hosts: Vec::new(), validity: around_now() };
+    let request = Request {
+        role: Role::Server(None),
+        region: REGION.into(),
+        hosts: Vec::new(),
+        validity: around_now(),
+    };
     assert!(cluster.load(&loaded.certify(&request).expect("it is signed")).is_ok());
     let why = Authority::load(&path("ca.pem"), Path::new("/dev/null")).err().expect("there is no key");
     assert!(why.to_string().contains("/dev/null"), "{why}");
 }
 
-/// Whether a session was taken up again; an error where the server wants none of it.
+/// Whether a session was taken up again at the port for agents; an error where the server wants none of it.
 async fn resumes(acceptor: &Acceptor, connector: &Connector) -> Result<bool, String> {
+    resumes_at(PortKind::Agents, acceptor, connector).await.0
+}
+
+/// The same at a port, and whether the one who came believed the server.
+async fn resumes_at(
+    port: PortKind,
+    acceptor: &Acceptor,
+    connector: &Connector,
+) -> (Result<bool, String>, bool) {
     let (listener, address) = listen().await;
     let acceptor = acceptor.clone();
     let taken = tokio::spawn(async move {
         let (stream, _) = listener.accept().await.expect("somebody comes");
-        let accepted = acceptor.accept(PortKind::Agents, stream).await;
+        let accepted = acceptor.accept(port, stream).await;
         let mut stream = accepted.map_err(|refused| refused.error.to_string())?.stream;
         stream.write_all(b"!").await.map_err(|error| error.to_string())?;
         let kind = stream.get_ref().1.handshake_kind();
@@ -300,26 +406,27 @@ async fn resumes(acceptor: &Acceptor, connector: &Connector) -> Result<bool, Str
     }
     let taken = taken.await.expect("it does not panic");
     assert!(
-        taken.is_err() || taken.as_ref().ok() == seen.as_ref(),
+        seen.is_none() || taken.is_err() || taken.as_ref().ok() == seen.as_ref(),
         "both sides say the same: {taken:?}, {seen:?}"
     );
-    taken
+    (taken, seen.is_some())
 }
 
 #[tokio::test]
 async fn a_session_that_is_resumed_is_checked_again() {
     let (cluster, next) = (Cluster::new(), Cluster::new());
-    let acceptor = Acceptor::new(&cluster.held(Role::Server), REGION).expect("it is made");
+    let acceptor = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &RevokedServers::default())
+        .expect("it is made");
     let coming = connector(&cluster.held(agent("n1")));
     assert_eq!(resumes(&acceptor, &coming).await, Ok(false));
     assert_eq!(resumes(&acceptor, &coming).await, Ok(true));
     let sibling = coming.sibling();
     assert_eq!(resumes(&acceptor, &sibling).await, Ok(false), "it takes up its own sessions only");
     assert_eq!(resumes(&acceptor, &sibling).await, Ok(true));
-    acceptor.replace(&cluster.held(Role::Server)).expect("it is good");
+    acceptor.replace(&cluster.held(Role::Server(None))).expect("it is good");
     assert_eq!(resumes(&acceptor, &coming).await, Ok(true), "tickets outlive a new certificate");
     // The server believes another authority from now on.
-    acceptor.replace(&next.held(Role::Server)).expect("it is good");
+    acceptor.replace(&next.held(Role::Server(None))).expect("it is good");
     let why = resumes(&acceptor, &coming).await.expect_err("its authority is believed no more");
     assert!(why.contains("UnknownIssuer"), "{why}");
 }

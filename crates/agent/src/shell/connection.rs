@@ -5,7 +5,7 @@ use std::time::Duration;
 use berth_api::agent::{
     Down, DownFrame, FRAME_BYTES_MAX, Up, UpFrame, WELCOME_BYTES_MAX, decode_frame, encode_frame,
 };
-use berth_tls::Stream;
+use berth_tls::{ServerRevoked, Stream};
 use bytes::BytesMut;
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -66,9 +66,10 @@ pub(super) async fn keep_connected(
         match dial(&server, &credentials).await {
             Ok(stream) => {
                 tracing::info!(%server, "connected");
-                match talk(stream, &links, &mut heard).await {
+                let revoked = credentials.until_revoked(stream.peer());
+                match talk(stream, &links, &mut heard, revoked).await {
                     Err(_) => return,
-                    Ok(Some(why)) => tracing::warn!(%server, why, "the server ended the connection"),
+                    Ok(Some(why)) => tracing::warn!(%server, why, "the connection has ended"),
                     Ok(None) => {}
                 }
                 // Only a server that speaks is worth dialing again at once.
@@ -144,25 +145,32 @@ impl Heard {
     }
 }
 
-/// Carries messages both ways until one side ends. Tells what TLS has to say of that, if anything: a server that does not want
-/// the agent's certificate says so only after the agent took the handshake for done.
+/// Carries messages both ways until one side ends, or the server's certificate is revoked. Tells what TLS has to say of that, if
+/// anything: a server that does not want the agent's certificate says so only after the agent took the handshake for done.
 async fn talk(
     stream: Stream,
     links: &mpsc::Sender<Link>,
     heard: &mut Heard,
+    revoked: impl Future<Output = ServerRevoked>,
 ) -> Result<Option<String>, mpsc::error::SendError<Link>> {
     let (session, session_up) = mpsc::channel(SESSION_MAX);
     let (replies, replies_up) = mpsc::channel(REPLIES_MAX);
     links.send(Link::Up(Lines { session, replies })).await?;
-    let why = match stream {
-        Stream::Plain(stream) => {
-            let (read, write) = stream.into_split();
-            carry(read, write, session_up, replies_up, links, heard).await
+    let carried = async {
+        match stream {
+            Stream::Plain(stream) => {
+                let (read, write) = stream.into_split();
+                carry(read, write, session_up, replies_up, links, heard).await
+            }
+            stream => {
+                let (read, write) = tokio::io::split(stream);
+                carry(read, write, session_up, replies_up, links, heard).await
+            }
         }
-        stream => {
-            let (read, write) = tokio::io::split(stream);
-            carry(read, write, session_up, replies_up, links, heard).await
-        }
+    };
+    let why = tokio::select! {
+        why = carried => why,
+        revoked = revoked => Some(revoked.to_string()),
     };
     links.send(Link::Down).await?;
     Ok(why)

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use berth_api::agent::JoinCode;
 use berth_tls::{
-    CERTIFICATE, Connector, Expected, HANDSHAKE_MAX, Held, Key, Stream, TlsError, TlsFiles, encode,
-    fingerprint, now_secs,
+    CERTIFICATE, Connector, Expected, HANDSHAKE_MAX, Held, Key, Peer, RevokedServers, ServerRevoked, Stream,
+    TlsError, TlsFiles, encode, fingerprint, now_secs,
 };
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -51,6 +51,8 @@ struct Own {
     files: TlsFiles,
     node_id: [u8; 16],
     source: AgentTls,
+    /// The servers whose certificates are not believed.
+    revoked: RevokedServers,
     /// None until the agent has joined.
     current: Mutex<Option<Arc<Current>>>,
 }
@@ -63,27 +65,33 @@ struct Current {
 }
 
 impl Current {
-    fn new(held: Held, files: &TlsFiles) -> Result<Self, Failure> {
+    fn new(held: Held, files: &TlsFiles, revoked: &RevokedServers) -> Result<Self, Failure> {
         let identity = held.identity();
         let region = identity.region().filter(|region| identity.is_agent(Some(region)));
         let Some(region) = region.map(str::to_owned) else {
             let why = format!("{} names {identity}, and this is an agent", files.cert.display());
             return Err(Failure::other("use the certificate", why));
         };
-        let connector = Connector::new(&held, Expected::Server(region.clone())).map_err(unusable)?;
+        let expected = Expected::Server(region.clone());
+        let connector = Connector::new(&held, expected, revoked).map_err(unusable)?;
         Ok(Self { held, region, connector })
     }
 }
 
 impl Credentials {
     /// Reads what there is. An agent that is to join has nothing yet, and one that was away for long nothing that is valid.
-    pub fn open(source: Option<&AgentTls>, data_dir: &Path, node_id: [u8; 16]) -> Result<Self, Failure> {
+    pub fn open(
+        source: Option<&AgentTls>,
+        data_dir: &Path,
+        node_id: [u8; 16],
+        revoked: RevokedServers,
+    ) -> Result<Self, Failure> {
         let Some(source) = source else { return Ok(Self::default()) };
         let files = match source {
             AgentTls::Files(files) => files.clone(),
             AgentTls::Joined(_) => joined_files(data_dir)?,
         };
-        let own = Own { files, node_id, source: source.clone(), current: Mutex::default() };
+        let own = Own { files, node_id, source: source.clone(), revoked, current: Mutex::default() };
         match own.read() {
             Ok(current) => *own.current() = Some(Arc::new(current)),
             Err(ReadError::Lacking(why)) if own.may_join() => {
@@ -125,6 +133,12 @@ impl Credentials {
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
         let shaken = timeout(HANDSHAKE_MAX, current.connector.connect(stream, server)).await.map_err(late)?;
         shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))
+    }
+
+    /// Completes once what a server has shown on a connection is revoked; never for one that has shown nothing.
+    pub async fn until_revoked(&self, shown: Option<Peer>) -> ServerRevoked {
+        let (Some(own), Some(shown)) = (&self.0, shown) else { return std::future::pending().await };
+        own.revoked.until(|revoked| revoked.check(&shown, None)).await
     }
 
     /// Renews the certificate when two thirds of its life are over, for as long as the agent runs.
@@ -173,7 +187,7 @@ impl Own {
             return Err(ReadError::Lacking("it has no certificate yet".to_owned()));
         }
         match Held::load(&self.files) {
-            Ok(held) => Current::new(held, &self.files).map_err(ReadError::Wrong),
+            Ok(held) => Current::new(held, &self.files, &self.revoked).map_err(ReadError::Wrong),
             Err(error @ TlsError::Expired { .. }) if is_joined => Err(ReadError::Lacking(error.to_string())),
             Err(error) => Err(ReadError::Wrong(unusable(error))),
         }
@@ -236,8 +250,8 @@ impl Own {
     async fn renew(self: &Arc<Self>, server: &str) -> Result<(), Failure> {
         let current = self.current().clone();
         let current = current.ok_or_else(|| Failure::other("renew the certificate", "there is none"))?;
-        let connector =
-            Connector::renewing(&current.held, Expected::Server(current.region.clone())).map_err(unusable)?;
+        let expected = Expected::Server(current.region.clone());
+        let connector = Connector::renewing(&current.held, expected, &self.revoked).map_err(unusable)?;
         self.enroll(server, &connector, Vec::new()).await
     }
 
@@ -268,7 +282,7 @@ impl Own {
     }
 
     async fn join(self: &Arc<Self>, server: &str, code: JoinCode) -> Result<(), Failure> {
-        let connector = Connector::joining(code.authority).map_err(unusable)?;
+        let connector = Connector::joining(code.authority, &self.revoked).map_err(unusable)?;
         self.enroll(server, &connector, code.secret.to_vec()).await?;
         let mark_now = move |own: &Self| berth_tls::write_over(&own.joined_with(), &mark(&code));
         self.with_files(mark_now).await?.map_err(unusable)?;

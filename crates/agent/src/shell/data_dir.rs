@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use berth_api::agent::{AllocId, ClusterId, Fence, Identity};
+use berth_api::agent::{AllocId, ClusterId, Fence, Identity, RevokedServer};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
@@ -62,6 +62,9 @@ pub(crate) struct ServersRecord {
     /// Where they take agents, as HOST:PORT.
     #[prost(string, repeated, tag = "1")]
     pub(crate) addresses: Vec<String>,
+    /// Those whose certificates are not believed any more.
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) revoked: Vec<RevokedServer>,
 }
 
 /// An allocation's directory whose record cannot be read.
@@ -134,19 +137,20 @@ impl DataDir {
         Ok(())
     }
 
-    /// Where the servers of the node's cluster take agents, as an earlier run of the agent learned. It only helps to find
-    /// them: without it the agent dials those that it was given.
-    pub(crate) fn servers(&self) -> Vec<String> {
+    /// Where the servers of the node's cluster take agents, as an earlier run of the agent learned, and which were revoked. The
+    /// addresses only help to find them: without it the agent dials those that it was given.
+    pub(crate) fn servers(&self) -> ServersRecord {
         let record = disk::read::<ServersRecord>(&self.path, SERVERS_RECORD).unwrap_or_else(|failure| {
             tracing::warn!(%failure, "servers that were known before are learned anew");
             None
         });
-        servers::usable(record.unwrap_or_default().addresses)
+        let record = record.unwrap_or_default();
+        ServersRecord { addresses: servers::usable(record.addresses), ..record }
     }
 
     /// Keeps them, for the next run.
-    pub(crate) fn keep_servers(&self, addresses: Vec<String>) {
-        if let Err(failure) = disk::write(&self.path, SERVERS_RECORD, &ServersRecord { addresses }) {
+    pub(crate) fn keep_servers(&self, record: &ServersRecord) {
+        if let Err(failure) = disk::write(&self.path, SERVERS_RECORD, record) {
             tracing::warn!(%failure, "an agent that is started again knows only the servers that it is given");
         }
     }
@@ -315,16 +319,20 @@ mod tests {
     fn servers_are_known_after_a_restart_and_damage_is_no_reason_not_to_start() {
         let dir = tempfile::tempdir().expect("a directory");
         let data = DataDir::open(dir.path()).expect("open");
-        assert_eq!(data.servers(), [""; 0]);
-        data.keep_servers(vec!["a:1".into(), "b:2".into()]);
-        assert_eq!(data.servers(), ["a:1", "b:2"]);
+        assert_eq!(data.servers(), ServersRecord::default());
+        let known = |addresses: &[&str]| ServersRecord {
+            addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
+            revoked: vec![RevokedServer { name: "s1".into(), at_secs: 7 }],
+        };
+        data.keep_servers(&known(&["a:1", "b:2"]));
+        assert_eq!(data.servers(), known(&["a:1", "b:2"]));
         let file = dir.path().join(SERVERS_RECORD);
         let mut bytes = fs::read(&file).expect("bytes");
         *bytes.last_mut().expect("some") ^= 1;
         fs::write(&file, bytes).expect("written");
-        assert_eq!(data.servers(), [""; 0]);
-        data.keep_servers(vec!["c:3".into()]);
-        assert_eq!(data.servers(), ["c:3"]);
+        assert_eq!(data.servers(), ServersRecord::default());
+        data.keep_servers(&known(&["c:3"]));
+        assert_eq!(data.servers(), known(&["c:3"]));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::thread;
 use berth_api::agent::{AllocId, AllocStatus, Fence};
 use tokio::sync::mpsc;
 
-use super::data_dir::DataDir;
+use super::data_dir::{DataDir, ServersRecord};
 use crate::alloc_dir::secrets;
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::{Action, AllocRecord};
@@ -32,7 +32,7 @@ enum Work {
     /// When a server was last heard of: nobody waits for that.
     Heard(u64),
     /// Where the servers of the node's cluster take agents: nobody waits for that either.
-    Servers(Vec<String>),
+    Servers(ServersRecord),
 }
 
 /// An allocation that has ended, and its tasks' names.
@@ -151,8 +151,8 @@ impl DiskWork {
         let _ = self.work.send(Work::Heard(at_ns));
     }
 
-    pub(super) fn keep_servers(&self, addresses: Vec<String>) {
-        let _ = self.work.send(Work::Servers(addresses));
+    pub(super) fn keep_servers(&self, record: ServersRecord) {
+        let _ = self.work.send(Work::Servers(record));
     }
 
     pub(super) fn fence_is_kept(&mut self) {
@@ -188,7 +188,7 @@ fn work_off(
     while let Some(work) = next.take().or_else(|| todo.recv().ok()) {
         match work {
             Work::Heard(at_ns) => data.keep_heard(at_ns),
-            Work::Servers(addresses) => data.keep_servers(addresses),
+            Work::Servers(record) => data.keep_servers(&record),
             Work::Write(alloc, record) => {
                 let mut records = vec![(alloc, record)];
                 next = take_more(todo, &mut records, |work| match work {

@@ -38,7 +38,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::agent::{AgentSession, AllocId, ClusterId, DownFrame, Fence, Identity, TaskSpec, Told, Up};
+use berth_api::agent::{
+    AgentSession, AllocId, ClusterId, DownFrame, Fence, Identity, RevokedServer, TaskSpec, Told, Up,
+};
+use berth_tls::RevokedServers;
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -53,9 +56,10 @@ use self::connection::{Lines, Link};
 use self::credentials::Credentials;
 pub use self::credentials::{AgentTls, joined_dir};
 use self::data_dir::DataDir;
+pub(crate) use self::data_dir::ServersRecord;
 pub(crate) use self::data_dir::make_dir;
 #[cfg(test)]
-pub(crate) use self::data_dir::{FenceRecord, NodeRecord, ServersRecord};
+pub(crate) use self::data_dir::{FenceRecord, NodeRecord};
 use self::disk_limits::DiskLimits;
 use self::disk_work::{DiskWork, Done};
 use self::execs::Execs;
@@ -135,6 +139,8 @@ pub struct Agent {
     up: Option<Lines>,
     /// Where the servers of the node's cluster take agents; on disk, and known to whoever dials.
     learned: watch::Sender<Vec<String>>,
+    /// Which of them were revoked; on disk, too, and known to whoever shakes hands.
+    revoked: RevokedServers,
     /// When it was last written that a server was heard of.
     heard_kept_ns: u64,
 }
@@ -160,7 +166,8 @@ impl Agent {
     ) -> Result<(), Failure> {
         let (links_sender, links) = connection::channel();
         let (agent, inputs) = Self::open(&config)?;
-        let credentials = Credentials::open(config.tls.as_ref(), &config.data_dir, agent.identity.node_id)?;
+        let (node_id, revoked) = (agent.identity.node_id, agent.revoked.clone());
+        let credentials = Credentials::open(config.tls.as_ref(), &config.data_dir, node_id, revoked)?;
         let renewing = credentials.clone().keep_fresh(config.servers.clone(), agent.learned.subscribe());
         let renewing = tokio::spawn(renewing);
         let servers = Servers::new(config.servers, agent.learned.subscribe());
@@ -208,7 +215,10 @@ impl Agent {
         let context = Context::new(clock, node_id, equipment, providers, keeper, sender, asker);
         let context = Arc::new(context);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
-        let (learned, _) = watch::channel(data.servers());
+        let ServersRecord { addresses, revoked } = data.servers();
+        let (learned, _) = watch::channel(addresses);
+        let all_revoked = RevokedServers::default();
+        servers::learn_revoked(&all_revoked, revoked);
         let (disk_work, done) = DiskWork::start(data.clone())?;
         let agent = Self {
             data,
@@ -230,6 +240,7 @@ impl Agent {
             looking,
             up: None,
             learned,
+            revoked: all_revoked,
             heard_kept_ns: 0,
         };
         Ok((agent, Inputs { events, done, asked }))
@@ -460,12 +471,18 @@ impl Agent {
         }
     }
 
-    /// The servers are these from now on, unless nothing of what was said can be dialed.
-    fn on_servers(&mut self, addresses: Vec<String>) {
-        let servers = servers::usable(addresses);
+    /// The servers are these from now on, unless nothing of what was said can be dialed; those that were revoked stay so.
+    fn on_servers(&mut self, told: berth_api::agent::Servers) {
+        let servers = servers::usable(told.addresses);
+        let mut changed = servers::learn_revoked(&self.revoked, told.revoked);
         if !servers.is_empty() && *self.learned.borrow() != servers {
-            self.disk_work.keep_servers(servers.clone());
             self.learned.send_replace(servers);
+            changed = true;
+        }
+        if changed {
+            let revoked = self.revoked.all().into_iter();
+            let revoked = revoked.map(|(name, at_secs)| RevokedServer { name, at_secs }).collect();
+            self.disk_work.keep_servers(ServersRecord { addresses: self.learned.borrow().clone(), revoked });
         }
     }
 

@@ -1,16 +1,35 @@
 //! Whom an agent dials: the servers that it was given, and those that its cluster told it of.
 
-use berth_api::agent::SERVERS_MAX;
+use berth_api::agent::{REVOKED_SERVERS_MAX, RevokedServer, SERVERS_MAX};
+use berth_tls::{RevokedServers, now_secs};
 use tokio::sync::watch;
 
 /// Of an address.
 const ADDRESS_BYTES_MAX: usize = 262;
+/// Of a server's name.
+const NAME_BYTES_MAX: usize = 128;
+/// A revocation may be said to be so much later than this machine's clock, and no later: a certificate that is made after it is
+/// to be good, whoever says what.
+const AHEAD_SECS_MAX: u64 = 300;
 
 /// Of what was learned as addresses, what can be dialed.
 pub(super) fn usable(mut addresses: Vec<String>) -> Vec<String> {
     addresses.retain(|address| address.len() <= ADDRESS_BYTES_MAX && address.contains(':'));
     addresses.truncate(SERVERS_MAX);
     addresses
+}
+
+/// Adds those that are said to be revoked, as far as there is room. Whether any of that was not known.
+pub(super) fn learn_revoked(known: &RevokedServers, said: Vec<RevokedServer>) -> bool {
+    let (all, latest) = (known.all(), now_secs() + AHEAD_SECS_MAX);
+    let mut room = REVOKED_SERVERS_MAX.saturating_sub(all.len());
+    let said = said.into_iter().filter(|one| one.name.len() <= NAME_BYTES_MAX).filter(|one| {
+        let is_known = all.contains_key(&one.name.to_ascii_lowercase());
+        let fits = is_known || room > 0;
+        room -= usize::from(fits && !is_known);
+        fits
+    });
+    known.add(said.map(|one| (one.name, one.at_secs.min(latest))))
 }
 
 /// The known servers.
@@ -156,6 +175,21 @@ mod tests {
         learned.send_replace(names(&["d"]));
         let dialed: Vec<String> = (0..20).map(|_| servers.next(0).expect("one is known")).collect();
         assert!(dialed.contains(&"d:1".to_owned()) && Some(&dialed[0]) != first.as_ref());
+    }
+
+    #[test]
+    fn what_is_said_of_revoked_servers_is_bounded_and_is_never_unsaid() {
+        let revoked = |name: &str, at_secs| RevokedServer { name: name.into(), at_secs };
+        let known = RevokedServers::default();
+        assert!(learn_revoked(&known, vec![revoked("S1", 7), revoked(&"x".repeat(129), 7)]));
+        assert!(!learn_revoked(&known, vec![revoked("s1", 6)]) && !learn_revoked(&known, Vec::new()));
+        assert_eq!(known.all().into_iter().collect::<Vec<_>>(), [("s1".to_owned(), 7)]);
+        assert!(learn_revoked(&known, vec![revoked("s1", u64::MAX)]));
+        assert!(known.all()["s1"] <= now_secs() + AHEAD_SECS_MAX, "a later certificate is good");
+        assert!(learn_revoked(&known, (0..1_000).map(|number| revoked(&format!("n{number}"), 1)).collect()));
+        assert_eq!(known.all().len(), REVOKED_SERVERS_MAX);
+        assert!(learn_revoked(&known, vec![revoked("n1", 2), revoked("another", 2)]));
+        assert!(!known.all().contains_key("another") && known.all()["n1"] == 2);
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub const WELCOME_BYTES_MAX: usize = 64 << 10;
 pub const NODE_CHANGED_EVERY_MS: u64 = 30_000;
 /// The most addresses in [`Servers`].
 pub const SERVERS_MAX: usize = 32;
+/// The most servers of which an agent is told, and remembers, that they were revoked.
+pub const REVOKED_SERVERS_MAX: usize = 256;
 /// The most statuses in one [`Update`].
 pub const UPDATE_ALLOCS_MAX: usize = 4096;
 /// The most allocations that the parts of one full list name together.
@@ -273,6 +275,20 @@ pub struct Servers {
     /// As HOST:PORT; at most [`SERVERS_MAX`].
     #[prost(string, repeated, tag = "1")]
     pub addresses: Vec<String>,
+    /// Those whose certificates are not to be believed any more; at most [`REVOKED_SERVERS_MAX`].
+    #[prost(message, repeated, tag = "2")]
+    pub revoked: Vec<RevokedServer>,
+}
+
+/// A server whose certificates are good for nothing if they are valid from then on or earlier.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct RevokedServer {
+    /// The name that they name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// Seconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub at_secs: u64,
 }
 
 /// Ends a session.

@@ -42,3 +42,13 @@ pub struct NodeRevoked {
     /// Where.
     pub index: u64,
 }
+
+/// A server was revoked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ServerRevoked {
+    /// Where.
+    pub index: u64,
+    /// What that does not reach, and what to do; empty for nothing.
+    pub warnings: String,
+}

@@ -78,7 +78,7 @@ pub use job::{
 };
 pub use job_status::{JobName, JobStatus, JobStatusAlloc, JobStatusesAsked};
 pub use job_version::{JobStability, JobTag, JobVersionChanged, JobVersionTag, JobVersions};
-pub use join::{NodeRevoked, NodeToken, NodeTokenAsked};
+pub use join::{NodeRevoked, NodeToken, NodeTokenAsked, ServerRevoked};
 pub use log::StreamFrame;
 pub use measure::{Counter, Gauge, Measurements, Sample};
 pub use namespace::{Namespace, NamespaceCapabilities};

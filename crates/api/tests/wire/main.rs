@@ -10,9 +10,9 @@ use std::fmt::Write;
 use berth_api::agent::{
     Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, Enroll, Enrolled, FRAME_BYTES_MAX, GroupSpec,
     Heartbeat, HeartbeatEvery, Hello, Leaving, NodeChanged, NodeSpec, PROTOCOL_VERSION, PortBinding,
-    ReadSecrets, Refused, RunAlloc, SecretItems, SecretsRead, Servers, SignTokens, SignedToken, SignedTokens,
-    StopAlloc, TaskApi, TaskApiClose, TaskApiData, TaskApiOpen, TaskApiPart, Up, UpFrame, Update, Welcome,
-    WelcomeMode, decode_frame, encode_frame,
+    ReadSecrets, Refused, RevokedServer, RunAlloc, SecretItems, SecretsRead, Servers, SignTokens,
+    SignedToken, SignedTokens, StopAlloc, TaskApi, TaskApiClose, TaskApiData, TaskApiOpen, TaskApiPart, Up,
+    UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
 use bytes::BytesMut;
 use expect_test::{ExpectFile, expect_file};
@@ -120,7 +120,8 @@ fn what_a_server_says() {
     down(&[Down::Ack(Ack { seq: 9 })], &expect_file!["golden/ack.hex"]);
     let every = HeartbeatEvery { heartbeat_ms: 10_000 };
     down(&[Down::HeartbeatEvery(every)], &expect_file!["golden/heartbeat_every.hex"]);
-    let servers = Servers { addresses: vec!["127.0.0.1:4647".into(), "127.0.0.2:4647".into()] };
+    let revoked = vec![RevokedServer { name: "s1".into(), at_secs: 9 }];
+    let servers = Servers { addresses: vec!["127.0.0.1:4647".into(), "127.0.0.2:4647".into()], revoked };
     down(&[Down::Servers(servers)], &expect_file!["golden/servers.hex"]);
 }
 

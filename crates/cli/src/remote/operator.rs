@@ -4,7 +4,7 @@ use std::{fs::File, io, path::Path};
 
 use berth_api::http::{
     AgentJoined, AgentMembers, AgentSelf, ByteStream, RecoveryStatus, SchedulerConfiguration,
-    SchedulerConfigurationRead, SchedulerConfigurationSet, Target,
+    SchedulerConfigurationRead, SchedulerConfigurationSet, ServerRevoked, Target,
 };
 use serde_json::{Value, json};
 
@@ -47,6 +47,14 @@ impl Remote {
     pub async fn remove_server(&self, server: &str) -> Result<(), Failure> {
         let target = self.target("/v1/operator/raft/peer").param("id", server);
         self.delete::<Value>(&target).await.map(drop)
+    }
+
+    /// Makes the certificates of a server good for nothing, though no leader could be elected after that if `force` says so. Tells
+    /// what that does not reach.
+    pub async fn revoke_server(&self, name: &str, force: bool) -> Result<String, Failure> {
+        let target = self.target("/v1/operator/server").part(name).part("revoke");
+        let target = if force { target.param("force", "true") } else { target };
+        Ok(self.put::<ServerRevoked>(&target, &json!({})).await?.warnings)
     }
 
     /// Lets a server vote.

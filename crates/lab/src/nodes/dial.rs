@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use berth_tls::{Connector, Expected, HANDSHAKE_MAX, Held, Stream, TlsFiles};
+use berth_tls::{Connector, Expected, HANDSHAKE_MAX, Held, RevokedServers, Stream, TlsFiles};
 use tokio::{
     net::{TcpSocket, TcpStream},
     time::timeout,
@@ -82,5 +82,6 @@ fn connector(files: &TlsFiles) -> Result<Connector, SettingError> {
     let region = identity.region().filter(|region| identity.is_agent(Some(region)));
     let region =
         region.ok_or_else(|| wrong(format!("{} names {identity}, and no agent", files.cert.display())))?;
-    Connector::new(&held, Expected::Server(region.to_owned())).map_err(|error| wrong(error.to_string()))
+    let (expected, revoked) = (Expected::Server(region.to_owned()), RevokedServers::default());
+    Connector::new(&held, expected, &revoked).map_err(|error| wrong(error.to_string()))
 }

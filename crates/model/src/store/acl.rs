@@ -11,7 +11,7 @@ use super::{
 use crate::{
     acl::{AclPolicy, AclRole, AclToken, OneTimeToken, SecretHash},
     ids::{AclRoleId, AclTokenId, Index},
-    join::{JoinToken, RevokedNode},
+    join::{JoinToken, RevokedNode, RevokedServer},
     time::Timestamp,
 };
 
@@ -144,7 +144,7 @@ impl Acl {
         self.one_time_by_end.iter().take_while(move |(end, _)| *end <= now).map(|(_, secret)| *secret)
     }
 
-    /// Join tokens and revoked nodes.
+    /// Join tokens, revoked nodes and revoked servers.
     pub fn joins(&self) -> &Joins {
         &self.joins
     }
@@ -162,6 +162,11 @@ impl Acl {
     pub(super) fn revoke_node(&mut self, revoked: RevokedNode, index: Index) {
         self.touch(index);
         self.joins.revoke(revoked, index, &mut self.digest);
+    }
+
+    pub(super) fn revoke_server(&mut self, revoked: RevokedServer, index: Index) {
+        self.touch(index);
+        self.joins.revoke_server(revoked, &mut self.digest);
     }
 
     pub(super) fn digest(&self) -> u128 {
@@ -248,7 +253,7 @@ impl Acl {
             return;
         }
         (self.modify_index, self.rights_index) = (index, index);
-        self.joins.restored_at(index);
+        self.joins.restored_at(index, &before.joins, &mut self.digest);
         if self.bootstrapped_at != Index(0) {
             self.bootstrapped_at = index;
         }

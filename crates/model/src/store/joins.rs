@@ -1,4 +1,4 @@
-//! The table of join tokens and revoked nodes. It is part of the table of who may do what, whose digest it keeps in step.
+//! The table of join tokens, revoked nodes and revoked servers. It is part of the table of who may do what, whose digest it keeps in step.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use super::digest::{TableDigest, hash_encoded};
 use crate::{
     acl::SecretHash,
     ids::{Index, NodeId},
-    join::{JoinToken, RevokedNode},
+    join::{JoinToken, RevokedNode, RevokedServer},
     time::Timestamp,
 };
 
-/// All join tokens and revoked nodes.
+/// All join tokens, revoked nodes and revoked servers.
 #[derive(Debug, Clone, Default)]
 pub struct Joins {
     tokens: OrdMap<SecretHash, Arc<JoinToken>>,
@@ -20,6 +20,7 @@ pub struct Joins {
     revoked: OrdMap<NodeId, Timestamp>,
     /// Where a node was revoked last.
     revoked_index: Index,
+    revoked_servers: OrdMap<String, Timestamp>,
 }
 
 impl Joins {
@@ -48,8 +49,28 @@ impl Joins {
         self.revoked_index
     }
 
-    /// They take the place of others: whoever follows looks at all of them again.
-    pub(super) fn restored_at(&mut self, index: Index) {
+    /// All revoked servers, by name.
+    pub fn revoked_servers(&self) -> impl ExactSizeIterator<Item = RevokedServer> {
+        self.revoked_servers.iter().map(|(name, at)| RevokedServer { name: name.clone(), at: *at })
+    }
+
+    /// When a server was revoked last, if ever; by its name in small letters.
+    pub fn server_revoked_at(&self, name: &str) -> Option<Timestamp> {
+        self.revoked_servers.get(name).copied()
+    }
+
+    /// They take the place of others: whoever follows looks at all of them again. What was revoked before stays so: whoever
+    /// restores an old state lets nobody in again with that.
+    pub(super) fn restored_at(&mut self, index: Index, before: &Self, digest: &mut TableDigest) {
+        let nodes = before.revoked().filter(|old| self.revoked_at(old.node).is_none_or(|at| at < old.at));
+        for revoked in nodes.collect::<Vec<_>>() {
+            self.revoke(revoked, index, digest);
+        }
+        let servers = before.revoked_servers();
+        let servers = servers.filter(|old| self.server_revoked_at(&old.name).is_none_or(|at| at < old.at));
+        for revoked in servers.collect::<Vec<_>>() {
+            self.revoke_server(revoked, digest);
+        }
         self.revoked_index = index;
     }
 
@@ -78,5 +99,12 @@ impl Joins {
             digest.remove(hash_encoded(b'v', &RevokedNode { at, ..revoked }));
         }
         self.revoked_index = self.revoked_index.max(index);
+    }
+
+    pub(super) fn revoke_server(&mut self, revoked: RevokedServer, digest: &mut TableDigest) {
+        digest.add(hash_encoded(b'w', &revoked));
+        if let Some(at) = self.revoked_servers.insert(revoked.name.clone(), revoked.at) {
+            digest.remove(hash_encoded(b'w', &RevokedServer { at, ..revoked }));
+        }
     }
 }

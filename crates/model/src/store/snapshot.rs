@@ -23,7 +23,7 @@ use crate::{
     deployment::Deployment,
     eval::Eval,
     ids::{Index, JobKey},
-    join::{JoinToken, RevokedNode},
+    join::{JoinToken, RevokedNode, RevokedServer},
     keyring::RootKey,
     scaling::ScalingEvent,
     scheduling::SchedulerConfig,
@@ -150,6 +150,8 @@ enum Record {
     JoinToken(#[n(0)] Box<JoinToken>),
     #[n(18)]
     RevokedNode(#[n(0)] RevokedNode),
+    #[n(21)]
+    RevokedServer(#[n(0)] RevokedServer),
     #[n(19)]
     RootKey(#[n(0)] Box<RootKey>),
     #[n(20)]
@@ -189,6 +191,7 @@ impl Record {
             Self::OneTimeToken(token) => format!("one-time token for token {}", token.token),
             Self::JoinToken(_) => "join token".to_owned(),
             Self::RevokedNode(revoked) => format!("revoked node {}", revoked.node),
+            Self::RevokedServer(revoked) => format!("revoked server {}", revoked.name),
             Self::RootKey(key) => format!("root key {}", key.id),
             Self::Variable(variable) => format!("variable {}", variable.key),
             Self::Cluster(_) => "cluster".to_owned(),
@@ -242,6 +245,9 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     }
     for revoked in store.acl.joins().revoked() {
         put(&Record::RevokedNode(revoked))?;
+    }
+    for revoked in store.acl.joins().revoked_servers() {
+        put(&Record::RevokedServer(revoked))?;
     }
     for key in store.keyring.keys() {
         put(&Record::RootKey(Box::new(RootKey::clone(key))))?;

@@ -160,6 +160,7 @@ pub fn commands() -> Vec<Command> {
         }])),
         variable(ChangeVariable::Delete(VariableKey::new("default", "unused"), Some(Index(59)))),
         Command::ChangeKeyring(Box::new(ChangeKeyring::RemoveKey(RootKeyId(1)))),
+        acl(ChangeAcl::RevokeServer(text("s1"))),
         Command::RestorePart(RestorePart { number: 0, bytes: vec![0, 0, 1], granted: Index(9) }),
         Command::AbandonRestore,
     ]

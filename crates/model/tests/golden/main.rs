@@ -90,6 +90,8 @@ fn facts(store: &Store) -> String {
     let one_time = acl.one_time_tokens().map(|token| format!("{token:?} {:?}", token.secret.0));
     let joins = acl.joins().tokens().map(|token| format!("{token:?} {:?}", token.secret.0));
     let revoked = acl.joins().revoked().map(|revoked| format!("{revoked:?}"));
+    let revoked_servers = acl.joins().revoked_servers().map(|revoked| format!("{revoked:?}"));
+    let revoked = revoked.chain(revoked_servers);
     let acl = policies.chain(roles).chain(tokens).chain(one_time).chain(joins).chain(revoked);
     let root_keys = store.keyring().keys().map(|key| format!("{key:?}"));
     let variables = store.variables().iter().map(|variable| format!("{variable:?}"));

@@ -89,7 +89,7 @@ impl Conn {
         channel: Channel,
         handler: Option<Arc<dyn Handler>>,
     ) -> String {
-        let Channel { outgoing, incoming } = channel;
+        let Channel { outgoing, incoming, .. } = channel;
         let writer = self.write(outgoing);
         let reader = self.read::<R>(incoming, handler);
         let mut closed = self.closed.subscribe();

@@ -1,7 +1,7 @@
 //! The way to one other server: a connection that is opened when it is needed, and again when it has ended.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -63,17 +63,21 @@ impl Own {
     }
 
     /// Whether the server there says that the cluster was recovered without this one. One that is not reached says
-    /// nothing.
+    /// nothing, nor does one that is not who it says.
     ///
     /// # Errors
     /// When it says so, with what people are told.
     pub async fn ask_era(&self, to: &PeerAddress, meant: u64) -> Result<(), String> {
-        let Ok((_, ours, remote)) = self.introduce(to, meant).await else { return Ok(()) };
+        let Ok((channel, ours, remote)) = self.introduce(to, meant).await else { return Ok(()) };
+        if channel.vouch(remote.server).is_err() {
+            return Ok(());
+        }
         ours.left_behind(&remote).map_or(Ok(()), Err)
     }
 
     async fn greet(&self, to: &PeerAddress, meant: u64) -> Result<(Channel, Greeting), String> {
         let (channel, ours, remote) = self.introduce(to, meant).await?;
+        channel.vouch(remote.server)?;
         ours.admit(&remote, &self.cluster)?;
         self.others.remember(&remote);
         Ok((channel, remote))
@@ -100,6 +104,8 @@ pub(crate) struct Link {
     /// Held while a connection is opened: everybody else waits for the outcome.
     opening: tokio::sync::Mutex<Option<Failed>>,
     open: Mutex<Option<Arc<Conn>>>,
+    /// Why there is no connection, if the last could not be opened: for people.
+    why: Mutex<Option<String>>,
 }
 
 /// A connection could not be opened.
@@ -110,7 +116,14 @@ struct Failed {
 
 impl Link {
     pub fn new(own: Own, target: u64, to: PeerAddress) -> Self {
-        Self { own, target, to, opening: tokio::sync::Mutex::default(), open: Mutex::default() }
+        Self {
+            own,
+            target,
+            to,
+            opening: tokio::sync::Mutex::default(),
+            open: Mutex::default(),
+            why: Mutex::default(),
+        }
     }
 
     /// Where it leads.
@@ -122,6 +135,15 @@ impl Link {
     pub fn is_open(&self) -> Option<Arc<Conn>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.clone().filter(|conn| conn.ended().is_none())
+    }
+
+    /// Why there is no connection, if the last could not be opened.
+    pub fn why_not(&self) -> Option<String> {
+        self.why().clone()
+    }
+
+    fn why(&self) -> MutexGuard<'_, Option<String>> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection; opens it if need be.
@@ -142,11 +164,13 @@ impl Link {
         match self.own.open::<R>(&self.to, self.target).await {
             Ok(conn) => {
                 *failed = None;
+                *self.why() = None;
                 *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&conn));
                 Ok(conn)
             }
             Err(why) => {
                 *failed = Some(Failed { at: R::now(), why: why.clone() });
+                *self.why() = Some(why.clone());
                 Err(CallError::NotSent(why))
             }
         }

@@ -18,4 +18,4 @@ mod port;
 pub(crate) mod versions;
 
 pub use peers::{From, Peers, REQUEST_BYTES_MAX, RequestError, Service};
-pub use port::{Channel, Dial, FRAME_BYTES_MAX, FrameSink, FrameStream, PeerAddress};
+pub use port::{Channel, Dial, FRAME_BYTES_MAX, FrameSink, FrameStream, PeerAddress, Vouch};

@@ -251,6 +251,11 @@ impl<R: Runtime> Peers<R> {
         own.others.of(server)
     }
 
+    /// Why no connection to a server could be opened, if the last could not: for people.
+    pub fn why_not(&self, server: u64) -> Option<String> {
+        self.links().get(&server)?.why_not()
+    }
+
     /// How long ago a server was last heard, on a connection in either direction; none for never.
     pub fn silence(&self, server: u64) -> Option<Duration> {
         let there = self.links().get(&server).and_then(|link| link.is_open()).map(|conn| conn.silence::<R>());
@@ -279,7 +284,7 @@ impl<R: Runtime> Peers<R> {
         let remote = Greeting::decode(&first)?;
         let own = &self.shared.own;
         let mut ours = own.greeting(remote.server);
-        let checked = ours.admit(&remote, &own.cluster);
+        let checked = channel.vouch(remote.server).and_then(|()| ours.admit(&remote, &own.cluster));
         ours.refusal = checked.clone().err();
         channel.outgoing.send(ours.encode().into()).await.map_err(|error| error.to_string())?;
         checked?;

@@ -1,6 +1,6 @@
 //! The port to other servers: ordered channels of bounded frames. What carries them is not known here.
 
-use std::{fmt, io, pin::Pin};
+use std::{fmt, io, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{Sink, Stream, future::BoxFuture};
@@ -30,6 +30,9 @@ pub type FrameSink = Pin<Box<dyn Sink<Bytes, Error = io::Error> + Send>>;
 /// Frames from the other side, in order; its end is the channel's, an error is its last item.
 pub type FrameStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
+/// Says whether whoever is at the other end may speak as the server of an id; why not, for people.
+pub type Vouch = Arc<dyn Fn(u64) -> Result<(), String> + Send + Sync>;
+
 /// A connection to another server: frames of 1 to [`FRAME_BYTES_MAX`] bytes arrive whole, in order and once, or the
 /// channel ends. Dropping both halves closes it.
 pub struct Channel {
@@ -37,6 +40,8 @@ pub struct Channel {
     pub outgoing: FrameSink,
     /// From the other side.
     pub incoming: FrameStream,
+    /// Asked once the other side has said which server it is; none where whatever it says is believed.
+    pub vouch: Option<Vouch>,
 }
 
 impl Channel {
@@ -45,7 +50,15 @@ impl Channel {
         outgoing: impl Sink<Bytes, Error = io::Error> + Send + 'static,
         incoming: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
     ) -> Self {
-        Self { outgoing: Box::pin(outgoing), incoming: Box::pin(incoming) }
+        Self { outgoing: Box::pin(outgoing), incoming: Box::pin(incoming), vouch: None }
+    }
+
+    /// Whether the other side may speak as this server.
+    ///
+    /// # Errors
+    /// Why not, for the people on both sides.
+    pub(crate) fn vouch(&self, server: u64) -> Result<(), String> {
+        self.vouch.as_ref().map_or(Ok(()), |vouch| vouch(server))
     }
 }
 

@@ -1,14 +1,14 @@
 //! Which node is reached through which session.
 
 use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
 use berth_api::agent::{
-    Ask, Down, FileCancel, FileCredit, FileRead, Outcome, Question, SERVERS_MAX, Servers,
+    Ask, Down, FileCancel, FileCredit, FileRead, Outcome, Question, RevokedServer, SERVERS_MAX, Servers,
 };
 use berth_controller::SessionId;
 use berth_model::NodeId;
@@ -29,7 +29,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(crate) struct Registry {
     sessions: Mutex<HashMap<NodeId, (SessionId, Link)>>,
-    servers: Mutex<Vec<String>>,
+    servers: Mutex<Servers>,
 }
 
 impl Registry {
@@ -37,32 +37,54 @@ impl Registry {
         self.lock().insert(link.node, (session, link));
     }
 
-    /// What a session that begins is told of the servers; nothing while there is only one.
+    /// What a session that begins is told of the servers; nothing while there is only one, and none was revoked.
     pub fn servers(&self) -> Option<Down> {
-        let addresses = self.servers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        (addresses.len() > 1).then_some(Down::Servers(Servers { addresses }))
+        let servers = self.told().clone();
+        (servers.addresses.len() > 1 || !servers.revoked.is_empty()).then_some(Down::Servers(servers))
     }
 
     /// Servers take agents at these addresses: all sessions are told what they do not know yet, and nothing while there has been
     /// but one.
     pub fn set_servers(&self, mut addresses: Vec<String>) {
         addresses.truncate(SERVERS_MAX);
-        let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        if *known == addresses {
+        let mut told = self.told();
+        if told.addresses == addresses {
             return;
         }
         // An agent that was given another way to the only server, as a proxy, keeps to that.
-        let is_known_to_all = known.is_empty() && addresses.len() == 1;
-        known.clone_from(&addresses);
-        drop(known);
+        let is_known_to_all = told.addresses.is_empty() && addresses.len() == 1;
+        told.addresses = addresses;
         if is_known_to_all {
             return;
         }
+        let servers = told.clone();
+        drop(told);
+        self.tell_all(&servers);
+    }
+
+    /// These servers were revoked, by name, with seconds since 1970: all sessions are told.
+    pub fn set_revoked(&self, revoked: &BTreeMap<String, u64>) {
+        let one = |(name, at_secs): (&String, &u64)| RevokedServer { name: name.clone(), at_secs: *at_secs };
+        let revoked: Vec<_> = revoked.iter().map(one).collect();
+        let mut told = self.told();
+        if told.revoked == revoked {
+            return;
+        }
+        told.revoked = revoked;
+        let servers = told.clone();
+        drop(told);
+        self.tell_all(&servers);
+    }
+
+    fn tell_all(&self, servers: &Servers) {
         let links: Vec<Link> = self.lock().values().map(|(_, link)| link.clone()).collect();
         for link in links {
-            let servers = Down::Servers(Servers { addresses: addresses.clone() });
-            link.outbound.send_now(frame(link.number, servers));
+            link.outbound.send_now(frame(link.number, Down::Servers(servers.clone())));
         }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Servers> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn remove(&self, session: SessionId, node: NodeId) {
@@ -81,7 +103,7 @@ impl Registry {
         self.lock().get(&node).map(|(_, link)| link.clone()).ok_or(AgentError::NotConnected(node))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<NodeId, (SessionId, Link)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<NodeId, (SessionId, Link)>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

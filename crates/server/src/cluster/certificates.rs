@@ -20,7 +20,7 @@ use crate::{
         Stream,
         shown::{Certificates, Fault, Shown, server, until_expired},
     },
-    peers::channel,
+    peers::{self, channel},
 };
 
 /// Nobody's id.
@@ -82,7 +82,7 @@ impl Dial for ShownDial {
         Box::pin(async move {
             let address: SocketAddr = to.parse().map_err(io::Error::other)?;
             let stream = connector.connect(TcpStream::connect(address).await?, &to).await?;
-            channel(Stream::dialed(stream, address))
+            channel(Stream::dialed(stream, address), &peers::Certificates::new(None))
         })
     }
 }
@@ -121,7 +121,8 @@ fn refused(answer: Result<Answer, RequestError>) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_take_requests_from_servers_alone_and_most_from_members_alone() {
     let certificates = Certificates::new();
-    let roles = [Role::Server, Role::Agent(Some(NodeId(7).to_string())), Role::Agent(None), Role::Client];
+    let roles =
+        [Role::Server(None), Role::Agent(Some(NodeId(7).to_string())), Role::Agent(None), Role::Client];
     let all: Vec<Shown> = roles.iter().flat_map(|role| certificates.of(role)).collect();
     let running = server(&certificates, "s1", &[]).await;
     until_expired(&all).await;
@@ -130,7 +131,7 @@ async fn servers_take_requests_from_servers_alone_and_most_from_members_alone() 
             let row = format!("{shown} asks {request:?}");
             // A new one has no id in the cluster; a thief may have heard that of a member.
             let answer = ask(&running, shown, STRANGER, request).await;
-            let believed = shown.role == Role::Server && shown.fault == Fault::Nothing;
+            let believed = shown.role == Role::Server(None) && shown.fault == Fault::Nothing;
             if !believed {
                 // Whether what it has sent was read it cannot know; that is why all of it is asked once.
                 assert!(
@@ -164,7 +165,7 @@ async fn servers_take_requests_from_servers_alone_and_most_from_members_alone() 
 async fn a_server_is_believed_the_id_that_it_says_and_nobody_else_is() {
     let certificates = Certificates::new();
     let founder = server(&certificates, "s1", &[]).await;
-    let own = certificates.good(Role::Server);
+    let own = certificates.good(Role::Server(None));
     let why = ask(&founder, &own, FOUNDER, &Request::ReadPosition).await.expect_err("that is its own");
     assert!(why.to_string().contains("same id"), "{why}");
     let second = server(&certificates, "s2", &[founder.server_addr().to_string()]).await;

@@ -13,6 +13,7 @@ mod reached;
 mod recover;
 mod rejoin;
 mod relay;
+mod revoked;
 mod serve;
 mod status;
 mod successor;
@@ -36,13 +37,14 @@ use berth_replication::{
 };
 use tokio::sync::watch;
 
-use crate::{agents::Registry, engine::EngineHandle, keyring::Keyring};
+use crate::{agents::Registry, engine::EngineHandle, keyring::Keyring, peers::Certificates};
 pub(crate) use agents::AllAgents;
 use agents::Lent;
 use found::Founding;
 pub use recover::recover;
 pub use rejoin::rejoin;
 pub(crate) use relay::Relay;
+pub(crate) use revoked::{follow as follow_revoked, known as known_revoked};
 use serve::Requests;
 pub(crate) use together::Together;
 pub(crate) use wire::Change;
@@ -78,6 +80,7 @@ pub(crate) struct Cluster {
     lent: Lent,
     agents: Arc<Registry>,
     keyring: Arc<Keyring>,
+    certificates: Arc<Certificates>,
 }
 
 impl Cluster {
@@ -87,8 +90,9 @@ impl Cluster {
         applied: Arc<AtomicU64>,
         agents: Arc<Registry>,
         keyring: Arc<Keyring>,
+        certificates: Arc<Certificates>,
     ) -> Self {
-        Self {
+        let cluster = Self {
             replication,
             engine: OnceLock::new(),
             published,
@@ -101,7 +105,10 @@ impl Cluster {
             lent: Lent::new(agents.clone()),
             agents,
             keyring,
-        }
+            certificates,
+        };
+        cluster.tell_peers_of_members();
+        cluster
     }
 
     /// The engine runs.

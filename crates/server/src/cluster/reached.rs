@@ -30,7 +30,10 @@ impl Reached {
             let is_heard = cluster.silence(member.id).is_some_and(|silence| silence < SILENT_AFTER);
             let (server, name, address) = (member.id, &member.peer.name, &member.peer.address);
             match self.note(server, is_heard, now) {
-                Some(false) => tracing::warn!(server, name, address, "another server is not reached"),
+                Some(false) => {
+                    let why = cluster.replication.peers().why_not(server).unwrap_or_default();
+                    tracing::warn!(server, name, address, why, "another server is not reached");
+                }
                 Some(true) => tracing::info!(server, name, address, "another server is reached again"),
                 None => {}
             }

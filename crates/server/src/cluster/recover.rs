@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     net::{Secure, TlsConfig},
-    peers::TcpDial,
+    peers::{Certificates, TcpDial},
     server::StartError,
 };
 
@@ -55,7 +55,11 @@ async fn nobody_runs(recovery: &Recovery, secure: Option<Arc<Secure>>) -> Result
     let own = recovery.own.peer.address.parse::<SocketAddr>();
     let from = own.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |own| own.ip());
     // Asked as a server that belongs to nobody.
-    let peers: Peers = Peers::new(random_id(), Arc::new(TcpDial { from, secure }), Arc::new(Nobody));
+    let peers: Peers = Peers::new(
+        random_id(),
+        Arc::new(TcpDial { from, certificates: Certificates::new(secure) }),
+        Arc::new(Nobody),
+    );
     let ping = wire::encode(&Request::Ping);
     let running = recovery.left_out.iter().map(async |member| {
         let address = PeerAddress(member.peer.address.clone());

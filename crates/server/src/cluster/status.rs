@@ -56,8 +56,12 @@ impl Cluster {
             let pulse = pulse.unwrap_or_default();
             let matched = progress.get(&member.id).map_or(0, |progress| progress.log_index);
             let last_contact = if is_own { Some(Duration::ZERO) } else { self.silence(member.id) };
+            let name = &member.peer.name;
+            let certificate =
+                if is_own { self.certificates.own(name) } else { self.certificates.of(member.id, name) };
             ServerStatus {
                 id: member.id,
+                certificate,
                 name: member.peer.name,
                 server_addr: member.peer.address,
                 http_addr: member.peer.http,

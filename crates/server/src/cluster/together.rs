@@ -9,8 +9,7 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use super::{Cluster, Founding, Relay, Requests, found, join, rejoin, upkeep};
 use crate::{
-    net::Secure,
-    peers::TcpDial,
+    peers::{Certificates, TcpDial},
     server::{ServerConfig, StartError},
 };
 
@@ -40,7 +39,7 @@ impl Together {
         config: &ServerConfig,
         addrs: [SocketAddr; 3],
         relay: Arc<Relay>,
-        secure: Option<Arc<Secure>>,
+        certificates: Arc<Certificates>,
     ) -> Result<Self, StartError> {
         let data_dir = config.data_dir.join("server");
         let known = server_id(&RealDisk, &data_dir)?;
@@ -54,7 +53,7 @@ impl Together {
         let address = config.server_advertise.clone().unwrap_or(server);
         let own = Peer { address, name: config.name.clone(), http, agent };
         let requests = Arc::new(Requests::new(relay));
-        let dial = Arc::new(TcpDial { from: addrs[2].ip(), secure });
+        let dial = Arc::new(TcpDial { from: addrs[2].ip(), certificates });
         let peers = Peers::knowing(id, dial, requests.clone(), config.log_version);
         let founding = together.then(|| Founding::new(config.bootstrap_expect, id, own.clone()));
         Ok(Self { peers, requests, own, start, join, data_dir, founding })

@@ -40,6 +40,7 @@ pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<
         }
         leaderless.look(&cluster);
         reached.look(&cluster);
+        cluster.tell_peers_of_members();
         cluster.tell_agents_of_servers();
         cluster.tell_versions(&mut versions);
         unfit_disk.look(&cluster).await;
@@ -92,6 +93,12 @@ impl Cluster {
             }
             *told = now;
         }
+    }
+
+    /// Each member speaks for itself alone.
+    pub(super) fn tell_peers_of_members(&self) {
+        let members = self.replication.members().all.into_iter();
+        self.certificates.set_members(members.map(|member| (member.id, member.peer.name)));
     }
 
     /// Agents dial another server when theirs is lost.

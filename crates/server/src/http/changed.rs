@@ -90,6 +90,7 @@ fn of_acl(change: &ChangeAcl, store: &Store) -> Changed {
         }
         ChangeAcl::Join(join) => ("join", join.joined.node.to_string()),
         ChangeAcl::RevokeNode(node) => ("revoke_node", node.to_string()),
+        ChangeAcl::RevokeServer(name) => ("revoke_server", name.clone()),
     };
     Changed::new(word, "", [object])
 }

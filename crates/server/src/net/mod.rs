@@ -87,7 +87,8 @@ impl Stream {
 
     /// A connection that this side has opened.
     pub fn dialed(stream: berth_tls::Stream, peer: SocketAddr) -> Self {
-        Self::new(Carrier::Dialed(Box::new(stream)), peer)
+        let certificate = stream.peer();
+        Self { certificate, ..Self::new(Carrier::Dialed(Box::new(stream)), peer) }
     }
 
     /// A connection of a task, which the agent at that address carries.

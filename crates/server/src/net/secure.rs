@@ -4,8 +4,8 @@ use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use berth_tls::{
-    Acceptor, Authority, CertificateDer, Connector, Expected, HANDSHAKE_MAX, Held, PortKind, TlsError,
-    TlsFiles,
+    Acceptor, Authority, CertificateDer, Connector, Expected, HANDSHAKE_MAX, Held, Peer, PortKind,
+    RevokedServers, TlsError, TlsFiles,
 };
 use tokio::{net::TcpStream, time::timeout};
 
@@ -29,13 +29,17 @@ pub struct TlsConfig {
 /// What a running server does with its certificates.
 pub(crate) struct Secure {
     config: TlsConfig,
+    /// The server's name; none for whoever is no server of the cluster.
+    name: Option<String>,
+    revoked: RevokedServers,
     acceptor: Acceptor,
     to_servers: Connector,
     believed: ArcSwap<Believed>,
 }
 
-/// What agents are told, and what signs their certificates.
+/// What the server shows, what agents are told, and what signs their certificates.
 struct Believed {
+    own: Peer,
     authorities: Vec<CertificateDer<'static>>,
     authority: Option<Arc<Authority>>,
 }
@@ -44,7 +48,8 @@ impl Believed {
     fn load(config: &TlsConfig, held: &Held) -> Result<Self, TlsError> {
         let authority =
             config.ca_key.as_ref().map(|key| Authority::load(&config.files.ca, key)).transpose()?;
-        Ok(Self { authorities: held.authorities().to_vec(), authority: authority.map(Arc::new) })
+        let (own, authorities) = (held.peer(), held.authorities().to_vec());
+        Ok(Self { own, authorities, authority: authority.map(Arc::new) })
     }
 }
 
@@ -55,12 +60,17 @@ impl fmt::Debug for Secure {
 }
 
 impl Secure {
-    /// Reads the files.
+    /// Reads the files, for the server of this name; some servers are known to be revoked.
     ///
     /// # Errors
-    /// When one cannot be read or used, or the certificate is not a server's of this region.
-    pub fn load(config: &TlsConfig, region: &str) -> Result<Arc<Self>, TlsError> {
-        Self::with(config, load(config, region)?, region)
+    /// When one cannot be read or used, or the certificate is not this server's.
+    pub fn load(
+        config: &TlsConfig,
+        region: &str,
+        name: &str,
+        revoked: RevokedServers,
+    ) -> Result<Arc<Self>, TlsError> {
+        Self::with(config, &load(config, region, Some(name))?, region, Some(name.to_owned()), revoked)
     }
 
     /// The same for whoever is told no region: it is the certificate's.
@@ -70,15 +80,23 @@ impl Secure {
     pub fn load_as_certified(config: &TlsConfig) -> Result<Arc<Self>, TlsError> {
         let held = Held::load(&config.files)?;
         let region = held.identity().region().unwrap_or_default().to_owned();
-        Self::with(config, held, &region)
+        Self::with(config, &held, &region, None, RevokedServers::default())
     }
 
-    fn with(config: &TlsConfig, held: Held, region: &str) -> Result<Arc<Self>, TlsError> {
+    fn with(
+        config: &TlsConfig,
+        held: &Held,
+        region: &str,
+        name: Option<String>,
+        revoked: RevokedServers,
+    ) -> Result<Arc<Self>, TlsError> {
         Ok(Arc::new(Self {
-            acceptor: Acceptor::new(&held, region)?,
-            to_servers: Connector::new(&held, Expected::Server(region.to_owned()))?,
-            believed: ArcSwap::from_pointee(Believed::load(config, &held)?),
+            acceptor: Acceptor::new(held, region, &revoked)?,
+            to_servers: Connector::new(held, Expected::Server(region.to_owned()), &revoked)?,
+            believed: ArcSwap::from_pointee(Believed::load(config, held)?),
             config: config.clone(),
+            name,
+            revoked,
         }))
     }
 
@@ -87,12 +105,22 @@ impl Secure {
     /// # Errors
     /// As [`Self::load`]; then what was read before is used on.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let held = load(&self.config, self.acceptor.region())?;
+        let held = load(&self.config, self.acceptor.region(), self.name.as_deref())?;
         let believed = Believed::load(&self.config, &held)?;
         self.acceptor.replace(&held)?;
         self.to_servers.replace(&held)?;
         self.believed.store(Arc::new(believed));
         Ok(())
+    }
+
+    /// The servers whose certificates are not believed.
+    pub fn revoked(&self) -> &RevokedServers {
+        &self.revoked
+    }
+
+    /// What the server itself shows.
+    pub fn own(&self) -> Peer {
+        self.believed.load().own.clone()
     }
 
     /// What signs certificates here; none where the key is elsewhere.
@@ -131,14 +159,21 @@ impl Secure {
     }
 }
 
-fn load(config: &TlsConfig, region: &str) -> Result<Held, TlsError> {
+fn load(config: &TlsConfig, region: &str, name: Option<&str>) -> Result<Held, TlsError> {
     let held = Held::load(&config.files)?;
-    if held.identity().is_server(Some(region)) {
-        return Ok(held);
+    let (identity, path) = (held.identity(), config.files.cert.clone());
+    if !identity.is_server(Some(region)) {
+        let why = format!(
+            "it names {identity}, and this is a server of region {region}: it must have the DNS name server.{region}.berth, or server.{region}.nomad",
+        );
+        return Err(TlsError::File { path, why });
     }
-    let why = format!(
-        "it names {}, and this is a server of region {region}: it must have the DNS name server.{region}.berth, or server.{region}.nomad",
-        held.identity()
-    );
-    Err(TlsError::File { path: config.files.cert.clone(), why })
+    if let Some(name) = name.filter(|name| !identity.speaks_for_server(name)) {
+        let why = format!(
+            "it names {identity}, and this is server {name}: make it one with `berth server cert server --server-name {name}`, \
+             or start it with the --server-name that the certificate has"
+        );
+        return Err(TlsError::File { path, why });
+    }
+    Ok(held)
 }

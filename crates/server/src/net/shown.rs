@@ -8,7 +8,8 @@ use std::{
 };
 
 use berth_tls::{
-    Authority, Connector, Expected, Held, Request, Role, TlsFiles, Validity, now_secs, write_over,
+    Authority, Connector, Expected, Held, Request, RevokedServers, Role, TlsFiles, Validity, now_secs,
+    write_over,
 };
 use tempfile::TempDir;
 
@@ -51,12 +52,13 @@ impl Shown {
     /// Opens connections with it, to whoever has a server's certificate.
     pub fn connector(&self) -> Connector {
         let expected = Expected::Server(REGION.into());
-        Connector::new(&self.held, expected).expect("it is made")
+        Connector::new(&self.held, expected, &RevokedServers::default()).expect("it is made")
     }
 
     /// Asks for another one with it.
     pub fn renewing(&self) -> Connector {
-        Connector::renewing(&self.held, Expected::Server(REGION.into())).expect("it is made")
+        let expected = Expected::Server(REGION.into());
+        Connector::renewing(&self.held, expected, &RevokedServers::default()).expect("it is made")
     }
 }
 
@@ -84,7 +86,7 @@ impl Certificates {
 
     /// What a server has whose certificates these are.
     pub fn of_server(&self) -> TlsConfig {
-        let request = request(Role::Server, REGION, around_now());
+        let request = request(Role::Server(None), REGION, around_now());
         let files = self.files(&self.own, "ca.pem", "server", &request);
         TlsConfig {
             files,

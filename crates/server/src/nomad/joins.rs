@@ -1,10 +1,10 @@
-//! How nodes join, and how they are cast out.
+//! How nodes join, and how they and servers are cast out.
 
 use std::time::Duration;
 
 use berth_api::{
     agent::JoinCode,
-    http::{NodeRevoked, NodeToken, NodeTokenAsked, Time},
+    http::{NodeRevoked, NodeToken, NodeTokenAsked, ServerRevoked, Time},
 };
 use berth_model::{
     Index, NodeId,
@@ -14,7 +14,7 @@ use berth_model::{
 };
 use hyper::StatusCode;
 
-use super::nodes::resolved;
+use super::{nodes::resolved, servers};
 use crate::{
     clock,
     http::{
@@ -22,6 +22,7 @@ use crate::{
         failure::Failure,
         reply,
     },
+    state::{CertificateStatus, ServerStatus, Servers},
 };
 
 /// How long a token lasts unless it is said.
@@ -65,6 +66,83 @@ pub(super) async fn revoke(call: Call) -> Reply {
     reply::json(&call.query, &NodeRevoked { index: index.0 })
 }
 
+/// `PUT /v1/operator/server/:name/revoke`: the certificates that name a server.
+pub(super) async fn revoke_server(call: Call) -> Reply {
+    call.server().secure.as_ref().ok_or_else(without_certificates)?;
+    let all = servers::all(&call);
+    let name = server_name(&call, &all)?;
+    if !call.query.flag("force", false)? {
+        let left = left_without(&all, &name);
+        left.map_err(|why| Failure::new(StatusCode::CONFLICT, why))?;
+    }
+    let index = change(&call, ChangeAcl::RevokeServer(name.clone())).await?;
+    let revoked = ServerRevoked { index: index.0, warnings: not_reached(&all, &name) };
+    reply::json(&call.query, &revoked)
+}
+
+/// A server's name, as it stands in its certificate: that of a member by its id, its name or its addresses, or that of one that is no
+/// member any more, or never was.
+fn server_name(call: &Call, all: &Servers) -> Result<String, Failure> {
+    let given = call.param("name");
+    let is_name = |server: &ServerStatus| server.name.eq_ignore_ascii_case(given);
+    let name = match all.all.iter().find(|server| is_name(server)) {
+        Some(server) => server.name.clone(),
+        None => match servers::named(all, call.server(), given) {
+            Ok(id) => all
+                .all
+                .iter()
+                .find(|server| server.id == id)
+                .map_or_else(String::new, |server| server.name.clone()),
+            Err(_) => given.to_owned(),
+        },
+    };
+    berth_tls::check_server_name(&name).map_err(|error| Failure::bad_request(error.to_string()))?;
+    Ok(name.to_ascii_lowercase())
+}
+
+/// Whether those that vote can elect a leader without the server of this name.
+fn left_without(all: &Servers, name: &str) -> Result<(), String> {
+    let voters: Vec<&ServerStatus> = all.all.iter().filter(|server| server.voter).collect();
+    let is_left = |server: &&ServerStatus| {
+        server.alive
+            && server.certificate != CertificateStatus::Revoked
+            && !server.name.eq_ignore_ascii_case(name)
+    };
+    let (needed, left) = (voters.len() / 2 + 1, voters.iter().copied().filter(is_left));
+    let left: Vec<&str> = left.map(|server| server.name.as_str()).collect();
+    let goes = voters.iter().any(|server| server.name.eq_ignore_ascii_case(name));
+    if !goes || left.len() >= needed {
+        return Ok(());
+    }
+    let left = if left.is_empty() { "none".to_owned() } else { left.join(", ") };
+    Err(format!(
+        "without server {name}, {needed} of {} voters are needed and {left} would be left: no leader could be elected until it has a \
+         new certificate. Add or mend servers first, take those out that are gone (`berth server remove`), or say -force (?force=true)",
+        voters.len()
+    ))
+}
+
+/// What a revocation does not reach.
+fn not_reached(all: &Servers, name: &str) -> String {
+    let mut members = all.all.iter().filter(|server| server.name.eq_ignore_ascii_case(name)).peekable();
+    if members.peek().is_none() {
+        return format!(
+            "no server of this cluster is called {name}: only certificates that name it are refused"
+        );
+    }
+    let said = members.filter_map(|server| match server.certificate {
+        CertificateStatus::NamesNobody => Some(format!(
+            "the certificate that server {name} shows names no server: it is refused as {name}, and whoever has it can say that he is \
+             another one. Give each server a certificate of its own (`berth server cert server --server-name NAME`), and replace the authority"
+        )),
+        CertificateStatus::Unknown => Some(format!(
+            "server {name} was not reached: if its certificate names no server, whoever has it can say that he is another one"
+        )),
+        CertificateStatus::Good | CertificateStatus::Revoked => None,
+    });
+    said.collect::<Vec<_>>().join("; ")
+}
+
 async fn change(call: &Call, change: ChangeAcl) -> Result<Index, Failure> {
     call.propose(Command::ChangeAcl(Box::new(change))).await
 }
@@ -98,4 +176,64 @@ fn secret() -> Result<[u8; 32], Failure> {
 fn without_certificates() -> Failure {
     let text = "this server was started without TLS: nodes have no certificates here (`berth server init`)";
     Failure::new(StatusCode::BAD_REQUEST, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn servers(all: &[(&str, bool, bool, CertificateStatus)]) -> Servers {
+        let server =
+            |(id, (name, voter, alive, certificate)): (u64, &(&str, bool, bool, CertificateStatus))| {
+                let (name, certificate) = ((*name).to_owned(), *certificate);
+                ServerStatus {
+                    id,
+                    name,
+                    voter: *voter,
+                    alive: *alive,
+                    certificate,
+                    ..ServerStatus::default()
+                }
+            };
+        Servers { all: (1..).zip(all).map(server).collect(), ..Servers::default() }
+    }
+
+    #[test]
+    fn nobody_is_revoked_without_whom_there_would_be_no_leader() {
+        use CertificateStatus::{Good, Revoked};
+        let three = |second, third| {
+            servers(&[("s1", true, true, Good), ("s2", true, second, Good), ("s3", true, true, third)])
+        };
+        assert_eq!(left_without(&three(true, Good), "s1"), Ok(()));
+        let why = left_without(&three(false, Good), "s1").expect_err("one of three would be left");
+        assert!(
+            why.contains("2 of 3 voters are needed and s3 would be left") && why.contains("-force"),
+            "{why}"
+        );
+        assert_eq!(left_without(&three(true, Revoked), "S3"), Ok(()), "it is revoked already");
+        assert!(left_without(&three(true, Revoked), "s2").is_err(), "another one is revoked already");
+        assert_eq!(left_without(&three(false, Revoked), "gone"), Ok(()), "it is no member");
+        assert!(
+            left_without(&servers(&[("s1", true, true, Good)]), "s1").is_err_and(|why| why.contains("none"))
+        );
+        let learner = servers(&[("s1", true, true, Good), ("s2", false, true, Good)]);
+        assert_eq!(left_without(&learner, "s2"), Ok(()), "it does not vote");
+    }
+
+    #[test]
+    fn what_a_revocation_does_not_reach_is_said() {
+        use CertificateStatus::{Good, NamesNobody, Unknown};
+        let all = servers(&[
+            ("s1", true, true, Good),
+            ("s2", true, true, NamesNobody),
+            ("s3", true, false, Unknown),
+        ]);
+        assert_eq!(not_reached(&all, "s1"), "");
+        assert!(
+            not_reached(&all, "s2").contains("names no server")
+                && not_reached(&all, "s2").contains("replace the authority")
+        );
+        assert!(not_reached(&all, "s3").contains("was not reached"));
+        assert!(not_reached(&all, "s4").contains("no server of this cluster is called s4"));
+    }
 }

@@ -13,6 +13,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("diffs", Kind::Flag, "Tell what differs between versions"),
     Parameter::new("filter", Kind::Text, "Only what this expression holds for, as `Status == \"running\"`"),
     Parameter::new("follow", Kind::Flag, "Go on with what is printed or written later; of files true if there is none"),
+    Parameter::new("force", Kind::Flag, "Though no leader could be elected then"),
     Parameter::new("format", Kind::Word(&["json", "prometheus"]), "How measurements are written"),
     Parameter::new("full", Kind::Flag, "Encrypt with the new key what older ones have encrypted"),
     Parameter::new("global", Kind::Flag, "Only tokens that every region knows; only others, if it is false"),

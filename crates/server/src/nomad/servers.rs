@@ -28,10 +28,7 @@ pub(super) fn all(call: &Call) -> Servers {
         log_index: call.log_position().index,
         term: call.log_position().term,
         version: info.version.clone(),
-        slow_sync: None,
-        mean_sync: None,
-        disk_full: false,
-        lacks_key: false,
+        ..ServerStatus::default()
     };
     let others = servers.all.into_iter().filter(|server| server.id != servers.own);
     let leads = call.contact().known_leader && servers.leader.is_none_or(|id| id == servers.own);
@@ -78,6 +75,7 @@ pub(super) fn member(servers: &Servers, server: &ServerStatus, info: &ServerInfo
         ("term", &term),
         ("last_contact", &contact),
         ("disk", &disk),
+        ("certificate", server.certificate.as_str()),
         ("keyring", if server.lacks_key { "lacks a key" } else { "ok" }),
     ];
     AgentMember {

@@ -17,7 +17,8 @@ use berth_api::http::{
     Namespace, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool, NodePurged,
     NodeRevoked, NodeStub, NodeToken, NodeTokenAsked, OpenIdConfiguration, PeriodicForced, PlanTrace, Quota,
     QuotaUsage, RaftConfiguration, RecoveryStatus, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
-    SchedulerConfigurationRead, SchedulerConfigurationSet, Search, StreamFrame, Variable, VariableMetadata,
+    SchedulerConfigurationRead, SchedulerConfigurationSet, Search, ServerRevoked, StreamFrame, Variable,
+    VariableMetadata,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -195,6 +196,7 @@ pub fn routes() -> Vec<Route> {
         route(Delete, "/v1/operator/raft/peer", (OperatorWrite, Cluster), "Take a server out", tells::<Map<String, Value>>(&["id", "address"]), operator::remove_peer).without_state(),
         route(Put, "/v1/operator/raft/transfer-leadership", (OperatorWrite, Cluster), "Let another server lead", tells::<Map<String, Value>>(&["id", "address"]), operator::transfer_leadership).without_state(),
         route(Put, "/v1/operator/raft/promote", (OperatorWrite, Cluster), "Let a server vote", tells::<Map<String, Value>>(&["id", "address"]), operator::promote_peer).without_state(),
+        route(Put, "/v1/operator/server/{name}/revoke", (Management, Cluster), "Make the certificates of a server good for nothing, and end its connections", tells::<ServerRevoked>(&["force"]), joins::revoke_server),
         route(Get, "/v1/operator/scheduler/configuration", (OperatorRead, Cluster), "Read how the cluster places", tells::<SchedulerConfigurationRead>(&[]), scheduling::read),
         route(Put, "/v1/operator/scheduler/configuration", (OperatorWrite, Cluster), "Set how the cluster places", takes::<SchedulerConfiguration, SchedulerConfigurationSet>(&["cas"]), scheduling::set),
         route(Get, "/v1/operator/scheduler/plans", (OperatorRead, Cluster), "List the latest plans", tells::<Vec<PlanTrace>>(&[]), scheduling::plans),

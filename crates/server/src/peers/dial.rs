@@ -10,24 +10,27 @@ use berth_replication::peer::{Channel, Dial, PeerAddress};
 use futures_util::future::BoxFuture;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
-use crate::net::{Secure, Stream};
+use super::Certificates;
+use crate::net::Stream;
 
 /// TCP, from the address at which this server listens: whoever guards the network between servers knows them by it.
 pub(crate) struct TcpDial {
     pub from: IpAddr,
-    /// How hands are shaken; none for not at all.
-    pub secure: Option<Arc<Secure>>,
+    /// What is shown and believed; without any of one's own, connections are as they are.
+    pub certificates: Arc<Certificates>,
 }
 
 impl Dial for TcpDial {
     fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
-        let (to, from, secure) = (to.0.clone(), self.from, self.secure.clone());
+        let (to, from, certificates) = (to.0.clone(), self.from, self.certificates.clone());
         Box::pin(async move {
+            let secure = certificates.secure();
             let (stream, address) = connect(from, &to, secure.is_none()).await?;
-            super::channel(match secure {
+            let stream = match secure {
                 Some(secure) => secure.dialed(stream, address, &to).await?,
                 None => Stream::plain(stream, address),
-            })
+            };
+            super::channel(stream, &certificates)
         })
     }
 }

@@ -9,6 +9,7 @@ use tokio::{
     task::JoinSet,
 };
 
+use super::Certificates;
 use crate::net::Entrance;
 
 /// Connections at a time. A server opens one to each other, and a few more while it joins.
@@ -21,6 +22,7 @@ pub(crate) async fn listen(
     listener: TcpListener,
     entrance: Entrance,
     peers: Peers,
+    certificates: Arc<Certificates>,
     mut stop: watch::Receiver<bool>,
 ) {
     let rooms = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -43,9 +45,10 @@ pub(crate) async fn listen(
             tracing::warn!(%address, "turned a server away: {CONNECTIONS_MAX} connections are open");
             continue;
         };
-        let (peers, entrance) = (peers.clone(), entrance.clone());
+        let (peers, entrance, certificates) = (peers.clone(), entrance.clone(), certificates.clone());
         connections.spawn(async move {
-            let ended = match entrance.enter(stream, address).await.and_then(super::channel) {
+            let entered = entrance.enter(stream, address).await;
+            let ended = match entered.and_then(|stream| super::channel(stream, &certificates)) {
                 Ok(channel) => peers.accept(channel).await,
                 Err(error) => error.to_string(),
             };

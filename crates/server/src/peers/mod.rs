@@ -1,13 +1,15 @@
 //! Connections between servers: frames with their length before them, over the same kind of stream as every other
 //! connection. What is said on them is `replication`'s and `cluster`'s.
 
+mod certificates;
 mod dial;
 mod listen;
 
+pub(crate) use certificates::Certificates;
 pub(crate) use dial::TcpDial;
 pub(crate) use listen::listen;
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use berth_replication::peer::{Channel, FRAME_BYTES_MAX};
 use futures_util::{SinkExt, StreamExt};
@@ -22,13 +24,22 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), retries: 3 };
 
-/// A channel over a connection.
-pub(crate) fn channel(stream: Stream) -> io::Result<Channel> {
+/// A channel over a connection, for as long as what the other side has shown is good.
+pub(crate) fn channel(stream: Stream, certificates: &Arc<Certificates>) -> io::Result<Channel> {
+    let shown = stream.certificate().cloned();
     stream.set_nodelay()?;
     stream.set_keepalive(KEEP_ALIVE)?;
     stream.set_unacknowledged_max(UNACKNOWLEDGED_MAX)?;
     let codec = LengthDelimitedCodec::builder().max_frame_length(FRAME_BYTES_MAX).new_codec();
     let (outgoing, incoming) = Framed::new(stream, codec).split();
     let outgoing = outgoing.sink_map_err(|error: io::Error| error);
-    Ok(Channel::new(outgoing, incoming.map(|frame| frame.map(tokio_util::bytes::BytesMut::freeze))))
+    // Who is not taken in hears of it with the first that he reads.
+    let in_words = |error: io::Error| berth_tls::explain(&error).map_or(error, io::Error::other);
+    let incoming =
+        incoming.map(move |frame| frame.map(tokio_util::bytes::BytesMut::freeze).map_err(in_words));
+    let channel = Channel::new(outgoing, incoming);
+    Ok(match shown {
+        Some(shown) => certificates.guard(channel, shown),
+        None => channel,
+    })
 }

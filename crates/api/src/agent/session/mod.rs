@@ -27,7 +27,7 @@ use table::Table;
 
 use super::{
     AllocStatus, Ask, Desired, Digest, Down, ExecDown, FRAME_BYTES_MAX, FileCancel, FileCredit, FileRead,
-    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, SecretsRead, SignedTokens, TaskApi,
+    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, SecretsRead, Servers, SignedTokens, TaskApi,
     UPDATE_ALLOCS_MAX, Up, Update, Welcome, WelcomeMode,
 };
 
@@ -57,8 +57,8 @@ debug_shows!(Identity { node_id, boot_id, instance });
 pub enum Told {
     /// The node belongs to another cluster from now on: to be on its disk before anything that follows is acted on.
     Joined(Fence),
-    /// Where the servers of the node's cluster take agents, as HOST:PORT: whom to dial from now on.
-    Servers(Vec<String>),
+    /// Where the servers of the node's cluster take agents: whom to dial from now on; and which of them were revoked.
+    Servers(Servers),
     /// Desired state has changed.
     Desired(Change),
     /// The session is not open; dial again when it says so.
@@ -187,7 +187,7 @@ impl AgentSession {
                 return Some(Told::Refused(refused));
             }
             // Of another cluster's servers, or before any is known to be of this one, nothing is learned.
-            Down::Servers(servers) if self.is_open() => return Some(Told::Servers(servers.addresses)),
+            Down::Servers(servers) if self.is_open() => return Some(Told::Servers(servers)),
             Down::Servers(_) => {}
             Down::FileRead(read) => return Some(Told::FileRead(read)),
             Down::FileCredit(credit) => return Some(Told::FileCredit(credit)),

@@ -4,9 +4,12 @@ use std::{
     fs,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
-use berth_tls::{Authority, Certified, HostName, Request, TlsError, Validity, now_secs, write_new};
+use berth_tls::{
+    Authority, Certified, HostName, Request, Role, TlsError, Validity, check_server_name, now_secs, write_new,
+};
 use clap::{Args, ValueEnum};
 
 use crate::{
@@ -21,6 +24,8 @@ const AUTHORITY_DAYS: u64 = 3_650;
 /// Clocks of other machines may be a little behind.
 const CLOCK_SKEW_SECS: u64 = 300;
 const DAY_SECS: u64 = 86_400;
+/// Between two looks at the clock.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Begins the names of directories that are not complete.
 const INCOMPLETE: &str = ".tls-incomplete-";
 
@@ -55,6 +60,9 @@ impl Where {
 pub struct Init {
     #[command(flatten)]
     at: Where,
+    /// The server's name, as it is started with it; the host's unless given
+    #[arg(long, value_name = "NAME", env = "BERTH_SERVER_NAME", hide_env_values = true)]
+    server_name: Option<String>,
     /// Names and addresses under which browsers and others find this server, besides localhost and the host's name
     #[arg(long, value_name = "NAME|IP", value_delimiter = ',')]
     host: Vec<String>,
@@ -69,7 +77,10 @@ impl Init {
         let dir = self.at.dir();
         let authority = valid(AUTHORITY_DAYS);
         let (authority, ca_key) = Authority::make(&self.at.region, authority).map_err(failed)?;
-        let request = request(Kind::Server, None, &self.at.region, &self.host, self.days)?;
+        // A host may have a name that no certificate can name; then this one is of any server.
+        let own = || Some(host_name()).filter(|name| check_server_name(name).is_ok());
+        let name = self.server_name.clone().or_else(own);
+        let request = request(Role::Server(name), &self.at.region, &self.host, valid(self.days))?;
         let server = authority.certify(&request).map_err(failed)?;
         let files = Files { ca: authority.pem(), ca_key: Some(ca_key), name: "server", own: server };
         files.write(&dir)?;
@@ -106,6 +117,9 @@ pub struct Cert {
     out: PathBuf,
     #[command(flatten)]
     at: Where,
+    /// Of a server: the name with which it is started, which is its host's unless that is given; the certificate speaks for no other
+    #[arg(long, value_name = "NAME")]
+    server_name: Option<String>,
     /// Of a server: names and addresses under which browsers and others find it
     #[arg(long, value_name = "NAME|IP", value_delimiter = ',')]
     host: Vec<String>,
@@ -128,7 +142,12 @@ impl Cert {
         let authority = Authority::load(&ca, &key).map_err(|error| {
             failed(error).help("certificates are made where `berth server init` has made the authority")
         })?;
-        let request = request(self.kind, self.node.clone(), &self.at.region, &self.host, self.days)?;
+        let validity = self.validity();
+        let request = request(self.role()?, &self.at.region, &self.host, validity)?;
+        // Whoever has it takes a certificate that is not valid yet for a wrong clock.
+        while now_secs() < validity.not_before {
+            std::thread::sleep(LOOK_AGAIN);
+        }
         let own = authority.certify(&request).map_err(failed)?;
         let read = |path: &Path| {
             fs::read_to_string(path)
@@ -145,22 +164,32 @@ impl Cert {
         output::tell(&format!("made {}: copy it to the other machine", self.out.display()));
         Ok(())
     }
+
+    fn role(&self) -> Result<Role, Failure> {
+        Ok(match (self.kind, &self.server_name) {
+            (Kind::Server, Some(name)) => Role::Server(Some(name.clone())),
+            (Kind::Server, None) => {
+                let told = "the certificate of a server names it, so that it can be revoked alone: give its --server-name";
+                return Err(Failure::new(Exit::Usage, told)
+                    .help("a server is called as its machine is (`uname -n`), unless it is started with --server-name"));
+            }
+            (Kind::Agent, _) => Role::Agent(self.node.clone()),
+            (Kind::Cli, _) => Role::Client,
+        })
+    }
+
+    /// A server that was revoked a moment ago is let in with what is valid from after that: with the next second, and no earlier.
+    fn validity(&self) -> Validity {
+        match self.kind {
+            Kind::Server => Validity { not_before: now_secs() + 1, ..valid(self.days) },
+            Kind::Agent | Kind::Cli => valid(self.days),
+        }
+    }
 }
 
-fn request(
-    kind: Kind,
-    node: Option<String>,
-    region: &str,
-    hosts: &[String],
-    days: u64,
-) -> Result<Request, Failure> {
-    let role = match kind {
-        Kind::Server => berth_tls::Role::Server,
-        Kind::Agent => berth_tls::Role::Agent(node),
-        Kind::Cli => berth_tls::Role::Client,
-    };
+fn request(role: Role, region: &str, hosts: &[String], validity: Validity) -> Result<Request, Failure> {
     let mut names: Vec<HostName> = Vec::new();
-    if kind == Kind::Server {
+    if matches!(role, Role::Server(_)) {
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
         // A host may have a name that DNS would not take; then nobody looks for it there either.
         names.extend(own.iter().filter_map(|name| name.parse().ok()));
@@ -173,7 +202,7 @@ fn request(
             names.push(name);
         }
     }
-    Ok(Request { role, region: region.to_owned(), hosts: names, validity: valid(days) })
+    Ok(Request { role, region: region.to_owned(), hosts: names, validity })
 }
 
 fn valid(days: u64) -> Validity {

@@ -51,11 +51,14 @@ fn role(member: &AgentMember, leads: bool) -> &'static str {
     }
 }
 
-/// How it is; one that cannot open all root keys says so.
+/// How it is; one that cannot open all root keys says so, and one whose certificate was revoked.
 fn status(member: &AgentMember) -> Cell {
-    match member.tags.get("keyring").map(String::as_str) {
-        None | Some("ok") => Cell::status(&member.status),
-        Some(otherwise) => Cell::from(format!("{}, {otherwise}", member.status)),
+    let tag = |name: &str| member.tags.get(name).map(String::as_str);
+    let keyring = tag("keyring").filter(|keyring| *keyring != "ok");
+    let revoked = tag("certificate").filter(|certificate| *certificate == "revoked");
+    match [revoked, keyring].into_iter().flatten().collect::<Vec<_>>().as_slice() {
+        [] => Cell::status(&member.status),
+        otherwise => Cell::from(format!("{}, {}", member.status, otherwise.join(", "))),
     }
 }
 

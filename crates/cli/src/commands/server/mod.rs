@@ -5,6 +5,7 @@ mod init;
 mod members;
 mod recover;
 mod recovery;
+mod revoke;
 mod start;
 
 use clap::{Args, Subcommand};
@@ -42,6 +43,8 @@ enum Verb {
     Join(change::Join),
     /// Take a server out of the cluster
     Remove(change::Remove),
+    /// Make a server's certificates good for nothing: the others end its connections
+    Revoke(revoke::Revoke),
     /// Take the server out that is asked
     Leave(change::Leave),
     /// Let a server vote that only follows
@@ -72,6 +75,7 @@ impl Command {
             Some(Verb::Recovery(recovery)) => block_on(recovery.run(&global.remote()?)),
             Some(Verb::Join(join)) => block_on(join.run(&global.remote()?)),
             Some(Verb::Remove(remove)) => block_on(remove.run(&global.remote()?)),
+            Some(Verb::Revoke(revoke)) => block_on(revoke.run(&global.remote()?)),
             Some(Verb::Leave(leave)) => block_on(leave.run(&global.remote()?)),
             Some(Verb::Promote(promote)) => block_on(promote.run(&global.remote()?)),
             Some(Verb::Transfer(transfer)) => block_on(transfer.run(&global.remote()?)),

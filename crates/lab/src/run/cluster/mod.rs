@@ -99,7 +99,8 @@ impl Cluster {
         let data = run.options.data.clone().unwrap_or_else(|| out.join("data"));
         let data = DataDir::create(data.join(format!("run-{}", run.number)))?;
         let (berth, more, secure) = (run.options.berth.clone(), ask.server.clone(), ask.secure);
-        let nodes_tls = secure.then(|| secure::make(&berth, &data.dir)).transpose()?;
+        let name = (ask.servers > 1).then(|| others::name(1));
+        let nodes_tls = secure.then(|| secure::make(&berth, &data.dir, name.as_deref())).transpose()?;
         let setup = ServerSetup { berth, data: data.dir.clone(), told: told.clone(), more, secure };
         let Servers { target, agents, children: servers } = others::start(&setup, ask.servers).await?;
         let nodes = nodes::start(&setup.berth, &ask.nodes, run.seed, &agents, nodes_tls.as_deref(), &told)?;

@@ -53,11 +53,11 @@ pub(super) async fn start(setup: &ServerSetup, count: u32) -> Result<Servers, Ru
     let mut children = vec![first.child];
     for number in 2..=count {
         let flags = ["--server-addr", &free(address(number))?, "--join", &meets];
-        let (name, other) = (format!("server-{number}"), numbered(setup, number, &flags));
+        let (own_name, other) = (name(number), numbered(setup, number, &flags));
         if setup.secure {
-            secure::certify_server(&setup.berth, &setup.data, &other.data)?;
+            secure::certify_server(&setup.berth, &setup.data, &other.data, &own_name)?;
         }
-        children.push(other.start(&name, address(number)).await?.child);
+        children.push(other.start(&own_name, address(number)).await?.child);
     }
     until_all_vote(&target, count).await?;
     Ok(Servers { target, agents: first.agents, children })
@@ -74,13 +74,18 @@ fn free(ip: Ipv4Addr) -> Result<String, RunError> {
     Ok(found.to_string())
 }
 
+/// How one of several is called.
+pub(super) fn name(number: u32) -> String {
+    format!("server-{number}")
+}
+
 /// The first keeps its data where a single one would.
 fn numbered(setup: &ServerSetup, number: u32, flags: &[&str]) -> ServerSetup {
     let mut setup = setup.clone();
     if number > 1 {
         setup.data = setup.data.join(format!("server-{number}"));
     }
-    let name = ["--server-name".to_owned(), format!("server-{number}")];
+    let name = ["--server-name".to_owned(), name(number)];
     setup.more.extend(flags.iter().map(|flag| (*flag).to_owned()).chain(name));
     setup
 }

@@ -17,19 +17,27 @@ use crate::run::{RunError, http::Connection};
 /// In a server's data directory: its own certificate and the authority, and what all simulated nodes share.
 const SERVER: &str = "tls";
 const NODES: &str = "nodes-tls";
+/// Says how a server is called.
+const NAME: &str = "--server-name";
 
 /// Makes the authority, the first server's certificate, and one for all nodes, as an operator would. Returns the directory of the
 /// last.
-pub(super) fn make(berth: &Path, data: &Path) -> Result<PathBuf, RunError> {
-    berth_server(berth, &["init".as_ref(), "--data-dir".as_ref(), data])?;
+pub(super) fn make(berth: &Path, data: &Path, server: Option<&str>) -> Result<PathBuf, RunError> {
+    let name: Vec<&Path> = server.iter().flat_map(|name| [NAME.as_ref(), name.as_ref()]).collect();
+    berth_server(berth, &[&["init".as_ref(), "--data-dir".as_ref(), data], &name[..]].concat())?;
     let nodes = data.join(NODES);
-    certify(berth, data, "agent", &nodes)?;
+    certify(berth, data, "agent", &nodes, &[])?;
     Ok(nodes)
 }
 
 /// Makes the certificate of another server, in its data directory.
-pub(super) fn certify_server(berth: &Path, authority: &Path, data: &Path) -> Result<(), RunError> {
-    certify(berth, authority, "server", &data.join(SERVER))
+pub(super) fn certify_server(
+    berth: &Path,
+    authority: &Path,
+    data: &Path,
+    name: &str,
+) -> Result<(), RunError> {
+    certify(berth, authority, "server", &data.join(SERVER), &[NAME.as_ref(), name.as_ref()])
 }
 
 /// Asks a server that is ready for its first token, which may do everything.
@@ -46,11 +54,9 @@ pub(super) async fn enter(data: &Path, http: &Address) -> Result<Target, RunErro
     Ok(target)
 }
 
-fn certify(berth: &Path, authority: &Path, role: &str, out: &Path) -> Result<(), RunError> {
-    berth_server(
-        berth,
-        &["cert".as_ref(), role.as_ref(), "--data-dir".as_ref(), authority, "--out".as_ref(), out],
-    )
+fn certify(berth: &Path, authority: &Path, role: &str, out: &Path, more: &[&Path]) -> Result<(), RunError> {
+    let args = ["cert".as_ref(), role.as_ref(), "--data-dir".as_ref(), authority, "--out".as_ref(), out];
+    berth_server(berth, &[&args[..], more].concat())
 }
 
 fn berth_server(berth: &Path, args: &[&Path]) -> Result<(), RunError> {

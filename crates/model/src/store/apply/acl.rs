@@ -46,6 +46,7 @@ impl Store {
             ChangeAcl::PutJoinToken(token) => self.put_join_token(*token)?,
             ChangeAcl::Join(join) => self.join(&join)?,
             ChangeAcl::RevokeNode(node) => self.revoke_node(node)?,
+            ChangeAcl::RevokeServer(name) => self.revoke_server(&name)?,
         };
         events.push(Event::AclChanged(object));
         Ok(())

@@ -5,7 +5,10 @@ use crate::{
     command::Refusal,
     event::AclObject,
     ids::NodeId,
-    join::{JOIN_TOKENS_MAX, Join, JoinToken, REVOKED_NODES_MAX, RevokedNode},
+    join::{
+        JOIN_TOKENS_MAX, Join, JoinToken, REVOKED_NODES_MAX, REVOKED_SERVER_NAME_MAX, REVOKED_SERVERS_MAX,
+        RevokedNode, RevokedServer,
+    },
 };
 
 /// Tokens that have expired are forgotten as others are made, so many at a time.
@@ -75,6 +78,25 @@ impl Store {
             return Err(Refusal::BadAcl(object.to_string(), why));
         }
         self.acl.revoke_node(RevokedNode { node, at: self.at }, self.index);
+        Ok(object)
+    }
+
+    pub(super) fn revoke_server(&mut self, name: &str) -> Result<AclObject, Refusal> {
+        let name = name.to_ascii_lowercase();
+        let object = AclObject::ServerCertificates(name.clone());
+        let refuse = |why: String| Err(Refusal::BadAcl(object.to_string(), why));
+        if name.is_empty() || name.len() > REVOKED_SERVER_NAME_MAX {
+            return refuse(format!(
+                "a name that certificates can name has 1 to {REVOKED_SERVER_NAME_MAX} bytes"
+            ));
+        }
+        let joins = self.acl.joins();
+        if joins.server_revoked_at(&name).is_none() && joins.revoked_servers().len() >= REVOKED_SERVERS_MAX {
+            return refuse(format!(
+                "{REVOKED_SERVERS_MAX} servers are revoked, no more may be: replace the authority"
+            ));
+        }
+        self.acl.revoke_server(RevokedServer { name, at: self.at }, self.index);
         Ok(object)
     }
 }

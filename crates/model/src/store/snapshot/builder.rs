@@ -55,6 +55,7 @@ impl Builder {
             }
             // Where it was revoked is not kept: it is before all that follows.
             Record::RevokedNode(revoked) => store.acl.revoke_node(revoked, Index(0)),
+            Record::RevokedServer(revoked) => store.acl.revoke_server(revoked, Index(0)),
             Record::RootKey(key) => store.keyring.put(*key),
             Record::Variable(variable) => store.variables.put(Arc::unwrap_or_clone(variable)),
             Record::Node(node) => drop(store.nodes.insert(*node)),

@@ -5,7 +5,7 @@ use berth_api::agent::{
     Leaving, NodeSpec, TaskApiOpen, TaskApiPart, decode_frame, encode_frame,
 };
 use berth_model::{acl::ChangeAcl, command::Command};
-use berth_tls::{Connector, Key, PortKind, Role};
+use berth_tls::{Connector, Key, PortKind, RevokedServers, Role};
 use crossbeam_channel::{Receiver, unbounded};
 use tokio::{
     io::{AsyncReadExt, split},
@@ -100,13 +100,13 @@ fn hello(node: NodeId) -> Hello {
 fn has_business(role: &Role) -> bool {
     match role {
         Role::Agent(_) => true,
-        Role::Server | Role::Client => false,
+        Role::Server(_) | Role::Client => false,
     }
 }
 
 fn roles() -> [Role; 5] {
     let agent = |node: NodeId| Role::Agent(Some(node.to_string()));
-    [agent(NODE), agent(OTHER), Role::Agent(None), Role::Server, Role::Client]
+    [agent(NODE), agent(OTHER), Role::Agent(None), Role::Server(None), Role::Client]
 }
 
 /// What whoever shows this is told where he is not let in.
@@ -138,7 +138,8 @@ struct Came {
 impl Port {
     fn open(certificates: &Certificates) -> Self {
         let engine = cluster();
-        let secure = Secure::load(&certificates.of_server(), REGION).expect("it is good");
+        let secure = Secure::load(&certificates.of_server(), REGION, "s1", RevokedServers::default())
+            .expect("it is good");
         let entrance = secure.entrance(PortKind::Agents);
         let (inputs_in, inputs) = unbounded();
         let (door, of_tasks) = mpsc::channel(16);

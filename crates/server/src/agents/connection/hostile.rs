@@ -9,8 +9,8 @@ use berth_api::agent::{
 };
 use berth_model::job::IDENTITIES_MAX;
 use berth_tls::{
-    Acceptor, Authority, Connector, Expected, Held, PortKind, Request, Role, TlsFiles, Validity, now_secs,
-    write_new,
+    Acceptor, Authority, Connector, Expected, Held, PortKind, Request, RevokedServers, Role, TlsFiles,
+    Validity, now_secs, write_new,
 };
 use bytes::Bytes;
 use crossbeam_channel::unbounded;
@@ -116,10 +116,11 @@ async fn an_agent_gets_nothing_of_another_node_however_often_it_asks() {
     let validity = Validity { not_before: now_secs() - 60, not_after: now_secs() + 3_600 };
     let (authority, _) = Authority::make(REGION, validity).expect("it is made");
     write_new(&dir.path().join("ca.pem"), &authority.pem()).expect("it is written");
-    let server = held(&authority, dir.path(), "server", Role::Server);
+    let server = held(&authority, dir.path(), "server", Role::Server(None));
     let agent = held(&authority, dir.path(), "agent", Role::Agent(Some(OWN.to_string())));
-    let acceptor = Acceptor::new(&server, REGION).expect("it is made");
-    let connector = Connector::new(&agent, Expected::Server(REGION.into())).expect("it is made");
+    let revoked = RevokedServers::default();
+    let acceptor = Acceptor::new(&server, REGION, &revoked).expect("it is made");
+    let connector = Connector::new(&agent, Expected::Server(REGION.into()), &revoked).expect("it is made");
 
     let engine = cluster();
     put(&engine, "nomad/jobs/web/app/plain", "mine");

@@ -137,7 +137,10 @@ fn acl<'v>(view: &'v CallerView, object: &'v AclObject) -> Option<Subject<'v>> {
         }
         AclObject::Token(id) => gone("ACLToken", "ACLTokenDeleted", (*id).into()),
         // They are between those who have them.
-        AclObject::OneTimeToken(_) | AclObject::JoinToken | AclObject::Certificates(_) => return None,
+        AclObject::OneTimeToken(_)
+        | AclObject::JoinToken
+        | AclObject::Certificates(_)
+        | AclObject::ServerCertificates(_) => return None,
     })
 }
 

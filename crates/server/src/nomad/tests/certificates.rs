@@ -41,7 +41,8 @@ fn client(address: &str, shown: &Shown) -> Client {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_certificate_opens_what_takes_a_token() {
     let certificates = Certificates::new();
-    let roles = [Role::Server, Role::Agent(Some(NodeId(7).to_string())), Role::Agent(None), Role::Client];
+    let roles =
+        [Role::Server(None), Role::Agent(Some(NodeId(7).to_string())), Role::Agent(None), Role::Client];
     let all: Vec<Shown> = roles.iter().flat_map(|role| certificates.of(role)).collect();
     let running = server(&certificates, "s1", &[]).await;
     let address = running.http_addr().to_string();

@@ -1,0 +1,36 @@
+//! `berth server revoke`: makes a server's certificates good for nothing.
+
+use clap::Args;
+
+use crate::{ask::Ask, failure::Failure, output, remote::Remote};
+
+/// Arguments of `server revoke`.
+#[derive(Debug, Args)]
+pub struct Revoke {
+    /// The server's name, its id or one of its addresses; the name of one that is no member any more
+    #[arg(value_name = "SERVER")]
+    server: String,
+    /// Even if no leader could be elected before it has a new certificate
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Revoke {
+    /// Revokes it.
+    pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let server = &self.server;
+        self.ask.about("revoke the certificates of server", server, server)?;
+        let warnings = remote.revoke_server(server, self.force).await?;
+        output::tell(&format!(
+            "the certificates of server {server} are revoked: the others end its connections, and take it back with a new one \
+             (`berth server cert server --server-name NAME`). Whoever has the authority's key that it held can still make others: \
+             if it may have been stolen, replace the authority, too"
+        ));
+        if !warnings.is_empty() {
+            output::tell(&format!("warning: {warnings}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! Which servers were revoked: read from the state as it is applied, kept in a file so that a server that is started again believes
+//! none of them before it has the state, and told to agents.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use berth_model::store::Joins;
+use berth_tls::{RevokedServers, write_over};
+use tokio::{sync::watch, time::Instant};
+
+use crate::{PANICKED, agents::Registry, net::Secure, state::State};
+
+/// In the data directory.
+const FILE: &str = "revoked-servers.json";
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+/// After the file could not be written, time until that is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+/// Those that are known before there is a state.
+///
+/// # Errors
+/// When the file cannot be read or understood, with what helps.
+pub(crate) fn known(data_dir: &Path) -> Result<RevokedServers, String> {
+    let path = data_dir.join(FILE);
+    let failed = |why: String| {
+        format!("{}: {why}: remove it if it is damaged, it is written anew from the log", path.display())
+    };
+    let revoked = RevokedServers::default();
+    match std::fs::read(&path) {
+        Ok(bytes) => {
+            let all: BTreeMap<String, u64> =
+                serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))?;
+            revoked.add(all);
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error.to_string())),
+    }
+    Ok(revoked)
+}
+
+/// Follows the state until `stop` says so.
+pub(crate) async fn follow(
+    state: State,
+    secure: Arc<Secure>,
+    agents: Arc<Registry>,
+    data_dir: PathBuf,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut kept = secure.revoked().all();
+    let mut own = OwnCertificate { name: state.server.name.clone(), told: false };
+    let mut write_from = Instant::now();
+    loop {
+        if secure.revoked().add(of(state.view().store.acl().joins())) {
+            tracing::warn!(servers = ?secure.revoked().all(), "certificates of servers were revoked: their connections end");
+        }
+        let all = secure.revoked().all();
+        agents.set_revoked(&all);
+        if all != kept && Instant::now() >= write_from {
+            match keep(&data_dir, &all).await {
+                Ok(()) => kept = all,
+                Err(error) => {
+                    tracing::error!(%error, "write which servers were revoked: it is tried again");
+                    write_from = Instant::now() + AGAIN;
+                }
+            }
+        }
+        own.look(&secure);
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+    }
+}
+
+/// Names, and seconds since 1970: certificates know no less.
+fn of(joins: &Joins) -> impl Iterator<Item = (String, u64)> {
+    joins.revoked_servers().map(|revoked| (revoked.name, revoked.at.0 / NANOS_PER_SEC))
+}
+
+async fn keep(data_dir: &Path, all: &BTreeMap<String, u64>) -> Result<(), String> {
+    let path = data_dir.join(FILE);
+    let text = serde_json::to_string(all).map_err(|error| error.to_string())?;
+    let written = tokio::task::spawn_blocking(move || write_over(&path, &text)).await;
+    written.map_err(|_| PANICKED.to_owned())?.map_err(|error| error.to_string())
+}
+
+/// Whether this server's own certificate was revoked.
+struct OwnCertificate {
+    name: String,
+    told: bool,
+}
+
+impl OwnCertificate {
+    /// Says so once, and once that it has another.
+    fn look(&mut self, secure: &Secure) {
+        let revoked = secure.revoked().check(&secure.own(), Some(&self.name)).is_err();
+        if std::mem::replace(&mut self.told, revoked) == revoked {
+            return;
+        }
+        if revoked {
+            tracing::error!(
+                name = self.name,
+                "the certificate of this server was revoked: no other server and no agent that knows of it speaks with it; make it a \
+                 new one with `berth server cert server --server-name {}`, put it in the place of the old one, and send this server SIGHUP",
+                self.name
+            );
+        } else {
+            tracing::info!("this server has a certificate again that was not revoked");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_revoked_is_known_after_a_restart_and_damage_is_named() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(known(dir.path()).expect("nothing is there").all(), BTreeMap::new());
+        let all = BTreeMap::from([("s1".to_owned(), 7), ("s2.example".to_owned(), 8)]);
+        keep(dir.path(), &all).await.expect("it is written");
+        assert_eq!(known(dir.path()).expect("it is read").all(), all);
+        std::fs::write(dir.path().join(FILE), "{\"s1\": ").expect("it is written");
+        let why = known(dir.path()).expect_err("it is damaged");
+        assert!(why.contains(FILE) && why.contains("remove it if it is damaged"), "{why}");
+    }
+}

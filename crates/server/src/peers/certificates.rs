@@ -1,0 +1,144 @@
+//! What other servers have shown of themselves: a certificate speaks for the servers that it names, and for none whose certificates
+//! were revoked after it was made.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    task::{Context, Poll},
+};
+
+use berth_replication::peer::{Channel, FrameStream};
+use berth_tls::{Peer, ServerRevoked};
+use futures_util::{FutureExt, Stream, future::BoxFuture};
+use tokio_util::bytes::Bytes;
+
+use crate::{net::Secure, state::CertificateStatus};
+
+/// The certificates of the members of the cluster.
+#[derive(Default)]
+pub(crate) struct Certificates {
+    secure: Option<Arc<Secure>>,
+    members: Mutex<BTreeMap<u64, Member>>,
+}
+
+#[derive(Default)]
+struct Member {
+    name: String,
+    /// With its last connection, in either direction.
+    shown: Option<Peer>,
+}
+
+impl Certificates {
+    /// Those that show theirs to a server that has these; no member is known yet.
+    pub fn new(secure: Option<Arc<Secure>>) -> Arc<Self> {
+        Arc::new(Self { secure, ..Self::default() })
+    }
+
+    /// The server's own.
+    pub fn secure(&self) -> Option<&Arc<Secure>> {
+        self.secure.as_ref()
+    }
+
+    /// The members of the cluster are these: their ids and names.
+    pub fn set_members(&self, members: impl IntoIterator<Item = (u64, String)>) {
+        let mut known = self.members();
+        let member = |(id, name): (u64, String)| {
+            let shown = known.remove(&id).and_then(|member| member.shown);
+            (id, Member { name, shown })
+        };
+        *known = members.into_iter().map(member).collect();
+    }
+
+    /// How the certificate of a server is that is not this one.
+    pub fn of(&self, server: u64, name: &str) -> CertificateStatus {
+        let shown = self.members().get(&server).and_then(|member| member.shown.clone());
+        self.judge(shown.as_ref(), name)
+    }
+
+    /// How that of this server is.
+    pub fn own(&self, name: &str) -> CertificateStatus {
+        self.judge(self.secure.as_ref().map(|secure| secure.own()).as_ref(), name)
+    }
+
+    fn judge(&self, shown: Option<&Peer>, name: &str) -> CertificateStatus {
+        let Some(secure) = &self.secure else { return CertificateStatus::Unknown };
+        match shown {
+            Some(shown) if secure.revoked().check(shown, Some(name)).is_err() => CertificateStatus::Revoked,
+            Some(shown) if shown.identity.servers().next().is_none() => CertificateStatus::NamesNobody,
+            Some(_) => CertificateStatus::Good,
+            None if secure.revoked().all().contains_key(&name.to_ascii_lowercase()) => {
+                CertificateStatus::Revoked
+            }
+            None => CertificateStatus::Unknown,
+        }
+    }
+
+    /// A channel to whoever has shown this: it ends when that is revoked.
+    pub fn guard(self: &Arc<Self>, mut channel: Channel, shown: Peer) -> Channel {
+        let Some(secure) = &self.secure else { return channel };
+        let speaks_as = Arc::<OnceLock<u64>>::default();
+        let (certificates, speaker) = (self.clone(), speaks_as.clone());
+        channel.vouch = Some(Arc::new({
+            let shown = shown.clone();
+            move |server| {
+                // First, so that what is revoked from here on is noticed.
+                let _ = speaker.set(server);
+                certificates.vouch(server, &shown)
+            }
+        }));
+        let (certificates, revoked) = (self.clone(), secure.revoked().clone());
+        let until_revoked = async move {
+            let name = || speaks_as.get().and_then(|server| certificates.name(*server));
+            revoked.until(|revoked| revoked.check(&shown, name().as_deref())).await
+        };
+        channel.incoming = Box::pin(Guarded { incoming: channel.incoming, revoked: until_revoked.boxed() });
+        channel
+    }
+
+    /// Whether a certificate speaks for a server. One that is no member yet has no name that is known.
+    fn vouch(&self, server: u64, shown: &Peer) -> Result<(), String> {
+        let Some(secure) = &self.secure else { return Ok(()) };
+        let name = self.name(server).filter(|name| !name.is_empty());
+        secure.revoked().check(shown, name.as_deref()).map_err(|revoked| revoked.to_string())?;
+        if let Some(name) = name.filter(|name| !shown.identity.speaks_for_server(name)) {
+            return Err(format!(
+                "server {server} is {name}, and the certificate shown names {}: it needs one of its own \
+                 (`berth server cert server --server-name {name}`)",
+                shown.identity
+            ));
+        }
+        if let Some(member) = self.members().get_mut(&server) {
+            member.shown = Some(shown.clone());
+        }
+        Ok(())
+    }
+
+    fn name(&self, server: u64) -> Option<String> {
+        self.members().get(&server).map(|member| member.name.clone())
+    }
+
+    fn members(&self) -> MutexGuard<'_, BTreeMap<u64, Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What comes from another server, until its certificate is revoked.
+struct Guarded {
+    incoming: FrameStream,
+    revoked: BoxFuture<'static, ServerRevoked>,
+}
+
+impl Stream for Guarded {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Poll::Ready(revoked) = self.revoked.poll_unpin(context) {
+            // Nothing more is asked of it.
+            self.revoked = std::future::pending().boxed();
+            return Poll::Ready(Some(Err(io::Error::other(revoked))));
+        }
+        self.incoming.as_mut().poll_next(context)
+    }
+}
