@@ -2,6 +2,7 @@
 
 mod parts;
 mod refused;
+mod replaced;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -109,7 +110,8 @@ impl Applier {
             claims.discard(ticket);
             return Verdict::nothing(Refused { count: plan.placements.len().max(1), nodes: Vec::new() });
         }
-        let Passing { placements, holds, is_as_claimed, refused } = passing(&claims, store, &plan);
+        let passing = passing(&claims, store, &plan);
+        let Passing { placements, holds, is_as_claimed, refused } = replaced::keep(&mut plan.stops, passing);
         if plan.all_at_once && refused.count > 0 {
             claims.discard(ticket);
             return Verdict::nothing(refused);

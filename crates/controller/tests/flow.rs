@@ -24,6 +24,8 @@ mod nodes;
 mod periodic;
 #[path = "flow/placement.rs"]
 mod placement;
+#[path = "flow/replaced.rs"]
+mod replaced;
 #[path = "flow/restore.rs"]
 mod restore;
 #[path = "flow/safety.rs"]

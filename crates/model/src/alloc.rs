@@ -240,6 +240,11 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// Whether the allocation is stopped only because another takes its place: as long as that one has none, it stays.
+    pub fn needs_successor(self) -> bool {
+        matches!(self, Self::JobUpdated | Self::Rescheduled | Self::Migrated)
+    }
+
     /// The sentence shown to people.
     pub fn as_str(self) -> &'static str {
         match self {

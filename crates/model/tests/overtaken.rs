@@ -175,6 +175,53 @@ fn a_placement_on_a_node_that_is_not_ready_or_reserves_its_port_is_planned_again
     assert!(again(&world).is_some_and(|eval| eval.description.ends_with("has port 80 reserved")));
 }
 
+/// Two run on nodes 1 and 2; the first is to move to node 3, and the second to where the first was.
+fn moving_on() -> (World, Command) {
+    let mut world = World::with_nodes(3);
+    let eval = world.register(service("web", 10, None));
+    world.plan(eval, vec![place(1, 1, &[], &[]), place(2, 2, &[], &[])], vec![]).unwrap();
+    let eval = world.register(service("web", 20, None));
+    let first = Placement { previous: Some(AllocId(1)), ..place(11, 3, &[], &[]) };
+    let second = Placement { previous: Some(AllocId(2)), ..place(12, 1, &[1], &[]) };
+    let stops = [1, 2].map(|id| stop(id, StopReason::JobUpdated)).to_vec();
+    let plan = world.plan_of(eval, vec![second, first], stops);
+    (world, plan)
+}
+
+fn desired(world: &World) -> Vec<u128> {
+    let wanted = world.store.allocs().iter().filter(|(_, row)| row.is_wanted());
+    let mut ids: Vec<u128> = wanted.map(|(_, row)| row.id.0).collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn what_is_replaced_stays_where_its_successor_comes_too_late_and_so_does_who_was_to_follow_it() {
+    let (mut world, plan) = moving_on();
+    world.run(Command::SetNodeEligibility(NodeId(3), false)).unwrap();
+    world.run(plan).unwrap();
+    assert_eq!(desired(&world), [1, 2]);
+    let why = "keeps an allocation that was to make room";
+    assert!(again(&world).is_some_and(|eval| eval.description.contains("2 placements came too late")));
+    assert!(again(&world).is_some_and(|eval| eval.description.ends_with(why)));
+    assert_eq!(restored(&world.store).hash(), world.store.hash());
+
+    let (mut world, plan) = moving_on();
+    world.run(plan).unwrap();
+    assert_eq!(desired(&world), [11, 12]);
+}
+
+/// Who was placed to come after an allocation does not wait for ever for it, though that one's own successor found no room.
+#[test]
+fn what_another_comes_after_makes_room_though_its_own_successor_does_not_fit() {
+    let (mut world, plan) = moving_on();
+    let small = Resources { cpu_mhz: 10_000, memory_mb: 5, disk_mb: 10_000 };
+    world.run(Command::RegisterNode(Box::new(Node { total: small, ..node(3) }))).unwrap();
+    world.run(plan).unwrap();
+    assert_eq!(desired(&world), [12]);
+    assert!(again(&world).is_some_and(|eval| eval.description.ends_with("has too little memory left")));
+}
+
 #[test]
 fn an_old_log_is_replayed_as_it_was_applied() {
     let mut world = World::with_nodes(1);

@@ -1,5 +1,7 @@
 //! A plan as the commands that are written: as many as its bytes need, or one where it is all or nothing.
 
+use std::collections::{HashMap, HashSet};
+
 use berth_model::{
     AllocId,
     alloc::{Placement, Stop},
@@ -15,7 +17,8 @@ pub const PART_BYTES_MAX: usize = berth_model::command::ENTRY_BYTES_MAX / 2;
 const LIST_HEADS_BYTES: usize = 16;
 
 /// The commands of a plan of which these placements passed. Ends come first, so that no part needs room that a later one
-/// frees; the outcome stands in the last.
+/// frees, but for those of allocations that only their successors wait for: each stands with its successor, so that a leader
+/// that ends between two parts has stopped nothing without one. The outcome stands in the last.
 pub(super) fn parts(plan: Plan, passing: Vec<Placement>, outcome: Option<EvalOutcome>) -> Vec<Command> {
     let mut deployment = plan.deployment;
     let record = |Part { placements, stops, updates, .. }, outcome, deployment| PlanRecord {
@@ -64,16 +67,39 @@ struct Part {
 
 fn cut(empty: usize, stops: Vec<Stop>, placements: Vec<Placement>, updates: Vec<AllocId>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
+    let (stops, mut with_successors) = with_successors(stops, &placements);
     for stop in stops {
         room_for(&mut parts, empty, encoded_len(&stop)).stops.push(stop);
     }
     for placement in placements {
-        room_for(&mut parts, empty, encoded_len(&placement)).placements.push(placement);
+        let stop = placement.previous.and_then(|previous| with_successors.remove(&previous));
+        let part =
+            room_for(&mut parts, empty, encoded_len(&placement) + stop.as_ref().map_or(0, encoded_len));
+        part.stops.extend(stop);
+        part.placements.push(placement);
     }
     for update in updates {
         room_for(&mut parts, empty, encoded_len(&update)).updates.push(update);
     }
     parts
+}
+
+/// The stops that come first, and those that may wait for the successor.
+fn with_successors(stops: Vec<Stop>, placements: &[Placement]) -> (Vec<Stop>, HashMap<AllocId, Stop>) {
+    if !stops.iter().any(|stop| stop.reason.needs_successor()) {
+        return (stops, HashMap::new());
+    }
+    let succeeded: HashSet<AllocId> = placements.iter().filter_map(|placement| placement.previous).collect();
+    let of_others = |placement: &Placement| {
+        let previous = placement.previous;
+        placement.after.iter().copied().filter(move |id| Some(*id) != previous).collect::<Vec<_>>()
+    };
+    let followed: HashSet<AllocId> = placements.iter().flat_map(of_others).collect();
+    let waits = |stop: &Stop| {
+        stop.reason.needs_successor() && succeeded.contains(&stop.alloc) && !followed.contains(&stop.alloc)
+    };
+    let (waiting, first): (Vec<_>, Vec<_>) = stops.into_iter().partition(waits);
+    (first, waiting.into_iter().map(|stop| (stop.alloc, stop)).collect())
 }
 
 /// The last part, or a new one where that is full.

@@ -13,6 +13,7 @@ mod launch;
 mod nodes;
 mod plan;
 mod promises;
+mod replaced;
 mod restore;
 mod rules;
 mod scale;

@@ -24,6 +24,7 @@ const OLDER: &[(&str, &str)] = &[
     (include_str!("entries-v1.txt"), include_str!("snapshot-v1.txt")),
     (include_str!("entries-v2.txt"), include_str!("snapshot-v2.txt")),
     (include_str!("entries-v3.txt"), include_str!("snapshot-v3.txt")),
+    (include_str!("entries-v4.txt"), include_str!("snapshot-v4.txt")),
 ];
 /// Characters in a line of a file.
 const LINE_CHARS: usize = 120;
@@ -138,7 +139,11 @@ fn what_older_versions_wrote_is_read_and_replayed() {
         let store = snapshot::read(&mut &unhex(written)[..]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(facts(&replayed(read.collect())), facts(&store), "of version {version}");
         let job = store.job(&JobKey::new("default", "web")).expect("it is in the snapshot");
-        let counts = if version < 3 { (2, 2, 7) } else { (3, 3, 9) };
+        let counts = match version {
+            1 | 2 => (2, 2, 7),
+            3 => (3, 3, 9),
+            _ => (3, 2, 11),
+        };
         assert_eq!((job.versions.len(), store.allocs().len(), store.evals().len()), counts);
         assert!(store.eval(EvalId(3)).is_some());
         assert_eq!(store.cluster().id == 0, version == 1, "clusters have an identity since version 2");

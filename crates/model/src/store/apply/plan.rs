@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{AllocSlot, JobSlot, NodeSlot, Store, deployments::PlacedByGroup, rules::Rules};
+use super::{
+    AllocSlot, JobSlot, NodeSlot, Store, deployments::PlacedByGroup, replaced::Replaced, rules::Rules,
+};
 use crate::{
     alloc::{ClientStatus, DesiredStatus, Placement},
     command::{Outcome, PlanRecord, Refusal},
@@ -58,8 +60,13 @@ impl Store {
         if let Some(new) = plan.deployment {
             self.create_deployment(job, plan.job_version, *new, events);
         }
+        let mut replaced = Replaced::default();
         for stop in &plan.stops {
-            self.stop_alloc(stop, rules, events);
+            if rules.unreplaced_stay() && stop.reason.needs_successor() {
+                replaced.add(stop);
+            } else {
+                self.stop_alloc(stop, rules, events);
+            }
         }
         let version = self.jobs.row(job).and_then(|row| row.version(plan.job_version)).map(|v| v.job.clone());
         let mut overtaken = Vec::new();
@@ -72,18 +79,29 @@ impl Store {
         }
         if let Some(version) = version {
             let carried = Carried { eval: plan.eval, job, version: (plan.job_version, &version), check };
+            replaced.keep_for(&plan.placements, |placement| self.find_open(placement.node, check).is_ok());
             for placement in plan.placements {
                 let (id, group, canary) = (placement.id, placement.group, placement.canary);
+                let (previous, after) = (placement.previous, replaced.among(&placement));
                 let is_known = self.allocs.find(id).is_some();
-                match self.place(&carried, placement, events) {
-                    Ok(()) if is_known => {}
+                let admitted = replaced.admit(&placement).map_err(|why| Overtaken(placement.node, why));
+                match admitted.and_then(|()| self.place(&carried, placement, events)) {
                     Ok(()) => {
-                        let (count, canaries) = placed.entry(group).or_default();
-                        *count += 1;
-                        canaries.extend(Some(id).filter(|_| canary));
+                        replaced.placed_after(after);
+                        if !is_known {
+                            let (count, canaries) = placed.entry(group).or_default();
+                            *count += 1;
+                            canaries.extend(Some(id).filter(|_| canary));
+                        }
                     }
-                    Err(why) => overtaken.push(why),
+                    Err(why) => {
+                        replaced.keep(previous);
+                        overtaken.push(why);
+                    }
                 }
+            }
+            for stop in replaced.leaving() {
+                self.stop_alloc(&stop, rules, events);
             }
             if !placed.is_empty() || rules.every_plan_counts_as_change() {
                 self.count_placed(job, plan.job_version, placed, events);

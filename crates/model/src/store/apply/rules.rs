@@ -57,6 +57,11 @@ impl Rules {
         self.version < 4
     }
 
+    /// Whether what a plan replaces stays where its successor cannot be placed any more.
+    pub fn unreplaced_stay(self) -> bool {
+        self.version >= 5
+    }
+
     /// Whether no node of a restored state counts as confirmed.
     pub fn restored_nodes_are_unconfirmed(self) -> bool {
         self.version >= 4

@@ -1,0 +1,40 @@
+//! Who stays because the successor that a plan found for it was refused.
+
+use std::collections::HashSet;
+
+use berth_model::{
+    AllocId,
+    alloc::{Placement, Stop},
+};
+
+use super::Passing;
+
+/// Takes out the stops of those whose successors were refused, and the placements that were to come after one that stays,
+/// whose own predecessors then stay in turn.
+pub(super) fn keep(stops: &mut Vec<Stop>, mut passing: Passing) -> Passing {
+    if passing.refused.count == 0 {
+        return passing;
+    }
+    loop {
+        let succeeded: HashSet<AllocId> = passing.placements.iter().filter_map(|p| p.previous).collect();
+        let is_kept = |stop: &Stop| stop.reason.needs_successor() && !succeeded.contains(&stop.alloc);
+        let kept: HashSet<AllocId> =
+            stops.extract_if(.., |stop| is_kept(stop)).map(|stop| stop.alloc).collect();
+        if kept.is_empty() {
+            return passing;
+        }
+        refuse(&mut passing, |placement| placement.after.iter().any(|id| kept.contains(id)));
+    }
+}
+
+fn refuse(passing: &mut Passing, is_refused: impl Fn(&Placement) -> bool) {
+    let (placements, holds) = (std::mem::take(&mut passing.placements), std::mem::take(&mut passing.holds));
+    for (placement, holds) in placements.into_iter().zip(holds) {
+        if is_refused(&placement) {
+            passing.refused.add(placement.node);
+        } else {
+            passing.placements.push(placement);
+            passing.holds.push(holds);
+        }
+    }
+}
