@@ -15,9 +15,9 @@ use berth_model::{
     command::{Command, EvalOutcome, NextEval},
     device::DevicesHeld,
     eval::EvalStatus,
-    job::{Group, Job},
+    job::Group,
     quota::Usage,
-    store::{JobRow, NodeDetail, NodeSlot, Store},
+    store::{NodeDetail, NodeSlot, Store},
 };
 use berth_scheduler::{
     Claim, Claimed, Claims, Counted, Ledger, Plan, Ticket,
@@ -189,10 +189,11 @@ fn placements_of(part: &Command) -> &[Placement] {
 /// The placements that fit, with what they hold.
 fn passing(claims: &Claims, store: &Store, plan: &Plan) -> Passing {
     let mut passing = Passing { is_as_claimed: true, ..Passing::default() };
-    let Some(job) = store.job(&plan.job).map(JobRow::job) else { return passing };
+    let Some(row) = store.job(&plan.job) else { return passing };
     let mut taken = Taken::of(store, &plan.job, claims);
     for (at, placement) in plan.placements.iter().enumerate() {
-        match fits(claims, store, job, placement, &mut taken) {
+        let group = row.placed_by(placement, plan.job_version).map(|(_, group)| group);
+        match group.and_then(|group| fits(claims, store, group, placement, &mut taken)) {
             Some(holds) => {
                 passing.is_as_claimed &= plan.holds.get(at) == Some(&holds);
                 passing.placements.push(placement.clone());
@@ -209,12 +210,11 @@ fn passing(claims: &Claims, store: &Store, plan: &Plan) -> Passing {
 fn fits(
     claims: &Claims,
     store: &Store,
-    job: &Job,
+    group: &Group,
     placement: &Placement,
     taken: &mut Taken,
 ) -> Option<Usage> {
     let (slot, row) = store.node(placement.node).filter(|(_, row)| row.is_ready())?;
-    let group = job.groups.get(usize::from(placement.group))?;
     let detail = store.nodes().detail(slot)?;
     let charge = taken.charge(store, group, slot, placement)?;
     let claimed = taken.nodes.entry(row.id).or_insert_with(|| claims.of_node(row.id, store, Counted::Passed));

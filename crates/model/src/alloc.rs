@@ -131,6 +131,11 @@ pub struct Placement {
     #[n(10)]
     #[cbor(default)]
     pub canary: bool,
+    /// The version of the job that it runs, where that is an older one than the plan's: what has to be replaced before a newer
+    /// version has proved itself. Not in entries before version 5.
+    #[n(11)]
+    #[cbor(default)]
+    pub job_version: Option<u64>,
 }
 
 /// One replacement of a failed allocation. In entries and snapshots before version 4 only its time.

@@ -162,11 +162,6 @@ impl DeploymentGroup {
         self.desired_canaries > 0 && !self.promoted
     }
 
-    /// Whether nothing is left to be shown before it may be promoted.
-    pub fn has_healthy_canaries(&self) -> bool {
-        self.is_canarying() && self.healthy >= self.desired_canaries
-    }
-
     /// Whether all that it must show has been shown.
     pub fn is_healthy(&self) -> bool {
         self.promoted && self.healthy >= self.desired_total && self.healthy == self.live()
@@ -187,11 +182,6 @@ impl Deployment {
     /// Whether it may still come to something.
     pub fn is_active(&self) -> bool {
         self.status.is_active()
-    }
-
-    /// Whether a group waits for somebody to promote it, with all it needs for that.
-    pub fn awaits_promotion(&self) -> bool {
-        self.groups.iter().any(DeploymentGroup::has_healthy_canaries)
     }
 }
 

@@ -273,6 +273,7 @@ mod tests {
             devices: vec![grant],
             cores: cores.to_vec(),
             canary: false,
+            job_version: None,
         }
     }
 

@@ -113,6 +113,7 @@ fn place(id: u128, node: u128, after: Vec<AllocId>, ports: Vec<u16>) -> Placemen
         devices: vec![],
         cores: vec![],
         canary: false,
+        job_version: None,
     }
 }
 

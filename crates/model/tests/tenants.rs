@@ -73,6 +73,7 @@ impl World {
             devices: vec![],
             cores: vec![],
             canary: false,
+            job_version: None,
         };
         let job_version = self.store.job(&job).unwrap().current().version;
         self.apply(Command::CommitPlan(Box::new(PlanRecord {

@@ -159,6 +159,7 @@ fn plan(job: JobKey, eval: EvalId, index: Index, count: u64) -> Command {
         devices: vec![],
         cores: vec![],
         canary: false,
+        job_version: None,
     };
     let outcome = EvalOutcome {
         status: EvalStatus::Complete,

@@ -144,7 +144,7 @@ impl Planner {
             seed,
             ids: IdSeed::new(seed),
             ending: ending(store, row, &plan.stops),
-            there: staying(store, row, &plan.stops),
+            there: staying(store, row, row.job(), &plan.stops),
             headroom: Headroom::of(store, &row.key.namespace, &self.pledges),
             fresh_left: fresh_left(wanted, meter),
         };

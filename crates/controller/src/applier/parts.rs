@@ -132,6 +132,7 @@ mod tests {
             devices: Vec::new(),
             cores: vec![1, 2, 3],
             canary: false,
+            job_version: None,
         }
     }
 

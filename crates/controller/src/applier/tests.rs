@@ -9,7 +9,7 @@ use berth_model::{
     device::{DeviceAsk, DeviceInstance, NodeDevice, WHOLE_MILLI},
     eval::{Eval, Trigger},
     ids::IdSeed,
-    job::{Group, JobType, Network, Port, Task, TaskResources},
+    job::{Group, Job, JobType, Network, Port, Task, TaskResources},
     namespace::Namespace,
     node::{Node, NodeStatus},
     quota::{Bounds, Quota},

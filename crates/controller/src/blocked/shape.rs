@@ -7,8 +7,9 @@ use std::{
 
 use berth_model::{
     Index, JobKey,
+    deployment::DeploymentGroup,
     eval::{Eval, GroupFailure},
-    job::Group,
+    job::{Group, Job},
     resources::Resources,
     store::{AllocRow, JobRow, JobSlot, NodeRow, NodeSlot, Store},
 };
@@ -39,8 +40,8 @@ pub(super) struct Missing<'a> {
     slot: JobSlot,
     row: &'a JobRow,
     failures: &'a [GroupFailure],
-    groups: Vec<&'a Group>,
-    demands: BTreeMap<Arc<[u8]>, &'a Group>,
+    groups: Vec<(&'a Job, &'a Group)>,
+    demands: BTreeMap<Arc<[u8]>, (&'a Job, &'a Group)>,
     priority: u8,
     /// Some may come after others of the job, and use what those hold, which nobody else can.
     comes_after_own: bool,
@@ -51,11 +52,13 @@ impl<'a> Missing<'a> {
     pub fn of(store: &'a Store, eval: &Eval, failures: &'a [GroupFailure]) -> Option<Self> {
         let slot = store.jobs().find(&eval.job)?;
         let row = store.jobs().row(slot)?;
-        let job = row.job();
         let names: BTreeSet<&str> = failures.iter().map(|failure| &*failure.group).collect();
-        let is_missing = |group: &&Group| names.is_empty() || names.contains(group.name.as_str());
-        let groups: Vec<&Group> = job.groups.iter().filter(is_missing).collect();
-        let demands = groups.iter().map(|group| (Demand::key(job, group), *group)).collect();
+        let is_missing = |group: &Group| names.is_empty() || names.contains(group.name.as_str());
+        let groups: Vec<(&Job, &Group)> = placed_versions(store, row)
+            .flat_map(|job| job.groups.iter().map(move |group| (job, group)))
+            .collect();
+        let groups: Vec<_> = groups.into_iter().filter(|(_, group)| is_missing(group)).collect();
+        let demands = groups.iter().map(|(job, group)| (Demand::key(job, group), (*job, *group))).collect();
         let comes_after_own = comes_after_own(store, row);
         Some(Self { store, slot, row, failures, groups, demands, priority: eval.priority, comes_after_own })
     }
@@ -78,11 +81,10 @@ impl<'a> Missing<'a> {
     }
 
     pub fn shape(&self) -> Shape {
-        let job = self.row.job();
         let needs = if self.demands.len() <= DEMANDS_MAX {
-            Needs::OneOf(self.demands.values().map(|group| Demand::of(job, group)).collect())
+            Needs::OneOf(self.demands.values().map(|(job, group)| Demand::of(job, group)).collect())
         } else {
-            let asks = self.groups.iter().map(|group| group.resources());
+            let asks = self.groups.iter().map(|(_, group)| group.resources());
             Needs::AtLeast(asks.reduce(Resources::min).unwrap_or_default())
         };
         Shape {
@@ -98,7 +100,6 @@ impl<'a> Missing<'a> {
     }
 
     fn is_own(&self) -> bool {
-        let job = self.row.job();
         let first = self.failures.first();
         let waits_for_same = |failure: &GroupFailure| {
             let waits = |of: &GroupFailure| (needs_nodes(of), of.funnel.quota.is_empty());
@@ -106,7 +107,7 @@ impl<'a> Missing<'a> {
         };
         self.demands.len() != 1
             || self.comes_after_own
-            || self.groups.iter().any(|group| Demand::is_its_own(job, group))
+            || self.groups.iter().any(|(job, group)| Demand::is_its_own(job, group))
             || !self.failures.iter().all(|failure| was_looked_at(failure) && waits_for_same(failure))
     }
 
@@ -117,6 +118,16 @@ impl<'a> Missing<'a> {
     fn quotas(&self) -> BTreeSet<String> {
         self.failures.iter().flat_map(|failure| failure.funnel.quota.keys().cloned()).collect()
     }
+}
+
+/// The versions of a job of which allocations may be placed: the newest, and as long as that waits for its promotion, those
+/// that it is to replace.
+fn placed_versions<'a>(store: &'a Store, row: &'a JobRow) -> impl Iterator<Item = &'a Job> {
+    let newest = row.current().version;
+    let deployment = store.deployments().of_version(&row.key, newest);
+    let is_canarying = deployment.is_some_and(|it| it.groups.iter().any(DeploymentGroup::is_canarying));
+    let older = row.versions.iter().skip(1).filter(move |_| is_canarying);
+    std::iter::once(row.job()).chain(older.map(|version| &version.job)).map(|job| &**job)
 }
 
 /// Whether allocations of a job are of older versions, or are to end and have not: stopped for the sake of others' work, for one.

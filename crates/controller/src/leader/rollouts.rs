@@ -8,7 +8,7 @@ use berth_model::{
     deployment::{Deployment, DeploymentGroup, DeploymentStatus},
     event::Event as Change,
     job::JobType,
-    store::{JobRow, Store},
+    store::{AllocRow, JobRow, Store},
 };
 
 use crate::follow::Follower;
@@ -52,7 +52,7 @@ fn progress(deployment: &Deployment) -> Vec<Progress> {
 impl Follower for Rollouts {
     fn of(store: &Store) -> Self {
         let mut all = Self::default();
-        store.deployments().active().for_each(|deployment| all.look_at(deployment));
+        store.deployments().active().for_each(|deployment| all.look_at(store, deployment));
         all
     }
 
@@ -61,7 +61,7 @@ impl Follower for Rollouts {
             Change::DeploymentChanged(id, _) => {
                 self.forget(*id);
                 match store.deployments().get(*id).filter(|d| d.is_active()) {
-                    Some(deployment) => self.look_at(deployment),
+                    Some(deployment) => self.look_at(store, deployment),
                     None => drop(self.went_on.remove(id)),
                 }
             }
@@ -79,9 +79,9 @@ impl Follower for Rollouts {
 }
 
 impl Rollouts {
-    fn look_at(&mut self, deployment: &Deployment) {
+    fn look_at(&mut self, store: &Store, deployment: &Deployment) {
         self.changed.insert(deployment.id);
-        if let Some(at) = deadline(deployment) {
+        if let Some(at) = deadline(store, deployment) {
             self.deadlines.insert((at, deployment.id));
             self.times.insert(deployment.id, at);
         }
@@ -132,15 +132,15 @@ impl Rollouts {
 }
 
 /// When one that goes on fails unless something becomes healthy; none while it waits for somebody.
-fn deadline(deployment: &Deployment) -> Option<Timestamp> {
+fn deadline(store: &Store, deployment: &Deployment) -> Option<Timestamp> {
     let running = deployment.status == DeploymentStatus::Running;
-    let groups = deployment.groups.iter().filter(|group| running && is_timed(group));
+    let groups = deployment.groups.iter().filter(|group| running && is_timed(store, group));
     groups.map(|group| group.require_progress_by).min()
 }
 
 /// Whether a group must go on becoming healthy.
-fn is_timed(group: &DeploymentGroup) -> bool {
-    let is_through = group.is_healthy() || group.has_healthy_canaries();
+fn is_timed(store: &Store, group: &DeploymentGroup) -> bool {
+    let is_through = group.is_healthy() || store.has_healthy_canaries(group);
     !is_through && group.require_progress_by != Timestamp::default()
 }
 
@@ -150,7 +150,7 @@ fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Verdi
     if let Some(group) = deployment.groups.iter().find(at_once) {
         return Some(failed(row, deployment, "Failed due to unhealthy allocations", group));
     }
-    let late = |group: &&DeploymentGroup| is_timed(group) && group.require_progress_by <= now;
+    let late = |group: &&DeploymentGroup| is_timed(store, group) && group.require_progress_by <= now;
     if deployment.groups.iter().all(|group| is_through(store, row, deployment, group)) {
         return Some(Verdict::Successful);
     }
@@ -158,28 +158,34 @@ fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Verdi
         return Some(failed(row, deployment, "Failed due to progress deadline", group));
     }
     let mut canarying = deployment.groups.iter().filter(|group| group.is_canarying()).peekable();
-    if canarying.peek().is_some() && canarying.all(|g| g.auto_promote && g.has_healthy_canaries()) {
+    if canarying.peek().is_some() && canarying.all(|g| g.auto_promote && store.has_healthy_canaries(g)) {
         return Some(Verdict::Promote);
     }
     deployment.groups.iter().any(|group| can_go_on(row, deployment, group)).then_some(Verdict::GoOn)
 }
 
 /// Whether a group is rolled out. Nodes come and go under a job that runs on all of them: it is through once nothing
-/// of an older version is desired.
+/// of an older version is desired on nodes that can be heard. What is on a silent one is replaced once that is back.
 fn is_through(store: &Store, row: &JobRow, deployment: &Deployment, group: &DeploymentGroup) -> bool {
     if group.is_healthy() || row.job().job_type != JobType::System {
         return group.is_healthy();
     }
-    if group.live() == 0 || group.healthy != group.live() {
+    if group.live() == 0 {
         return false;
     }
-    let rows = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
-    let is_old =
-        |version: u64, position: u16| version != deployment.job_version && !group.carries(version, position);
-    !rows.filter(|alloc| alloc.is_wanted()).any(|alloc| {
-        let of_group = store.job_of(alloc).is_some_and(|(_, of)| of.name == group.name);
-        of_group && is_old(alloc.job_version, alloc.group)
-    })
+    let is_silent =
+        |alloc: &AllocRow| store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
+    let is_of_group = |alloc: &AllocRow| store.job_of(alloc).is_some_and(|(_, of)| of.name == group.name);
+    let is_heard = |alloc: &AllocRow| alloc.is_wanted() && !is_silent(alloc) && is_of_group(alloc);
+    let is_old = |alloc: &AllocRow| {
+        alloc.job_version != deployment.job_version && !group.carries(alloc.job_version, alloc.group)
+    };
+    let rows = || store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
+    if rows().any(|(_, alloc)| is_heard(alloc) && is_old(alloc)) {
+        return false;
+    }
+    let is_unproven = |slot| !store.is_proven(slot, deployment.id);
+    group.healthy == group.live() || !rows().any(|(slot, alloc)| is_heard(alloc) && is_unproven(slot))
 }
 
 /// Whether a group may replace more allocations than it has under way.

@@ -139,6 +139,7 @@ impl History {
             devices: vec![],
             cores: vec![],
             canary: false,
+            job_version: None,
         };
         let waits = self.draw(2) == 0;
         // As the leader does: a job waits in one evaluation.

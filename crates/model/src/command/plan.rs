@@ -81,6 +81,9 @@ pub struct NextEval {
 impl PlanRecord {
     /// The version of entries from which on it can be written as it is.
     pub(super) fn since(&self) -> u8 {
+        if self.placements.iter().any(|placement| placement.job_version.is_some()) {
+            return 5;
+        }
         let rescheduled = self.placements.iter().flat_map(|placement| &placement.reschedules);
         let stops = self.stops.iter().map(|stop| stop.reason);
         let next = self.outcome.iter().flat_map(|outcome| &outcome.next);

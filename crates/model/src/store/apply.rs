@@ -88,7 +88,7 @@ impl Store {
             Command::AbandonRestore => self.restoring = None,
             Command::SetAllocHealth(found) => self.set_alloc_health(found, events),
             Command::SetDeployment(set) => self.set_deployment(*set, events)?,
-            Command::PromoteDeployment(promote) => self.promote_deployment(*promote, events)?,
+            Command::PromoteDeployment(promote) => self.promote_deployment(*promote, rules, events)?,
             Command::DrainNode(drain) => self.drain_node(*drain, events)?,
             Command::MigrateAllocs(allocs) => self.migrate_allocs(&allocs, events),
             Command::EndDrain(node, started_at) => self.end_drain(node, started_at, events)?,

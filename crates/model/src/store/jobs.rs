@@ -16,7 +16,7 @@ use super::{
     slab::slot,
 };
 use crate::{
-    alloc::ClientStatus,
+    alloc::{ClientStatus, Placement},
     ids::{Index, JobKey},
     job::{Group, Job, VersionChange, VersionTag},
     scaling::ScalingEvent,
@@ -164,6 +164,12 @@ impl JobRow {
     #[inline]
     pub fn group_of(&self, alloc: &AllocRow) -> Option<&Group> {
         self.version(alloc.job_version)?.job.groups.get(usize::from(alloc.group))
+    }
+
+    /// The version that a placement of a plan of `planned` runs, and its group there.
+    pub fn placed_by(&self, placement: &Placement, planned: u64) -> Option<(&JobVersion, &Group)> {
+        let version = self.version(placement.job_version.unwrap_or(planned))?;
+        Some((version, version.job.groups.get(usize::from(placement.group))?))
     }
 
     /// The first version since the job was stopped last: what ran or ended before is not the work that is desired now.

@@ -77,7 +77,7 @@ pub fn commands() -> Vec<Command> {
         Command::CommitPlan(Box::new(PlanRecord {
             job_version: 1,
             updates: Some(vec![AllocId(2)]),
-            ..plan(EvalId(4), Vec::new(), None)
+            ..plan(EvalId(4), vec![older()], None)
         })),
         Command::SetAllocHealth(vec![AllocHealth {
             alloc: AllocId(2),
@@ -360,6 +360,7 @@ fn placement(id: u128, after: Option<u128>) -> Placement {
         devices: vec![grant],
         cores: vec![0, 1],
         canary: false,
+        job_version: None,
     }
 }
 
@@ -380,7 +381,7 @@ fn plan(eval: EvalId, placements: Vec<Placement>, outcome: Option<EvalOutcome>) 
 }
 
 fn canary_plan() -> PlanRecord {
-    let canary = Placement { ports: vec![81], canary: true, ..placement(3, None) };
+    let canary = Placement { ports: vec![81], cores: vec![2, 3], canary: true, ..placement(3, None) };
     let group = DeploymentGroup {
         name: text("g"),
         desired_total: 5,
@@ -396,6 +397,17 @@ fn canary_plan() -> PlanRecord {
         job_version: 1,
         deployment: Some(Box::new(deployment)),
         ..plan(EvalId(4), vec![canary], None)
+    }
+}
+
+/// What goes on as an older version of its job.
+fn older() -> Placement {
+    Placement {
+        ports: vec![82],
+        devices: Vec::new(),
+        cores: Vec::new(),
+        job_version: Some(0),
+        ..placement(4, None)
     }
 }
 

@@ -200,6 +200,7 @@ pub fn place(id: u128, node: u128, after: &[u128], ports: &[u16]) -> Placement {
         devices: vec![],
         cores: vec![],
         canary: false,
+        job_version: None,
     }
 }
 

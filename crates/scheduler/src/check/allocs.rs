@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use berth_model::{
+    AllocId,
     alloc::{Stop, StopReason},
     store::NodeSlot,
 };
@@ -13,6 +14,7 @@ use crate::filters::Filters;
 pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     whole(checked, faults);
     stops(checked, faults);
+    succeeded(checked, faults);
     stand_ins(checked, faults);
     nodes(checked, faults);
     counts(checked, faults);
@@ -72,19 +74,28 @@ fn migrated(checked: &Checked<'_>, stop: &Stop, faults: &mut Faults) {
     if drained && !told() {
         faults.add(format!("allocation {} leaves its node, and was not told to", stop.alloc));
     }
-    let successor = || checked.plan.placements.iter().any(|placed| placed.previous == Some(stop.alloc));
-    if stop.reason == StopReason::Migrated && !successor() {
-        faults.add(format!("allocation {} leaves its node, and nobody stands in for it", stop.alloc));
+}
+
+/// Who is stopped only for the sake of another has that one.
+fn succeeded(checked: &Checked<'_>, faults: &mut Faults) {
+    let replaced: HashSet<AllocId> = checked.plan.placements.iter().filter_map(|p| p.previous).collect();
+    let is_alone = |stop: &&Stop| stop.reason.needs_successor() && !replaced.contains(&stop.alloc);
+    for stop in checked.plan.stops.iter().filter(is_alone) {
+        faults.add(format!("allocation {} is replaced, and nobody takes its place", stop.alloc));
     }
 }
 
 fn nodes(checked: &Checked<'_>, faults: &mut Faults) {
-    let filters: Vec<Filters> =
+    let newest: Vec<Filters> =
         checked.job.groups.iter().map(|group| Filters::of(checked.job, group)).collect();
     for placement in &checked.plan.placements {
-        let (Some(slot), Some(filters)) =
-            (checked.node(placement.node), filters.get(usize::from(placement.group)))
-        else {
+        let older = || checked.spec(placement).map(|(job, group)| Filters::of(job, group));
+        let older = placement.job_version.and_then(|_| older());
+        let filters = match placement.job_version {
+            None => newest.get(usize::from(placement.group)),
+            Some(_) => older.as_ref(),
+        };
+        let (Some(slot), Some(filters)) = (checked.node(placement.node), filters) else {
             faults.add(format!("allocation {} is of no group or on no node", placement.id));
             continue;
         };
@@ -103,7 +114,7 @@ fn counts(checked: &Checked<'_>, faults: &mut Faults) {
     let mut by_node: BTreeMap<(u16, NodeSlot), u32> = BTreeMap::new();
     // Canaries stand beside what is desired.
     let placed = checked.plan.placements.iter().filter(|placement| !placement.canary);
-    let placed = placed.filter_map(|p| Some((checked.node(p.node)?, p.group)));
+    let placed = placed.filter_map(|p| Some((checked.node(p.node)?, checked.position(p)?)));
     let staying = checked.staying().into_iter().map(|(node, group, _)| (node, group));
     for (node, group) in staying.chain(placed) {
         *by_group.entry(group).or_default() += 1;
@@ -136,7 +147,8 @@ fn names(checked: &Checked<'_>, faults: &mut Faults) {
     let staying = checked.staying().into_iter().map(|(_, group, name)| (group, name));
     let mut taken: HashSet<(u16, u32)> = staying.collect();
     for placement in checked.plan.placements.iter().filter(|placement| !placement.canary) {
-        if !taken.insert((placement.group, placement.name_index)) {
+        let position = checked.position(placement).unwrap_or(placement.group);
+        if !taken.insert((position, placement.name_index)) {
             faults.add(format!("two allocations [{}] of group {}", placement.name_index, placement.group));
         }
     }

@@ -83,7 +83,7 @@ fn held(grants: &[DeviceGrant], cores: &[u16]) -> Vec<(String, u32)> {
 }
 
 fn is_asked_for(checked: &Checked<'_>, placement: &Placement, node: &Node) -> bool {
-    let Some(group) = checked.group(placement.group) else { return true };
+    let Some((_, group)) = checked.spec(placement) else { return true };
     let asks: Vec<&DeviceAsk> = group.tasks.iter().flat_map(|task| &task.resources.devices).collect();
     let cores: u32 = group.tasks.iter().map(|task| task.resources.cores).sum();
     let grants = asks.iter().zip(&placement.devices).all(|(ask, grant)| answers(node, ask, grant));

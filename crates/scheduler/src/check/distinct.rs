@@ -43,7 +43,9 @@ fn check_one(checked: &Checked<'_>, constraint: &Constraint, group: Option<u16>,
             *used.entry(value).or_default() += 1;
         }
     }
-    for placement in checked.plan.placements.iter().filter(|placement| counts(placement.group)) {
+    // What goes on as an older version keeps to what that one says.
+    let newest = checked.plan.placements.iter().filter(|placement| placement.job_version.is_none());
+    for placement in newest.filter(|placement| counts(placement.group)) {
         let Some(value) = checked.node(placement.node).and_then(value) else {
             faults.add(format!("node {} has no value for {constraint}", placement.node));
             continue;

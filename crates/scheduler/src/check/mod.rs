@@ -12,8 +12,9 @@ mod updates;
 
 use berth_model::{
     AllocId, NodeId,
+    alloc::Placement,
     job::{Group, Job},
-    store::{AllocRow, NodeSlot, Store},
+    store::{AllocRow, JobRow, NodeSlot, Store},
 };
 
 use crate::plan::Plan;
@@ -33,7 +34,7 @@ pub fn check(store: &Store, plan: &Plan) -> Vec<Fault> {
     let mut faults = Faults { job: plan.job.to_string(), found: Vec::new() };
     match store.job(&plan.job) {
         Some(row) if row.current().version == plan.job_version => {
-            let checked = Checked { store, plan, job: row.job() };
+            let checked = Checked { store, plan, row, job: row.job() };
             allocs::check(&checked, &mut faults);
             distinct::check(&checked, &mut faults);
             rollout::check(&checked, &mut faults);
@@ -53,12 +54,28 @@ pub fn check(store: &Store, plan: &Plan) -> Vec<Fault> {
 struct Checked<'a> {
     store: &'a Store,
     plan: &'a Plan,
+    row: &'a JobRow,
+    /// What its newest version says.
     job: &'a Job,
 }
 
 impl<'a> Checked<'a> {
     fn group(&self, position: u16) -> Option<&'a Group> {
         self.job.groups.get(usize::from(position))
+    }
+
+    /// What a placement runs: a version of the job, and its group there.
+    fn spec(&self, placement: &Placement) -> Option<(&'a Job, &'a Group)> {
+        let (version, group) = self.row.placed_by(placement, self.plan.job_version)?;
+        Some((&version.job, group))
+    }
+
+    /// The position of a placement's group in the newest version.
+    fn position(&self, placement: &Placement) -> Option<u16> {
+        match placement.job_version {
+            None => Some(placement.group),
+            Some(_) => self.job.group(&self.spec(placement)?.1.name).map(|(position, _)| position),
+        }
     }
 
     fn is_stopped(&self, alloc: AllocId) -> bool {

@@ -41,7 +41,7 @@ fn added(checked: &Checked<'_>) -> Amounts {
     let (mut sum, mut left) = (Amounts::default(), HashMap::<AllocId, Amounts>::new());
     for placement in &checked.plan.placements {
         let node = checked.node(placement.node).and_then(|slot| checked.store.nodes().detail(slot));
-        let Some((node, group)) = node.zip(checked.group(placement.group)) else { continue };
+        let Some((node, (_, group))) = node.zip(checked.spec(placement)) else { continue };
         let mut missing = Amounts::of(group.resources_on(&node.node), group);
         let mut own = missing.clone();
         for before in &placement.after {

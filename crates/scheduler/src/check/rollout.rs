@@ -13,6 +13,7 @@ use super::{Checked, Faults};
 
 pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     canaries(checked, faults);
+    older(checked, faults);
     pace(checked, faults);
 }
 
@@ -36,6 +37,22 @@ fn canaries(checked: &Checked<'_>, faults: &mut Faults) {
     }
 }
 
+/// An older version is placed only as long as the newest has not been promoted, and for one of that older version.
+fn older(checked: &Checked<'_>, faults: &mut Faults) {
+    for placement in &checked.plan.placements {
+        let Some((number, (_, group))) = placement.job_version.zip(checked.spec(placement)) else { continue };
+        let newest = checked.job.group(&group.name).map(|(_, group)| group);
+        if placement.canary || !newest.is_some_and(|group| awaits_promotion(checked, group)) {
+            faults.add(format!("allocation {} is of version {number}, which is over", placement.id));
+        }
+        let replaced = placement.previous.and_then(|id| checked.store.alloc(id));
+        if !replaced.is_some_and(|(_, row)| row.job_version == number) {
+            faults
+                .add(format!("allocation {} is of version {number}, and replaces none of it", placement.id));
+        }
+    }
+}
+
 /// No more of a group are replaced at once than its `update` block says, and none while its deployment is paused, has failed,
 /// or waits for its promotion.
 fn pace(checked: &Checked<'_>, faults: &mut Faults) {
@@ -47,7 +64,7 @@ fn pace(checked: &Checked<'_>, faults: &mut Faults) {
     for (position, group) in (0..).zip(&checked.job.groups) {
         let Some(update) = group.deployed_by(checked.job.job_type) else { continue };
         let most = if stands_still(checked, group) { 0 } else { update.max_parallel as usize };
-        let of_group = checked.plan.placements.iter().filter(|placement| placement.group == position);
+        let of_group = checked.plan.placements.iter().filter(|p| checked.position(p) == Some(position));
         let replaced = of_group.filter(updated).count();
         if replaced > most {
             faults.add(format!("{replaced} of group {position} are replaced at once; {most} may be"));
@@ -56,12 +73,17 @@ fn pace(checked: &Checked<'_>, faults: &mut Faults) {
 }
 
 fn stands_still(checked: &Checked<'_>, group: &Group) -> bool {
-    let begun = checked.plan.deployment.iter().flat_map(|deployment| &deployment.groups);
     let current = checked.store.deployments().of_version(&checked.plan.job, checked.plan.job_version);
     let is_held = |status| matches!(status, DeploymentStatus::Paused | DeploymentStatus::Failed);
+    current.is_some_and(|deployment| is_held(deployment.status)) || awaits_promotion(checked, group)
+}
+
+/// Whether the deployment that is there, or that the plan begins, has canaries of a group that are not promoted.
+fn awaits_promotion(checked: &Checked<'_>, group: &Group) -> bool {
+    let begun = checked.plan.deployment.iter().flat_map(|deployment| &deployment.groups);
+    let current = checked.store.deployments().of_version(&checked.plan.job, checked.plan.job_version);
     let mut groups = begun.chain(current.iter().flat_map(|deployment| &deployment.groups));
-    current.as_ref().is_some_and(|deployment| is_held(deployment.status))
-        || groups.any(|of| of.name == group.name && of.is_canarying())
+    groups.any(|of| of.name == group.name && of.is_canarying())
 }
 
 fn replaces_on_its_node(checked: &Checked<'_>, canary: &Placement) -> bool {

@@ -38,7 +38,7 @@ impl Room {
     /// What a placement adds to its node: what its predecessors leave it was counted for them.
     fn add(&mut self, checked: &Checked<'_>, placement: &Placement) -> Resources {
         let node = checked.node(placement.node).and_then(|slot| checked.store.nodes().detail(slot));
-        let group = checked.group(placement.group).zip(node);
+        let group = checked.spec(placement).map(|(_, group)| group).zip(node);
         let mut missing = group.map_or(Resources::ZERO, |(group, detail)| group.resources_on(&detail.node));
         for before in &placement.after {
             let Some(slot) = checked.store.allocs().find(*before) else { continue };
@@ -65,7 +65,7 @@ fn predecessors(checked: &Checked<'_>, placement: &Placement, slot: NodeSlot, fa
 }
 
 fn ports(checked: &Checked<'_>, placement: &Placement, slot: NodeSlot, room: &mut Room, faults: &mut Faults) {
-    let (Some(detail), Some(group)) = (checked.store.nodes().detail(slot), checked.group(placement.group))
+    let (Some(detail), Some((_, group))) = (checked.store.nodes().detail(slot), checked.spec(placement))
     else {
         return;
     };

@@ -70,7 +70,7 @@ pub fn explain(
     let Some(row) = store.job(job) else { return Ok(None) };
     let plan = planned(store, row.job(), now, budget)?;
     let pushing_out = preemption::changes(store, row.job(), &plan, now, budget)?;
-    let there = staying(store, row, &plan.stops);
+    let there = staying(store, row, row.job(), &plan.stops);
     let world = World::after(store, row.job(), &plan, there);
     let groups = (0_u16..).zip(&row.job().groups).map(|(position, group)| {
         budget.check()?;

@@ -46,8 +46,7 @@ impl AtWork<'_> {
         meter: &mut Meter<'_>,
         plan: &mut Plan,
     ) -> Result<(), Cancelled> {
-        let job = self.row.job();
-        let group = &job.groups[usize::from(wanted.group)];
+        let Some((job, group)) = wanted.spec(self.row) else { return Ok(()) };
         if meter.is_spent() {
             plan.more = true;
             plan.failures.extend(self.not_looked_at(group, wanted, meter));
@@ -55,6 +54,9 @@ impl AtWork<'_> {
         }
         let of_group = OfGroup { position: wanted.group, group, job };
         let mut failure: Option<GroupFailure> = None;
+        if wanted.version.is_some() {
+            self.there = there(self.store, self.row, job, plan);
+        }
         if wanted.successors().next().is_some() {
             self.place_successors(
                 columns,
@@ -67,6 +69,9 @@ impl AtWork<'_> {
             )?;
         }
         self.place_new(columns, wishes, preemptor, (wanted, of_group), meter, plan, &mut failure)?;
+        if wanted.version.is_some() {
+            self.there = there(self.store, self.row, self.row.job(), plan);
+        }
         plan.failures.extend(failure);
         Ok(())
     }
@@ -127,7 +132,7 @@ impl AtWork<'_> {
         self.ending = ending;
         if placed_any {
             // Without those who now have a successor.
-            self.there = there(self.store, self.row, plan);
+            self.there = there(self.store, self.row, of.job, plan);
         }
         Ok(())
     }
@@ -239,12 +244,17 @@ struct OfGroup<'a> {
     job: &'a Arc<Job>,
 }
 
-/// The allocations of the job once a plan has come true.
-fn there(store: &Store, row: &JobRow, plan: &Plan) -> Vec<There> {
+/// The allocations of the job once a plan has come true, with the positions of their groups in `job`, a version of it.
+fn there(store: &Store, row: &JobRow, job: &Job, plan: &Plan) -> Vec<There> {
     let placed = plan.placements.iter().filter_map(|placement| {
-        Some(There { node: store.nodes().find(placement.node)?, group: Some(placement.group) })
+        let (version, group) = row.placed_by(placement, plan.job_version)?;
+        let position = match std::ptr::eq(&*version.job, job) {
+            true => placement.group,
+            false => job.group(&group.name)?.0,
+        };
+        Some(There { node: store.nodes().find(placement.node)?, group: Some(position) })
     });
-    staying(store, row, &plan.stops).into_iter().chain(placed).collect()
+    staying(store, row, job, &plan.stops).into_iter().chain(placed).collect()
 }
 
 /// How many that replace nobody are missing from the one at this step on; those that may go anywhere.
@@ -289,5 +299,6 @@ fn push(
         devices: placed.granted.devices,
         cores: placed.granted.cores,
         canary: missing.canary,
+        job_version: missing.of_version.map(|(version, _)| version),
     });
 }

@@ -36,9 +36,11 @@ impl Planner {
         let why = format!(
             "all_at_once: {all} allocations, a plan places {most}: ask for fewer allocations at once"
         );
-        let failures = wanted.iter().zip(counts).filter(|(_, count)| *count > 0).map(|(wanted, count)| {
-            let group = row.job().groups[usize::from(wanted.group)].name.as_str().into();
-            GroupFailure { group, count, funnel: reason(store, why.clone()).into() }
+        let failures = wanted.iter().zip(counts).filter(|(_, count)| *count > 0);
+        let failures = failures.filter_map(|(wanted, count)| {
+            let (_, group) = wanted.spec(row)?;
+            let group = group.name.as_str().into();
+            Some(GroupFailure { group, count, funnel: reason(store, why.clone()).into() })
         });
         Some(failures.collect())
     }
@@ -51,11 +53,10 @@ impl Planner {
         if plan.failures.is_empty() && !is_too_large {
             return;
         }
-        let placed = self.give_back(store, plan);
         let Some(row) = store.job(&plan.job) else { return };
-        for (group, count) in placed {
-            let name = &row.job().groups[usize::from(group)].name;
-            let failure = plan.failures.iter_mut().find(|failure| *failure.group == **name);
+        let placed = self.give_back(store, row, plan);
+        for (name, count) in placed {
+            let failure = plan.failures.iter_mut().find(|failure| *failure.group == *name);
             match failure {
                 Some(failure) => failure.count += count,
                 None => plan.failures.push(GroupFailure {
@@ -73,10 +74,12 @@ impl Planner {
     }
 
     /// How many of each group had been placed.
-    fn give_back(&mut self, store: &Store, plan: &mut Plan) -> BTreeMap<u16, u32> {
+    fn give_back(&mut self, store: &Store, row: &JobRow, plan: &mut Plan) -> BTreeMap<String, u32> {
         let mut placed = BTreeMap::new();
         for (placement, charge) in plan.placements.drain(..).zip(plan.charges.drain(..)) {
-            *placed.entry(placement.group).or_default() += 1;
+            if let Some((_, group)) = row.placed_by(&placement, plan.job_version) {
+                *placed.entry(group.name.clone()).or_default() += 1;
+            }
             if let Some(slot) = store.nodes().find(placement.node) {
                 let devices = DevicesHeld::of(&placement.devices, &placement.cores);
                 self.columns.give_back(slot, charge, &placement.ports, devices);

@@ -14,7 +14,7 @@ const ASKS_PER_JOB_MAX: usize = 1 << 16;
 impl Planner {
     /// Learns from what is missing of a job that has just come. What waits or is replaced was learned from then.
     pub(super) fn learn(&mut self, store: &Store, row: &JobRow, wanted: &[Wanted]) {
-        let groups = wanted.iter().map(|wanted| (wanted, &row.job().groups[usize::from(wanted.group)]));
+        let groups = wanted.iter().filter_map(|wanted| Some((wanted, wanted.spec(row)?.1)));
         let with_devices = groups.filter(|(_, group)| has_devices(group));
         let asks = with_devices.map(|(wanted, group)| (group, wanted.count(store, row.job(), group)));
         self.learn_asks(asks);

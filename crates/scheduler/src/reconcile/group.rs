@@ -1,7 +1,10 @@
 //! A group with a count: keep what runs as desired, end what is too much, replace what is gone, and what is of an older
 //! version as fast as its deployment allows.
 
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use berth_model::{
     Timestamp,
@@ -20,6 +23,9 @@ use super::{
 };
 use crate::place::Ask;
 
+/// The version of entries from which on a plan can place what an older version of its job says.
+const PLACES_OLDER: u8 = 5;
+
 pub(super) fn reconcile(
     store: &Store,
     (row, position, group): (&JobRow, u16, &Group),
@@ -32,8 +38,11 @@ pub(super) fn reconcile(
     let existing = disconnect::settle(store, (row.job().as_ref(), group), existing.to_vec(), changes).staying;
     let (canaries, existing): (Vec<&Existing<'_>>, Vec<_>) =
         existing.into_iter().partition(|e| rollout.canary(e) != Canary::No);
+    let is_old = |e: &&Existing<'_>| !e.is_current && e.row.is_wanted();
+    // Before a version has proved itself, what is replaced for another reason goes on as it was.
+    let keeps_old = store.version() >= PLACES_OLDER && rollout.canaries(existing.iter().any(is_old)) > 0;
     let mut unsucceeded: Vec<_> =
-        existing.iter().copied().filter(|e| is_to_be_succeeded(row.job(), e)).collect();
+        existing.iter().copied().filter(|e| is_to_be_succeeded(row.job(), e, keeps_old)).collect();
     unsucceeded.sort_by_key(|e| Reverse(store.allocs().detail(e.slot).map(|detail| detail.created_at)));
     let (live, ended): (Vec<&Existing<'_>>, Vec<_>) = existing
         .iter()
@@ -45,6 +54,7 @@ pub(super) fn reconcile(
         group,
         now,
         rollout,
+        keeps_old,
         replaces_unknown: group.on_disconnect().replaces_unknown(),
         wanted: Count { left: group.count, room, taken: Names::default(), replacing: Vec::new() },
         unproven: 0,
@@ -54,8 +64,9 @@ pub(super) fn reconcile(
     for done in ended.iter().filter(|e| counts_as_done(row.job(), e)) {
         step.wanted.keep(done);
     }
-    let (old, current): (Vec<_>, Vec<_>) =
-        live.into_iter().partition(|e| !e.is_current && e.must_go().is_none() && !step.is_to_stand_in_for(e));
+    let (old, current): (Vec<_>, Vec<_>) = live
+        .into_iter()
+        .partition(|e| !e.is_current && (keeps_old || e.must_go().is_none() && !step.is_to_stand_in_for(e)));
     current.into_iter().for_each(|alloc| step.keep_or_replace(alloc));
     let failed = || ended.iter().filter(|e| needs_verdict(e) && !e.is_replaced());
     step.is_unhealthy |= failed().next().is_some();
@@ -76,8 +87,24 @@ pub(super) fn reconcile(
         // Nothing more of a version that has to prove itself.
         wanted.fresh = Fresh::Nothing;
     }
+    changes.wanted.extend(of_older_versions(&mut wanted));
     wanted.replacing.extend(canaries);
     changes.wanted.push(wanted);
+}
+
+/// Takes out what is to run as an older version says, version by version.
+fn of_older_versions(wanted: &mut Wanted) -> Vec<Wanted> {
+    let mut by_version: BTreeMap<(u64, u16), Vec<Missing>> = BTreeMap::new();
+    for missing in wanted.replacing.extract_if(.., |missing| missing.of_version.is_some()) {
+        missing.of_version.into_iter().for_each(|of| by_version.entry(of).or_default().push(missing.clone()));
+    }
+    let wanted = |((version, group), replacing)| Wanted {
+        version: Some(version),
+        group,
+        replacing,
+        fresh: Fresh::Nothing,
+    };
+    by_version.into_iter().map(wanted).collect()
 }
 
 /// A batch allocation that ended well is done for good, as long as the job wishes the same.
@@ -93,15 +120,21 @@ fn needs_verdict(alloc: &Existing<'_>) -> bool {
 }
 
 /// Whether nobody has taken the place of an allocation that was told to end by request, was lost on a node that is there, or
-/// failed before there was another version of a service.
-fn is_to_be_succeeded(job: &Job, alloc: &Existing<'_>) -> bool {
+/// failed before there was another version of a service. As long as old ones stay old, they are succeeded like those of
+/// the newest version.
+fn is_to_be_succeeded(job: &Job, alloc: &Existing<'_>, keeps_old: bool) -> bool {
     let stop_reason = alloc.extra.and_then(|extra| extra.stop_reason);
     let by_request = stop_reason == Some(StopReason::Requested);
     let by_node = alloc.row.client == ClientStatus::Lost && alloc.row.desired == DesiredStatus::Run;
     let by_failure = !job.job_type.runs_to_completion()
         && alloc.row.client == ClientStatus::Failed
         && alloc.row.desired == DesiredStatus::Run;
-    (if alloc.is_current { by_request || by_node } else { by_failure }) && !alloc.is_replaced()
+    let by_others = by_request || by_node;
+    let is_left = match alloc.is_current {
+        true => by_others,
+        false => by_failure || keeps_old && by_others,
+    };
+    is_left && !alloc.is_replaced()
 }
 
 /// What is to be done about a group, as far as it is known.
@@ -110,6 +143,8 @@ struct Step<'a, 'c> {
     group: &'a Group,
     now: Timestamp,
     rollout: Rollout<'a>,
+    /// What is of an older version, and is replaced for another reason than the update, goes on as that version.
+    keeps_old: bool,
     /// Others are placed for those whose nodes are disconnected.
     replaces_unknown: bool,
     wanted: Count,
@@ -130,7 +165,7 @@ impl Step<'_, '_> {
         } else if let Some(reason) = alloc.must_go() {
             self.changes.stops.push(stop(alloc, reason));
             self.unproven += u32::from(wanted.left > 0);
-            wanted.replace(alloc, Missing::default());
+            self.replace(alloc, Missing::default());
         } else if wanted.left == 0 {
             self.changes.stops.push(stop(alloc, StopReason::NotNeeded));
         } else if alloc.migrate().is_some() {
@@ -176,16 +211,27 @@ impl Step<'_, '_> {
             self.changes.more = true;
             self.wanted.keep(alloc);
         } else {
-            self.wanted.replace(alloc, Missing::default());
+            self.replace(alloc, Missing::default());
         }
+    }
+
+    /// Places another in the stead of one, of the version that belongs there.
+    fn replace(&mut self, alloc: &Existing<'_>, missing: Missing) {
+        let is_older = self.keeps_old && !alloc.is_current;
+        let of_version = is_older.then_some((alloc.row.job_version, alloc.row.group));
+        self.wanted.replace(alloc, Missing { of_version, ..missing });
     }
 
     /// What is missing anyway takes the place of one that ended, and is linked with it.
     fn succeed(&mut self, ended: &Existing<'_>) {
+        let failed = ended.row.client == ClientStatus::Failed && ended.row.desired == DesiredStatus::Run;
+        if self.keeps_old && !ended.is_current && failed {
+            return self.consider_failed(ended, false);
+        }
         if self.wanted.left > 0 && !self.wanted.is_full() {
             let prefer = Some(ended.row.node).filter(|_| self.group.disk.sticky);
             let ask = Ask { prefer, ..Ask::default() };
-            self.wanted.replace(ended, Missing { ask, ..Missing::default() });
+            self.replace(ended, Missing { ask, ..Missing::default() });
         }
     }
 
@@ -197,7 +243,7 @@ impl Step<'_, '_> {
             self.wanted.keep(alloc);
         } else {
             let instead = Some(Instead::of(alloc, StopReason::Migrated));
-            self.wanted.replace(alloc, Missing { instead, ..Missing::default() });
+            self.replace(alloc, Missing { instead, ..Missing::default() });
         }
     }
 
@@ -233,8 +279,14 @@ impl Step<'_, '_> {
         let limit = self.rollout.limit().map(|limit| limit.saturating_sub(busy));
         let stands_still = awaits_canaries || limit.is_some() && self.is_unhealthy;
         let mut left = if stands_still { 0 } else { limit.unwrap_or(u32::MAX) };
+        // A drain waits for no update that nobody may ever go on with.
+        let leaves_first = self.keeps_old || self.rollout.is_held();
         for alloc in old {
-            if left == 0 {
+            if self.keeps_old && (alloc.must_go().is_some() || self.is_to_stand_in_for(alloc))
+                || leaves_first && alloc.migrate().is_some()
+            {
+                self.keep_or_replace(alloc);
+            } else if left == 0 {
                 self.wanted.keep(alloc);
             } else if self.wanted.is_full() {
                 self.changes.more = true;
@@ -261,8 +313,7 @@ impl Step<'_, '_> {
             Verdict::Now(reschedules) => {
                 let ask = Ask { avoid: self.nodes_of_failures(failed, &reschedules), ..Ask::default() };
                 let instead = failed.row.is_wanted().then(|| Instead::of(failed, StopReason::Rescheduled));
-                let missing = Missing { ask, reschedules, instead, canary, ..Missing::default() };
-                self.wanted.replace(failed, missing);
+                self.replace(failed, Missing { ask, reschedules, instead, canary, ..Missing::default() });
             }
             Verdict::Later(at) => {
                 self.wanted.keep(failed);
@@ -361,6 +412,6 @@ impl Count {
         let Self { left: count, taken, replacing, .. } = self;
         let before = ended.iter().filter(|_| group.disk.sticky);
         let sticky = before.map(|e| (e.row.name_index, e.row.node)).collect();
-        Wanted { group: position, replacing, fresh: Fresh::Named { count, taken, sticky } }
+        Wanted { version: None, group: position, replacing, fresh: Fresh::Named { count, taken, sticky } }
     }
 }

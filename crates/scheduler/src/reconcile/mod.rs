@@ -16,7 +16,7 @@ use berth_model::{
     AllocId, Timestamp,
     alloc::{Migrate, Reschedule, Stop, StopReason},
     deployment::DeploymentGroup,
-    job::VersionChange,
+    job::{Job, VersionChange},
     observed::Observed,
     store::{AllocExtra, AllocRow, AllocSlot, JobRow, NodeSlot, Store, Whereabouts},
 };
@@ -63,6 +63,8 @@ pub struct Missing {
     pub instead: Option<Instead>,
     /// It stands beside the old allocations until its group is promoted.
     pub canary: bool,
+    /// The older version of the job that it is to run, with the position of its group there.
+    pub of_version: Option<(u64, u16)>,
 }
 
 /// An allocation that goes on until its successor has room, which may be its own.
@@ -230,13 +232,13 @@ fn lose_ending<'a, 'b: 'a>(existing: impl Iterator<Item = &'a Existing<'b>>, cha
     changes.stops.extend(ending.map(|e| stop(e, StopReason::NodeLost)));
 }
 
-/// The allocations of a job that stay after `stops`.
-pub fn staying(store: &Store, row: &JobRow, stops: &[Stop]) -> Vec<There> {
+/// The allocations of a job that stay after `stops`, with the positions of their groups in `job`, a version of it.
+pub fn staying(store: &Store, row: &JobRow, job: &Job, stops: &[Stop]) -> Vec<There> {
     let stopped: HashSet<AllocId> = stops.iter().map(|stop| stop.alloc).collect();
     let rows = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
     rows.filter(|alloc| alloc.is_wanted() && !stopped.contains(&alloc.id))
         .map(|alloc| {
-            let group = row.group_of(alloc).and_then(|group| row.job().group(&group.name));
+            let group = row.group_of(alloc).and_then(|group| job.group(&group.name));
             There { node: alloc.node, group: group.map(|(position, _)| position) }
         })
         .collect()

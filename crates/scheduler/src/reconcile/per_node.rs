@@ -67,7 +67,8 @@ pub(super) fn reconcile(
                 continue;
             }
             canaries += u32::from(rollout.canary(alloc) == Canary::Open);
-            if !store.is_healthy_if_carried(alloc.slot) {
+            // Nobody on a silent node tells how it is: the others do not wait for that.
+            if !alloc.is_silent && !store.is_healthy_if_carried(alloc.slot) {
                 match store.allocs().detail(alloc.slot).and_then(|detail| detail.healthy) {
                     Some(_) => is_unhealthy = true,
                     None => unproven += 1,
@@ -76,7 +77,7 @@ pub(super) fn reconcile(
         }
     }
     let fresh = if group.count == 0 { Fresh::Nothing } else { Fresh::OnNodes { covered } };
-    let mut wanted = Wanted { group: position, replacing: Vec::new(), fresh };
+    let mut wanted = Wanted { version: None, group: position, replacing: Vec::new(), fresh };
     let wanted_canaries = rollout.node_canaries(old.len());
     let limit = match rollout.limit() {
         None => usize::MAX,

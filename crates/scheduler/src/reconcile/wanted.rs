@@ -1,11 +1,14 @@
 //! The allocations that a group is missing, one after the other: as many as somebody asks for are made, however many a
 //! job wants.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use berth_model::{
     job::{Group, Job},
-    store::{NodeSlot, Store},
+    store::{JobRow, NodeSlot, Store},
 };
 
 use super::{Missing, names::Names};
@@ -14,7 +17,9 @@ use crate::{filters::Filters, place::Ask};
 /// What is missing of one group.
 #[derive(Debug)]
 pub struct Wanted {
-    /// The position of the group in its job.
+    /// The version of the job that is to run; none for the newest.
+    pub version: Option<u64>,
+    /// The position of the group in that version.
     pub group: u16,
     /// Those that replace others, and canaries.
     pub replacing: Vec<Missing>,
@@ -33,6 +38,15 @@ pub(super) enum Fresh {
 }
 
 impl Wanted {
+    /// What is to run: the version of the job, and its group there.
+    pub fn spec<'a>(&self, row: &'a JobRow) -> Option<(&'a Arc<Job>, &'a Group)> {
+        let job = match self.version {
+            None => row.job(),
+            Some(version) => &row.version(version)?.job,
+        };
+        Some((job, job.groups.get(usize::from(self.group))?))
+    }
+
     /// How many are missing.
     pub fn count(&self, store: &Store, job: &Job, group: &Group) -> usize {
         let fresh = match &self.fresh {

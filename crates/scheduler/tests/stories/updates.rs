@@ -161,6 +161,62 @@ fn canaries_stand_beside_the_old_until_they_are_promoted() {
 }
 
 #[test]
+fn what_is_lost_or_stopped_before_the_promotion_goes_on_as_it_was() {
+    check(
+        "node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         job web count=3 cpu=100 mem=400 parallel=3 canary=1
+         plan web
+         succeed web
+         node c cpu=4000 mem=4000
+         job web count=3 cpu=100 mem=410 parallel=3 canary=1
+         down b
+         plan web
+         halt web[0]#1
+         plan web
+         leave web[2]#1
+         plan web
+         end web[1]#2 failed
+         plan web
+         promote web
+         plan web
+         well web[0]#2
+         promote web
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@b web[2]@a deploy 3
+            plan web: stop web[1] NodeLost place version 0 of web[1]@c for web[1] canary web[0]@c deploy 3 with 1 canaries
+            plan web: place version 0 of web[0]@c for web[0]
+            plan web: stop web[2] Migrated place version 0 of web[2]@c for web[2]
+            plan web: nothing then pending alloc-reschedule in 30s
+            plan web: nothing then pending alloc-reschedule in 30s
+            plan web: stop web[0] JobUpdated web[2] JobUpdated place web[2]@c after web[2] for web[2] web[1]@c after web[0] for web[0]
+        "#]],
+    );
+}
+
+#[test]
+fn a_drain_waits_for_no_deployment_that_stands_still() {
+    check(
+        "node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         job web count=2 cpu=100 mem=100 parallel=1
+         plan web
+         succeed web
+         job web count=2 cpu=110 mem=100 parallel=1
+         plan web
+         fail web
+         leave web[1]#1
+         plan web",
+        expect![[r#"
+            plan web: place web[0]@a web[1]@b deploy 2
+            plan web: stop web[0] JobUpdated place web[0]@a after web[0] for web[0] deploy 2
+            plan web: stop web[1] Migrated place web[1]@a for web[1]
+        "#]],
+    );
+}
+
+#[test]
 fn what_is_scaled_to_nothing_has_no_canaries() {
     check(
         "node a cpu=1000 mem=1000

@@ -113,6 +113,7 @@ fn plan() -> PlanRecord {
         devices: Vec::new(),
         cores: Vec::new(),
         canary: false,
+        job_version: None,
     };
     PlanRecord {
         deployment: None,

@@ -94,6 +94,7 @@ pub(crate) fn cluster() -> Arc<FakeEngine> {
         devices: Vec::new(),
         cores: Vec::new(),
         canary: false,
+        job_version: None,
     };
     let committed = engine.apply(vec![Command::CommitPlan(Box::new(PlanRecord {
         eval: EvalId(1),

@@ -121,7 +121,7 @@ impl Store {
     }
 
     /// Whether an allocation counts as healthy in its deployment.
-    fn is_proven(&self, slot: AllocSlot, id: DeploymentId) -> bool {
+    pub fn is_proven(&self, slot: AllocSlot, id: DeploymentId) -> bool {
         let version = self.deployments.get(id).map(|deployment| deployment.job_version);
         let is_own = self.allocs.row(slot).is_some_and(|row| version == Some(row.job_version));
         match self.allocs.detail(slot).and_then(|detail| detail.healthy) {
@@ -139,6 +139,20 @@ impl Store {
             self.jobs.row(row.job).and_then(|job| self.deployments.of_version(&job.key, row.job_version));
         let over = || before.is_none_or(|before| before.status == DeploymentStatus::Successful);
         healthy.unwrap_or_else(over)
+    }
+
+    /// How many of a group's canaries are there and have shown that they are well.
+    pub fn healthy_canaries(&self, group: &DeploymentGroup) -> u32 {
+        let is_well = |id: &&AllocId| {
+            let Some((slot, row)) = self.alloc(**id) else { return false };
+            row.is_wanted() && self.allocs.detail(slot).is_some_and(|detail| detail.healthy == Some(true))
+        };
+        u32::try_from(group.canaries.iter().filter(is_well).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether nothing is left to be shown before a group may be promoted.
+    pub fn has_healthy_canaries(&self, group: &DeploymentGroup) -> bool {
+        group.is_canarying() && self.healthy_canaries(group) >= group.desired_canaries
     }
 
     /// Whether the active deployment of the job carries over what this one has placed: it tells what of that is healthy.
@@ -244,6 +258,7 @@ impl Store {
     pub(super) fn promote_deployment(
         &mut self,
         promote: PromoteDeployment,
+        rules: Rules,
         events: &mut Vec<Event>,
     ) -> Outcome {
         let PromoteDeployment { id, groups, eval } = promote;
@@ -258,9 +273,13 @@ impl Store {
         if canarying().next().is_none() {
             return refuse("it has no canaries to promote".to_owned());
         }
-        if let Some(group) = canarying().find(|group| !group.has_healthy_canaries()) {
-            let DeploymentGroup { name, healthy, desired_canaries, .. } = group;
-            return refuse(format!("group {name:?} has {healthy} of {desired_canaries} canaries healthy"));
+        let healthy = |group: &DeploymentGroup| match rules.canaries_count_alone() {
+            true => self.healthy_canaries(group),
+            false => group.healthy,
+        };
+        if let Some(group) = canarying().find(|group| healthy(group) < group.desired_canaries) {
+            let (name, healthy, desired) = (&group.name, healthy(group), group.desired_canaries);
+            return refuse(format!("group {name:?} has {healthy} of {desired} canaries healthy"));
         }
         let at = self.at;
         self.change_deployment(job, (id, DeploymentChange::Promotion), events, |deployment| {

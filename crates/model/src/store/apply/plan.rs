@@ -1,6 +1,6 @@
 //! Applying what a planner decided and the applier let pass.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     AllocSlot, JobSlot, NodeSlot, Store, deployments::PlacedByGroup, replaced::Replaced, rules::Rules,
@@ -35,6 +35,7 @@ pub(super) enum Check {
 struct Overtaken(NodeId, String);
 
 /// What is being carried out.
+#[derive(Clone, Copy)]
 struct Carried<'a> {
     eval: EvalId,
     job: JobSlot,
@@ -79,16 +80,29 @@ impl Store {
         }
         if let Some(version) = version {
             let carried = Carried { eval: plan.eval, job, version: (plan.job_version, &version), check };
+            let older = self.older_versions(job, &plan.placements);
             replaced.keep_for(&plan.placements, |placement| self.find_open(placement.node, check).is_ok());
             for placement in plan.placements {
                 let (id, group, canary) = (placement.id, placement.group, placement.canary);
                 let (previous, after) = (placement.previous, replaced.among(&placement));
                 let is_known = self.allocs.find(id).is_some();
                 let admitted = replaced.admit(&placement).map_err(|why| Overtaken(placement.node, why));
+                let is_older = placement.job_version.is_some();
+                let carried = match placement.job_version {
+                    None => carried,
+                    // A version is kept as long as anything runs it: whom this one replaces did.
+                    Some(number) => match older.get(&number) {
+                        Some(job) => Carried { version: (number, job), ..carried },
+                        None => {
+                            replaced.keep(previous);
+                            continue;
+                        }
+                    },
+                };
                 match admitted.and_then(|()| self.place(&carried, placement, events)) {
                     Ok(()) => {
                         replaced.placed_after(after);
-                        if !is_known {
+                        if !is_known && !is_older {
                             let (count, canaries) = placed.entry(group).or_default();
                             *count += 1;
                             canaries.extend(Some(id).filter(|_| canary));
@@ -113,6 +127,13 @@ impl Store {
             Some(outcome) => self.finish_eval(plan.eval, plan.snapshot_index, job, outcome, events),
             None => Ok(()),
         }
+    }
+
+    /// The versions of a job, by number, that placements name.
+    fn older_versions(&self, job: JobSlot, placements: &[Placement]) -> BTreeMap<u64, Arc<Job>> {
+        let numbers = placements.iter().filter_map(|placement| placement.job_version);
+        let known = |number| Some((number, self.jobs.row(job)?.version(number)?.job.clone()));
+        numbers.filter_map(known).collect()
     }
 
     /// An allocation of an older version goes on where it is under this one; the position of its group there, unless it has

@@ -62,6 +62,11 @@ impl Rules {
         self.version >= 5
     }
 
+    /// Whether only canaries show what a new version is worth before its promotion, and not what goes on unchanged too.
+    pub fn canaries_count_alone(self) -> bool {
+        self.version >= 5
+    }
+
     /// Whether no node of a restored state counts as confirmed.
     pub fn restored_nodes_are_unconfirmed(self) -> bool {
         self.version >= 4

@@ -30,10 +30,12 @@ pub fn describe(store: &Store, nodes: &BTreeMap<String, NodeId>, plan: &Plan, at
             let cores: String = p.cores.iter().map(|core| format!("#{core}")).collect();
             let after: String = p.after.iter().map(|id| format!(" after {}", name(store, *id))).collect();
             let previous = p.previous.map_or(String::new(), |id| format!(" for {}", name(store, id)));
-            let group = group_suffix(&store.job(&plan.job).unwrap().job().groups[p.group as usize].name);
+            let (_, group) = store.job(&plan.job).unwrap().placed_by(p, plan.job_version).unwrap();
+            let group = group_suffix(&group.name);
             let canary = if p.canary { "canary " } else { "" };
+            let older = p.job_version.map_or(String::new(), |version| format!("version {version} of "));
             format!(
-                "{canary}{}{group}[{}]@{node}{ports}{devices}{cores}{after}{previous}",
+                "{canary}{older}{}{group}[{}]@{node}{ports}{devices}{cores}{after}{previous}",
                 plan.job.id, p.name_index
             )
         })

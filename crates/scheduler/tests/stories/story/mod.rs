@@ -10,10 +10,14 @@ use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 use berth_model::{
     AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
-    alloc::{AllocEnd, ClientStatus},
-    command::{Command, DeregisterJob, Entry, EvalOutcome, PlanRecord, RegisterJob, SetSchedulerConfig},
+    alloc::{AllocEnd, ClientStatus, Migrate, MigrateAlloc},
+    command::{
+        Command, DeregisterJob, DrainNode, Entry, EvalOutcome, NewDrain, PlanRecord, RegisterJob,
+        SetSchedulerConfig,
+    },
     deployment::{AllocHealth, DeploymentStatus, PromoteDeployment, SetDeployment},
     eval::{Eval, EvalStatus, Trigger},
+    job::JobType,
     node::NodeStatus,
     store::{AllocRow, Store},
 };
@@ -73,6 +77,8 @@ impl Story {
                 self.apply(Command::DeregisterJob(stop));
             }
             "end" => self.end(name, settings.first()),
+            "halt" => self.find(name, |row| row.is_wanted(), Self::halt),
+            "leave" => self.find(name, |row| row.is_wanted(), Self::leave),
             "well" => self.find(name, |row| row.is_wanted(), |story, alloc| story.show(alloc, true)),
             "sick" => self.find(name, |row| row.is_wanted(), |story, alloc| story.show(alloc, false)),
             "promote" => self.promote(name),
@@ -138,6 +144,24 @@ impl Story {
             story.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![] }]));
         };
         self.find(which, |row| !row.is_terminal(), end);
+    }
+
+    /// Somebody asks for an allocation to end.
+    fn halt(&mut self, alloc: AllocId) {
+        let key = self.store.alloc(alloc).and_then(|(_, row)| self.store.job_of(row)).unwrap().0.key.clone();
+        let eval = EvalId(self.id() + 2_000_000);
+        let eval = Eval::pending(eval, key, JobType::Service, 50, Trigger::AllocStop);
+        self.apply(Command::StopAlloc(alloc, Box::new(eval)));
+    }
+
+    /// The node of an allocation is drained, which is to leave it once another stands in for it.
+    fn leave(&mut self, alloc: AllocId) {
+        let slot = self.store.alloc(alloc).unwrap().1.node;
+        let node = self.store.nodes().row(slot).unwrap().id;
+        let drain = Some(NewDrain { deadline: None, ignore_system: false, asked_ns: 0 });
+        let drain = DrainNode { node, drain, eligible: false, meta: BTreeMap::new() };
+        self.apply(Command::DrainNode(Box::new(drain)));
+        self.apply(Command::MigrateAllocs(vec![MigrateAlloc { alloc, how: Migrate::WhenPlaced }]));
     }
 
     fn show(&mut self, alloc: AllocId, healthy: bool) {

@@ -92,6 +92,7 @@ impl World {
             devices: vec![],
             cores: vec![],
             canary: false,
+            job_version: None,
         }
     }
 

@@ -9,7 +9,7 @@ use berth_api::http::{
 use berth_model::{
     AllocId,
     alloc::{Placement, StopReason},
-    job::{Job, VersionChange},
+    job::VersionChange,
     store::{AllocRow, JobRow, Store},
 };
 use berth_scheduler::Plan;
@@ -33,7 +33,7 @@ pub fn planned(
     let diff = diff.map(|diff| annotated(diff, &updates));
     JobPlanned {
         failed_tg_allocs: failed_groups(&plan.failures),
-        placements: placements(store, row.job(), plan),
+        placements: placements(store, row, plan),
         touched: touched(store, row, plan, is_new),
         annotations: PlanAnnotations { desired_tg_updates: updates, preempted_allocs: preempted(view, plan) },
         diff,
@@ -65,7 +65,7 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
             Some(_) => updates.stop += 1,
         }
     }
-    for (name, placed) in placed(row.job(), plan) {
+    for (name, placed) in placed(row, plan) {
         let failed = plan.failures.iter().find(|failure| *failure.group == *name);
         // What finds no room takes the place of nobody yet.
         let put_off = failed.map_or(0, |f| u64::from(f.count)).min(old.get(&name).copied().unwrap_or(0));
@@ -75,7 +75,7 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
         updates.place = placed.saturating_sub(updates.destructive_update + updates.migrate);
     }
     for placement in &plan.placements {
-        let Some(group) = row.job().groups.get(usize::from(placement.group)) else { continue };
+        let Some((_, group)) = row.placed_by(placement, plan.job_version) else { continue };
         if placement.canary {
             let updates = updates.entry(group.name.clone()).or_default();
             updates.canary += 1;
@@ -110,9 +110,11 @@ fn owned(stub: AllocationStub<Text<'_>>) -> Option<AllocationStub> {
 }
 
 /// Allocations that the plan places or wants to place, by group.
-fn placed(job: &Job, plan: &Plan) -> BTreeMap<String, u64> {
+fn placed(row: &JobRow, plan: &Plan) -> BTreeMap<String, u64> {
     let mut placed: BTreeMap<String, u64> = BTreeMap::new();
-    for group in plan.placements.iter().filter_map(|placement| job.groups.get(usize::from(placement.group))) {
+    for (_, group) in
+        plan.placements.iter().filter_map(|placement| row.placed_by(placement, plan.job_version))
+    {
         *placed.entry(group.name.clone()).or_default() += 1;
     }
     for failure in &plan.failures {
@@ -185,14 +187,14 @@ fn action(placement: &Placement, stops: &HashMap<AllocId, StopReason>) -> &'stat
     }
 }
 
-fn placements(store: &Store, job: &Job, plan: &Plan) -> Vec<PlannedPlacement> {
+fn placements(store: &Store, row: &JobRow, plan: &Plan) -> Vec<PlannedPlacement> {
     let stops = reasons(plan);
     let placements = plan.placements.iter().take(PLACEMENTS_MAX);
     let placements = placements.filter_map(|placement| {
-        let group = job.groups.get(usize::from(placement.group))?;
+        let (_, group) = row.placed_by(placement, plan.job_version)?;
         let (slot, _) = store.node(placement.node)?;
         Some(PlannedPlacement {
-            name: format!("{}.{}[{}]", job.key.id, group.name, placement.name_index),
+            name: format!("{}.{}[{}]", row.key.id, group.name, placement.name_index),
             task_group: group.name.clone(),
             node_id: placement.node.to_string(),
             node_name: store.nodes().detail(slot)?.node.name.clone(),

@@ -40,6 +40,7 @@ fn start(world: &FakeEngine, id: &str, job_type: JobType, alloc: u128) {
         devices: Vec::new(),
         cores: Vec::new(),
         canary: false,
+        job_version: None,
     };
     let outcome = EvalOutcome {
         status: EvalStatus::Complete,

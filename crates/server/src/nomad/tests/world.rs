@@ -133,6 +133,7 @@ fn placement(id: AllocId, node: NodeId, name_index: u32) -> Placement {
         devices: vec![],
         cores: vec![],
         canary: false,
+        job_version: None,
     }
 }
 
