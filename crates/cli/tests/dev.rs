@@ -507,6 +507,49 @@ fn canaries_wait_for_their_promotion() {
 }
 
 #[test]
+fn an_update_that_fits_nowhere_stops_nothing_and_one_that_fits_its_own_room_takes_it() {
+    let mut dev = Dev::start(&[]);
+    let of = |memory_mb: u64, says: &str| {
+        service("web", "count = 1")
+            .replace("memory = 10", &format!("memory = {memory_mb}"))
+            .replace("echo one", says)
+    };
+    let nodes: serde_json::Value =
+        serde_json::from_str(&dev.said(&["node", "status", "-o", "json"])).expect("JSON");
+    let id = nodes[0]["ID"].as_str().expect("one node");
+    let node: serde_json::Value =
+        serde_json::from_str(&dev.said(&["node", "status", "-o", "json", id])).expect("JSON");
+    let total = node["Node"]["NodeResources"]["Memory"]["MemoryMB"].as_u64().expect("its memory");
+    // More than half of the node: the next version has room only where this one was.
+    let most = total * 6 / 10;
+    dev.said(&["job", "run", &dev.job_file(&of(most, "echo one"))]);
+    let first = running(&dev, "web");
+    let refused = dev.berth(&["job", "run", &dev.job_file(&of(90_000_000, "echo two"))]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(8), "{told}");
+    assert!(told.contains("memory"), "{told}");
+    assert_eq!(running(&dev, "web"), first, "the old version runs on");
+    dev.said(&["job", "run", &dev.job_file(&of(most, "echo three"))]);
+    let third = running(&dev, "web");
+    assert_eq!(third.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [2]);
+    assert!(dev.said(&["alloc", "logs", &third[0].1]).contains("three"));
+    assert!(dev.stop());
+}
+
+/// Its first start is no success: whoever runs a job wants to know whether it stays up.
+#[test]
+fn a_service_that_ends_at_once_is_not_told_as_running() {
+    let mut dev = Dev::start(&[]);
+    let failing =
+        service("web", "restart {\n attempts = 0\n }").replace("exec sleep 1000", "sleep 0.3; exit 3");
+    let output = dev.berth(&["job", "run", &dev.job_file(&failing)]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("failed: web.") && told.contains("Exit Code: 3"), "{told}");
+    assert!(dev.stop());
+}
+
+#[test]
 fn a_job_that_waits_for_its_reschedule_says_so_and_is_stopped_at_once() {
     let mut dev = Dev::start(&[]);
     let failing = service("web", "restart {\n attempts = 0\n }").replace("exec sleep 1000", "exit 3");

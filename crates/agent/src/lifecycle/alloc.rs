@@ -385,10 +385,12 @@ impl Alloc {
         self.ask_checks(now_ns, actions);
         let found = self.judge_health(now_ns);
         let status = self.client_status();
-        // A task that restarts often does not cost an urgent report each time.
-        let restarts = status == ClientStatus::Pending
-            || !status.is_terminal() && self.status.tasks.iter().any(|task| task.restarts > 0);
-        let urgent = found || self.changed && self.status.status() != status && !restarts;
+        // A task that restarts often does not cost an urgent report each time; that what runs does not stay up is news.
+        let restarts = self.status.tasks.iter().map(|task| task.restarts).max().unwrap_or_default();
+        let fell = self.status.status() == ClientStatus::Running && status == ClientStatus::Pending;
+        let is_news =
+            status.is_terminal() || restarts == 0 && status != ClientStatus::Pending || fell && restarts <= 1;
+        let urgent = found || self.changed && self.status.status() != status && is_news;
         if self.dirty {
             actions.push(Action::Persist(self.id()));
         }

@@ -7,12 +7,13 @@ mod live;
 mod news;
 mod progress;
 mod screen;
+mod steady;
 
 use std::time::Instant;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::{news::News, screen::Screen};
+use self::{news::News, screen::Screen, steady::Steady};
 use crate::{
     failure::{Exit, Failure},
     remote::Remote,
@@ -39,16 +40,18 @@ pub async fn follow(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut news = News::of(remote, change).await?;
     let mut screen = Screen::new(since);
-    while !progress.is_settled() {
+    let mut steady = Steady::default();
+    while !steady.is_over(&progress, tokio::time::Instant::now()) {
         let is_away = news.is_away();
         tokio::select! {
             events = news.next() => progress.take(events?),
             () = screen.is_due(is_away) => {}
+            () = steady.until() => {}
             _ = interrupt.recv() => return Err(interrupted(change.job)),
         }
         screen.show(&progress, news.is_away());
     }
-    screen.finish(&progress);
+    screen.finish(&progress, steady.since());
     Ok(progress)
 }
 
@@ -59,8 +62,12 @@ pub async fn settle(
     mut progress: Progress,
 ) -> Result<Progress, Failure> {
     let mut news = News::of(remote, change).await?;
-    while !progress.is_settled() {
-        progress.take(news.next().await?);
+    let mut steady = Steady::default();
+    while !steady.is_over(&progress, tokio::time::Instant::now()) {
+        tokio::select! {
+            events = news.next() => progress.take(events?),
+            () = steady.until() => {}
+        }
     }
     Ok(progress)
 }

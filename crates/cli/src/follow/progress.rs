@@ -38,6 +38,8 @@ pub struct Followed {
     pub status: String,
     /// What is wrong with it, or what it waits for, as far as is known; else empty.
     pub trouble: String,
+    /// How often its tasks were started again.
+    restarts: u64,
     /// Events of an older state are left out.
     modify_index: u64,
 }
@@ -103,7 +105,10 @@ impl Progress {
     }
 
     fn take_eval(&mut self, eval: Option<Evaluation>) {
-        if let Some(eval) = eval.filter(|eval| eval.id == self.eval_id) {
+        let is_newer = |eval: &Evaluation| {
+            self.eval.as_ref().is_none_or(|known| known.modify_index <= eval.modify_index)
+        };
+        if let Some(eval) = eval.filter(|eval| eval.id == self.eval_id && is_newer(eval)) {
             self.eval = Some(eval);
         }
     }
@@ -186,6 +191,14 @@ impl Progress {
         self.is_planned() && self.allocs.values().all(|alloc| self.is_there(alloc))
     }
 
+    /// What runs must go on running for a while before it counts, where no deployment watches it: so often its tasks were
+    /// started again by now. None where there is nothing to wait for.
+    pub fn unwatched(&self) -> Option<u64> {
+        let is_unwatched = self.goal == Goal::Running && self.deployment.is_none() && self.is_settled();
+        let runs = self.allocs.values().any(|alloc| alloc.status == "running");
+        (is_unwatched && runs).then(|| self.allocs.values().map(|alloc| alloc.restarts).sum())
+    }
+
     /// Whether the evaluation came to nothing.
     fn is_over(&self) -> bool {
         self.eval.as_ref().is_some_and(|eval| matches!(eval.status.as_str(), "failed" | "canceled"))
@@ -246,6 +259,7 @@ impl Followed {
                 .or(told)
                 .or_else(|| waits_for(alloc.task_states.as_ref()?))
                 .unwrap_or_default(),
+            restarts: alloc.task_states.iter().flatten().map(|(_, task)| u64::from(task.restarts)).sum(),
             name: alloc.name,
             node: alloc.node_name,
             status: alloc.client_status,
@@ -259,6 +273,7 @@ impl Followed {
             node: alloc.node_name.clone(),
             status: alloc.client_status.clone(),
             trouble: String::new(),
+            restarts: 0,
             modify_index: alloc.modify_index,
         }
     }
@@ -308,7 +323,7 @@ fn payload<T: DeserializeOwned>(mut event: Event) -> Option<T> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
@@ -317,11 +332,20 @@ mod tests {
         Event { topic: topic.into(), payload: json!({ topic: payload }), ..Event::default() }
     }
 
-    fn eval(id: &str, status: &str) -> Event {
+    pub fn eval(id: &str, status: &str) -> Event {
         event("Evaluation", &json!({ "ID": id, "Status": status }))
     }
 
-    fn alloc(id: &str, eval: &str, status: &str, index: u64) -> Event {
+    /// An allocation that runs, of which one task was started again so often.
+    pub fn restarted(id: &str, eval: &str, restarts: u32, index: u64) -> Event {
+        let tasks = json!({ "web": { "State": "running", "Restarts": restarts } });
+        let payload = json!({
+            "ID": id, "EvalID": eval, "ClientStatus": "running", "ModifyIndex": index, "TaskStates": tasks,
+        });
+        event("Allocation", &payload)
+    }
+
+    pub fn alloc(id: &str, eval: &str, status: &str, index: u64) -> Event {
         event(
             "Allocation",
             &json!({ "ID": id, "EvalID": eval, "ClientStatus": status, "ModifyIndex": index }),

@@ -71,9 +71,9 @@ impl Screen {
         }
     }
 
-    /// Shows how it ended.
-    pub fn finish(&mut self, progress: &Progress) {
-        let elapsed = self.since.elapsed();
+    /// Shows how it ended, which it did at this time.
+    pub fn finish(&mut self, progress: &Progress, at: Instant) {
+        let elapsed = at.saturating_duration_since(self.since);
         match &mut self.style {
             Style::Live(redraw, layout) => redraw.finish(&live::allocs(progress, *layout)),
             Style::Plain { .. } => self.show(progress, false),

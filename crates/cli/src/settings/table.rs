@@ -250,8 +250,8 @@ pub const SETTINGS: &[Setting] = &[
         name: "log-version",
         form: Form::One("VERSION"),
         roles: &[Role::Server],
-        default: |_| "4",
-        help: "Newest version of log entries to know, 3 or 4: with an older one than its own, older servers can take over",
+        default: |_| "5",
+        help: "Newest version of log entries to know, 3 to 5: with an older one than its own, older servers can take over",
         set: |to, given| given.number_of(LOG_VERSIONS).map(|version| to.log_version = version),
     },
     Setting {
@@ -663,6 +663,14 @@ pub const SETTINGS: &[Setting] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_knows_the_newest_entries_unless_it_is_told_otherwise() {
+        let setting = SETTINGS.iter().find(|setting| setting.name == "log-version").expect("a setting");
+        let newest = LOG_VERSIONS.end().to_string();
+        assert_eq!((setting.default)(Role::Server), newest);
+        assert!(setting.help.contains(&format!("to {newest}:")), "{}", setting.help);
+    }
 
     #[test]
     fn names_are_unique_and_ready_to_be_flags() {

@@ -5,9 +5,14 @@ use std::{
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde_json::Value;
+
+const EVENTS: &str = "/v1/event/stream";
+/// How long a stream stays open in which nothing more happens.
+const STREAM_LASTS: Duration = Duration::from_secs(3);
 
 /// It answers until the process ends.
 pub struct Server {
@@ -50,6 +55,13 @@ fn answer(mut stream: &TcpStream, answers: &Path) -> Option<()> {
         Ok(body) => ("200 OK", beginning(body, query)),
         Err(_) => ("404 Not Found", format!("no answer in {}\n", file.display())),
     };
+    if path == EVENTS {
+        // A stream goes on for a while after what has happened.
+        let head = format!("HTTP/1.1 {status}\r\nX-Nomad-Index: 7\r\nConnection: close\r\n\r\n{body}");
+        stream.write_all(head.as_bytes()).ok()?;
+        std::thread::sleep(STREAM_LASTS);
+        return stream.shutdown(std::net::Shutdown::Both).is_err().then_some(());
+    }
     let head = format!("HTTP/1.1 {status}\r\nX-Nomad-Index: 7\r\nContent-Length: {}\r\n\r\n", body.len());
     stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).ok()
 }

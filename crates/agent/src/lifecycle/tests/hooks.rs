@@ -49,7 +49,7 @@ fn each_waits_for_those_before_it() {
             > exited 1.2 signal=15
                1.0 persist 1
                1.0 start 1.4#1
-               1.0 report 1 Pending [main Dead (Terminated), init Dead (Terminated), proxy Dead (Killed), hello Dead (Terminated), bye Pending (Task Setup)]
+               1.0 report 1 Pending! [main Dead (Terminated), init Dead (Terminated), proxy Dead (Killed), hello Dead (Terminated), bye Pending (Task Setup)]
             > started 1.4
                1.0 report 1 Running! [main Dead (Terminated), init Dead (Terminated), proxy Dead (Killed), hello Dead (Terminated), bye Running (Started)]
             > exited 1.4
@@ -88,11 +88,11 @@ fn a_failed_prestart_is_tried_again_and_fails_all_but_the_last() {
             > exited 1.1 code=1
                1.0 persist 1
                1.0 start 1.2#1
-               1.0 report 1 Pending [main Dead (Sibling Task Failed), init Failed (Not Restarting), bye Pending (Task Setup)]
+               1.0 report 1 Pending! [main Dead (Sibling Task Failed), init Failed (Not Restarting), bye Pending (Task Setup)]
             > started 1.2
                1.0 report 1 Running! [main Dead (Sibling Task Failed), init Failed (Not Restarting), bye Running (Started)]
             > exited 1.2 code=3
-               1.0 report 1 Pending [main Dead (Sibling Task Failed), init Failed (Not Restarting), bye Pending (Restarting)]
+               1.0 report 1 Pending! [main Dead (Sibling Task Failed), init Failed (Not Restarting), bye Pending (Restarting)]
             > wait 12s
               11.4 persist 1
               11.4 start 1.2#2
@@ -118,7 +118,7 @@ fn a_failed_prestart_is_tried_again_and_fails_all_but_the_last() {
             > started 1.1
                1.0 report 1 Running! [main Pending (Received), init Running (Started)]
             > exited 1.1 code=1
-               1.0 report 1 Pending [main Pending (Received), init Pending (Restarting)]
+               1.0 report 1 Pending! [main Pending (Received), init Pending (Restarting)]
             > wait 12s
               12.4 persist 1
               12.4 start 1.1#2
@@ -127,7 +127,7 @@ fn a_failed_prestart_is_tried_again_and_fails_all_but_the_last() {
             > exited 1.1
               13.0 persist 1
               13.0 start 1.0#1
-              13.0 report 1 Pending [main Pending (Task Setup), init Dead (Terminated)]
+              13.0 report 1 Pending! [main Pending (Task Setup), init Dead (Terminated)]
         "#]],
     );
 }
@@ -178,7 +178,7 @@ fn a_sidecar_runs_again_whenever_it_ends_and_ends_last() {
             > exited 1.2 signal=15
               13.0 persist 1
               13.0 start 1.3#1
-              13.0 report 1 Pending [main Dead (Killed), proxy Dead (Restarting), tail Dead (Killed), bye Pending (Task Setup)]
+              13.0 report 1 Pending! [main Dead (Killed), proxy Dead (Restarting), tail Dead (Killed), bye Pending (Task Setup)]
             > started 1.3
               13.0 report 1 Running [main Dead (Killed), proxy Dead (Restarting), tail Dead (Killed), bye Running (Started)]
             > stop 1
@@ -285,7 +285,7 @@ fn the_end_of_the_leader_ends_the_others_and_what_follows_goes_on() {
             > exited 1.2 signal=15
               73.0 persist 1
               73.0 start 1.3#1
-              73.0 report 1 Pending [main Failed (Killed), log Failed (Killed), proxy Failed (Killed), bye Pending (Task Setup)]
+              73.0 report 1 Pending! [main Failed (Killed), log Failed (Killed), proxy Failed (Killed), bye Pending (Task Setup)]
             > started 1.3
               73.0 report 1 Running [main Failed (Killed), log Failed (Killed), proxy Failed (Killed), bye Running (Started)]
             > wait 100s
@@ -339,7 +339,7 @@ fn a_restart_of_the_agent_is_survived_in_each_phase() {
                1.0 start 1.2#1
             > exited 1.1
                1.0 persist 1
-               1.0 report 1 Pending [main Pending (Received), init Dead (Terminated), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
+               1.0 report 1 Pending! [main Pending (Received), init Dead (Terminated), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
             > started 1.2
                1.0 persist 1
                1.0 start 1.0#1
@@ -382,7 +382,7 @@ fn a_restart_of_the_agent_is_survived_in_each_phase() {
             > exited 1.2 signal=15
                1.0 persist 1
                1.0 start 1.4#1
-               1.0 report 1 Pending [main Dead (Terminated), init Dead (Terminated), proxy Dead (Killed), hello Dead (Terminated), bye Pending (Task Setup)]
+               1.0 report 1 Pending! [main Dead (Terminated), init Dead (Terminated), proxy Dead (Killed), hello Dead (Terminated), bye Pending (Task Setup)]
             > restart
                1.0 recover 1.4#1
             > found 1.4 running
@@ -448,7 +448,7 @@ fn all_are_restarted_in_their_order() {
             > exited 1.1
                1.0 persist 1
                1.0 start 1.0#1
-               1.0 report 1 Pending [main Pending (Task Setup), init Dead (Terminated), hello Pending (Received), bye Pending (Received)]
+               1.0 report 1 Pending! [main Pending (Task Setup), init Dead (Terminated), hello Pending (Received), bye Pending (Received)]
             > started 1.0
                1.0 persist 1
                1.0 start 1.2#1
@@ -464,7 +464,7 @@ fn all_are_restarted_in_their_order() {
                1.0 report 1 Running [main Running (Killing), init Dead (Terminated), hello Dead (Terminated), bye Pending (Received)]
             > exited 1.0
                1.0 persist 1
-               1.0 report 1 Pending [main Pending (Restarting), init Dead (Terminated), hello Dead (Terminated), bye Pending (Received)]
+               1.0 report 1 Pending! [main Pending (Restarting), init Dead (Terminated), hello Dead (Terminated), bye Pending (Received)]
             > wait 0s
                1.0 persist 1
                1.0 start 1.0#2
@@ -520,7 +520,7 @@ fn health_is_that_of_main_tasks_and_sidecars() {
                1.0 report 1 Running! [main Pending (Received), init Running (Started), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
             > exited 1.1
                1.0 persist 1
-               1.0 report 1 Pending [main Pending (Received), init Dead (Terminated), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
+               1.0 report 1 Pending! [main Pending (Received), init Dead (Terminated), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
             > started 1.2
                1.0 persist 1
                1.0 start 1.0#1
@@ -577,7 +577,7 @@ fn checks_of_the_group_are_about_what_serves() {
             > exited 1.1
               21.0 persist 1
               21.0 start 1.0#1
-              21.0 report 1 Pending [main Pending (Task Setup), init Dead (Terminated), bye Pending (Received)]
+              21.0 report 1 Pending! [main Pending (Task Setup), init Dead (Terminated), bye Pending (Received)]
             > started 1.0
               21.0 report 1 Running! [main Running (Started), init Dead (Terminated), bye Pending (Received)]
             > answer 12s passing

@@ -74,7 +74,7 @@ fn neither_restarts_of_tasks_nor_of_the_agent_give_it_more_time() {
                1.0 report 1 Running! [a Running (Started)]
             > wait 20s
             > exited 1.0 code=1
-              21.0 report 1 Pending [a Pending (Restarting)]
+              21.0 report 1 Pending! [a Pending (Restarting)]
             > wait 15s
               33.2 persist 1
               33.2 start 1.0#2
@@ -123,7 +123,7 @@ fn what_is_stopped_anyway_has_not_run_for_too_long() {
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0 code=1
-               1.0 report 1 Pending [a Pending (Restarting)]
+               1.0 report 1 Pending! [a Pending (Restarting)]
             > wait 15s
               13.2 persist 1
               13.2 start 1.0#2

@@ -30,7 +30,7 @@ fn a_restart_that_was_asked_for_follows_at_once_and_does_not_count() {
             > ask-restart 1 a
             > exited 1.0 signal=2
                1.0 persist 1
-               1.0 report 1 Pending [a Pending (Restarting)]
+               1.0 report 1 Pending! [a Pending (Restarting)]
             > wait 1s
                1.0 persist 1
                1.0 start 1.0#2
@@ -79,7 +79,7 @@ fn what_restarts_a_task_for_its_own_sake_counts_as_little_and_stops_nothing_that
             > renewed 1.0
             > exited 1.0 signal=2
                1.0 persist 1
-               1.0 report 1 Pending [a Pending (Restarting)]
+               1.0 report 1 Pending! [a Pending (Restarting)]
             > wait 1s
                1.0 persist 1
                1.0 start 1.0#2
@@ -132,7 +132,7 @@ fn a_task_that_does_not_go_is_killed_and_restarts_all_the_same() {
                6.0 kill 1.0#1
             > exited 1.0 code=137 signal=9
                7.0 persist 1
-               7.0 report 1 Pending [a Pending (Restarting), b Pending (Restarting)]
+               7.0 report 1 Pending! [a Pending (Restarting), b Pending (Restarting)]
             > wait 1s
                7.0 persist 1
                7.0 start 1.0#2
@@ -224,7 +224,7 @@ fn a_restart_outlives_the_agent() {
                1.0 report 1 Running [a Running (Killing)]
             > exited 1.0
                1.0 persist 1
-               1.0 report 1 Pending [a Pending (Restarting)]
+               1.0 report 1 Pending! [a Pending (Restarting)]
             > wait 1s
                1.0 persist 1
                1.0 start 1.0#2
@@ -309,7 +309,7 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
             > ask-signal 1 a SIGNONSENSE
                       Invalid: there is no signal "SIGNONSENSE": known are SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGUSR1, SIGSEGV, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGSTKFLT, SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGIO, SIGPWR, SIGSYS
             > exited 1.0
-               1.0 report 1 Pending [a Pending (Restarting), b Pending (Task Setup)]
+               1.0 report 1 Pending! [a Pending (Restarting), b Pending (Task Setup)]
             > ask-signal 1 a hup
                       Invalid: Task not running: task a is between two starts: wait until it runs
         "#]],

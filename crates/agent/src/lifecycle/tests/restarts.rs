@@ -25,7 +25,7 @@ fn a_service_restarts_even_after_success_until_its_attempts_are_used_up() {
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0
-               1.0 report 1 Pending [a Pending (Restarting)]
+               1.0 report 1 Pending! [a Pending (Restarting)]
             > wait 15s
               13.2 persist 1
               13.2 start 1.0#2
@@ -78,7 +78,7 @@ fn the_delay_mode_never_gives_up() {
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0 code=1
-               1.0 report 1 Pending [a Pending (Restarting)]
+               1.0 report 1 Pending! [a Pending (Restarting)]
             > wait 13s
               13.2 persist 1
               13.2 start 1.0#2
@@ -167,7 +167,7 @@ fn the_end_of_the_leader_ends_the_others() {
             > exited 1.0
                1.0 cancel 1.2#1
                1.0 persist 1
-               1.0 report 1 Pending [a Dead (Terminated), b Dead (Killed), c Pending (Leader Task Dead)]
+               1.0 report 1 Pending! [a Dead (Terminated), b Dead (Killed), c Pending (Leader Task Dead)]
             > started 1.2
                1.0 report 1 Running [a Dead (Terminated), b Dead (Killed), c Running (Started)]
             > wait 4s

@@ -200,7 +200,7 @@ fn desired_state_may_come_twice_and_news_of_old_attempts_are_ignored() {
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0 code=1
-               1.0 report 1 Pending [a Pending (Restarting)]
+               1.0 report 1 Pending! [a Pending (Restarting)]
             > wait 15s
               13.2 persist 1
               13.2 start 1.0#2

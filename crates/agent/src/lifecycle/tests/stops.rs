@@ -156,7 +156,7 @@ fn a_stop_during_the_start_waits_for_its_answer() {
               21.0 report 1 Running [a Running (Killing), b Pending (Task Setup)]
             > exited 1.0
               22.0 persist 1
-              22.0 report 1 Pending [a Dead (Killed), b Pending (Task Setup)]
+              22.0 report 1 Pending! [a Dead (Killed), b Pending (Task Setup)]
             > failed 1.1 recoverable
               22.0 persist 1
               22.0 report 1 Complete! [a Dead (Killed), b Dead (Killed)]
@@ -180,7 +180,7 @@ fn a_stop_between_two_starts_is_immediate() {
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0 code=1
-               1.0 report 1 Pending [a Pending (Restarting)]
+               1.0 report 1 Pending! [a Pending (Restarting)]
             > stop 1
                1.0 persist 1
                1.0 report 1 Complete! [a Dead (Killed)]

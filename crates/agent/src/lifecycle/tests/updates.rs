@@ -73,7 +73,7 @@ fn restarts_are_counted_on_against_the_newer_policy() {
                1.0 persist 1
                1.0 report 1 Running [web Running (Started)]
             > exited 1.0 code=1
-               1.0 report 1 Pending [web Pending (Restarting)]
+               1.0 report 1 Pending! [web Pending (Restarting)]
             > wait 20s
               13.2 persist 1
               13.2 start 1.0#2
@@ -192,7 +192,7 @@ fn what_is_new_before_the_start_or_after_the_end_starts_nothing() {
             > started 2.0
                1.0 report 2 Running! [web Running (Started)]
             > exited 2.0 code=1
-               1.0 report 2 Pending [web Pending (Restarting)]
+               1.0 report 2 Pending! [web Pending (Restarting)]
             > stop 2
                1.0 persist 2
                1.0 report 2 Complete! [web Dead (Killed)]
