@@ -141,13 +141,16 @@ impl Snapshots {
         }
     }
 
-    /// Takes in a complete snapshot, wherever it lies, and removes those that are no longer needed.
+    /// Takes in a complete snapshot, wherever it lies, and removes those that are no longer needed. One that is older than the
+    /// newest does not take its place: it was being written while a leader's arrived.
     pub fn adopt(&self, image: Image) -> io::Result<Image> {
         let image = self.put_in_place(image)?;
         let mut shelf = self.shelf();
         shelf.kept.retain(|kept| kept.path != image.path);
         shelf.kept.push(Kept { index: image.meta.last.index(), path: image.path.clone() });
-        shelf.newest = Some(image.clone());
+        shelf.kept.sort_by_key(|kept| kept.index);
+        let is_newest = shelf.newest.as_ref().is_none_or(|newest| newest.meta.last <= image.meta.last);
+        shelf.newest = Some(image.clone()).filter(|_| is_newest).or_else(|| shelf.newest.take());
         let gone = shelf.kept.len().saturating_sub(SNAPSHOTS_MAX);
         for old in shelf.kept.drain(..gone) {
             self.disk.remove(&old.path)?;

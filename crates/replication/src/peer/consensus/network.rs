@@ -24,7 +24,7 @@ use openraft::{
     },
 };
 
-use super::{send, wire};
+use super::{receive::DAMAGED, send, wire};
 use crate::{
     disk::Disk,
     machine::Demand,
@@ -235,7 +235,8 @@ impl<R: Runtime> RaftNetworkV2<Types<R>> for Way<R> {
             Select2::Second(Ok(end)) => Ok(end.into_response()),
             Select2::Second(Err(error)) => {
                 tracing::warn!(server = self.target, %error, "a snapshot was not taken in");
-                if matches!(error, CallError::Refused(_)) {
+                // All of it is read for that: other refusals, as of a disk that is full, say nothing of what is here.
+                if matches!(&error, CallError::Refused(why) if why.starts_with(DAMAGED)) {
                     self.check(image).await;
                 }
                 Err(failure::<R>(self.target, error).into())

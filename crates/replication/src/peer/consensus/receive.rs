@@ -4,8 +4,11 @@
 
 use std::{
     io,
-    path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use super::wire::{self, SnapshotBegin, SnapshotPiece};
@@ -18,6 +21,8 @@ use crate::{
 const PART: &str = "received.part";
 /// What was announced.
 const ANNOUNCED: &str = "received";
+/// Begins the refusal of a snapshot whose bytes are not those that were announced.
+pub(super) const DAMAGED: &str = "a snapshot was damaged on its way";
 /// A snapshot larger than this is no snapshot.
 const BYTES_MAX: u64 = 1 << 40;
 
@@ -25,6 +30,8 @@ const BYTES_MAX: u64 = 1 << 40;
 pub(super) struct Receiver {
     snapshots: Arc<Snapshots>,
     current: Mutex<Option<Receiving>>,
+    /// Snapshots that arrived whole since the start.
+    whole: AtomicU64,
 }
 
 struct Receiving {
@@ -36,7 +43,7 @@ struct Receiving {
 impl Receiver {
     /// Goes on with what arrived before a restart, if the state is not newer by now.
     pub fn new(snapshots: Arc<Snapshots>) -> Self {
-        let receiver = Self { snapshots, current: Mutex::default() };
+        let receiver = Self { snapshots, current: Mutex::default(), whole: AtomicU64::new(0) };
         let have = receiver.snapshots.newest().map(|image| image.meta.last.index());
         let resumed = receiver.resume().filter(|receiving| Some(receiving.begin.last.index()) > have);
         match resumed {
@@ -108,7 +115,8 @@ impl Receiver {
         Ok(end)
     }
 
-    /// All parts have come: the snapshot, if it is what was sent.
+    /// All parts have come: the snapshot, if it is what was sent. It gets a name of its own, since another may begin to arrive
+    /// while this one is loaded; [`Self::discard`] removes it if nobody has taken it in.
     pub fn end(&self) -> Result<Image, String> {
         let mut current = self.current();
         let mut receiving = current.take().ok_or("no snapshot was announced")?;
@@ -122,20 +130,113 @@ impl Receiver {
         let path = self.path(PART);
         match snapshot::verify(&*self.snapshots.disk, &path) {
             Ok(found) if found == meta => {
+                let number = self.whole.fetch_add(1, Ordering::Relaxed);
+                // What a crash leaves of it is removed at the next start, as its name says.
+                let own = self.path(&format!("{ANNOUNCED}-{number}.next"));
+                self.snapshots.disk.rename(&path, &own).map_err(|error| self.failed(&error))?;
                 self.snapshots.disk.remove(&self.path(ANNOUNCED)).ok();
-                Ok(Image { path, meta })
+                Ok(Image { path: own, meta })
             }
             found => {
                 // What is bad is sent anew, and never becomes this server's state.
                 self.forget();
                 let why =
                     found.err().map_or("it is not the one that was announced".to_owned(), |e| e.to_string());
-                Err(format!("a snapshot was damaged on its way: {why}"))
+                Err(format!("{DAMAGED}: {why}"))
             }
         }
     }
 
+    /// Removes a snapshot that arrived whole, unless it was taken in.
+    pub fn discard(&self, arrived: &Path) {
+        self.snapshots.disk.remove(arrived).ok();
+    }
+
     fn failed(&self, error: &io::Error) -> String {
         format!("write {}: {error}", self.path(PART).display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use berth_model::store::Store;
+
+    use super::*;
+    use crate::{
+        Peer,
+        disk::{DirLock, Disk, memory::MemoryDisk},
+        metrics::Counters,
+        snapshot::{Loaded, Meta, PREAMBLE_BYTES},
+        space::Space,
+        types::{Membership, StoredMembership, log_id},
+    };
+
+    const SEGMENT_BYTES: u64 = 16 << 10;
+
+    fn snapshots(disk: &Arc<MemoryDisk>, dir: &str) -> Arc<Snapshots> {
+        let (disk, dir): (Arc<dyn Disk>, PathBuf) = (Arc::clone(disk) as Arc<dyn Disk>, dir.into());
+        disk.create_dir(&dir).unwrap();
+        let beside = Path::new("/room");
+        disk.create_dir(beside).unwrap();
+        let space = Arc::new(Space::new(Arc::clone(&disk), beside, SEGMENT_BYTES));
+        let (lock, _) = DirLock::new(Box::new(()));
+        let keep_from = Arc::new(AtomicU64::new(0));
+        let counters = Arc::new(Counters::default());
+        Arc::new(Snapshots::new(disk, dir, &Loaded::default(), keep_from, counters, space, Arc::new(lock)))
+    }
+
+    fn meta(index: u64) -> Meta {
+        let members = Membership::new(vec![[1].into()], BTreeMap::from([(1, Peer::default())])).unwrap();
+        Meta { last: log_id(1, index), membership: StoredMembership::new(Some(log_id(1, 1)), members) }
+    }
+
+    /// What a leader says of a snapshot, and its bytes.
+    fn sent(leader: &Snapshots, index: u64) -> (SnapshotBegin, Vec<u8>) {
+        let image = leader.write(meta(index), &Store::default()).unwrap();
+        let bytes = leader.disk.len(&image.path).unwrap();
+        let all = leader.disk.read_at(&image.path, 0, usize::try_from(bytes).unwrap()).unwrap();
+        (SnapshotBegin::new(&image.meta, bytes, all[..PREAMBLE_BYTES].to_vec()), all)
+    }
+
+    fn receive(receiver: &Receiver, (begin, bytes): (SnapshotBegin, Vec<u8>)) -> Image {
+        assert_eq!(receiver.begin(begin), Ok(0));
+        receiver.piece(&SnapshotPiece { offset: 0, bytes }).unwrap();
+        receiver.end().unwrap()
+    }
+
+    #[test]
+    fn one_that_is_being_loaded_is_not_touched_by_the_next_one_that_arrives() {
+        let disk = Arc::new(MemoryDisk::default());
+        let (leader, own) = (snapshots(&disk, "/leader"), snapshots(&disk, "/own"));
+        let receiver = Receiver::new(Arc::clone(&own));
+        let first = receive(&receiver, sent(&leader, 10));
+        let (begin, bytes) = sent(&leader, 20);
+        assert_eq!(receiver.begin(begin), Ok(0));
+        receiver.piece(&SnapshotPiece { offset: 0, bytes: bytes[..bytes.len() / 2].to_vec() }).unwrap();
+        let adopted = own.adopt(first).unwrap();
+        assert_eq!(snapshot::verify(&*own.disk, &adopted.path).unwrap(), meta(10));
+        let rest = SnapshotPiece { offset: bytes.len() as u64 / 2, bytes: bytes[bytes.len() / 2..].to_vec() };
+        receiver.piece(&rest).unwrap();
+        let second = receiver.end().unwrap();
+        receiver.discard(&second.path);
+        let left = own.disk.list(own.dir()).unwrap();
+        assert_eq!(left.len(), 1, "nothing but what was taken in is left: {left:?}");
+    }
+
+    #[test]
+    fn an_older_one_that_was_being_written_takes_no_newer_ones_place() {
+        let disk = Arc::new(MemoryDisk::default());
+        let (leader, own) = (snapshots(&disk, "/leader"), snapshots(&disk, "/own"));
+        let receiver = Receiver::new(Arc::clone(&own));
+        let newer = receive(&receiver, sent(&leader, 20));
+        own.adopt(newer).unwrap();
+        own.write(meta(10), &Store::default()).unwrap();
+        assert_eq!(own.newest().unwrap().meta, meta(20));
+        own.write(meta(30), &Store::default()).unwrap();
+        assert_eq!(own.newest().unwrap().meta, meta(30));
+        let left = own.disk.list(own.dir()).unwrap();
+        assert!(left.len() == 2 && left.iter().all(|name| !name.contains("10-1")), "{left:?}");
     }
 }

@@ -189,10 +189,14 @@ async fn transfer<R: Runtime>(raft: Raft<R>, body: Bytes) -> Result<Vec<u8>, Str
 
 async fn install<R: Runtime>(raft: Raft<R>, receiver: Arc<Receiver>, body: Bytes) -> Result<Vec<u8>, String> {
     let SnapshotEnd { vote } = wire::get(&body)?;
-    let image = R::blocking(move || receiver.end()).await.map_err(|error| error.to_string())??;
+    let arriving = Arc::clone(&receiver);
+    let image = R::blocking(move || arriving.end()).await.map_err(|error| error.to_string())??;
+    let path = image.path.clone();
     let meta =
         SnapshotMeta { last_log_id: Some(image.meta.last), last_membership: image.meta.membership.clone() };
     let response = raft.install_full_snapshot(vote.into(), Snapshot { meta, snapshot: image }).await;
+    // The engine may have had no use for it.
+    R::blocking(move || receiver.discard(&path)).await.map_err(|error| error.to_string())?;
     let vote = response.map_err(stopped)?.vote.into();
     Ok(encoded(&SnapshotEnd { vote }))
 }
