@@ -2,8 +2,11 @@
 
 use minicbor::{Decode, Decoder, Encode, Encoder, decode, encode};
 
+/// Deepest value that is read. Job files nest less; a snapshot may come from anywhere, and each level takes stack.
+const DEPTH_MAX: u32 = 128;
+
 /// A setting whose type only its reader knows.
-#[derive(Debug, Clone, PartialEq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Encode)]
 pub enum Value {
     /// Explicitly nothing.
     #[n(0)]
@@ -71,15 +74,73 @@ impl<C> Encode<C> for Members {
     }
 }
 
-impl<'b, C> Decode<'b, C> for Members {
-    fn decode(decoder: &mut Decoder<'b>, context: &mut C) -> Result<Self, decode::Error> {
-        decoder.map_iter_with::<C, &str, Value>(context)?.collect()
+/// As [`Encode`] writes it: an array of the variant's number and an array of its fields.
+impl<'b, C> Decode<'b, C> for Value {
+    fn decode(decoder: &mut Decoder<'b>, _: &mut C) -> Result<Self, decode::Error> {
+        value(decoder, DEPTH_MAX)
+    }
+}
+
+fn value(decoder: &mut Decoder<'_>, depth_left: u32) -> Result<Value, decode::Error> {
+    let deeper = depth_left.checked_sub(1);
+    let deeper = deeper.ok_or_else(|| decode::Error::message(format!("value is deeper than {DEPTH_MAX}")))?;
+    array_of(decoder, 2)?;
+    let variant = decoder.u32()?;
+    array_of(decoder, u64::from(variant > 0))?;
+    Ok(match variant {
+        0 => Value::Null,
+        1 => Value::Bool(decoder.bool()?),
+        2 => Value::Int(decoder.i64()?),
+        3 => Value::Float(decoder.f64()?),
+        4 => Value::String(decoder.str()?.to_owned()),
+        5 => {
+            let count = decoder.array()?.ok_or_else(|| decode::Error::message("list without a length"))?;
+            Value::List((0..count).map(|_| value(decoder, deeper)).collect::<Result<_, _>>()?)
+        }
+        6 => {
+            let count = decoder.map()?.ok_or_else(|| decode::Error::message("map without a length"))?;
+            let member = |_| Ok((decoder.str()?, value(decoder, deeper)?));
+            Value::Map((0..count).map(member).collect::<Result<_, decode::Error>>()?)
+        }
+        unknown => return Err(decode::Error::unknown_variant(unknown.into())),
+    })
+}
+
+fn array_of(decoder: &mut Decoder<'_>, count: u64) -> Result<(), decode::Error> {
+    match decoder.array()? {
+        Some(found) if found == count => Ok(()),
+        found => Err(decode::Error::message(format!("array of {found:?} where {count} are expected"))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn nested(levels: u32) -> Value {
+        (1..levels).fold(Value::Int(-7), |inner, level| match level % 2 {
+            0 => Value::List(vec![Value::Null, inner]),
+            _ => Value::Map([("a", Value::Bool(true)), ("b", inner)].into_iter().collect()),
+        })
+    }
+
+    #[test]
+    fn values_are_read_as_they_were_written_down_to_some_depth() {
+        for levels in [1, 2, DEPTH_MAX] {
+            let bytes = minicbor::to_vec(nested(levels)).unwrap();
+            assert_eq!(minicbor::decode::<Value>(&bytes).unwrap(), nested(levels));
+        }
+        for value in
+            [Value::Null, Value::Float(0.5), Value::String("s".into()), Value::Map(Members::default())]
+        {
+            assert_eq!(minicbor::decode::<Value>(&minicbor::to_vec(&value).unwrap()).unwrap(), value);
+        }
+        let deep = minicbor::to_vec(nested(DEPTH_MAX + 1)).unwrap();
+        assert!(minicbor::decode::<Value>(&deep).unwrap_err().to_string().contains("deeper than 128"));
+        // Two bytes and two more for each level, and no end.
+        let endless: Vec<u8> = std::iter::repeat_n([0x82, 0x05, 0x81, 0x81], 1_000_000).flatten().collect();
+        assert!(minicbor::decode::<Value>(&endless).is_err());
+    }
 
     #[test]
     fn members_are_ordered_and_the_last_of_a_name_counts() {

@@ -57,6 +57,8 @@ pub struct PeriodicLaunch {
     pub last: u64,
     /// Whether it was left out then, because an earlier run had not ended.
     pub overlapped: bool,
+    /// It made up for this time and those after it, at which no server led; 0 for none.
+    pub missed_since: u64,
     /// When it is due next; 0 for never again.
     pub next: u64,
 }

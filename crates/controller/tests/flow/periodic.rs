@@ -83,9 +83,13 @@ fn one_run_makes_up_for_all_that_were_missed() {
     shell.fail_over();
     shell.tick(1);
     assert_eq!(shell.runs(), [1200, 4001]);
+    let missed_since =
+        |shell: &Shell| shell.store.job(&nightly()).unwrap().launch.expect("it was due").missed_since;
+    assert_eq!(missed_since(&shell), Some(Timestamp(1500 * 1_000_000_000)), "it says what it makes up for");
     shell.fail_over();
     shell.tick_until(4300);
     assert_eq!(shell.runs(), [1200, 4001, 4200]);
+    assert_eq!(missed_since(&shell), None);
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl Store {
             Command::ChangeAcl(change) => self.change_acl(*change, events)?,
             Command::ChangeKeyring(change) => self.change_keyring(*change, events)?,
             Command::ChangeVariable(change) => self.change_variable(*change, events)?,
-            Command::LaunchJob(launch) => self.launch_job(*launch, events)?,
+            Command::LaunchJob(launch) => self.launch_job(*launch, rules, events)?,
             Command::RestorePart(part) => self.restore_part(&part, rules, events)?,
             Command::AbandonRestore => self.restoring = None,
             Command::SetAllocHealth(found) => self.set_alloc_health(found, events),

@@ -314,14 +314,17 @@ impl JobRow {
     /// its versions.
     fn hash(&self) -> u128 {
         let launch = self.launch.map_or([0; 2], |launch| [launch.at.0, 1 + u64::from(launch.overlapped)]);
-        let mut bytes = [0; 57];
+        let missed_since = self.launch.and_then(|launch| launch.missed_since);
+        let mut bytes = [0; 65];
         bytes[..16].copy_from_slice(&self.key_hash.to_be_bytes());
         bytes[16..32].copy_from_slice(&self.history.value().to_be_bytes());
         bytes[32..40].copy_from_slice(&launch[0].to_be_bytes());
         bytes[40..48].copy_from_slice(&launch[1].to_be_bytes());
         bytes[48..56].copy_from_slice(&self.create_index.0.to_be_bytes());
         bytes[56] = u8::from(self.purge);
-        xxhash_rust::xxh3::xxh3_128(&bytes)
+        let missed = missed_since.map(|since| bytes[57..].copy_from_slice(&since.0.to_be_bytes()));
+        // What versions before 5 say as well has the hash that it has there.
+        xxhash_rust::xxh3::xxh3_128(if missed.is_some() { &bytes } else { &bytes[..57] })
     }
 
     /// The hash of what most changes of its allocations and evaluations move; from plain bytes for that.

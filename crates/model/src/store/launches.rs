@@ -14,6 +14,10 @@ pub struct Launch {
     /// It was left out, because an earlier run had not ended.
     #[n(1)]
     pub overlapped: bool,
+    /// It makes up for this time and all after it at which the job was due while no server led. Not before version 5.
+    #[n(2)]
+    #[cbor(default)]
+    pub missed_since: Option<Timestamp>,
 }
 
 impl JobRow {

@@ -206,7 +206,11 @@ fn runs(children: ChildrenSummary) -> String {
 
 fn last_launch(launch: &PeriodicLaunch) -> String {
     let left_out = if launch.overlapped { " (left out: the run before had not ended)" } else { "" };
-    if launch.last == 0 { String::new() } else { format!("{}{left_out}", rfc3339(launch.last)) }
+    let missed = match launch.missed_since {
+        0 => String::new(),
+        since => format!(" (for all that was due since {}, when no server led)", rfc3339(since)),
+    };
+    if launch.last == 0 { String::new() } else { format!("{}{left_out}{missed}", rfc3339(launch.last)) }
 }
 
 fn failures(eval: &Evaluation) -> Option<&BTreeMap<String, PlacementMetric>> {

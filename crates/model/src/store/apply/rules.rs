@@ -67,6 +67,11 @@ impl Rules {
         self.version >= 5
     }
 
+    /// Whether a launch that makes up for others tells since when they were missed.
+    pub fn missed_runs_are_recorded(self) -> bool {
+        self.version >= 5
+    }
+
     /// Whether no node of a restored state counts as confirmed.
     pub fn restored_nodes_are_unconfirmed(self) -> bool {
         self.version >= 4

@@ -6,6 +6,7 @@ use super::{HASH_VERSION, Record, SnapshotError};
 use crate::{
     eval::Eval,
     ids::{AllocId, Index, JobKey},
+    namespace::Namespace,
     resources::Resources,
     scaling::ScalingEvent,
     store::{AllocRow, JobVersion, Store, allocs::AllocRecord, jobs::JobRecord},
@@ -58,11 +59,17 @@ impl Builder {
             Record::RevokedServer(revoked) => store.acl.revoke_server(revoked, Index(0)),
             Record::RootKey(key) => store.keyring.put(*key),
             Record::Variable(variable) => store.variables.put(Arc::unwrap_or_clone(variable)),
+            Record::Node(node) if store.nodes.find_purged(node.node.id).is_some() => {
+                return Err(twice(&format!("node {}", node.node.id)));
+            }
             Record::Node(node) => drop(store.nodes.insert(*node)),
             Record::JobVersion(version) => self.versions.push(*version),
             Record::Scaling(event) => self.scalings.push(*event),
             Record::Job(job) => {
                 let job = self.complete(*job)?;
+                if self.store.jobs.find(&job.key).is_some() {
+                    return Err(twice(&format!("job {}", job.key)));
+                }
                 self.store.jobs.insert(job);
             }
             Record::Alloc(job, alloc) => restore_alloc(store, &job, *alloc)?,
@@ -76,6 +83,7 @@ impl Builder {
                 store.deployments.insert(job, *deployment);
             }
             Record::End(indexes, high, low, hash_version, deployments, acl, secrets) => {
+                check_tenants(store)?;
                 share_promised_room(store);
                 store.count_all_devices();
                 charge_tenants(store);
@@ -113,6 +121,31 @@ impl Builder {
     }
 }
 
+fn twice(what: &str) -> SnapshotError {
+    SnapshotError::Inconsistent(format!("{what} is in it twice"))
+}
+
+/// Each namespace is below others that are there, none below itself, and keeps to a quota that is there.
+fn check_tenants(store: &Store) -> Result<(), SnapshotError> {
+    let inconsistent = |name: &str, what: &str| {
+        Err(SnapshotError::Inconsistent(format!("namespace {name} {what}, which cannot be")))
+    };
+    let most = store.namespaces.iter().count();
+    for row in store.namespaces.iter() {
+        let Namespace { name, parent, quota, .. } = &*row.namespace;
+        if parent.as_ref().is_some_and(|parent| store.namespaces.get(parent).is_none()) {
+            return inconsistent(name, "is below one that is not in it");
+        }
+        if quota.as_ref().is_some_and(|quota| store.quotas.get(quota).is_none()) {
+            return inconsistent(name, "keeps to a quota that is not in it");
+        }
+        if store.namespaces.path(name).take(most + 1).count() > most {
+            return inconsistent(name, "is below itself");
+        }
+    }
+    Ok(())
+}
+
 fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result<(), SnapshotError> {
     let missing =
         |what: String| SnapshotError::Inconsistent(format!("allocation {} names {what}", record.id));
@@ -135,6 +168,9 @@ fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result
         create_index: record.create_index,
         modify_index: record.modify_index,
     };
+    if store.allocs.find(row.id).is_some() {
+        return Err(twice(&format!("allocation {}", row.id)));
+    }
     let extra = record.detail.extra.clone().unwrap_or_default();
     let owners = store.owners_hash(&row);
     let slot = store.allocs.insert(row, record.detail, owners);
@@ -183,5 +219,37 @@ fn restore_eval(store: &mut Store, eval: Arc<Eval>) {
     let slot = store.evals.insert(eval);
     if let Some(job) = job {
         store.jobs.restore_eval(job, slot, open);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::namespaces::NamespaceRecord;
+
+    fn below(name: &str, parent: Option<&str>, quota: Option<&str>) -> Record {
+        let [parent, quota] = [parent, quota].map(|name| name.map(str::to_owned));
+        let namespace = Arc::new(Namespace { parent, quota, ..Namespace::new(name) });
+        Record::Namespace(NamespaceRecord { namespace, create_index: Index(1), modify_index: Index(1) })
+    }
+
+    /// What is said of a snapshot of these records, whose checksums are right.
+    fn refusal(records: Vec<Record>) -> Option<String> {
+        let mut builder = Builder::default();
+        let end = Record::End(Default::default(), 0, 0, None, None, None, None);
+        let mut added = records.into_iter().chain([end]).map(|record| builder.add(record));
+        added.find_map(Result::err).map(|error| error.to_string())
+    }
+
+    /// Whoever walked up from such a namespace would never come to an end.
+    #[test]
+    fn namespaces_that_cannot_be_are_refused() {
+        assert_eq!(refusal(vec![below("a", None, None), below("b", Some("a"), None)]), None);
+        let cycle = refusal(vec![below("a", Some("b"), None), below("b", Some("a"), None)]);
+        assert!(cycle.is_some_and(|why| why.contains("namespace a is below itself")));
+        let orphan = refusal(vec![below("a", Some("nowhere"), None)]);
+        assert!(orphan.is_some_and(|why| why.contains("namespace a is below one that is not in it")));
+        let unlimited = refusal(vec![below("a", None, Some("gone"))]);
+        assert!(unlimited.is_some_and(|why| why.contains("namespace a keeps to a quota that is not in it")));
     }
 }

@@ -91,6 +91,7 @@ fn periodic_launch(row: &JobRow) -> Option<PeriodicLaunch> {
     Some(PeriodicLaunch {
         last: row.launch.map_or(0, |launch| launch.at.0),
         overlapped: row.launch.is_some_and(|launch| launch.overlapped),
+        missed_since: row.launch.and_then(|launch| launch.missed_since).map_or(0, |since| since.0),
         next: row.due().map_or(0, |due| due.0),
     })
 }
