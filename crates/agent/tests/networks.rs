@@ -233,7 +233,8 @@ fn ports_lead_in_and_the_way_leads_out() {
     assert!(out.contains(&format!("{HOST}:")), "{out}");
     assert_eq!(world.within(1, 2, &format!("nc -w 2 {HOST} 25080 < /dev/null")), "web\n");
 
-    // Nothing of the host but ports of allocations and what the operator allowed, on no address of it.
+    // Nothing of the host but what the operator allowed, on no address of it: a port of the range that allocations are
+    // given is no allocation's for that.
     let ports = [9_999, 25_999, 8_125];
     let listeners = ports.map(say_the_word);
     let probe = format!(
@@ -246,7 +247,7 @@ fn ports_lead_in_and_the_way_leads_out() {
         let lines = ports.iter().zip(of_ports).map(|(port, found)| format!("{address} {port} {found}\n"));
         lines.collect()
     };
-    let of_host = [HOST, "172.27.64.1"].map(|address| of(address, [refused, word, word])).concat();
+    let of_host = [HOST, "172.27.64.1"].map(|address| of(address, [refused, refused, word])).concat();
     assert_eq!(reached, of_host + &of("127.0.0.1", [refused; 3]));
     drop(listeners);
 
@@ -257,6 +258,45 @@ fn ports_lead_in_and_the_way_leads_out() {
         (namespaces().is_empty() && interfaces().is_empty() && !rules().contains("25080")).then_some(())
     });
     assert_eq!(fs::read_dir(world.data.path().join("networks")).expect("listed").count(), 0);
+}
+
+/// A task in the host's network listens there itself: others reach its ports, for as long as its allocation runs.
+#[test]
+fn ports_in_the_hosts_network_are_reached_while_they_are_an_allocations() {
+    let Some(mut world) = World::new() else { return };
+    let asking = world.task("t", "sleep 1000", json!({}));
+    world.run(1, "", vec![asking], &[]);
+    world.runs(1);
+    let listening = |world: &World| TaskSpec {
+        driver: "raw_exec".into(),
+        config_json:
+            json!({"command": "/bin/busybox", "args": ["nc", "-ll", "-p", "25090", "-e", "/bin/pwd"]})
+                .to_string(),
+        ..world.task("t", "", json!({}))
+    };
+    let task = listening(&world);
+    world.run(2, "", vec![task], &[("raw", 25_090, 0)]);
+    world.runs(2);
+    let reach = |world: &mut World, request: u64| {
+        let dial = format!("nc -w 5 {HOST} 25090 < /dev/null 2>&1 | sed 's/.*: //'");
+        world.within(1, request, &dial)
+    };
+    let reached = |world: &mut World, request: u64| {
+        eventually("its port", || reach(world, request).contains("/tasks/t").then_some(()));
+    };
+    reached(&mut world, 1);
+    // Nor does that depend on the agent, or on rules that others throw away.
+    world.kill_agent();
+    sh("nft flush ruleset");
+    world.restart_agent();
+    reached(&mut world, 2);
+    world.stop(2);
+    eventually("the port is closed", || (!rules().contains("25090")).then_some(()));
+    let held = eventually("the port is free", || TcpListener::bind((HOST, 25_090)).ok());
+    assert_eq!(reach(&mut world, 3), "Connection refused\n");
+    drop(held);
+    let left = || fs::read_dir(world.data.path().join("networks")).expect("listed").count();
+    eventually("one record is left", || (left() == 1).then_some(()));
 }
 
 /// On a host that forwards IPv6, whose allocations are reached on an address of it.
@@ -434,6 +474,14 @@ fn a_port_that_is_taken_and_a_contradiction_are_told_by_name() {
     let odd = failure(3, "bridge", json!({"network_mode": "none"}));
     assert!(odd.contains("contradicts the group's network"), "{odd}");
     assert_eq!(namespaces(), Vec::<String>::new());
+    let raw = TaskSpec {
+        driver: "raw_exec".into(),
+        config_json: json!({"command": "/bin/true"}).to_string(),
+        ..world.task("t", "", json!({}))
+    };
+    world.run(4, "none", vec![raw], &[]);
+    let open = told(&world.server.wait_for_status(4, ClientStatus::Failed));
+    assert!(open.contains("raw_exec isolates nothing"), "{open}");
 }
 
 #[test]

@@ -15,17 +15,17 @@ mod server;
 mod world;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
 use berth_agent::keeper::plan::StartRecord;
-use berth_api::agent::{ClientStatus, TaskSpec};
+use berth_api::agent::{ClientStatus, HookSpec, TaskSpec};
 use busybox::{image, runtimes};
 use common::eventually;
 use exec::Exec;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use world::{World, run_without_ports, task};
+use world::{World, run_without_ports, shell, task};
 
 /// The first id of a container on the host, by default.
 const FIRST: u32 = 0x7000_0000;
@@ -148,5 +148,32 @@ fn who_is_beyond_the_ids_of_a_container_is_told_so() {
         let status = world.server.wait_for_status(number, ClientStatus::Failed);
         let told = format!("{:?}", status.tasks[0].events);
         assert!(told.contains(why), "{told}");
+    }
+}
+
+/// What tasks of a group share stays theirs, whichever of them starts last.
+#[test]
+fn a_tasks_start_does_not_shut_out_its_siblings() {
+    for (mut world, images) in worlds() {
+        let image = images.path().join("root");
+        let sees = |dir: &str| {
+            format!(
+                "until [ -e {dir}/data/go ]; do sleep 0.1; done; echo x > {dir}/data/mine && echo done; sleep 1000"
+            )
+        };
+        let last = || {
+            let script = "touch \"$NOMAD_ALLOC_DIR/data/go\"; exec sleep 1000";
+            TaskSpec { hook: HookSpec::Poststart.into(), kill_timeout_ms: 500, ..shell("last", script) }
+        };
+        let host = TaskSpec { user: "daemon".into(), ..shell("t", &sees("$NOMAD_ALLOC_DIR")) };
+        fs::set_permissions(world.data.path(), fs::Permissions::from_mode(0o711)).expect("set");
+        for (number, first) in [(1, contained(&image, "www", &sees("/alloc"))), (2, host)] {
+            let first = TaskSpec { kill_timeout_ms: 500, ..first };
+            world.server.wish(vec![run_without_ports(number, vec![first, last()])], &[], &[], &[]);
+            world.server.wait_for_status(number, ClientStatus::Running);
+            eventually("what another has written", || {
+                world.server.read_log(number, "t", 0, false).ok().filter(|log| log.contains("done"))
+            });
+        }
     }
 }

@@ -19,22 +19,48 @@ use crate::place::AllocPlace;
 use crate::shell::make_dir;
 use crate::users;
 
+/// Who the tasks of a group are, as far as the directories that they share depend on it: all of them set the same modes,
+/// whichever of them starts last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Sharers {
+    /// One that lives on the host has a user of its own, who has to pass.
+    pub(crate) host_users: bool,
+    /// One is a container, whose users are anybody.
+    pub(crate) containers: bool,
+}
+
+impl Sharers {
+    /// Of the allocation's root and the directory of its tasks: private to the agent's user if that can be.
+    fn mode(self) -> u32 {
+        if self.host_users { 0o711 } else { 0o700 }
+    }
+
+    /// Of the directory that they share.
+    fn shared_mode(self) -> u32 {
+        match (self.containers, self.host_users) {
+            // The host's users come here, too: what one has made no other removes.
+            (true, true) => 0o1777,
+            (true, false) => 0o777,
+            (false, _) => self.mode(),
+        }
+    }
+}
+
 /// Makes all of it, for the task of that number. `user` owns it; empty for the agent's own.
-///
-/// The allocation's root is private to the agent's user, unless a task has a user of its own: that one has to pass.
 pub(crate) fn make(
     place: &AllocPlace,
     run: &RunSpec,
     task: u16,
     user: &str,
     base: Base,
+    sharers: Sharers,
 ) -> Result<(), Failure> {
     let spec = &run.group.tasks[usize::from(task)];
     let user = if user.is_empty() { None } else { Some(users::find(user)?) };
-    let mode = if user.is_none() { 0o700 } else { 0o711 };
+    let mode = sharers.mode();
     make_dir(place.root(), mode)?;
     let root = Dir::open(place.root())?;
-    let shared = root.make("alloc", if base == Base::Container { 0o777 } else { mode })?;
+    let shared = root.make("alloc", sharers.shared_mode())?;
     let own = root.make("tasks", mode)?.make(&spec.name, 0o755)?;
     sticky::take_over(run.previous.iter().map(|id| place.of(*id)), place, &spec.name)?;
     ["data", "tmp"].iter().try_for_each(|name| shared.make(name, 0o1777).map(drop))?;

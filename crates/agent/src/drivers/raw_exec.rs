@@ -7,6 +7,7 @@ use super::{Driver, Launch, TaskContext};
 use crate::cgroups::{Cgroups, Limits};
 use crate::keeper::plan::{ProcessRun, Run};
 use crate::lifecycle::StartFailure;
+use crate::network::NetworkNeed;
 
 /// Processes and threads at a time, as many as a container that asks for no other limit.
 const PIDS_MAX: u64 = 4_096;
@@ -67,6 +68,17 @@ impl Driver for RawExec {
     fn attributes(&self) -> Vec<(String, String)> {
         let version = self.cgroups.as_ref().map_or("none".into(), |cgroups| cgroups.version.to_string());
         vec![("driver.raw_exec.cgroups".into(), version)]
+    }
+
+    fn network(&self, task: &TaskContext<'_>) -> Result<NetworkNeed, StartFailure> {
+        match task.run.group.network.as_ref().map_or("", |network| network.mode.as_str()) {
+            "bridge" => Ok(NetworkNeed::Shared),
+            "none" => Err(setup(
+                "find the group's network of mode \"none\": raw_exec isolates nothing, and its task would have that of this \
+                 node: use the driver exec, or another mode",
+            )),
+            _ => Ok(NetworkNeed::Host),
+        }
     }
 
     fn launch(&self, task: &TaskContext<'_>) -> Result<Launch, StartFailure> {

@@ -41,6 +41,11 @@ use crate::pool::Pool;
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(10);
 const CLOSE_PAUSE: Duration = Duration::from_millis(10);
 
+/// What stands in records of ports in the host's network: the subnet's own address, which no network has, and a task that no
+/// group has, for its other tasks may have networks.
+const HOST_OFFSET: u32 = 0;
+const HOST_TASK: Option<u16> = Some(u16::MAX);
+
 /// What an operator says of the networks of allocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkConfig {
@@ -111,6 +116,10 @@ pub(crate) struct Networks {
 struct State {
     pool: Pool,
     networks: BTreeMap<Key, Arc<Network>>,
+    /// Ports of allocations whose tasks live in the host's network.
+    host_ports: BTreeMap<AllocId, Vec<Mapping>>,
+    /// How many allocations that have ended are about to lose theirs.
+    closing: usize,
 }
 
 /// One network; its lock is held while it is made or unmade.
@@ -135,22 +144,18 @@ impl Networks {
     ///
     /// # Errors
     /// Why they are not, with what helps.
-    pub(crate) fn open(
-        config: &NetworkConfig,
-        data_dir: &Path,
-        host_ip: &str,
-        dynamic_ports: (u16, u16),
-    ) -> Result<Self, Failure> {
+    pub(crate) fn open(config: &NetworkConfig, data_dir: &Path, host_ip: &str) -> Result<Self, Failure> {
         programs::check()?;
         let host_ip: IpAddr =
             host_ip.parse().map_err(|error| Failure::other("read the host's address", error))?;
         let subnets = Subnets::find(config, host_ip)?;
         let claim = Claim::take(&config.name)?;
         let records = Records::open(data_dir)?;
-        let rules = Rules::new(config, &subnets, dynamic_ports);
+        let rules = Rules::new(config, &subnets);
         let table = Table::new(rules, config.name.clone());
         table.check_possible()?;
-        let state = State { pool: Pool::new(subnets.offsets()), networks: BTreeMap::new() };
+        let pool = Pool::new(subnets.offsets());
+        let state = State { pool, networks: BTreeMap::new(), host_ports: BTreeMap::new(), closing: 0 };
         let (state, table) = (Mutex::new(state), Mutex::new(table));
         Ok(Self { subnets, name: config.name.clone(), records, state, table, _claim: claim })
     }
@@ -161,6 +166,15 @@ impl Networks {
         let mut table = lock(&self.table);
         let mut state = lock(&self.state);
         for (record, key) in self.records.read_all()? {
+            if record.offset == HOST_OFFSET {
+                if lives(key.0) {
+                    table.keep_host_ports(&record.mappings);
+                    state.host_ports.insert(key.0, record.mappings);
+                } else {
+                    self.records.remove(key)?;
+                }
+                continue;
+            }
             let network = self.network(key, record.offset);
             if !state.pool.take(record.offset) {
                 // Of another subnet: its interface is nobody's.
@@ -218,6 +232,21 @@ impl Networks {
         })
     }
 
+    /// Lets networks of allocations reach the ports of one whose tasks live in the host's network. Takes its time.
+    ///
+    /// # Errors
+    /// When they cannot be written down, or the host refuses.
+    pub(crate) fn open_host_ports(&self, alloc: AllocId, mappings: &[Mapping]) -> Result<(), Failure> {
+        let is_known = lock(&self.state).host_ports.contains_key(&alloc);
+        if is_known || mappings.is_empty() {
+            return Ok(());
+        }
+        let key = (alloc, HOST_TASK);
+        self.records.write(key, &NetworkRecord::new(key, HOST_OFFSET, mappings.to_vec()))?;
+        lock(&self.state).host_ports.insert(alloc, mappings.to_vec());
+        lock(&self.table).add_host_ports(mappings)
+    }
+
     /// The file of a network's namespace, if there is one.
     pub(crate) fn path_of(&self, key: Key) -> Option<String> {
         let path = lock(&self.state).networks.get(&key)?.link.path();
@@ -262,12 +291,25 @@ impl Networks {
 
     /// An allocation has ended: its ports are free when this returns, the rest of its networks goes soon after.
     pub(crate) fn end(self: &Arc<Self>, alloc: AllocId) {
-        let ended: Vec<Arc<Network>> = {
+        let (host_ports, ended) = {
             let mut state = lock(&self.state);
+            let host_ports = state.host_ports.remove(&alloc);
+            state.closing += usize::from(host_ports.is_some());
             let keys: Vec<Key> =
                 state.networks.range((alloc, None)..=(alloc, Some(u16::MAX))).map(|(key, _)| *key).collect();
-            keys.into_iter().filter_map(|key| state.networks.remove(&key)).collect()
+            let ended: Vec<Arc<Network>> =
+                keys.into_iter().filter_map(|key| state.networks.remove(&key)).collect();
+            (host_ports, ended)
         };
+        if let Some(mappings) = host_ports {
+            let networks = self.clone();
+            tokio::task::spawn_blocking(move || {
+                if let Err(failure) = networks.close_host_ports(alloc, &mappings) {
+                    tracing::error!(%alloc, %failure, "could not close the ports of an allocation");
+                }
+                lock(&networks.state).closing -= 1;
+            });
+        }
         for network in ended {
             lock(&network.reserved).clear();
             let networks = self.clone();
@@ -279,6 +321,18 @@ impl Networks {
                 }
             });
         }
+    }
+
+    /// Another allocation may have been given one of the ports since: that stays open.
+    fn close_host_ports(&self, alloc: AllocId, mappings: &[Mapping]) -> Result<(), Failure> {
+        let mut table = lock(&self.table);
+        let used: Vec<Mapping> = lock(&self.state).host_ports.values().flatten().cloned().collect();
+        let is_used = |port: &Mapping| {
+            used.iter().any(|used| (&used.host_ip, used.host_port) == (&port.host_ip, port.host_port))
+        };
+        let closed: Vec<Mapping> = mappings.iter().filter(|port| !is_used(port)).cloned().collect();
+        table.remove_host_ports(&closed)?;
+        self.records.remove((alloc, HOST_TASK))
     }
 
     fn unmake(&self, network: &Network) -> Result<(), Failure> {
@@ -302,11 +356,11 @@ impl Networks {
     /// Takes the rules away, unless a network needs them; those that are on their way out are waited for. Takes its time.
     pub(crate) fn close(&self) {
         let deadline = Instant::now() + CLOSE_WAIT_MAX;
-        let (mut used, mut live) = (1, 0);
-        while used > live && Instant::now() < deadline {
+        let (mut used, mut live, mut closing) = (1, 0, 0);
+        while (used > live || closing > 0) && Instant::now() < deadline {
             {
                 let state = lock(&self.state);
-                (used, live) = (state.pool.used(), state.networks.len());
+                (used, live, closing) = (state.pool.used(), state.networks.len(), state.closing);
             }
             std::thread::sleep(CLOSE_PAUSE);
         }

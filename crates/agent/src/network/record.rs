@@ -9,7 +9,7 @@ use super::Key;
 use crate::disk;
 use crate::failure::{Doing, Failure};
 
-/// A network of an allocation.
+/// A network of an allocation, or its ports in the host's.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct NetworkRecord {
     /// Whose.
@@ -18,7 +18,7 @@ pub struct NetworkRecord {
     /// Which of its tasks alone has it, counted from 1; 0 for all of them.
     #[prost(uint32, tag = "2")]
     pub task: u32,
-    /// Its address, counted from the subnet's first.
+    /// Its address, counted from the subnet's first; 0 where the ports are those of its tasks in the host's network.
     #[prost(uint32, tag = "3")]
     pub offset: u32,
     /// Ports of the host that lead into it.

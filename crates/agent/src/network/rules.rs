@@ -9,7 +9,7 @@ use super::{NetworkConfig, Subnets};
 pub(super) struct Rules(String);
 
 impl Rules {
-    pub(super) fn new(config: &NetworkConfig, subnets: &Subnets, dynamic_ports: (u16, u16)) -> Self {
+    pub(super) fn new(config: &NetworkConfig, subnets: &Subnets) -> Self {
         let ours = format!("\"{}-*\"", config.name);
         let mut masquerade = format!("oifname != {ours} ip saddr {subnets} masquerade");
         if let Some(v6) = subnets.v6() {
@@ -23,11 +23,13 @@ impl Rules {
             }
         };
         let (allowed, own) = (ports("accept", &config.host_ports), ports("reject", &config.own_ports));
-        let (first, last) = dynamic_ports;
         Self(format!(
             "\
   map v4 {{ type ipv4_addr . inet_service : ipv4_addr . inet_service; }}
   map v6 {{ type ipv6_addr . inet_service : ipv6_addr . inet_service; }}
+  # Ports of allocations whose tasks live in the host's network.
+  set host_v4 {{ type ipv4_addr . inet_service; }}
+  set host_v6 {{ type ipv6_addr . inet_service; }}
   # The kernel takes packets for the loopback address from these interfaces, because what comes from it is sent there.
   chain early {{
     type filter hook prerouting priority -300; policy accept;
@@ -64,7 +66,8 @@ impl Rules {
     iifname != {ours} accept
     ct state established,related accept
     meta l4proto {{ icmp, ipv6-icmp }} accept
-    {allowed}{own}meta l4proto {{ tcp, udp }} th dport {first}-{last} accept
+    {allowed}{own}meta l4proto {{ tcp, udp }} ip daddr . th dport @host_v4 accept
+    meta l4proto {{ tcp, udp }} ip6 daddr . th dport @host_v6 accept
     meta l4proto tcp reject with tcp reset
     reject
   }}
@@ -90,7 +93,7 @@ mod tests {
         let config =
             NetworkConfig { host_ports: vec![53, 8125], own_ports: vec![25_000], ..NetworkConfig::default() };
         let subnets = Subnets::find(&config, [127, 0, 0, 1].into()).expect("subnets");
-        let rules = Rules::new(&config, &subnets, (20_000, 32_000)).install("berth", "");
+        let rules = Rules::new(&config, &subnets).install("berth", "");
         let of_host = rules.split("chain to_host").nth(1).expect("a chain");
         expect![[r#"
              {
@@ -100,7 +103,8 @@ mod tests {
                 meta l4proto { icmp, ipv6-icmp } accept
                 meta l4proto { tcp, udp } th dport { 53, 8125 } accept
                 meta l4proto { tcp, udp } th dport { 25000 } reject
-                meta l4proto { tcp, udp } th dport 20000-32000 accept
+                meta l4proto { tcp, udp } ip daddr . th dport @host_v4 accept
+                meta l4proto { tcp, udp } ip6 daddr . th dport @host_v6 accept
                 meta l4proto tcp reject with tcp reset
                 reject
               }

@@ -1,6 +1,6 @@
 //! The table of rules as it stands in the kernel, and which ports of the host lead where.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use super::address::Addresses;
@@ -16,11 +16,13 @@ pub(super) struct Table {
     rules: Rules,
     /// From the host's address and port to those within.
     ports: BTreeMap<SocketAddr, SocketAddr>,
+    /// Those of the host's network that networks of allocations reach.
+    host_ports: BTreeSet<SocketAddr>,
 }
 
 impl Table {
     pub(super) fn new(rules: Rules, name: String) -> Self {
-        Self { name, rules, ports: BTreeMap::new() }
+        Self { name, rules, ports: BTreeMap::new(), host_ports: BTreeSet::new() }
     }
 
     /// Whether this kernel has such tables. What stands under the name stays.
@@ -33,10 +35,16 @@ impl Table {
         self.ports.extend(mappings.filter_map(|(mapping, to)| pair(&mapping, to)));
     }
 
+    /// Adds ports of the host's network before anything is installed.
+    pub(super) fn keep_host_ports(&mut self, mappings: &[Mapping]) {
+        self.host_ports.extend(mappings.iter().filter_map(of_host));
+    }
+
     /// Puts all of it in the place of what was there, at once: no packet sees half of it.
     pub(super) fn install(&self) -> Result<(), Failure> {
-        let elements: String =
-            self.ports.iter().map(|(from, to)| self.element("add", *from, Some(*to))).collect();
+        let ports = self.ports.iter().map(|(from, to)| self.element("add", *from, Some(*to)));
+        let host_ports = self.host_ports.iter().map(|port| self.host_element("add", *port));
+        let elements: String = ports.chain(host_ports).collect();
         NFT.run(&self.rules.install(&self.name, &elements))
     }
 
@@ -64,6 +72,27 @@ impl Table {
             if self.ports.get(&from) == Some(&to) {
                 self.ports.remove(&from);
                 change += &self.element("delete", from, Some(to));
+            }
+        }
+        self.change(&change)
+    }
+
+    /// Opens ports of the host's network to networks of allocations.
+    pub(super) fn add_host_ports(&mut self, mappings: &[Mapping]) -> Result<(), Failure> {
+        let mut change = String::new();
+        for port in mappings.iter().filter_map(of_host) {
+            if self.host_ports.insert(port) {
+                change += &self.host_element("add", port);
+            }
+        }
+        self.change(&change)
+    }
+
+    pub(super) fn remove_host_ports(&mut self, ports: &[Mapping]) -> Result<(), Failure> {
+        let mut change = String::new();
+        for port in ports.iter().filter_map(of_host) {
+            if self.host_ports.remove(&port) {
+                change += &self.host_element("delete", port);
             }
         }
         self.change(&change)
@@ -100,6 +129,17 @@ impl Table {
         let to = to.map_or(String::new(), |to| format!(" : {} . {}", to.ip(), to.port()));
         format!("{verb} element inet {} {map} {{ {} . {}{to} }}\n", self.name, from.ip(), from.port())
     }
+
+    fn host_element(&self, verb: &str, port: SocketAddr) -> String {
+        let set = if port.is_ipv4() { "host_v4" } else { "host_v6" };
+        format!("{verb} element inet {} {set} {{ {} . {} }}\n", self.name, port.ip(), port.port())
+    }
+}
+
+/// The address and port on which a task in the host's network listens.
+fn of_host(mapping: &Mapping) -> Option<SocketAddr> {
+    let port = u16::try_from(mapping.host_port).ok()?;
+    Some(SocketAddr::new(mapping.host_ip.parse().ok()?, port))
 }
 
 /// None for an address of a kind that the network has none of.

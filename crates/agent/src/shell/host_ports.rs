@@ -13,7 +13,7 @@ use berth_api::agent::AllocId;
 use crate::failure::{Doing, Failure};
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::RunSpec;
-use crate::network::Mapping;
+use crate::network::{Mapping, Networks};
 use crate::place::AllocPlace;
 
 /// Who had the port before may still be closing it, or another agent of this host may be looking, too.
@@ -25,16 +25,27 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct HostPorts(Mutex<BTreeSet<AllocId>>);
 
 impl HostPorts {
-    /// Fails where another program listens on a port of the allocation, unless a task of it may be that.
-    pub(super) fn check(&self, run: &RunSpec, place: &AllocPlace, host_ip: &str) -> Result<(), Failure> {
+    /// Fails where another program listens on a port of the allocation, unless a task of it may be that. From then on
+    /// `networks` of other allocations reach its ports.
+    pub(super) fn take(
+        &self,
+        run: &RunSpec,
+        place: &AllocPlace,
+        host_ip: &str,
+        networks: Option<&Networks>,
+    ) -> Result<(), Failure> {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.contains(&run.alloc) {
             return Ok(());
         }
         let dirs = run.group.tasks.iter().map(|task| place.keeper_dir(&task.name));
         let has_begun = dirs.into_iter().any(|dir| !matches!(StartRecord::read(&dir), Ok(None)));
+        let mappings = Mapping::all(run, host_ip)?;
         if !has_begun {
-            Mapping::all(run, host_ip)?.iter().try_for_each(check)?;
+            mappings.iter().try_for_each(check)?;
+        }
+        if let Some(networks) = networks {
+            networks.open_host_ports(run.alloc, &mappings)?;
         }
         seen.insert(run.alloc);
         Ok(())
@@ -84,8 +95,9 @@ mod tests {
             [PortBinding { label: "http".into(), host_port: port.into(), to: 0, ..PortBinding::default() }]
                 .into();
         let (ports, place) = (HostPorts::default(), AllocPlace::new(Path::new(dir.path()), run.alloc));
-        let check =
-            |place: &AllocPlace| ports.check(&run, place, "127.0.0.1").map_err(|error| error.to_string());
+        let check = |place: &AllocPlace| {
+            ports.take(&run, place, "127.0.0.1", None).map_err(|error| error.to_string())
+        };
         let told = check(&place).expect_err("taken");
         assert!(told.starts_with(&format!("find the port \"http\" free on 127.0.0.1:{port}: ")), "{told}");
         drop(held);

@@ -20,7 +20,7 @@ pub(super) fn networks(config: &AgentConfig, data_dir: &Path) -> Result<Arc<Netw
     if !config.network.on {
         return Err("the agent was started with --bridge=false".to_owned());
     }
-    let opened = Networks::open(&config.network, data_dir, &config.host_ip, config.dynamic_ports);
+    let opened = Networks::open(&config.network, data_dir, &config.host_ip);
     opened.map(Arc::new).map_err(|failure| {
         tracing::warn!(
             %failure,

@@ -9,7 +9,7 @@ use berth_api::agent::{ArtifactSpec, LogSpec, NodeSpec, TaskSpec};
 use super::environment::environment;
 use super::interpolate::{Names, TASK_BYTES_MAX};
 use super::runner::Context;
-use crate::alloc_dir;
+use crate::alloc_dir::{self, Sharers};
 use crate::devices::DeviceFiles;
 use crate::drivers::settings::setup;
 use crate::drivers::{Base, Driver, Given, ImageRequest, Launch, TaskContext};
@@ -65,7 +65,8 @@ fn network(
     let (key, mappings) = match driver.network(task)? {
         NetworkNeed::Nothing => return Ok(None),
         NetworkNeed::Host => {
-            context.host_ports.check(run, task.place, &context.host_ip)?;
+            let networks = context.providers.networks.as_deref().ok();
+            context.host_ports.take(run, task.place, &context.host_ip, networks)?;
             return Ok(None);
         }
         NetworkNeed::Shared => ((of.alloc, None), Mapping::all(run, &context.host_ip)?),
@@ -117,7 +118,7 @@ pub(super) fn begin(
     let (driver, task) = host.resolve(run, of, place)?;
     let base = driver.base();
     let user = if base == Base::Host { task.user.clone() } else { String::new() };
-    alloc_dir::make(place, run, of.task, &user, base)?;
+    alloc_dir::make(place, run, of.task, &user, base, host.sharers(&run.group.tasks))?;
     let replaced = |artifact: &ArtifactSpec| {
         let ArtifactSpec { source, destination, options, headers, .. } = artifact;
         // These are told to people.
@@ -178,14 +179,25 @@ impl<'h> Host<'h> {
         texts: &[&str],
     ) -> Result<Vec<String>, StartFailure> {
         let spec = &run.group.tasks[usize::from(task)];
-        let driver = self.drivers.iter().find(|driver| driver.name() == spec.driver);
-        let base = driver.map_or(Base::Host, |driver| driver.base());
+        let base = self.base_of(spec);
         let given = Given::of(run, spec, self.node, self.device_files, self.volumes)?;
         let env = environment(run, spec, &given, place, base, self.node);
         let room = Cell::new(TASK_BYTES_MAX);
         let names =
             Names { node_id: self.node_id, node: self.node, env: &env, secrets: self.secrets, room: &room };
         texts.iter().map(|text| names.replace(text)).collect()
+    }
+
+    /// Who these tasks are to the directories that they share.
+    fn sharers(&self, tasks: &[TaskSpec]) -> Sharers {
+        let is_container = |task: &TaskSpec| self.base_of(task) == Base::Container;
+        let has_user = |task: &TaskSpec| !is_container(task) && !task.user.is_empty();
+        Sharers { host_users: tasks.iter().any(has_user), containers: tasks.iter().any(is_container) }
+    }
+
+    fn base_of(&self, spec: &TaskSpec) -> Base {
+        let driver = self.drivers.iter().find(|driver| driver.name() == spec.driver);
+        driver.map_or(Base::Host, |driver| driver.base())
     }
 
     fn resolve<'a>(
