@@ -16,7 +16,7 @@ use berth_api::agent::{
 use super::checks::Probe;
 use super::history::{event, push};
 use super::restart::{Verdict, decide, mix};
-use super::task::{Kill, Phase, Restart, Task};
+use super::task::{KILL_TIMEOUT_MS_MAX, Kill, Phase, Restart, Task};
 use super::{Action, AllocRecord, Exit, Found, RunSpec, StartFailure, StartFailureKind, TaskRef};
 
 /// An allocation on its node.
@@ -28,6 +28,8 @@ pub struct Alloc {
     seed: u64,
     /// From when on kill signals may be sent: the group's shutdown delay after the first reason for one.
     kill_from_ns: Option<NonZeroU64>,
+    /// The longest time that a task gets between its kill signal and SIGKILL.
+    kill_timeout_ms_max: u32,
     stop: bool,
     lost: bool,
     /// No server was heard of for so long that it had to end.
@@ -91,6 +93,7 @@ impl Alloc {
             tasks,
             seed,
             kill_from_ns,
+            kill_timeout_ms_max: KILL_TIMEOUT_MS_MAX,
             stop,
             lost,
             deserted,
@@ -116,6 +119,11 @@ impl Alloc {
             _ => Fate::Told,
         };
         alloc
+    }
+
+    /// The node's limit for the kill timeouts of tasks.
+    pub(super) fn limit_kill_timeout(&mut self, ms_max: u32) {
+        self.kill_timeout_ms_max = ms_max;
     }
 
     pub(super) fn record(&self) -> AllocRecord {

@@ -5,6 +5,7 @@ use berth_api::agent::{AllocId, AllocStatus, ClientStatus};
 use super::alloc::Fate;
 use super::pending::Pending;
 use super::restart::mix;
+use super::task::KILL_TIMEOUT_MS_MAX;
 use super::{Action, Alloc, AllocRecord, DesiredError, Event, GroupCache, RunSpec, TaskRef};
 
 /// How many forgotten allocations keep their files; the oldest go first.
@@ -28,7 +29,9 @@ struct Tombstone {
 /// All that a node runs.
 #[derive(Debug)]
 pub struct Node {
-    seed: u64,
+    seed: u32,
+    /// The longest that tasks get between a kill signal and SIGKILL.
+    kill_timeout_ms_max: u32,
     /// Sorted by id. Boxed, so that coming and going moves pointers only, and spare room costs next to nothing.
     #[allow(clippy::vec_box)]
     allocs: Vec<Box<Alloc>>,
@@ -40,7 +43,14 @@ pub struct Node {
 impl Node {
     /// A node without allocations. `seed` makes the jitter of its restarts.
     pub fn new(seed: u64) -> Self {
-        Self { seed, allocs: Vec::new(), pending: Pending::default(), forgotten: Vec::new() }
+        let (seed, kill_timeout_ms_max) = ((seed ^ (seed >> 32)) as u32, KILL_TIMEOUT_MS_MAX);
+        let (allocs, pending, forgotten) = (Vec::new(), Pending::default(), Vec::new());
+        Self { seed, kill_timeout_ms_max, allocs, pending, forgotten }
+    }
+
+    /// The same, whose tasks get at most so long between a kill signal and SIGKILL.
+    pub fn with_kill_timeout_max(self, kill_timeout_ms_max: u32) -> Self {
+        Self { kill_timeout_ms_max, ..self }
     }
 
     /// Takes up what an earlier run of the agent wrote; [`Event::Tick`] is to follow once all are in.
@@ -191,7 +201,8 @@ impl Node {
         self.allocs.binary_search_by_key(&id, |alloc| alloc.id())
     }
 
-    fn insert(&mut self, alloc: Alloc) {
+    fn insert(&mut self, mut alloc: Alloc) {
+        alloc.limit_kill_timeout(self.kill_timeout_ms_max);
         let id = alloc.id();
         match self.position(id) {
             Ok(position) => *self.allocs[position] = alloc,
@@ -352,6 +363,6 @@ impl Node {
 
     fn seed_for(&self, id: AllocId) -> u64 {
         let (high, low) = (u128::from_be_bytes(id.0) >> 64, u128::from_be_bytes(id.0));
-        mix(mix(self.seed, high as u64), low as u64)
+        mix(mix(self.seed.into(), high as u64), low as u64)
     }
 }

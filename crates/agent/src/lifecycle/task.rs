@@ -2,8 +2,8 @@
 
 use super::restart::Window;
 
-/// The longest time between a kill signal and SIGKILL.
-pub const KILL_TIMEOUT_MS_MAX: u64 = 30_000;
+/// The longest time between a kill signal and SIGKILL, unless the operator says another.
+pub const KILL_TIMEOUT_MS_MAX: u32 = 30_000;
 
 /// How long after a SIGKILL without effect the next one is sent.
 pub(super) const KILL_AGAIN_NS: u64 = 10_000_000_000;

@@ -10,6 +10,7 @@ use crate::devices::Device;
 use crate::drivers::DriverSwitches;
 use crate::host_networks::HostNetworks;
 use crate::images::ImagesConfig;
+use crate::lifecycle::KILL_TIMEOUT_MS_MAX;
 use crate::network::NetworkConfig;
 use crate::user_ids::UserIdsConfig;
 use crate::volumes::{HostVolumes, MountDir};
@@ -77,6 +78,8 @@ pub struct AgentConfig {
     pub images: ImagesConfig,
     /// The command that becomes a keeper when a directory is appended: this binary and its subcommand.
     pub keeper_command: Vec<String>,
+    /// The longest that a task gets between its kill signal and SIGKILL.
+    pub kill_timeout_max: Duration,
     /// How long task events wait for company on their way to the servers.
     pub update_delay: Duration,
 }
@@ -115,6 +118,7 @@ impl AgentConfig {
             artifacts: ArtifactConfig::default(),
             images: ImagesConfig::default(),
             keeper_command,
+            kill_timeout_max: Duration::from_millis(KILL_TIMEOUT_MS_MAX.into()),
             update_delay: Duration::from_secs(1),
         }
     }

@@ -214,6 +214,9 @@ impl Agent {
         let (asker, asked) = Asker::new();
         let context = Context::new(clock, node_id, equipment, providers, keeper, sender, asker);
         let context = Arc::new(context);
+        let kill_timeout_ms_max = u32::try_from(config.kill_timeout_max.as_millis()).unwrap_or(u32::MAX);
+        let node = Node::new(u64::from_le_bytes(*identity.node_id.first_chunk().unwrap_or(&[0; 8])))
+            .with_kill_timeout_max(kill_timeout_ms_max);
         let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
         let ServersRecord { addresses, revoked } = data.servers();
         let (learned, _) = watch::channel(addresses);
@@ -224,7 +227,7 @@ impl Agent {
             data,
             disk_work,
             clock,
-            node: Node::new(u64::from_le_bytes(*identity.node_id.first_chunk().unwrap_or(&[0; 8]))),
+            node,
             identity,
             session: AgentSession::new(epoch, delay_ns),
             groups: GroupCache::default(),

@@ -91,6 +91,7 @@ pub(super) fn config(
         reserved_memory_mb: node.reserved_memory_mb,
         reserved_disk_mb: node.reserved_disk_mb,
         reserved_ports: node.reserved_ports.clone(),
+        kill_timeout_max: node.kill_timeout_max,
         devices: node.devices.clone(),
         drivers: DriverSwitches {
             mock_driver: node.mock_driver,

@@ -123,6 +123,8 @@ pub struct NodeSettings {
     pub reserved_disk_mb: u32,
     /// Ports that allocations may not have.
     pub reserved_ports: Vec<u16>,
+    /// The longest that a task gets between its kill signal and SIGKILL.
+    pub kill_timeout_max: Duration,
     /// What the node has of devices, besides the GPUs that the agent finds itself.
     pub devices: Vec<Device>,
     /// Whether jobs may run commands on the bare host.
@@ -208,6 +210,7 @@ impl NodeSettings {
             reserved_memory_mb: 0,
             reserved_disk_mb: 0,
             reserved_ports: Vec::new(),
+            kill_timeout_max: Duration::ZERO,
             devices: Vec::new(),
             raw_exec: false,
             containers: false,

@@ -407,6 +407,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |to, given| given.ports().map(|ports| to.node.reserved_ports = ports),
     },
     Setting {
+        name: "max-kill-timeout",
+        form: Form::One("DURATION"),
+        roles: AGENTS,
+        default: |_| "30s",
+        help: "The longest that a task gets between its kill signal and SIGKILL, whatever its kill_timeout",
+        set: |to, given| given.duration().map(|most| to.node.kill_timeout_max = most),
+    },
+    Setting {
         name: "devices",
         form: Form::List("VENDOR/TYPE/MODEL=ID[;KEY=VALUE]"),
         roles: AGENTS,

@@ -7,7 +7,7 @@ use berth_api::agent::{HookSpec, TaskEventKind};
 use super::{Alloc, Fate};
 use crate::lifecycle::Action;
 use crate::lifecycle::history::{event, go_duration};
-use crate::lifecycle::task::{KILL_AGAIN_NS, KILL_TIMEOUT_MS_MAX, Kill, Phase};
+use crate::lifecycle::task::{KILL_AGAIN_NS, Kill, Phase};
 
 impl Alloc {
     /// Ends the tasks that must not live on: a rule about the present state, so that it holds after a restart too.
@@ -81,10 +81,16 @@ impl Alloc {
     }
 
     pub(super) fn next_kill_step(&mut self, task: usize, now_ns: u64, actions: &mut Vec<Action>) {
-        let kill_timeout_ms = self.run.group.tasks[task].kill_timeout_ms.min(KILL_TIMEOUT_MS_MAX);
+        let asked_ms = self.run.group.tasks[task].kill_timeout_ms;
+        let kill_timeout_ms = asked_ms.min(self.kill_timeout_ms_max.into());
         if matches!(self.tasks[task].kill, Kill::Delayed { .. }) && kill_timeout_ms > 0 {
-            let waiting =
+            let mut waiting =
                 format!("Sent interrupt. Waiting {} before force killing", go_duration(kill_timeout_ms));
+            if kill_timeout_ms < asked_ms {
+                let asked = go_duration(asked_ms);
+                waiting +=
+                    &format!(": this node's --max-kill-timeout cuts the task's kill_timeout of {asked}");
+            }
             self.note(task, event(TaskEventKind::Killing, now_ns, waiting));
             self.tasks[task].kill = Kill::Asked { force_at_ns: now_ns + kill_timeout_ms * 1_000_000 };
             actions.push(Action::SignalTask(self.task_ref(task)));

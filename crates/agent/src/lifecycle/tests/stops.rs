@@ -66,6 +66,21 @@ fn a_stop_signals_and_then_kills() {
 }
 
 #[test]
+fn a_kill_timeout_beyond_the_nodes_limit_is_cut_and_the_task_says_so() {
+    const AT: u64 = 1_000_000_000;
+    let mut node = Node::new(1).with_kill_timeout_max(60_000);
+    let (mut actions, of) = (Vec::new(), TaskRef { alloc: id(1), task: 0, attempt: 1 });
+    node.handle(Event::Run(run(&["1", "service", "c:kill99"])), AT, &mut actions);
+    node.handle(Event::Started { of, at_ns: AT }, AT, &mut actions);
+    node.handle(Event::Stop { alloc: of.alloc, reason: String::new() }, AT, &mut actions);
+    assert_eq!(node.deadline(), Some(AT + 60_000_000_000));
+    let events = &node.alloc(of.alloc).expect("an allocation").status().tasks[0].events;
+    let said = events.last().map(|event| event.message.as_str());
+    let why = "this node's --max-kill-timeout cuts the task's kill_timeout of 1m39s";
+    assert_eq!(said, Some(format!("Sent interrupt. Waiting 1m0s before force killing: {why}").as_str()));
+}
+
+#[test]
 fn shutdown_delays_add_up_and_the_leader_goes_first() {
     check(
         "run 1 service+2 a b:leader:shutdown3
