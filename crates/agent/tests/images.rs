@@ -63,6 +63,108 @@ fn what_an_image_says_holds_unless_the_job_says_otherwise() {
     assert_eq!(world.output(6, &read_only), "fixed\nopen\n");
 }
 
+/// What an image says that it writes to can be written to, and its own files cannot.
+#[test]
+fn volumes_of_an_image_are_writable_though_its_root_is_not() {
+    let layers = vec![
+        Layer::busybox()
+            .dir("vol/", 0o755, 7)
+            .file("vol/of-image", "x")
+            .file("etc/passwd", "app:x:7:7::/:\n")
+            .finish(),
+    ];
+    let script = "cat /vol/of-image; echo; echo mine > /vol/mine && cat /vol/mine; echo x 2>/dev/null > /made/x || echo no; \
+                  echo x 2>/dev/null > /etc/x || echo no; stat -c %u /vol/mine";
+    let config = json!({"Cmd": ["/bin/sh", "-c", script], "Env": ["PATH=/bin"], "User": "app",
+                        "Volumes": {"/vol": {}, "made": {}, "/": {}, "/bin/sh": {}}});
+    let image = Image::new(layers, config);
+    let fake = Fake::with(&image, |_| None);
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let name = format!("{}/acme/volumes", fake.host);
+    // What is made for a volume is root's, as with Docker.
+    assert_eq!(world.output(1, &json!({"image": name, "readonly_rootfs": true})), "x\nmine\nno\nno\n7\n");
+}
+
+/// As kaniko writes layers: all from the root on, which has an entry of its own.
+#[test]
+fn a_layer_that_names_all_from_the_root_on_runs() {
+    let mut layer = tar::Builder::new(Vec::new());
+    let mut add = |path: &str, kind: tar::EntryType, link: &str, bytes: &[u8]| {
+        let mut header = tar::Header::new_gnu();
+        header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
+        header.as_mut_bytes()[157..157 + link.len()].copy_from_slice(link.as_bytes());
+        header.set_entry_type(kind);
+        header.set_mode(0o755);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        header.set_size(bytes.len() as u64);
+        header.set_cksum();
+        layer.append(&header, bytes).expect("appended");
+    };
+    let busybox = fs::read("/bin/busybox").expect("busybox");
+    add("/", tar::EntryType::Directory, "", b"");
+    add("/bin/", tar::EntryType::Directory, "", b"");
+    add("/bin/busybox", tar::EntryType::Regular, "", &busybox);
+    add("/bin/echo", tar::EntryType::Link, "/bin/busybox", b"");
+    let layer = layer.into_inner().expect("finished");
+    let image = Image::new(vec![layer], json!({"Cmd": ["/bin/echo", "from the root"]}));
+    let fake = Fake::with(&image, |_| None);
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let name = format!("{}/acme/kaniko", fake.host);
+    assert_eq!(world.output(1, &json!({"image": name})), "from the root\n");
+}
+
+/// A list whose only entry does not say what it is for, and an image by itself.
+#[test]
+fn an_image_for_another_machine_is_refused_by_name() {
+    let image = simple("elsewhere");
+    let other = image.made_for("linux", "s390x");
+    let fake = Fake::with(&other, |_| None);
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let told = world.refusal(1, &json!({"image": format!("{}/acme/other", fake.host)}));
+    assert!(told.contains("it is made for linux/s390x, and this node is linux/"), "{told}");
+    assert_eq!(fake.count(&other.layers[0]), 0, "no layer is fetched");
+}
+
+/// The same image with layers that are compressed with zstd.
+fn with_zstd(mut image: Image) -> Image {
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+    let mut manifest: Value = serde_json::from_slice(&image.manifest).expect("json");
+    image.layers.clear();
+    for layer in manifest["layers"].as_array_mut().expect("layers") {
+        let gzip = image.blobs.remove(layer["digest"].as_str().expect("text")).expect("a layer");
+        let zstd = compress_to_vec(flate2::read::GzDecoder::new(gzip.as_slice()), CompressionLevel::Fastest);
+        *layer = json!({"mediaType": "application/vnd.oci.image.layer.v1.tar+zstd", "digest": digest(&zstd),
+                        "size": zstd.len()});
+        image.layers.push(digest(&zstd));
+        image.blobs.insert(digest(&zstd), zstd);
+    }
+    Image { manifest: manifest.to_string().into_bytes(), ..image }
+}
+
+#[test]
+fn layers_may_be_compressed_with_zstd() {
+    let image = with_zstd(simple("by zstd"));
+    let fake = Fake::with(&image, |_| None);
+    let Some(mut world) = World::new(&fake.host) else { return };
+    assert_eq!(world.output(1, &json!({"image": format!("{}/acme/zstd", fake.host)})), "by zstd\n");
+}
+
+/// It is asked once, for the registry behind it has the same.
+#[test]
+fn a_mirror_that_is_down_is_asked_once() {
+    let image = simple("by the registry");
+    let down = Fake::start(|_| Answer::status(503));
+    let good = Fake::with(&image, |_| None);
+    let mirrors = format!("{},{}", down.host, good.host);
+    let Some(mut world) = World::with(&[("AGENT_REGISTRIES", &mirrors), ("AGENT_MIRRORS", &mirrors)]) else {
+        return;
+    };
+    assert_eq!(world.output(1, &json!({"image": "acme/it:1"})), "by the registry\n");
+    assert_eq!(down.asked().len(), 1);
+}
+
 #[test]
 fn who_may_not_know_an_image_is_told_so() {
     let Some(registry) = Registry::start(Some(USERS)) else { return };

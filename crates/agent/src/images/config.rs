@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::digest::Digest;
+use super::manifest::{Platform, here};
 
 /// The part of an image's config document that is acted upon.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,6 +26,8 @@ pub(crate) struct ImageConfig {
     pub(crate) exposed_ports: Vec<String>,
     /// Directories that it writes into.
     pub(crate) volumes: Vec<String>,
+    /// What it is made for; empty parts where it does not say.
+    pub(crate) platform: Platform,
     /// The digests of its layers when they are unpacked, the lowest first.
     pub(crate) diff_ids: Vec<Digest>,
 }
@@ -35,6 +38,8 @@ struct Wire {
     config: Option<WireConfig>,
     #[serde(default)]
     rootfs: WireRoot,
+    #[serde(flatten)]
+    platform: Platform,
 }
 
 #[derive(Default, Deserialize)]
@@ -60,7 +65,7 @@ impl ImageConfig {
     /// # Errors
     /// Why it cannot be used.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let Wire { config, rootfs } =
+        let Wire { config, rootfs, platform } =
             serde_json::from_slice(bytes).map_err(|error| format!("its config is not one: {error}"))?;
         let config = config.unwrap_or_default();
         let names = |map: Option<BTreeMap<String, _>>| map.unwrap_or_default().into_keys().collect();
@@ -73,8 +78,17 @@ impl ImageConfig {
             stop_signal: config.stop_signal.unwrap_or_default(),
             exposed_ports: names(config.exposed_ports),
             volumes: names(config.volumes),
+            platform,
             diff_ids: rootfs.diff_ids,
         })
+    }
+}
+
+impl ImageConfig {
+    /// # Errors
+    /// When it is made for another kind of machine than this.
+    pub(crate) fn check_runs_here(&self) -> Result<(), String> {
+        self.platform.check_runs(&here())
     }
 }
 
@@ -93,6 +107,7 @@ mod tests {
             user: "app".into(),
             stop_signal: "SIGQUIT".into(),
             exposed_ports: vec!["80/tcp".into()],
+            platform: Platform { architecture: "amd64".into(), ..Platform::default() },
             ..ImageConfig::default()
         };
         assert_eq!(ImageConfig::parse(text.as_bytes()), Ok(expected));

@@ -170,7 +170,9 @@ impl Saved {
         config_json: Vec<u8>,
         files: Vec<(PathBuf, Option<Digest>)>,
     ) -> Result<Self, String> {
-        let diff_ids = ImageConfig::parse(&config_json)?.diff_ids;
+        let config = ImageConfig::parse(&config_json)?;
+        config.check_runs_here()?;
+        let diff_ids = config.diff_ids;
         if files.len() != diff_ids.len() || files.len() > LAYERS_MAX {
             return Err(format!(
                 "it has {} layers, its config has {}, and {LAYERS_MAX} are the most",

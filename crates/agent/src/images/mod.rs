@@ -272,6 +272,7 @@ impl Pull {
 impl Image {
     fn new(store: &Store, record: &ImageRecord, lease: Lease) -> Result<Self, String> {
         let config = ImageConfig::parse(&record.config_json)?;
+        config.check_runs_here()?;
         let layers = record.layers().ok_or("its record is damaged")?;
         let lower_dirs = layers.iter().rev().map(|layer| store.layer(*layer)).collect();
         Ok(Self { config, lower_dirs, _lease: Some(lease) })

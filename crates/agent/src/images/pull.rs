@@ -65,6 +65,7 @@ impl Puller {
         let (digest, manifest) = resolve(session, &image.pointer()).await?;
         let config_json = session.blob(&manifest.config).await?;
         let config = ImageConfig::parse(&config_json).map_err(PullError::never)?;
+        config.check_runs_here().map_err(PullError::never)?;
         if config.diff_ids.len() != manifest.layers.len() {
             return Err(PullError::never(format!(
                 "its manifest has {} layers and its config {}",

@@ -131,6 +131,7 @@ impl Container {
             rootfs::furnish(&stage::root(), &stage::root(), Some(stage.on_host(0)), run)?
         };
         stage.furnish(run, &config.user)?;
+        stage.keep_writable(&config.writable)?;
         ends.give(stage.on_host(config.user.uid), stage.on_host(config.user.gid))?;
         let described = self.described();
         let doing = || "write the bundle's config.json".to_owned();

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::id_map::IDS;
 use super::plan::ContainerRun;
+use super::stage;
 use super::user::{self, User};
 use crate::drivers::container::bundle::SECRETS;
 use crate::failure::{Doing, Failure};
@@ -28,6 +29,8 @@ const USERS_BYTES_MAX: u64 = 1 << 20;
 pub(super) struct Config {
     pub(super) text: String,
     pub(super) user: User,
+    /// Directories of the root that stay writable although it is read-only: those that the image calls its volumes.
+    pub(super) writable: Vec<OwnedFd>,
 }
 
 /// Makes the root ready; the config.json of a container in it. What is its own of /etc goes below `files`, which is the
@@ -63,9 +66,36 @@ pub(super) fn furnish(
     let user = user::find(&run.user, || root.read("etc/passwd"), || root.read("etc/group"))
         .and_then(|user| if run.first_id > 0 { within(user) } else { Ok(user) })
         .map_err(|why| Failure::other("find the container's user", why))?;
+    let writable = if config["root"]["readonly"] == true {
+        keep_writable(&mut config, &root, &run.dirs)
+    } else {
+        Vec::new()
+    };
     run_as(&mut config["process"], &user);
     own_secrets(&mut config["mounts"], &user);
-    Ok(Config { text: config.to_string(), user })
+    Ok(Config { text: config.to_string(), user, writable })
+}
+
+/// Has directories of the root mounted on themselves, before all else: that mount is not read-only. What is no directory, or
+/// the root itself, stays as it is.
+fn keep_writable(config: &mut Value, root: &Root, dirs: &[String]) -> Vec<OwnedFd> {
+    let (mut told, mut writable) = (Vec::new(), Vec::new());
+    for dir in dirs {
+        let path = Path::new("/").join(dir);
+        let is_root = path.components().all(|part| part == Component::RootDir);
+        let Ok(opened) = root.open(&path, OFlag::O_PATH | OFlag::O_DIRECTORY) else { continue };
+        if !is_root {
+            told.push(json!({
+                "type": "bind", "source": stage::writable(writable.len()).to_string_lossy(), "destination": path,
+                "options": ["bind", "rprivate", "nosuid", "nodev", "rw"],
+            }));
+            writable.push(opened);
+        }
+    }
+    if let Some(mounts) = config["mounts"].as_array_mut() {
+        mounts.splice(0..0, told);
+    }
+    writable
 }
 
 /// A container with ids of its own has no more than these.

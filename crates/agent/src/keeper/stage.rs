@@ -39,6 +39,11 @@ pub(crate) fn bind(number: usize) -> PathBuf {
     Path::new(DIR).join("binds").join(number.to_string())
 }
 
+/// Where it finds directories of the root that can be written to although that is read-only, by number.
+pub(crate) fn writable(number: usize) -> PathBuf {
+    Path::new(DIR).join("writable").join(number.to_string())
+}
+
 /// Where it finds the container's `/sys`, unless it mounts that itself.
 pub(crate) fn sys() -> PathBuf {
     Path::new(DIR).join("sys")
@@ -72,7 +77,7 @@ impl Stage {
         fs::create_dir_all(root()).doing(doing)?;
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
         mount(Some("tmpfs"), DIR, Some("tmpfs"), flags, Some(OPTIONS)).doing(doing)?;
-        for dir in ["root", "l", "binds", "devices"] {
+        for dir in ["root", "l", "binds", "devices", "writable"] {
             fs::create_dir(Path::new(DIR).join(dir)).doing(doing)?;
         }
         let stage = Self { ids: (first_id > 0).then(|| IdMap::new(first_id)).transpose()? };
@@ -118,6 +123,17 @@ impl Stage {
             .try_for_each(|(number, source)| self.bind(source, user, &bind(number)))?;
         run.devices.iter().enumerate().try_for_each(|(number, found)| self.device(found, &device(number)))?;
         if run.sys_network.is_empty() { Ok(()) } else { mount_sys(&run.sys_network) }
+    }
+
+    /// Mounts directories of the container's root, whose ids are its own already.
+    pub(super) fn keep_writable(&self, dirs: &[OwnedFd]) -> Result<(), Failure> {
+        dirs.iter().enumerate().try_for_each(|(number, dir)| {
+            let point = writable(number);
+            let doing = || format!("mount a volume of the image at {}", point.display());
+            fs::create_dir(&point).doing(doing)?;
+            let tree = clone_tree(dir.as_fd(), false).doing(doing)?;
+            move_mount(&tree, "", CWD, &point, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).doing(doing)
+        })
     }
 
     fn bind(&self, source: &BindSource, user: &User, point: &Path) -> Result<(), Failure> {

@@ -122,6 +122,22 @@ impl Image {
         digest(&self.manifest)
     }
 
+    /// The same with another config.
+    #[allow(dead_code)]
+    pub fn made_for(&self, os: &str, architecture: &str) -> Self {
+        let mut manifest: Value = serde_json::from_slice(&self.manifest).expect("json");
+        let old = manifest["config"]["digest"].as_str().expect("text").to_owned();
+        let mut image = self.clone();
+        let config = image.blobs.remove(&old).expect("a config");
+        let mut config: Value = serde_json::from_slice(&config).expect("json");
+        (config["os"], config["architecture"]) = (os.into(), architecture.into());
+        let config = config.to_string().into_bytes();
+        manifest["config"]["digest"] = digest(&config).into();
+        manifest["config"]["size"] = config.len().into();
+        image.blobs.insert(digest(&config), config);
+        Self { manifest: manifest.to_string().into_bytes(), ..image }
+    }
+
     /// As a directory that skopeo understands.
     pub fn layout(&self) -> TempDir {
         let dir = tempfile::tempdir().expect("a directory");

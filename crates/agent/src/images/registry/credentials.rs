@@ -61,10 +61,23 @@ impl Credentials {
     }
 }
 
+/// What a file has for one registry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Known {
+    pub(crate) own: Option<Credentials>,
+    /// The program that the file leaves it to, which is not run: it keeps what it knows for one user of a desktop.
+    pub(crate) helper: Option<String>,
+}
+
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct File {
     #[serde(default)]
     auths: BTreeMap<String, Entry>,
+    #[serde(default)]
+    creds_store: String,
+    #[serde(default)]
+    cred_helpers: BTreeMap<String, String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -80,7 +93,7 @@ struct Entry {
 ///
 /// # Errors
 /// When the file cannot be read or understood.
-pub(crate) fn from_file(file: &Path, registry: &str) -> Result<Option<Credentials>, Failure> {
+pub(crate) fn from_file(file: &Path, registry: &str) -> Result<Known, Failure> {
     let doing = || format!("read the credentials of registries in {}", file.display());
     let found = file.metadata().doing(doing)?;
     if !found.is_file() || found.len() > FILE_BYTES_MAX {
@@ -88,10 +101,21 @@ pub(crate) fn from_file(file: &Path, registry: &str) -> Result<Option<Credential
     }
     let text = std::fs::read_to_string(file).doing(doing)?;
     // Its errors would show parts of the file.
-    let File { auths } = serde_json::from_str(&text)
+    let File { auths, creds_store, cred_helpers } = serde_json::from_str(&text)
         .map_err(|_| Failure::other(doing(), "it is not as `docker login` writes it"))?;
     let entry = auths.into_iter().find(|(key, _)| is_for(key, registry)).map(|(_, entry)| entry);
-    Ok(entry.and_then(Entry::credentials))
+    let own = entry.and_then(Entry::credentials);
+    let named = cred_helpers.into_iter().find(|(key, _)| is_for(key, registry)).map(|(_, helper)| helper);
+    let helper = named.or(Some(creds_store)).filter(|helper| !helper.is_empty() && own.is_none());
+    if let Some(helper) = &helper {
+        tracing::warn!(
+            registry,
+            helper,
+            file = %file.display(),
+            "the file leaves the credentials to a helper, which agents do not run: put them into the file itself"
+        );
+    }
+    Ok(Known { own, helper })
 }
 
 /// Keys are hosts, with or without a scheme and a path.
@@ -131,10 +155,12 @@ mod tests {
         let auth = STANDARD.encode("me:pass:word");
         let text = format!(
             r#"{{"auths": {{"https://index.docker.io/v1/": {{"auth": "{auth}"}}, "a.b:5000": {{"username": "u",
-            "password": "p"}}, "https://c.d/v2/": {{"identitytoken": "t"}}, "empty.e": {{}}}}, "credsStore": "x"}}"#
+            "password": "p"}}, "https://c.d/v2/": {{"identitytoken": "t"}}, "empty.e": {{}}}}, "credsStore": "x",
+            "credHelpers": {{"h.h": "own"}}}}"#
         );
         std::fs::write(&file, text).expect("written");
-        let of = |registry: &str| from_file(&file, registry).expect("read");
+        let known = |registry: &str| from_file(&file, registry).expect("read");
+        let of = |registry: &str| known(registry).own;
         let password = |username: &str, password: &str| {
             Some(Credentials::Password { username: username.into(), password: password.into() })
         };
@@ -142,6 +168,8 @@ mod tests {
         assert_eq!(of("a.b:5000"), password("u", "p"));
         assert_eq!(of("c.d"), Some(Credentials::IdentityToken("t".into())));
         assert_eq!((of("a.b"), of("empty.e"), of("x")), (None, None, None));
+        let helpers = ["docker.io", "empty.e", "h.h"].map(|registry| known(registry).helper);
+        assert_eq!(helpers, [None, Some("x".to_owned()), Some("own".to_owned())]);
         std::fs::write(&file, r#"{"auths": {"a.b": "secret-text"}}"#).expect("written");
         let refusal = from_file(&file, "a.b").expect_err("refused").to_string();
         assert!(!refusal.contains("secret-text"), "{refusal}");

@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use self::credentials::Credentials;
+use self::credentials::{Credentials, Known};
 use self::error::PullError;
+use self::retry::Patience;
 use self::session::Session;
 use self::transport::{Operators, Transport};
 use super::reference::{DEFAULT_REGISTRY, Reference};
@@ -58,22 +59,23 @@ impl Registries {
         let mut sessions = Vec::new();
         // Whoever brings credentials asks for what is not everybody's.
         for mirror in mirrors.filter(|_| own.is_none()) {
-            sessions.push(Session::new(transport, mirror, &image.repository, self.known(mirror)?));
+            let known = self.known(mirror)?;
+            sessions.push(Session::new(transport, mirror, &image.repository, known, Patience::Followed));
         }
         let host = if image.registry == DEFAULT_REGISTRY { DOCKER_HUB } else { &image.registry };
         let credentials = match own {
-            Some(own) => Some(own.clone()),
+            Some(own) => Known { own: Some(own.clone()), helper: None },
             None => self.known(&image.registry)?,
         };
-        sessions.push(Session::new(transport, host, &image.repository, credentials));
+        sessions.push(Session::new(transport, host, &image.repository, credentials, Patience::Last));
         Ok(sessions)
     }
 
     /// What the operator's file has for a registry.
-    fn known(&self, registry: &str) -> Result<Option<Credentials>, PullError> {
+    fn known(&self, registry: &str) -> Result<Known, PullError> {
         match &self.config.auth_file {
             Some(file) => Ok(credentials::from_file(file, registry)?),
-            None => Ok(None),
+            None => Ok(Known::default()),
         }
     }
 

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use super::challenge::{self, Challenge};
-use super::credentials::Credentials;
+use super::credentials::{Credentials, Known};
 use super::error::{Again, PullError, plain};
-use super::retry::retried;
+use super::retry::{Patience, retried};
 use super::transport::{Ask, Transport, read};
 use crate::images::digest::Digest;
 use crate::images::manifest::{ACCEPTED, Descriptor, MANIFEST_BYTES_MAX};
@@ -30,7 +30,8 @@ pub(crate) struct Session<'a> {
     /// Who is asked, as HOST or HOST:PORT.
     host: String,
     repository: String,
-    credentials: Option<Credentials>,
+    credentials: Known,
+    patience: Patience,
     /// What the registry knows us by, once it has asked who we are.
     authorization: Mutex<Option<HeaderValue>>,
 }
@@ -60,10 +61,11 @@ impl<'a> Session<'a> {
         transport: &'a Transport,
         host: &str,
         repository: &str,
-        credentials: Option<Credentials>,
+        credentials: Known,
+        patience: Patience,
     ) -> Self {
         let (host, repository) = (host.to_owned(), repository.to_owned());
-        Self { transport, host, repository, credentials, authorization: Mutex::default() }
+        Self { transport, host, repository, credentials, patience, authorization: Mutex::default() }
     }
 
     /// Who is asked.
@@ -73,7 +75,7 @@ impl<'a> Session<'a> {
 
     /// The manifest, or list of them, that a tag or digest names, and its own digest.
     pub(crate) async fn manifest(&self, pointer: &str) -> Result<(Digest, Vec<u8>), PullError> {
-        let bytes = retried(|| async {
+        let bytes = retried(self.patience, || async {
             let answer = self.get(&format!("manifests/{pointer}"), ACCEPTED, 0).await?;
             read(answer.into_body(), MANIFEST_BYTES_MAX).await
         });
@@ -87,7 +89,7 @@ impl<'a> Session<'a> {
 
     /// A blob that is small enough for memory.
     pub(crate) async fn blob(&self, wanted: &Descriptor) -> Result<Vec<u8>, PullError> {
-        let bytes = retried(|| async {
+        let bytes = retried(self.patience, || async {
             let answer = self.get(&format!("blobs/{}", wanted.digest), "", 0).await?;
             read(answer.into_body(), wanted.size).await
         });
@@ -152,7 +154,7 @@ impl<'a> Session<'a> {
                     if scope.is_empty() { format!("repository:{}:pull", self.repository) } else { scope };
                 format!("Bearer {}", self.token(&realm, &service, &scope).await?)
             }
-            Some(Challenge::Basic) => match self.credentials.as_ref().and_then(Credentials::basic) {
+            Some(Challenge::Basic) => match self.credentials.own.as_ref().and_then(Credentials::basic) {
                 Some(basic) => basic,
                 None => return Err(self.unauthorized("")),
             },
@@ -168,7 +170,7 @@ impl<'a> Session<'a> {
     async fn token(&self, realm: &str, service: &str, scope: &str) -> Result<String, PullError> {
         let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
         let query = format!("service={}&scope={}", encode(service), encode(scope));
-        let (uri, mut ask) = match &self.credentials {
+        let (uri, mut ask) = match &self.credentials.own {
             Some(Credentials::IdentityToken(token)) => {
                 let form = format!(
                     "grant_type=refresh_token&client_id=berth&{query}&refresh_token={}",
@@ -181,10 +183,10 @@ impl<'a> Session<'a> {
                 (format!("{realm}{mark}{query}"), Ask::default())
             }
         };
-        let basic = self.credentials.as_ref().and_then(Credentials::basic);
+        let basic = self.credentials.own.as_ref().and_then(Credentials::basic);
         ask.authorization = basic.and_then(|basic| HeaderValue::from_str(&basic).ok());
         let uri: Uri = uri.parse().map_err(|_| self.unauthorized("it names no address to log in at"))?;
-        let bytes = retried(|| async {
+        let bytes = retried(self.patience, || async {
             let answer = self.transport.ask(&uri, &ask).await?;
             if !answer.status().is_success() {
                 return Err(self.refusal(answer).await);
@@ -230,12 +232,17 @@ impl<'a> Session<'a> {
 
     fn unauthorized(&self, said: &str) -> PullError {
         let (host, told) = (&self.host, if said.is_empty() { String::new() } else { format!(" ({said})") });
-        PullError::never(match &self.credentials {
-            Some(_) => format!(
+        PullError::never(match (&self.credentials.own, &self.credentials.helper) {
+            (None, Some(helper)) => format!(
+                "unauthorized: {host} has no such image, or shows it only to those who log in{told}; the file of \
+                 --registry-auth-file leaves it to the credential helper {helper:?}, which agents do not run: put the \
+                 credentials into the file itself"
+            ),
+            (Some(_), _) => format!(
                 "{host} refuses the credentials that it was given, or has no such image for them{told}: are the name \
                  and the password right?"
             ),
-            None => format!(
+            (None, None) => format!(
                 "unauthorized: {host} has no such image, or shows it only to those who log in{told}: is its name \
                  right? If so, give the task an `auth` block, or the agent --registry-auth-file"
             ),

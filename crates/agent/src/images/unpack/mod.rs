@@ -12,6 +12,7 @@ mod corpus;
 mod extension;
 mod whiteouts;
 mod zip;
+mod zstd;
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -31,6 +32,7 @@ use tar::{Archive, Entry, EntryType};
 use self::extension::Extension;
 use self::whiteouts::Whiteouts;
 pub(crate) use self::zip::unpack_zip;
+use self::zstd::Frames;
 use crate::images::digest::{Digest, Hasher};
 
 /// All files of an image together, and all of its archive: headers, and what no file is made of.
@@ -59,6 +61,14 @@ impl Content {
         if self == Self::Layer { BYTES_MAX } else { FILES_BYTES_MAX }
     }
 
+    /// A path within the archive. Some builders of images write all of them from the root on, which is the target's.
+    fn plain(self, path: &Path) -> io::Result<PathBuf> {
+        match self {
+            Self::Layer => plain(path.strip_prefix("/").unwrap_or(path)),
+            Self::Files => plain(path),
+        }
+    }
+
     fn entries_max(self) -> u64 {
         if self == Self::Layer { ENTRIES_MAX } else { FILES_ENTRIES_MAX }
     }
@@ -75,17 +85,17 @@ pub(crate) struct Unpacked {
     pub(crate) opaque: Vec<PathBuf>,
 }
 
-/// Unpacks `archive`, gzipped or not, into the empty directory `target`. All of it is read.
+/// Unpacks `archive`, compressed with gzip, with zstd or not at all, into the empty directory `target`. All of it is read.
 pub(crate) fn unpack(archive: impl Read, target: &Path, content: Content) -> io::Result<Unpacked> {
     let packed_bytes = Cell::new(0);
     let mut archive = BufReader::new(Counted { inner: archive, bytes: &packed_bytes });
     let start = io::BufRead::fill_buf(&mut archive)?;
-    if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        return Err(refused("it is compressed with zstd, which is not supported: compress it with gzip"));
-    }
-    let gzipped = start.starts_with(&[0x1f, 0x8b]);
-    let plain: Box<dyn Read + '_> =
-        if gzipped { Box::new(MultiGzDecoder::new(archive)) } else { Box::new(archive) };
+    let (is_zstd, is_gzip) = (zstd::begins(start), start.starts_with(&[0x1f, 0x8b]));
+    let plain: Box<dyn Read + '_> = match () {
+        () if is_zstd => Box::new(Frames::new(archive)),
+        () if is_gzip => Box::new(MultiGzDecoder::new(archive)),
+        () => Box::new(archive),
+    };
     let packed = (content == Content::Files).then_some(&packed_bytes);
     let bytes_max = content.bytes_max();
     let mut plain = Limited { plain, left: bytes_max, bytes: 0, packed, hasher: Hasher::default() };
@@ -176,13 +186,14 @@ impl Unpacker {
         path: &Path,
         extended: Extension,
     ) -> io::Result<()> {
-        let path = plain(path)?;
+        let path = self.content.plain(path)?;
         if self.content == Content::Layer && self.whiteouts.read(&path)? {
             return Ok(());
         }
         let meta = Meta::of(entry, &extended, self.content)?;
         match entry.header().entry_type() {
-            _ if path.as_os_str().is_empty() => Ok(()),
+            EntryType::Directory if path.as_os_str().is_empty() => Ok(()),
+            _ if path.as_os_str().is_empty() => Err(refused("the root is a directory")),
             EntryType::Directory => self.directory(meta, &path),
             EntryType::Regular | EntryType::Continuous => self.file(entry, meta, &path),
             EntryType::Symlink => self.symlink(meta, &path, &target_of(entry, extended.link)?),
@@ -253,7 +264,7 @@ impl Unpacker {
     }
 
     fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
-        let target = plain(target)?;
+        let target = self.content.plain(target)?;
         let (from, from_name) = self.parent(&target)?;
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
@@ -273,7 +284,7 @@ fn target_of<R: Read>(entry: &Entry<'_, R>, extended: Option<PathBuf>) -> io::Re
     }
 }
 
-/// The path without `.`; absolute ones and those with `..` are refused.
+/// The path without `.`; one that is not made of names alone is refused.
 fn plain(path: &Path) -> io::Result<PathBuf> {
     let parts = path.components().filter(|part| *part != Component::CurDir);
     let normal = |part| {
@@ -382,10 +393,13 @@ mod tests {
         let regular = |path| Tar::new().add(path, EntryType::Regular, "", "x");
         for (hostile, why) in [
             (regular("../out"), "a path that leads out"),
-            (regular("/etc/out"), "a path that leads out"),
             (regular("a/../../out"), "a path that leads out"),
             (Tar::new().add("hard", EntryType::Link, "../../etc/passwd", ""), "a path that leads out"),
-            (Tar::new().add("hard", EntryType::Link, "/etc/passwd", ""), "a path that leads out"),
+            (Tar::new().add("/", EntryType::Regular, "", "x"), "the root is a directory"),
+            (
+                Tar::new().add("hard", EntryType::Link, "/etc/passwd", ""),
+                "No such file or directory (os error 2)",
+            ),
             (
                 Tar::new().add("null", EntryType::Char, "", ""),
                 "only files, directories and links are unpacked",
@@ -399,6 +413,22 @@ mod tests {
             let error = unpacked.expect_err("refused");
             assert!(error.ends_with(why), "{error}");
         }
+    }
+
+    #[test]
+    fn a_layer_may_name_all_from_the_root_on() {
+        let (dir, unpacked) = Tar::new()
+            .add("/", EntryType::Directory, "", "")
+            .add("/usr/bin/", EntryType::Directory, "", "")
+            .add("/usr/bin/tool", EntryType::Regular, "", "tool")
+            .add("//usr/bin/same", EntryType::Link, "/usr/bin/tool", "")
+            .unpack();
+        assert_eq!(unpacked, Ok(Vec::new()));
+        assert_eq!(fs::read_to_string(dir.path().join("usr/bin/same")).expect("a file"), "tool");
+        let absolute =
+            Tar::new().add("/etc/out", EntryType::Regular, "", "x").0.into_inner().expect("finished");
+        let files = unpack(absolute.as_slice(), dir.path(), Content::Files).expect_err("refused");
+        assert!(files.to_string().ends_with("a path that leads out"), "{files}");
     }
 
     #[test]
@@ -488,9 +518,42 @@ mod tests {
         let unpacked =
             unpack(gzip.finish().expect("written").as_slice(), dir.path(), Content::Layer).expect("unpacked");
         assert_eq!((unpacked.diff_id, unpacked.bytes), (Digest::of(&bytes), bytes.len() as u64));
-        let refusal =
-            unpack([0x28, 0xb5, 0x2f, 0xfd, 0].as_slice(), dir.path(), Content::Layer).expect_err("refused");
-        assert!(refusal.to_string().contains("zstd"), "{refusal}");
+    }
+
+    #[test]
+    fn zstd_is_as_good_as_gzip() {
+        use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+        let bytes = Tar::new().add("file", EntryType::Regular, "", &"x".repeat(300 << 10));
+        let bytes = bytes.0.into_inner().expect("finished");
+        // In two frames, as parallel compressors write them, with one between that says nothing.
+        let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"toc"].concat();
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        let [first, second] = [first, second].map(|part| compress_to_vec(part, CompressionLevel::Fastest));
+        let packed = [first.clone(), skipped.clone(), second].concat();
+        let dir = tempfile::tempdir().expect("a directory");
+        let unpacked = unpack(packed.as_slice(), dir.path(), Content::Layer).expect("unpacked");
+        assert_eq!((unpacked.diff_id, unpacked.bytes), (Digest::of(&bytes), bytes.len() as u64));
+        for damaged in [&packed[..packed.len() - 1], &packed[..first.len() + 5], &first[..9], &skipped[..9]] {
+            let dir = tempfile::tempdir().expect("a directory");
+            unpack(damaged, dir.path(), Content::Layer).expect_err("refused");
+        }
+    }
+
+    #[test]
+    fn a_bomb_of_zstd_is_one_too() {
+        use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+        let mut header = Header::new_gnu();
+        let bytes = FILES_FREE_BYTES * 2;
+        header.set_path("zeros").expect("a path");
+        header.set_size(bytes);
+        header.set_mtime(0);
+        header.set_mode(0o644);
+        header.set_cksum();
+        let bomb = io::Read::chain(header.as_bytes().as_slice(), io::repeat(0).take(bytes + 1024));
+        let bomb = compress_to_vec(bomb, CompressionLevel::Fastest);
+        let dir = tempfile::tempdir().expect("a directory");
+        let refusal = unpack(bomb.as_slice(), dir.path(), Content::Files).expect_err("refused").to_string();
+        assert!(refusal.contains("more than 200 times its own size"), "{refusal}");
     }
 
     #[test]
