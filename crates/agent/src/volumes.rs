@@ -104,6 +104,9 @@ fn mount_of(group: &GroupSpec, mount: &VolumeMountSpec, volumes: &HostVolumes) -
     Ok(Mount { source: volume.path.clone(), destination, read_only, follows_host })
 }
 
+/// What every container has there already.
+const TAKEN: [&str; 4] = ["/alloc", "/local", "/secrets", "/alloc/logs"];
+
 /// Where it is seen: absolute, and nowhere else when it is resolved.
 pub(crate) fn destination(path: &str) -> Result<String, &'static str> {
     let mut parts = Vec::new();
@@ -119,7 +122,12 @@ pub(crate) fn destination(path: &str) -> Result<String, &'static str> {
         Some(first) if KERNEL_DIRS.contains(&&**first) => {
             Err("its destination belongs to the kernel: /proc, /sys and /dev stay as they are")
         }
-        Some(_) => Ok(format!("/{}", parts.join("/"))),
+        Some(_) => match format!("/{}", parts.join("/")) {
+            taken if TAKEN.contains(&&*taken) => {
+                Err("its destination is the task's own directory: mount it elsewhere")
+            }
+            destination => Ok(destination),
+        },
     }
 }
 
@@ -157,6 +165,7 @@ mod tests {
         assert_eq!((source.to_str().unwrap(), destination.as_str(), *read_only, *follows_host), expected);
         let certs = VolumeMountSpec { read_only: true, ..mount("certs", "/certs") };
         assert!(check(&certs).expect("mounted").read_only);
+        assert_eq!(check(&mount("data", "/local/in")).expect("mounted").destination, "/local/in");
         let propagation = "host-to-task".to_owned();
         assert!(check(&VolumeMountSpec { propagation, ..mount("data", "/data") }).unwrap().follows_host);
     }
@@ -167,8 +176,14 @@ mod tests {
         assert!(refused(&mount("certs", "/certs")).contains("it is read-only on this node"));
         assert!(refused(&mount("other", "/x")).contains("its group has no host volume of that name"));
         assert!(refused(&mount("gone", "/x")).contains("this node has no volume \"nowhere\""));
-        for (path, why) in [("/", "the whole task"), ("/a/../etc", ".."), ("proc/1", "belongs to the kernel")]
-        {
+        for (path, why) in [
+            ("/", "the whole task"),
+            ("/a/../etc", ".."),
+            ("proc/1", "belongs to the kernel"),
+            ("/local", "the task's own directory"),
+            ("secrets/", "the task's own directory"),
+            ("/./alloc//logs", "the task's own directory"),
+        ] {
             assert!(refused(&mount("data", path)).contains(why), "{path}");
         }
         let propagation = "bidirectional".to_owned();

@@ -9,6 +9,7 @@ mod table;
 use self::table::{DRIVERS, Fate, Form, Setting};
 use crate::{
     diagnostic::quoted,
+    duration,
     report::At,
     schema::Body,
     suggest::nearest,
@@ -107,6 +108,18 @@ impl Scope<'_> {
             (Form::OneOf(words, instead), Tree::Text(word)) if !words.contains(&&**word) => {
                 self.check_word(key, words, instead, value);
             }
+            (Form::WholeOf(least, most), Tree::Int(number)) if !(least..=most).contains(number) => {
+                let message = format!("{} is {least} to {most}, not {number}", quoted(key));
+                self.body.report.error(self.at(key, value.span.into()), message);
+            }
+            (Form::Duration | Form::Positive, Tree::Text(text)) => {
+                self.check_duration(key, text, matches!(form, Form::Positive), value);
+            }
+            (Form::Capabilities(names, instead), Tree::List(items)) => {
+                for (number, item) in items.iter().enumerate() {
+                    self.check_capability(&format!("{key}[{number}]"), (names, instead), item);
+                }
+            }
             (Form::Volumes, Tree::List(items)) => {
                 items.iter().enumerate().for_each(|(number, item)| self.check_volume(key, number, item));
             }
@@ -127,6 +140,34 @@ impl Scope<'_> {
             let message = format!("{} is one of {}, not {}", quoted(key), words.join(", "), quoted(word));
             self.body.report.error_with_help(self.at(key, value.span.into()), message, instead);
         }
+    }
+
+    fn check_duration(&self, key: &str, text: &str, is_some: bool, value: &Node<'_>) {
+        let found = duration::parse(text);
+        let is_sound = found.is_some_and(|found| !(is_some && found.is_zero()));
+        if !text.is_empty() && !text.contains(UNKNOWN_YET) && !is_sound {
+            let wanted = if found.is_some() { "a duration of more than nothing" } else { "a duration" };
+            let message = format!("{} is {wanted}, not {}", quoted(key), quoted(text));
+            let help = "write a number and its unit, as in `5m` or `1m30s`";
+            self.body.report.error_with_help(self.at(key, value.span.into()), message, help);
+        }
+    }
+
+    fn check_capability(&self, place: &str, (names, instead): (&[&str], &str), item: &Node<'_>) {
+        let Tree::Text(text) = &item.tree else { return };
+        let lower = text.to_lowercase();
+        let name = lower.strip_prefix("cap_").unwrap_or(&lower);
+        if lower == "all" || names.contains(&name) || text.contains(UNKNOWN_YET) {
+            return;
+        }
+        let help = nearest(name, names.iter().copied())
+            .map_or_else(|| instead.to_owned(), |meant| format!("did you mean `{meant}`? {instead}"));
+        let at = self.at(place, item.span.into());
+        self.body.report.error_with_help(
+            at,
+            format!("{} is no capability that it may name", quoted(text)),
+            help,
+        );
     }
 
     fn check_volume(&self, key: &str, number: usize, item: &Node<'_>) {
@@ -175,10 +216,10 @@ fn mistyped(form: Form, tree: &Tree<'_>) -> Option<&'static str> {
     };
     let (fits, wanted) = match form {
         Form::Any => (true, ""),
-        Form::Text | Form::OneOf(..) => (is_text(tree), "text"),
+        Form::Text | Form::OneOf(..) | Form::Duration | Form::Positive => (is_text(tree), "text"),
         Form::Flag => (matches!(tree, Tree::Bool(_)), "true or false, without quotes"),
-        Form::Whole => (matches!(tree, Tree::Int(_)), "a whole number, without quotes"),
-        Form::Texts | Form::Volumes => (is_list(is_text), "a list of texts"),
+        Form::Whole | Form::WholeOf(..) => (matches!(tree, Tree::Int(_)), "a whole number, without quotes"),
+        Form::Texts | Form::Volumes | Form::Capabilities(..) => (is_list(is_text), "a list of texts"),
         Form::Words => (is_list(is_text) || is_text(tree), "a list of texts, or one"),
         Form::Blocks(_) => (is_list(is_object) || is_object(tree), "a block, or a list of objects"),
     };

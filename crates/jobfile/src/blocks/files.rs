@@ -180,6 +180,12 @@ impl Record for VolumeMount {
             body.missing("volume_mount has no destination", "write `destination = \"/path/in/task\"`");
         }
         check_inside(body, "destination", &self.destination);
+        let parts: Vec<&str> =
+            self.destination.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+        if let ["alloc" | "local" | "secrets"] | ["alloc", "logs"] = parts[..] {
+            let message = format!("{} is the task's own directory", quoted(&self.destination));
+            body.report.error_with_help(body.at("destination"), message, "mount the volume elsewhere");
+        }
         if self.propagation_mode == "bidirectional" {
             let help = "a task's own mounts stay its own: write `private` or `host-to-task`";
             let message = "propagation_mode `bidirectional` is not implemented: the task would fail to start";

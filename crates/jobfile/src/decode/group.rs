@@ -13,6 +13,7 @@ use berth_model::{
 use super::{affinity, constraint, name, network, spread, task};
 use crate::{
     blocks::{Around, check_services},
+    diagnostic::quoted,
     schema::Body,
 };
 
@@ -68,8 +69,44 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
     };
     let group = Group { shares_room: group.takes_turns(), ..group };
     check(body, &group);
+    check_networks(body, &group);
     check_disconnect(body, &group);
     group
+}
+
+/// Reports what the group's network does not do for a task that lives in its node's, or that sees its node's files.
+fn check_networks(body: &Body<'_>, group: &Group) {
+    let Some(network) = group.networks.first() else { return };
+    let says = |value: &Value| matches!(value, Value::List(texts) if !texts.is_empty());
+    let has_dns = network.kept.get("DNS").is_some_and(
+        |dns| matches!(dns, Value::Map(members) if members.iter().any(|(_, value)| says(value))),
+    );
+    let is_none = network.mode == "none";
+    if !has_dns && !is_none {
+        return;
+    }
+    let Some(block) = body.again("network").into_iter().next() else { return };
+    for (task, of_task) in group.tasks.iter().zip(body.again("task")) {
+        let is_raw = task.driver == "raw_exec";
+        if is_raw && is_none {
+            let message = format!(
+                "task {} would have its node's network, and the group's is `none`",
+                quoted(&task.name)
+            );
+            let help = "raw_exec isolates nothing: use the driver `exec`, or another network mode";
+            body.report.error_with_help(of_task.at("driver"), message, help);
+        }
+        let is_of_host =
+            task.config.get("network_mode").is_some_and(|mode| *mode == Value::String("host".to_owned()));
+        if has_dns && (is_raw || is_of_host) {
+            let message = format!(
+                "`dns` changes nothing for task {}: it sees its node's resolv.conf",
+                quoted(&task.name)
+            );
+            let help = "tasks of `exec`, and containers with a network of their own, have one that says so";
+            block.report.warn(block.at("dns"), &message, help);
+        }
+    }
 }
 
 /// What happens when a node goes silent is said once: by the block, or by the settings that came before it.

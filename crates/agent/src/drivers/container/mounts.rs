@@ -19,9 +19,6 @@ use crate::volumes::{AllowedDir, destination};
 /// Of one task.
 const MOUNTS_MAX: usize = 64;
 
-/// What every container has there already.
-const TAKEN: [&str; 4] = ["/alloc", "/local", "/secrets", "/alloc/logs"];
-
 /// The rights of a directory in memory when the job does not say: anybody may write, and remove what is his.
 const TMPFS_MODE: u32 = 0o1777;
 
@@ -187,9 +184,6 @@ impl<'a> Collector<'a> {
             return Err(format!("a task has at most {MOUNTS_MAX} mounts"));
         }
         let destination = destination(target)?;
-        if TAKEN.contains(&destination.as_str()) {
-            return Err(format!("{destination} is the task's own directory: mount it elsewhere"));
-        }
         let of_volumes = self.task.given.mounts.iter().map(|mount| mount.destination.as_str());
         let own = self.mounts.told.iter().filter_map(|mount| mount["destination"].as_str());
         if of_volumes.chain(own).any(|other| other == destination) {
