@@ -157,6 +157,49 @@ async fn all_allocations_of_a_job_are_followed_together() {
     assert!(following.wait().expect("it ends").success(), "it ends with the job");
 }
 
+/// One that ends sooner than anybody looks is shown all the same, and what ended before is not.
+#[tokio::test]
+async fn who_ends_at_once_is_followed_too() {
+    let dev = Dev::start(&[]);
+    let mark = dev.home.path().join("mark");
+    let script =
+        format!("if [ -e {} ]; then echo short; else echo long; exec sleep 1000; fi", mark.display());
+    let group = json!({"Name": "g", "Count": 2, "Tasks": [dev::task("a", &script)]});
+    dev.register(&json!({"ID": "mixed", "Name": "mixed", "Type": "batch", "TaskGroups": [group]})).await;
+    let allocs = dev.allocs("mixed", 2, "running").await;
+    let mut following = berth(&["logs", "-f", "mixed"])
+        .env("BERTH_ADDR", &dev.address)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut lines = BufReader::new(following.stdout.take().expect("piped")).lines();
+    let mut next = || lines.next().expect("a line").expect("text");
+    assert!([next(), next()].iter().all(|line| line.ends_with("| long")));
+    std::fs::write(&mark, "").expect("written");
+    dev.said(&["alloc", "stop", "-detach", &allocs[0]]);
+    assert!(next().ends_with("| short"));
+    dev.said(&["job", "stop", "-yes", "mixed"]);
+    assert!(following.wait().expect("it ends").success());
+}
+
+#[tokio::test]
+async fn a_jobs_output_is_shown_together_without_being_followed() {
+    let dev = Dev::start(&[]);
+    let script = "echo out; echo err >&2; exec sleep 1000";
+    dev.run_scripts("many", 2, &[("a", script)]).await;
+    let shown = |args: &[&str]| {
+        let mut lines: Vec<String> = dev.said(args).lines().map(str::to_owned).collect();
+        lines.sort_by_key(|line| line.rsplit(' ').next().map(str::to_owned));
+        lines.iter().map(|line| line.split(" a").nth(1).unwrap_or(line).to_owned()).collect::<Vec<_>>()
+    };
+    let all = async || (shown(&["logs", "-both", "many"]).len() == 4).then_some(());
+    eventually("all have printed", all).await;
+    let name = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let both: Vec<String> = shown(&["logs", "-both", "many"]).iter().map(name).collect();
+    assert_eq!(both, ["stderr | err", "stderr | err", "stdout | out", "stdout | out"]);
+    assert_eq!(shown(&["logs", "many"]).iter().map(name).collect::<Vec<_>>(), ["| out", "| out"]);
+}
+
 /// What a command prints where it has a terminal.
 fn on_a_terminal(dev: &Dev, line: &str, env: &[(&str, &str)]) -> std::process::Child {
     let mut command = Command::new("script");

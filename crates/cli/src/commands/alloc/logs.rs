@@ -59,22 +59,32 @@ impl LogOptions {
     pub async fn print(&self, remote: &Remote, alloc: &str) -> Result<(), Failure> {
         let task = self.task_of(remote, alloc).await?;
         let mut out = RawOutput::stdout();
-        self.read(remote, alloc, &task, async |bytes: Vec<u8>| Ok(out.write(&bytes)?)).await
+        let mut from = None;
+        self.read(remote, alloc, (&task, self.stream()), &mut from, async |bytes: Vec<u8>| {
+            Ok(out.write(&bytes)?)
+        })
+        .await
     }
 
-    /// Reads what is wanted of a task's output.
+    /// Reads what is wanted of a stream of a task's output. `from` is where it goes on, none at first: whoever reads again
+    /// after a failure misses nothing.
     pub async fn read(
         &self,
         remote: &Remote,
         alloc: &str,
-        task: &str,
+        (task, stream): (&str, &'static str),
+        from: &mut Option<u64>,
         mut take: impl AsyncFnMut(Vec<u8>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let source = StreamSource::Log { task, stream: if self.stderr { "stderr" } else { "stdout" } };
-        let mut read = StreamRead { alloc, source, from: StreamStart::Offset(0), follow: self.follow };
-        if let Some(lines) = self.lines.or(self.tail.then_some(TAIL_LINES)) {
+        let source = StreamSource::Log { task, stream };
+        let start = StreamStart::Offset(from.unwrap_or(0));
+        let mut read = StreamRead { alloc, source, from: start, follow: self.follow };
+        if from.is_none()
+            && let Some(lines) = self.lines.or(self.tail.then_some(TAIL_LINES))
+        {
             let end = tail::last_lines(remote, &read, lines).await?;
             take(end.bytes).await?;
+            *from = Some(end.offset);
             read.from = StreamStart::Offset(end.offset);
             if !self.follow {
                 return Ok(());
@@ -82,9 +92,17 @@ impl LogOptions {
         }
         let mut frames = remote.stream(&read).await?;
         while let Some(frame) = frames.next().await? {
-            take(data(frame)?).await?;
+            let offset = frame.offset;
+            let bytes = data(frame)?;
+            *from = Some(offset + bytes.len() as u64);
+            take(bytes).await?;
         }
         Ok(())
+    }
+
+    /// The name of the stream that is wanted.
+    pub fn stream(&self) -> &'static str {
+        if self.stderr { "stderr" } else { "stdout" }
     }
 
     /// Whether what is written from now on is wanted, too.

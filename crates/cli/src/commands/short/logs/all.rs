@@ -1,14 +1,17 @@
-//! `berth logs -f JOB`: what all allocations of a job print, each line with the name of who printed it. Allocations that
-//! come later are followed, too.
+//! `berth logs JOB`: what all allocations of a job print, each line with the name of who printed it. Where they are followed,
+//! so are those that come later, however soon they end.
 
 use std::{collections::BTreeSet, io::IsTerminal, time::Duration};
 
-use berth_api::http::AllocationStub;
+use berth_api::http::{Allocation, AllocationStub};
 use futures_util::{
     future::{FutureExt, LocalBoxFuture},
     stream::{FuturesUnordered, StreamExt},
 };
-use tokio::{sync::mpsc, time::interval};
+use tokio::{
+    sync::mpsc,
+    time::{interval, sleep},
+};
 
 use super::lines::Lines;
 use crate::{
@@ -24,11 +27,59 @@ const FOLLOWED_MAX: usize = 64;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Lines that wait to be printed.
 const WAITING_MAX: usize = 256;
+/// How often a stream that broke off is taken up again without any progress, and how long after.
+const TRIES_MAX: u32 = 10;
+const PAUSE: Duration = Duration::from_secs(1);
 /// Ends whatever colour a task has begun.
 const PLAIN: &[u8] = b"\x1b[0m";
 
 /// Who is being read, each until its task has ended.
 type Readers = FuturesUnordered<LocalBoxFuture<'static, Result<(), Failure>>>;
+
+/// Whose output is wanted.
+pub(super) enum Whose {
+    /// The id of a job: of all its allocations.
+    Job(String),
+    /// That of an allocation.
+    Alloc(String),
+}
+
+/// One that prints, or did.
+struct Printer {
+    id: String,
+    /// Without that of its job.
+    name: String,
+    has_ended: bool,
+}
+
+impl Whose {
+    /// Those that there are by now, the oldest first.
+    async fn printers(&self, remote: &Remote) -> Result<Vec<Printer>, Failure> {
+        match self {
+            Self::Job(job) => Ok(allocs(remote, job).await?.iter().map(Printer::of).collect()),
+            Self::Alloc(alloc) => {
+                let Allocation { id, name, job_id, client_status, .. } = remote.allocation(alloc).await?;
+                Ok(vec![Printer::new(id, &name, &job_id, &client_status)])
+            }
+        }
+    }
+}
+
+impl Printer {
+    fn of(alloc: &AllocationStub) -> Self {
+        Self::new(alloc.id.clone(), &alloc.name, &alloc.job_id, &alloc.client_status)
+    }
+
+    fn new(id: String, name: &str, job: &str, status: &str) -> Self {
+        let name = name.strip_prefix(&format!("{job}.")).unwrap_or(name).to_owned();
+        Self { id, name, has_ended: !matches!(status, "pending" | "running") }
+    }
+
+    /// What tells it from others of its job: `front[0] 1a2b3c4d`.
+    fn short_name(&self) -> String {
+        format!("{} {}", clean(&self.name), short_id(&self.id))
+    }
+}
 
 /// A line, and who printed it: its number among all that are followed.
 struct Line {
@@ -38,18 +89,29 @@ struct Line {
 
 /// Whether a job has more to follow than one task's output.
 pub(super) async fn has_several(remote: &Remote, job: &str, options: &LogOptions) -> Result<bool, Failure> {
-    let alive = alive(remote, job).await?;
+    let mut alive = Whose::Job(job.to_owned()).printers(remote).await?;
+    alive.retain(|printer| !printer.has_ended);
     match &alive[..] {
         [] => Ok(false),
-        [only] => Ok(options.task().is_none() && tasks(remote, only, options).await?.len() > 1),
+        [only] => Ok(options.task().is_none() && tasks(remote, &only.id, options).await?.len() > 1),
         _ => Ok(true),
     }
 }
 
-/// Follows them until all have ended.
-pub(super) async fn follow(remote: &Remote, job: &str, options: &LogOptions) -> Result<(), Failure> {
+/// Prints these streams of what has not ended, and where they are followed, of what comes until all have ended.
+pub(super) async fn print(
+    remote: &Remote,
+    whose: &Whose,
+    options: &LogOptions,
+    streams: &[&'static str],
+) -> Result<(), Failure> {
     let (lines, mut printed) = mpsc::channel(WAITING_MAX);
-    let mut followed = Followed { lines, seen: BTreeSet::new(), names: Vec::new(), told: false };
+    let mut followed = Followed { lines, streams, seen: BTreeSet::new(), names: Vec::new(), told: false };
+    // Whatever ended before is history, unless it is what was asked for by name.
+    let mut printers = whose.printers(remote).await?;
+    if let Whose::Job(_) = whose {
+        followed.seen.extend(printers.iter().filter(|found| found.has_ended).map(|found| found.id.clone()));
+    }
     let mut readers = Readers::new();
     let mut look = interval(LOOK_EVERY);
     let mut out = RawOutput::stdout();
@@ -64,12 +126,15 @@ pub(super) async fn follow(remote: &Remote, job: &str, options: &LogOptions) -> 
                 }
             }
             _ = look.tick() => {
-                let alive = alive(remote, job).await?;
-                if alive.is_empty() && readers.is_empty() {
-                    return Ok(());
+                if options.follows() {
+                    printers = whose.printers(remote).await?;
                 }
-                for alloc in alive {
-                    followed.begin(remote, &alloc, options, &mut readers).await?;
+                for printer in &printers {
+                    followed.begin(remote, printer, options, &mut readers).await?;
+                }
+                let more = options.follows() && printers.iter().any(|printer| !printer.has_ended);
+                if readers.is_empty() && !more && printers.iter().all(|printer| followed.seen.contains(&printer.id)) {
+                    return Ok(());
                 }
             }
         }
@@ -77,8 +142,9 @@ pub(super) async fn follow(remote: &Remote, job: &str, options: &LogOptions) -> 
 }
 
 /// Who is followed.
-struct Followed {
+struct Followed<'a> {
     lines: mpsc::Sender<Line>,
+    streams: &'a [&'static str],
     /// Ids of allocations.
     seen: BTreeSet<String>,
     /// As they stand before lines.
@@ -87,33 +153,42 @@ struct Followed {
     told: bool,
 }
 
-impl Followed {
+impl Followed<'_> {
     async fn begin(
         &mut self,
         remote: &Remote,
-        alloc: &AllocationStub,
+        printer: &Printer,
         options: &LogOptions,
         readers: &mut Readers,
     ) -> Result<(), Failure> {
-        if self.seen.contains(&alloc.id) {
+        if self.seen.contains(&printer.id) {
             return Ok(());
         }
-        let tasks = tasks(remote, alloc, options).await?;
-        if readers.len() + tasks.len() > FOLLOWED_MAX {
+        let tasks = match tasks(remote, &printer.id, options).await {
+            // It was forgotten meanwhile.
+            Err(failure) if failure.exit() == Exit::NotFound => Vec::new(),
+            tasks => tasks?,
+        };
+        // One that has more by itself is read once it is alone.
+        if !readers.is_empty() && readers.len() + tasks.len() * self.streams.len() > FOLLOWED_MAX {
             if !std::mem::replace(&mut self.told, true) {
                 tell(&format!(
-                    "more than {FOLLOWED_MAX} tasks print: the others are followed as these end; `berth logs -f ALLOC` \
-                     follows one"
+                    "more than {FOLLOWED_MAX} streams: the others are read as these end; `berth logs ALLOC` reads one \
+                     allocation's"
                 ));
             }
             return Ok(());
         }
-        self.seen.insert(alloc.id.clone());
-        for task in tasks {
+        self.seen.insert(printer.id.clone());
+        for (task, stream) in
+            tasks.iter().flat_map(|task| self.streams.iter().map(move |stream| (task, *stream)))
+        {
             let source = self.names.len();
-            self.names.push(format!("{} {}", short_name(alloc), clean(&task)));
-            let (remote, alloc, options) = (remote.clone(), alloc.id.clone(), options.clone());
-            readers.push(read(remote, alloc, task, options, source, self.lines.clone()).boxed_local());
+            let of_several = if self.streams.len() > 1 { format!(" {stream}") } else { String::new() };
+            self.names.push(format!("{} {}{of_several}", printer.short_name(), clean(task)));
+            let (remote, alloc, options) = (remote.clone(), printer.id.clone(), options.clone());
+            let of = (task.clone(), stream);
+            readers.push(read(remote, alloc, of, options, source, self.lines.clone()).boxed_local());
         }
         Ok(())
     }
@@ -133,52 +208,56 @@ impl Followed {
     }
 }
 
+/// Reads one stream to its end; one that breaks off goes on where it stopped.
 async fn read(
     remote: Remote,
     alloc: String,
-    task: String,
+    (task, stream): (String, &'static str),
     options: LogOptions,
     source: usize,
     to: mpsc::Sender<Line>,
 ) -> Result<(), Failure> {
-    let mut lines = Lines::default();
-    let read = options.read(&remote, &alloc, &task, async |piece: Vec<u8>| {
-        for text in lines.take(&piece) {
-            // Nobody prints any more: the process is about to end.
-            let _ = to.send(Line { source, text }).await;
+    let (mut lines, mut from, mut tries) = (Lines::default(), None, 0);
+    let read = loop {
+        let before = from;
+        let read = options.read(&remote, &alloc, (&task, stream), &mut from, async |piece: Vec<u8>| {
+            for text in lines.take(&piece) {
+                // Nobody prints any more: the process is about to end.
+                let _ = to.send(Line { source, text }).await;
+            }
+            Ok(())
+        });
+        let Err(failure) = read.await else { break Ok(()) };
+        tries = if from == before { tries + 1 } else { 1 };
+        if !options.follows() || tries >= TRIES_MAX || !may_come_back(&failure) {
+            break Err(failure);
         }
-        Ok(())
-    });
-    let read = read.await;
+        tell(&format!("{}: trying again", failure.to_string().trim_end().replace('\n', " ")));
+        sleep(PAUSE).await;
+    };
     if let Some(text) = lines.rest() {
         let _ = to.send(Line { source, text }).await;
     }
     read
 }
 
-/// A job's allocations that have not ended.
-async fn alive(remote: &Remote, job: &str) -> Result<Vec<AllocationStub>, Failure> {
+/// What was refused, or is not there, is the same the next time.
+fn may_come_back(failure: &Failure) -> bool {
+    matches!(failure.exit(), Exit::Failed | Exit::Unreachable | Exit::TimedOut)
+}
+
+/// A job's allocations, the oldest first; none where there is no such job any more.
+async fn allocs(remote: &Remote, job: &str) -> Result<Vec<AllocationStub>, Failure> {
     let mut allocs = match remote.job_allocations(job).await {
         Err(failure) if failure.exit() == Exit::NotFound => Vec::new(),
         allocs => allocs?,
     };
-    allocs.retain(|alloc| matches!(alloc.client_status.as_str(), "pending" | "running"));
     allocs.sort_by_key(|alloc| alloc.create_index);
     Ok(allocs)
 }
 
 /// The tasks of an allocation that are to be followed: the one that was named, or all.
-async fn tasks(
-    remote: &Remote,
-    alloc: &AllocationStub,
-    options: &LogOptions,
-) -> Result<Vec<String>, Failure> {
-    let names = remote.allocation(&alloc.id).await?.task_resources.into_keys();
+async fn tasks(remote: &Remote, alloc: &str, options: &LogOptions) -> Result<Vec<String>, Failure> {
+    let names = remote.allocation(alloc).await?.task_resources.into_keys();
     Ok(names.filter(|name| options.task().is_none_or(|task| task == name)).collect())
-}
-
-/// What tells it from others of its job: `front[0] 1a2b3c4d`.
-fn short_name(alloc: &AllocationStub) -> String {
-    let name = alloc.name.strip_prefix(&format!("{}.", alloc.job_id)).unwrap_or(&alloc.name);
-    format!("{} {}", clean(name), short_id(&alloc.id))
 }

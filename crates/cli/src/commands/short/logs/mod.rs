@@ -5,6 +5,7 @@ mod lines;
 
 use clap::Args;
 
+use self::all::Whose;
 use crate::{
     commands::alloc::LogOptions,
     complete,
@@ -16,11 +17,14 @@ use crate::{
 /// Arguments of `logs`.
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// A job's id, or an allocation's, or the beginning of either; all allocations of a job are followed together
+    /// A job's id, or an allocation's, or the beginning of either; of a job all allocations that have not ended are shown together
     #[arg(value_name = "JOB|ALLOC", add = complete::jobs_or_allocations())]
     id: String,
     #[command(flatten)]
     options: LogOptions,
+    /// Standard output and standard error together, each line with the name of who printed it
+    #[arg(long, conflicts_with = "stderr")]
+    both: bool,
 }
 
 impl Logs {
@@ -31,13 +35,16 @@ impl Logs {
     }
 
     async fn print(&self, remote: &Remote) -> Result<(), Failure> {
-        if self.options.follows()
-            && let Some(job) = self.job(remote).await?
+        let streams = if self.both { vec!["stdout", "stderr"] } else { vec![self.options.stream()] };
+        if let Some(job) = self.job(remote).await?
             && all::has_several(remote, &job, &self.options).await?
         {
-            return all::follow(remote, &job, &self.options).await;
+            return all::print(remote, &Whose::Job(job), &self.options, &streams).await;
         }
         let alloc = remote.job_or_allocation(&self.id).await?;
+        if self.both {
+            return all::print(remote, &Whose::Alloc(alloc), &self.options, &streams).await;
+        }
         self.options.print(remote, &alloc).await
     }
 
