@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::failure::{Doing, Failure};
 
@@ -18,6 +18,8 @@ pub(crate) struct Mount {
     pub(crate) point: PathBuf,
     /// The type of its filesystem.
     pub(crate) kind: String,
+    /// What it is on: a device's path, or a word for what is on none.
+    pub(crate) source: String,
     /// Those of the filesystem, not of this mount of it.
     pub(crate) options: Vec<String>,
 }
@@ -40,8 +42,15 @@ fn mount(line: &[u8]) -> Option<Mount> {
     Some(Mount {
         point: unescaped(fields.get(POINT_FIELD)?),
         kind: text(fields.get(dash + 1)?),
+        source: unescaped(fields.get(dash + 2)?).to_string_lossy().into_owned(),
         options: text(fields.get(dash + 3)?).split(',').map(str::to_owned).collect(),
     })
+}
+
+/// What the filesystem of a path is on: of the mount that holds it, the last where several have the same place.
+pub(crate) fn source_of(path: &Path, mounts: &[Mount]) -> Option<String> {
+    let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    holding.max_by_key(|mount| mount.point.components().count()).map(|mount| mount.source.clone())
 }
 
 /// Octal digits stand for what would end the field.
@@ -63,21 +72,33 @@ mod tests {
 
     #[test]
     fn lines_are_read_with_what_is_escaped_in_them() {
-        let text = br"36 35 98:0 / /mnt/a\040b\134c rw,noatime shared:1 - tmpfs tmpfs rw,size=1k
+        let text = br"36 35 98:0 / /mnt/a\040b\134c rw,noatime shared:1 - tmpfs a\040disk rw,size=1k
 nonsense
 25 24 0:22 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct";
-        let mount = |point: &str, kind: &str, options: &[&str]| Mount {
+        let mount = |point: &str, kind: &str, source: &str, options: &[&str]| Mount {
             point: point.into(),
             kind: kind.into(),
+            source: source.into(),
             options: options.iter().map(|option| (*option).to_owned()).collect(),
         };
         assert_eq!(
             parse(text),
             [
-                mount(r"/mnt/a b\c", "tmpfs", &["rw", "size=1k"]),
-                mount("/sys/fs/cgroup/cpu", "cgroup", &["rw", "cpu", "cpuacct"]),
+                mount(r"/mnt/a b\c", "tmpfs", "a disk", &["rw", "size=1k"]),
+                mount("/sys/fs/cgroup/cpu", "cgroup", "cgroup", &["rw", "cpu", "cpuacct"]),
             ]
         );
         assert_eq!(parse(b"36 35 98:0 / /mnt rw -"), []);
+    }
+
+    #[test]
+    fn a_path_lies_on_the_last_mount_that_holds_it() {
+        let line = |point: &str, source: &str| format!("36 35 98:0 / {point} rw - ext4 {source} rw\n");
+        let text =
+            [line("/", "/dev/a"), line("/srv", "/dev/b"), line("/srv", "/dev/c"), line("/srv2", "/dev/d")];
+        let mounts = parse(text.concat().as_bytes());
+        let of = |path: &str| source_of(Path::new(path), &mounts);
+        assert_eq!([of("/srv/x"), of("/var")], [Some("/dev/c".to_owned()), Some("/dev/a".to_owned())]);
+        assert_eq!(source_of(Path::new("/x"), &[]), None);
     }
 }

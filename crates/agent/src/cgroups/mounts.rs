@@ -22,7 +22,7 @@ impl Hierarchy {
 
 /// All of them; version 1 has several.
 pub(super) fn all(mounts: &[Mount]) -> Vec<Hierarchy> {
-    let hierarchy = |Mount { point, kind, options }: &Mount| {
+    let hierarchy = |Mount { point, kind, options, .. }: &Mount| {
         let version = match kind.as_str() {
             "cgroup2" => 2,
             "cgroup" => 1,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 pub use container::ContainerConfig;
 pub use given::Given;
+pub(crate) use raw_exec::NAME as RAW_EXEC;
 
 use berth_api::agent::TaskSpec;
 use nix::sys::signal::Signal;
@@ -179,7 +180,7 @@ impl Drivers {
     /// Looks for what the others need. Takes its time: an OCI runtime is asked for its version.
     pub fn find(&self) -> Working {
         let DriverSwitches { containers, exec, .. } = self.switches;
-        let mut working = Working { drivers: self.always.clone(), lacking: Vec::new() };
+        let mut working = Working { drivers: self.always.clone(), lacking: self.turned_off() };
         let runtime = if containers || exec { self.containers.find_runtime() } else { Err(String::new()) };
         let off = |flag: &str| Err(format!("the agent was started with --{flag}=false"));
         let of_containers = if containers { runtime.clone() } else { off("containers") };
@@ -197,6 +198,14 @@ impl Drivers {
     /// Those that need nothing, and why the others cannot be used for now.
     pub(crate) fn unasked(&self, why: &str) -> Working {
         let others = container::NAMES.into_iter().chain([container::EXEC]);
-        Working { drivers: self.always.clone(), lacking: others.map(|name| (name, why.to_owned())).collect() }
+        let lacking =
+            self.turned_off().into_iter().chain(others.map(|name| (name, why.to_owned()))).collect();
+        Working { drivers: self.always.clone(), lacking }
+    }
+
+    /// What works on every host, and is not to.
+    fn turned_off(&self) -> Vec<(&'static str, String)> {
+        let why = "the agent was started without --raw-exec, and its tasks would have the agent's own rights";
+        if self.switches.raw_exec { Vec::new() } else { vec![(RAW_EXEC, why.to_owned())] }
     }
 }

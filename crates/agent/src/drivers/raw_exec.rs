@@ -9,6 +9,9 @@ use crate::keeper::plan::{ProcessRun, Run};
 use crate::lifecycle::StartFailure;
 use crate::network::NetworkNeed;
 
+/// The driver's name.
+pub(crate) const NAME: &str = "raw_exec";
+
 /// Processes and threads at a time, as many as a container that asks for no other limit.
 const PIDS_MAX: u64 = 4_096;
 
@@ -62,7 +65,7 @@ fn limits(task: &TaskContext<'_>) -> Limits {
 
 impl Driver for RawExec {
     fn name(&self) -> &'static str {
-        "raw_exec"
+        NAME
     }
 
     fn attributes(&self) -> Vec<(String, String)> {

@@ -66,8 +66,12 @@ pub(crate) fn environment(
         set(&format!("HOST_PORT_{label}"), port.host_port.to_string());
         let mapped = (base == Base::Container || run.is_bridged()) && port.to != 0;
         let own = if mapped { port.to } else { port.host_port };
+        let address = format!("{host_ip}:{}", port.host_port);
         set(&format!("PORT_{label}"), own.to_string());
-        set(&format!("ADDR_{label}"), format!("{host_ip}:{}", port.host_port));
+        set(&format!("ALLOC_PORT_{label}"), own.to_string());
+        set(&format!("ADDR_{label}"), address.clone());
+        set(&format!("HOST_ADDR_{label}"), address);
+        set(&format!("HOST_IP_{label}"), host_ip);
     }
     if !given.cores.is_empty() {
         set("CPU_CORES", given.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
@@ -199,10 +203,13 @@ mod tests {
             NOMAD_ALLOC_ID=11111111-1111-1111-1111-111111111111
             NOMAD_ALLOC_INDEX=2
             NOMAD_ALLOC_NAME=web.front[2]
+            NOMAD_ALLOC_PORT_http=80
             NOMAD_CPU_CORES=2,3
             NOMAD_CPU_LIMIT=4000
             NOMAD_DC=dc1
             NOMAD_GROUP_NAME=front
+            NOMAD_HOST_ADDR_http=10.0.0.1:20001
+            NOMAD_HOST_IP_http=10.0.0.1
             NOMAD_HOST_PORT_http=20001
             NOMAD_IP_http=10.0.0.1
             NOMAD_JOB_ID=web

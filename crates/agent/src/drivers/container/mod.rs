@@ -133,6 +133,11 @@ fn version(runtime: &str) -> Result<String, String> {
     Err(format!("the OCI runtime does not work: {runtime} --version ended with {status}: {said}"))
 }
 
+/// The version in what a runtime says of itself.
+fn number(said: &str) -> Option<&str> {
+    said.split(' ').find(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 #[derive(Debug)]
 struct Container {
     name: &'static str,
@@ -148,7 +153,9 @@ impl Driver for Container {
     }
 
     fn attributes(&self) -> Vec<(String, String)> {
-        vec![(format!("driver.{}.runtime", self.name), self.runtime.version.clone())]
+        let named = |what: &str| format!("driver.{}.{what}", self.name);
+        let version = number(&self.runtime.version).map(|number| (named("version"), number.to_owned()));
+        version.into_iter().chain([(named("runtime"), self.runtime.version.clone())]).collect()
     }
 
     fn base(&self) -> Base {
@@ -208,4 +215,15 @@ fn stop_signal(text: &str) -> i32 {
     let by_number = || text.parse::<i32>().ok().and_then(|number| Signal::try_from(number).ok());
     let full = if text.starts_with("SIG") { text.to_owned() } else { format!("SIG{text}") };
     full.parse::<Signal>().ok().or_else(by_number).map_or(0, |signal| signal as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_tells_its_version_among_other_words() {
+        let said = ["crun version 1.8.1", "runc version 1.1.5+ds1", "runc"];
+        assert_eq!(said.map(number), [Some("1.8.1"), Some("1.1.5+ds1"), None]);
+    }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sched::{CpuSet, sched_getaffinity};
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::mountinfo::{self, Mount};
@@ -83,11 +84,19 @@ pub(super) fn attributes(set: &mut impl FnMut(&str, String)) {
     set("arch", arch().into());
     set("os.name", os_name);
     set("os.version", os_version);
+    set("os.signals", signals());
     if let Some((version, mount)) = cgroups(&mountinfo::read().unwrap_or_default()) {
         set("os.cgroups.version", version.to_string());
         set("unique.cgroup.version", format!("v{version}"));
         set("unique.cgroup.mountpoint", mount.display().to_string());
     }
+}
+
+/// Those that a task can be sent, by name.
+fn signals() -> String {
+    let mut names: Vec<&str> = Signal::iterator().map(Signal::as_str).collect();
+    names.sort_unstable();
+    names.join(",")
 }
 
 /// Which version of cgroups limits tasks, and where it is mounted: version 2 where it is alone.
@@ -195,8 +204,12 @@ mod tests {
 
     #[test]
     fn the_version_of_cgroups_that_limits_tasks_is_told() {
-        let mount =
-            |point: &str, kind: &str| Mount { point: point.into(), kind: kind.into(), options: Vec::new() };
+        let mount = |point: &str, kind: &str| Mount {
+            point: point.into(),
+            kind: kind.into(),
+            source: String::new(),
+            options: Vec::new(),
+        };
         let (unified, memory) =
             (mount("/sys/fs/cgroup/unified", "cgroup2"), mount("/sys/fs/cgroup/memory", "cgroup"));
         assert_eq!(cgroups(&[unified, memory]), Some((1, "/sys/fs/cgroup".into())));

@@ -6,6 +6,7 @@ mod interfaces;
 mod machine;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use berth_api::agent::{FEATURES, FEATURES_ATTRIBUTE, NodeSpec};
@@ -15,12 +16,16 @@ use self::interfaces::Interfaces;
 use self::machine::Cpu;
 use super::{AgentConfig, Host};
 use crate::devices::{self, Device, DeviceFiles};
-use crate::drivers::{ContainerConfig, Driver, Drivers, Working};
+use crate::drivers::{self, ContainerConfig, Driver, Drivers, Working};
+use crate::mountinfo;
 use crate::network::Networks;
 use crate::secrets::NO_SECRETS;
 use crate::volumes::{self, HostVolumes};
 
 const MIB: u64 = 1 << 20;
+
+/// The version of Nomad whose job files and API Berth follows, which jobs compare with.
+const NOMAD_VERSION: &str = "1.11.0";
 
 /// What the node has for tasks, as it was found last.
 pub(super) struct Equipment {
@@ -169,6 +174,10 @@ impl Inventory {
         set("unique.network.ip-address", self.config.host_ip.clone());
         set("unique.storage.bytestotal", disk.total.to_string());
         set("unique.storage.bytesfree", disk.free.to_string());
+        if let Some(volume) = volume(&self.config.data_dir) {
+            set("unique.storage.volume", volume);
+        }
+        set("nomad.version", NOMAD_VERSION.into());
         set("berth.version", env!("CARGO_PKG_VERSION").into());
         set(FEATURES_ATTRIBUTE, FEATURES.join(","));
         self.of_networks(&mut set);
@@ -203,7 +212,8 @@ impl Inventory {
 
     /// Says what jobs cannot have here, of what the operator meant them to have.
     pub(super) fn warn_of_what_lacks(&self, found: &Equipment) {
-        for (driver, reason) in &found.lacking {
+        // Off unless an operator turns it on: nothing is amiss.
+        for (driver, reason) in found.lacking.iter().filter(|(driver, _)| *driver != drivers::RAW_EXEC) {
             tracing::warn!(driver, reason, "jobs cannot use this driver here");
         }
         let volumes = self.config.host_volumes.iter();
@@ -211,6 +221,12 @@ impl Inventory {
             tracing::warn!(name, path = %volume.path.display(), "no directory: jobs cannot use this volume here");
         }
     }
+}
+
+/// What the disk of the data directory is called, as `/dev/sda1`.
+fn volume(data_dir: &Path) -> Option<String> {
+    let path = data_dir.canonicalize().ok()?;
+    mountinfo::source_of(&path, &mountinfo::read().ok()?).filter(|source| !source.is_empty())
 }
 
 fn whole_mb(bytes: u64) -> u32 {
@@ -238,6 +254,11 @@ mod tests {
         assert_eq!(spec.cores.len().to_string(), spec.attributes["cpu.numcores"]);
         let told = ["kernel.name", "memory.totalbytes", "cpu.usablecompute"];
         assert_eq!(told.map(|name| &*spec.attributes[name]), ["linux", "536870912", "3500"]);
+        assert!(spec.attributes["os.signals"].contains("SIGHUP,SIGILL,SIGINT"));
+        assert_eq!(spec.attributes["nomad.version"], NOMAD_VERSION);
+        assert!(spec.attributes.contains_key("unique.storage.volume"));
+        let why = &spec.attributes["driver.raw_exec.health_description"];
+        assert!(why.contains("--raw-exec"), "{why}");
     }
 
     #[test]

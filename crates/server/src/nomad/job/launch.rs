@@ -40,7 +40,10 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     let payload = payload(rules, asked.payload.as_deref())?;
     let given = asked.meta.unwrap_or_default();
     check_meta(rules, &given)?;
-    let mut meta = parent.meta.clone();
+    // What need not be given is there all the same: a task that refers to it finds nothing, and not an unknown name.
+    let mut meta: BTreeMap<_, _> =
+        rules.meta_optional.iter().map(|name| (name.clone(), String::new())).collect();
+    meta.extend(parent.meta.clone());
     meta.extend(given);
     let eval = call.mint_eval();
     let id = dispatched_id(&key, &asked.id_prefix_template, eval)?;

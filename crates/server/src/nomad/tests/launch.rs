@@ -46,6 +46,7 @@ async fn a_dispatch_makes_a_job() {
         (&child["ParentID"], &child["Dispatched"], &child["Payload"], &child["Meta"]["input"]),
         (&json!("encode"), &json!(true), &json!("aGkK"), &json!("a.mp4"))
     );
+    assert_eq!(child["Meta"]["level"], "", "it need not be given");
     let summary = get(&router, "/v1/job/encode/summary").await.json();
     assert_eq!(summary["Children"], json!({ "Pending": 1, "Running": 0, "Dead": 0 }));
     let filter = "filter=ParentID+%3D%3D+%22%22+and+ParameterizedJob+is+not+nil";
