@@ -107,7 +107,7 @@ pub(super) fn container(
             "resources": resources(task, settings, &devices, runtime.limits_swap)?,
             "maskedPaths": MASKED,
             "readonlyPaths": READ_ONLY,
-            "seccomp": seccomp::profile(),
+            "seccomp": seccomp::profile(&capabilities),
         },
     });
     if let Some(first) = task.first_id {
