@@ -101,7 +101,7 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 unit:
-	$(CARGO) test --workspace --locked
+	CARGO="$(CARGO)" scripts/unit
 
 clients:
 	scripts/clients

@@ -8,8 +8,9 @@ use tempfile::TempDir;
 
 /// The OCI runtimes of this host; none, with the reason printed, where containers cannot run.
 pub fn runtimes() -> Vec<&'static str> {
-    let found = ["/usr/bin/crun", "/usr/sbin/runc"].into_iter().filter(|path| Path::new(path).exists());
-    let runtimes: Vec<&str> = found.collect();
+    let (runtimes, missing): (Vec<&str>, Vec<&str>) =
+        ["/usr/bin/crun", "/usr/sbin/runc"].into_iter().partition(|path| Path::new(path).exists());
+    missing.iter().for_each(|missing| eprintln!("skipped: {missing} is missing"));
     let lacking = match () {
         () if !nix::unistd::Uid::effective().is_root() => "this is not root",
         () if runtimes.is_empty() => "there is no OCI runtime",
