@@ -87,8 +87,9 @@ const EVENTS_MAX: usize = 256;
 /// How often it is written that a server was heard of, while anything has to end without one.
 const HEARD_EVERY_NS: u64 = 5_000_000_000;
 
-/// How long tasks are given to end when the agent stops and takes them along.
+/// How long tasks are given to end when the agent stops and takes them along, and how much more than the longest kill timeout.
 const STOP_TASKS_MAX: Duration = Duration::from_secs(60);
+const STOP_TASKS_BEYOND: Duration = Duration::from_secs(30);
 
 /// How long a stopping agent waits for its last words to be sent.
 const FLUSH_MAX: Duration = Duration::from_millis(500);
@@ -143,6 +144,8 @@ pub struct Agent {
     revoked: RevokedServers,
     /// When it was last written that a server was heard of.
     heard_kept_ns: u64,
+    /// How long tasks are given to end when it stops and takes them along.
+    stop_tasks_ns_max: u64,
 }
 
 impl Agent {
@@ -217,7 +220,7 @@ impl Agent {
         let kill_timeout_ms_max = u32::try_from(config.kill_timeout_max.as_millis()).unwrap_or(u32::MAX);
         let node = Node::new(u64::from_le_bytes(*identity.node_id.first_chunk().unwrap_or(&[0; 8])))
             .with_kill_timeout_max(kill_timeout_ms_max);
-        let delay_ns = u64::try_from(config.update_delay.as_nanos()).unwrap_or(u64::MAX);
+        let delay_ns = nanos(config.update_delay);
         let ServersRecord { addresses, revoked } = data.servers();
         let (learned, _) = watch::channel(addresses);
         let all_revoked = RevokedServers::default();
@@ -245,6 +248,9 @@ impl Agent {
             learned,
             revoked: all_revoked,
             heard_kept_ns: 0,
+            stop_tasks_ns_max: nanos(
+                STOP_TASKS_MAX.max(config.kill_timeout_max.saturating_add(STOP_TASKS_BEYOND)),
+            ),
         };
         Ok((agent, Inputs { events, done, asked }))
     }
@@ -283,7 +289,7 @@ impl Agent {
                     match mode {
                         ShutdownMode::LeaveTasks => return Ok(()),
                         ShutdownMode::StopTasks => {
-                            stop_by_ns = Some(now_ns + STOP_TASKS_MAX.as_nanos() as u64);
+                            stop_by_ns = Some(now_ns.saturating_add(self.stop_tasks_ns_max));
                             self.stop_all();
                         }
                         ShutdownMode::Drain(how) => leaving = Some(Leaving::begin(how, now_ns)),
@@ -522,6 +528,10 @@ impl Agent {
             }
         }
     }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A record knows a later position of the same cluster than the fence itself, which is not written at each change.
