@@ -46,7 +46,7 @@ fn older(checked: &Checked<'_>, faults: &mut Faults) {
             faults.add(format!("allocation {} is of version {number}, which is over", placement.id));
         }
         let replaced = placement.previous.and_then(|id| checked.store.alloc(id));
-        if !replaced.is_some_and(|(_, row)| row.job_version == number) {
+        if replaced.is_none_or(|(_, row)| row.job_version != number) {
             faults
                 .add(format!("allocation {} is of version {number}, and replaces none of it", placement.id));
         }

@@ -98,6 +98,7 @@ fn plan(job: &Job) -> PlanRecord {
         devices: vec![],
         cores: vec![],
         canary,
+        job_version: None,
     };
     let group = DeploymentGroup {
         name: "hidden-group".into(),
