@@ -1,10 +1,7 @@
 //! Which nodes have been silent for too long. Silence is measured by the time in which this server listened, so that
 //! neither a pause of the server nor a step of its clock is taken for the death of nodes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use berth_model::{
     NodeId, Timestamp,
@@ -18,9 +15,12 @@ const HEARTBEAT_LONG: Duration = Duration::from_secs(9);
 const NODES_AT_SHORT_HEARTBEAT: usize = 10_000;
 /// A node is down after this many heartbeats have not come.
 const MISSED_MAX: u32 = 2;
-/// After a start, agents have this long to come back before any of them is declared down. Twice the longest time that an
-/// agent waits between two tries.
-pub(crate) const START_GRACE: Duration = Duration::from_secs(27);
+/// Agents whose server is gone have at least this long to come back before their nodes are declared down. Twice the longest
+/// time that an agent waits between two tries.
+const GRACE_MIN: Duration = Duration::from_secs(27);
+/// They have so many heartbeats at least: an agent learns of a server that says nothing only from the heartbeat after, which
+/// goes unanswered for two more.
+const GRACE_HEARTBEATS: u32 = 5;
 /// Nodes that were declared lost within this time count among those that are lost at a time.
 const LOST_WINDOW: Duration = Duration::from_secs(300);
 /// So many nodes may be lost at a time however few there are.
@@ -31,20 +31,34 @@ pub(crate) fn heartbeat_every(store: &Store) -> Duration {
     if store.nodes().len() > NODES_AT_SHORT_HEARTBEAT { HEARTBEAT_LONG } else { HEARTBEAT_SHORT }
 }
 
+/// How long agents may take to come back once the server that they spoke through is gone.
+pub(crate) fn grace(store: &Store) -> Duration {
+    GRACE_MIN.max(heartbeat_every(store) * GRACE_HEARTBEATS)
+}
+
 /// When each node was last heard, since this server leads.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     heard_at: BTreeMap<NodeId, Duration>,
-    /// Nodes that were up when this server began to lead, and have not been heard since.
-    unheard: BTreeSet<NodeId>,
-    began_at: Duration,
+    /// Nodes that were up when this server began to lead, or when the server that they spoke through fell silent, and have not
+    /// been heard since: until when they may be.
+    unheard: BTreeMap<NodeId, Duration>,
 }
 
 impl Liveness {
     /// This server leads from now on: nobody has been heard.
     pub fn begin(store: &Store, now: Duration) -> Self {
         let up = store.nodes().iter().filter(|(_, row)| !row.status.is_silent());
-        Self { heard_at: BTreeMap::new(), unheard: up.map(|(_, row)| row.id).collect(), began_at: now }
+        let until = now + grace(store);
+        Self { heard_at: BTreeMap::new(), unheard: up.map(|(_, row)| (row.id, until)).collect() }
+    }
+
+    /// The server through which a node spoke is gone: its agent has to notice, and to find another. A node that is waited
+    /// for already gets no more time, or a server that comes and goes would keep a dead node alive.
+    pub fn excuse(&mut self, node: NodeId, store: &Store, now: Duration) {
+        if self.heard_at.remove(&node).is_some() {
+            self.unheard.insert(node, now + grace(store));
+        }
     }
 
     /// A sign of life.
@@ -73,7 +87,7 @@ impl Liveness {
         Judgement { lost, held }
     }
 
-    /// How many nodes that were up when this server began to lead have not been heard since.
+    /// How many nodes have not been heard since the server that they spoke through is gone, or since this one leads.
     pub fn unheard(&self) -> usize {
         self.unheard.len()
     }
@@ -81,11 +95,10 @@ impl Liveness {
     /// The nodes that are up and have not been heard for so many heartbeats.
     fn silent(&self, store: &Store, now: Duration, missed: u32) -> impl Iterator<Item = NodeId> {
         let allowed = heartbeat_every(store) * missed;
-        let in_grace = now.saturating_sub(self.began_at) < START_GRACE;
         let stopped = self.heard_at.iter().filter(move |(_, at)| now.saturating_sub(**at) > allowed);
-        let never = self.unheard.iter().filter(move |_| !in_grace);
+        let never = self.unheard.iter().filter(move |(_, until)| now >= **until);
         let is_up = |id: &NodeId| store.node(*id).is_some_and(|(_, row)| !row.status.is_silent());
-        stopped.map(|(id, _)| id).chain(never).copied().filter(is_up)
+        stopped.map(|(id, _)| id).chain(never.map(|(id, _)| id)).copied().filter(is_up)
     }
 
     /// Whether more nodes are silent than may be lost at a time. A heartbeat earlier than each may be declared so: what

@@ -29,8 +29,9 @@ const DOWN_MAX: usize = 64;
 
 const DIAL_MAX: Duration = Duration::from_secs(5);
 
-/// How long sent data may go unacknowledged before the server counts as gone.
-const UNACKNOWLEDGED_MS_MAX: u32 = 15_000;
+/// How long sent data may go unacknowledged by the machine of the server before it counts as gone. It is another server that
+/// must hear the agent before its node is declared lost.
+const UNACKNOWLEDGED_MS_MAX: u32 = 8_000;
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// Begins the answer of a server that speaks TLS to who does not.

@@ -46,7 +46,7 @@ use crate::{
     event::{Request, Versions},
     follow::Follower,
     index_mint::IndexMint,
-    liveness::{Liveness, START_GRACE},
+    liveness::{Liveness, grace},
     messages::{Batch, DownFrame, HELD_TOLD_MAX, Recovery, ServerId, UpFrame},
     observing::{Observing, Ready},
     outbox::{Abandoned, Heading, Outbox, PlanPart, PlanTail, Purpose},
@@ -201,7 +201,7 @@ impl Leader {
             ids,
             liveness: Liveness::begin(store, times.listening),
             held: Vec::new(),
-            grace_until: times.time.after(START_GRACE),
+            grace_until: times.time.after(grace(store)),
             work: Work::of(store),
         };
         leader.take_up_state(replica);

@@ -32,8 +32,9 @@ pub(super) const SYNC_PARTS_MAX: u64 = 32;
 const MESSAGE_BYTES: usize = 128;
 /// A leader that has nothing to say says so this often.
 const SAY_EVERY: Duration = Duration::from_secs(1);
-/// A replica that says nothing for so long is gone: whatever agents it has are not heard either.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// A replica that says nothing for so long is gone: whatever agents it has are not heard either. That must be known before any
+/// of them is declared lost, 15 s after a heartbeat that may be 5 s older than the last word of the replica.
+const SILENCE_MAX: Duration = Duration::from_secs(6);
 
 /// The replicas that have attached.
 #[derive(Debug)]

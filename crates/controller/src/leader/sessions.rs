@@ -14,6 +14,7 @@ use berth_model::{
 
 use super::{Leader, Purpose, Replica};
 use crate::{
+    liveness::grace,
     messages::{
         DownMessage, EndSession, NodeReport, Seen, ServerId, SessionState, UpFrame, UpMessage, Version,
     },
@@ -345,11 +346,16 @@ impl Leader {
         self.end_session(server, node, &state, format!("{why}: try again in a moment"), true);
     }
 
-    /// A server is gone: its agents speak through others from now on.
-    pub(super) fn drop_servers(&mut self) {
+    /// A server is gone: its agents speak through others from now on. Where it vanished without ending their connections,
+    /// they do not know yet.
+    pub(super) fn drop_servers(&mut self, store: &Store) {
         for server in self.servers.take_silent(self.listening) {
-            let of = self.sessions.by_node.values_mut().filter(|of| of.server == server);
-            of.for_each(|of| of.state.is_open = false);
+            self.grace_until = self.grace_until.max(self.time.after(grace(store)));
+            let of = self.sessions.by_node.iter_mut();
+            for (node, of) in of.filter(|(_, of)| of.server == server && of.state.is_open) {
+                of.state.is_open = false;
+                self.liveness.excuse(*node, store, self.listening);
+            }
         }
     }
 }

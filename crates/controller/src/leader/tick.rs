@@ -20,7 +20,7 @@ impl Leader {
     pub fn on_tick(&mut self, replica: &Replica) {
         let store = replica.store();
         self.outbox.resume();
-        self.drop_servers();
+        self.drop_servers(store);
         let Judgement { lost, held } = self.liveness.judge(store, self.listening, self.time);
         lost.into_iter().for_each(|id| self.declare_silent(store, id));
         self.held = held;

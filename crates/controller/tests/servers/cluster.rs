@@ -318,6 +318,17 @@ impl Cluster {
         self.servers[number].kill();
         self.network.gone(self.servers[number].id);
         self.ghosts.retain(|(home, _)| *home != number);
+        self.leave(number);
+    }
+
+    /// A server falls silent for good without ending a connection: its agents do not know.
+    pub fn vanish(&mut self, number: usize) {
+        self.servers[number].kill();
+        self.network.gone(self.servers[number].id);
+    }
+
+    /// The agents that speak to this server leave it.
+    pub fn leave(&mut self, number: usize) {
         for (home, agent) in self.homes.iter().zip(&mut self.agents) {
             if *home == number {
                 (agent.session, agent.welcomed) = (None, false);

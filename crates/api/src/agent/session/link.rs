@@ -11,8 +11,12 @@ const HEARTBEAT_MS_DEFAULT: u64 = 10_000;
 /// How long a hello may go unanswered, in nanoseconds.
 pub const WELCOME_MAX_NS: u64 = 30_000_000_000;
 
-/// How long updates and heartbeats may go unacknowledged, in nanoseconds.
-pub const ACK_MAX_NS: u64 = 30_000_000_000;
+/// How long updates and heartbeats may go unacknowledged at least, in nanoseconds: a server that is busy is no silent one.
+pub const ACK_MAX_NS_MIN: u64 = 8_000_000_000;
+
+/// They may for so many times the time between heartbeats. With the heartbeat before, that is over well before the servers
+/// take the node for lost whose agent is left with a server that says nothing.
+const ACK_HEARTBEATS: u64 = 2;
 
 #[derive(Debug)]
 pub(super) enum Link {
@@ -72,7 +76,9 @@ impl Link {
         match self {
             Self::Down => None,
             Self::Opening { since_ns, .. } => Some(since_ns.saturating_add(WELCOME_MAX_NS)),
-            Self::Open(open) => open.owed_since_ns.map(|since_ns| since_ns.saturating_add(ACK_MAX_NS)),
+            Self::Open(open) => {
+                open.owed_since_ns.map(|since_ns| since_ns.saturating_add(ack_max_ns(open.heartbeat_ns)))
+            }
         }
     }
 
@@ -121,4 +127,9 @@ impl Link {
 fn heartbeat_ns(heartbeat_ms: u64) -> u64 {
     let heartbeat_ms = if heartbeat_ms == 0 { HEARTBEAT_MS_DEFAULT } else { heartbeat_ms };
     heartbeat_ms.saturating_mul(1_000_000)
+}
+
+/// How long a server that asks for heartbeats this often may owe an acknowledgement, in nanoseconds.
+pub fn ack_max_ns(heartbeat_ns: u64) -> u64 {
+    heartbeat_ns.saturating_mul(ACK_HEARTBEATS).max(ACK_MAX_NS_MIN)
 }

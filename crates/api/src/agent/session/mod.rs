@@ -17,7 +17,7 @@ mod tests;
 pub use error::SessionError;
 pub use fence::Fence;
 pub use id::{AllocId, ClusterId};
-pub use link::{ACK_MAX_NS, WELCOME_MAX_NS};
+pub use link::{ACK_MAX_NS_MIN, WELCOME_MAX_NS, ack_max_ns};
 
 use crate::secrets::debug_shows;
 use bytes::Bytes;
@@ -301,7 +301,7 @@ impl AgentSession {
     }
 
     /// Whether the server has owed an answer for too long: a welcome for [`WELCOME_MAX_NS`], or the acknowledgement of
-    /// an update or a heartbeat for [`ACK_MAX_NS`]. The connection swallows what is said on it; another one is to be dialed.
+    /// an update or a heartbeat for [`ack_max_ns`]. The connection swallows what is said on it; another one is to be dialed.
     pub fn is_deserted(&self, now_ns: u64) -> bool {
         self.link.silent_at().is_some_and(|at_ns| at_ns <= now_ns)
     }

@@ -15,6 +15,7 @@ fn a_hello_that_nobody_answers_ends_in_another_connection() {
 
 #[test]
 fn an_update_that_nobody_acknowledges_ends_in_another_connection() {
+    let ack_max_ns = ack_max_ns(5_000 * MS);
     let mut session = open_session(WelcomeMode::Equal);
     tell(&mut session, desired(1, &[1], &[], &[]), 0);
     assert!(!session.is_deserted(u64::MAX), "a server that owes nothing may be silent");
@@ -22,10 +23,19 @@ fn an_update_that_nobody_acknowledges_ends_in_another_connection() {
     hear(&mut session, 1_000 * MS);
     session.observe(id(1), &status(1, "b"), true, 2_000 * MS);
     hear(&mut session, 2_000 * MS);
-    assert!(session.is_deserted(1_000 * MS + ACK_MAX_NS));
+    assert!(session.is_deserted(1_000 * MS + ack_max_ns));
     session.on_down(Down::Ack(Ack { seq: 1 }), 3_000 * MS);
-    assert!(!session.is_deserted(1_000 * MS + ACK_MAX_NS), "a slow server is not a silent one");
-    assert!(session.is_deserted(3_000 * MS + ACK_MAX_NS));
+    assert!(!session.is_deserted(1_000 * MS + ack_max_ns), "a slow server is not a silent one");
+    assert!(session.is_deserted(3_000 * MS + ack_max_ns));
     session.on_down(Down::Ack(Ack { seq: 2 }), 4_000 * MS);
     assert!(!session.is_deserted(u64::MAX));
+}
+
+#[test]
+fn a_server_that_says_nothing_is_left_before_its_nodes_are_taken_for_lost() {
+    let secs = |secs: u64| secs * 1_000 * MS;
+    // A node is declared lost after three heartbeats without a word, and after five of a server that is gone.
+    assert_eq!(ack_max_ns(secs(5)), secs(10));
+    assert_eq!(ack_max_ns(secs(9)), secs(18));
+    assert_eq!(ack_max_ns(secs(1)), ACK_MAX_NS_MIN, "a busy server is no silent one");
 }
