@@ -35,6 +35,11 @@ pub enum Event {
     },
     /// What entries all servers of the cluster can apply. Nothing else is written, but what the log holds already.
     Versions(Versions),
+    /// Whether a majority has been heard lately, should this server lead: one that hears none does not learn that another leads.
+    Majority {
+        /// It has, or this server does not lead.
+        heard: bool,
+    },
     /// This server leads from now on.
     LeadershipGained {
         /// Of its leadership.

@@ -38,6 +38,8 @@ pub(crate) struct Uplink {
     is_unanswered: bool,
     /// The agents were sent away for want of a leader.
     has_closed: bool,
+    /// This server leads and hears no majority: what it says to itself is no word of a leader.
+    is_cut_off: bool,
 }
 
 /// An attachment to a leader.
@@ -75,11 +77,17 @@ impl Replica {
         self.uplink.leader = leader;
         self.uplink.attached = None;
         self.uplink.is_unanswered = false;
+        self.uplink.is_cut_off = false;
         self.publication.release();
         if leader.is_some() {
             self.uplink.heard_at = Some(listening);
             self.uplink.has_closed = false;
         }
+    }
+
+    /// Whether a majority has been heard, should this server lead. Without one another may lead, who waits for the agents.
+    pub fn on_majority(&mut self, heard: bool) {
+        self.uplink.is_cut_off = !heard;
     }
 
     /// Begins anew with the leader.
@@ -238,9 +246,11 @@ impl Replica {
         }
         attached.taken += 1;
         attached.heard_at = listening;
-        self.uplink.heard_at = Some(listening);
         self.uplink.is_unanswered = false;
-        self.uplink.has_closed = false;
+        if !self.uplink.is_cut_off {
+            self.uplink.heard_at = Some(listening);
+            self.uplink.has_closed = false;
+        }
         frame.messages.into_iter().for_each(|message| self.on_down_message(message, actions));
     }
 

@@ -43,6 +43,8 @@ pub struct Cluster {
     /// What was published at each index, by any server.
     contents: BTreeMap<Index, Content>,
     healed: bool,
+    /// Learns nothing of what is committed.
+    isolated: Option<usize>,
 }
 
 impl Cluster {
@@ -65,6 +67,7 @@ impl Cluster {
             tokens: 0,
             contents: BTreeMap::new(),
             healed: false,
+            isolated: None,
         };
         (0..SERVERS as usize).for_each(|number| cluster.start(number));
         cluster.elect(0);
@@ -222,7 +225,7 @@ impl Cluster {
     /// A server applies what is committed, at most so many entries.
     pub fn apply(&mut self, number: usize, count: usize) {
         let server = &mut self.servers[number];
-        if !server.is_up {
+        if !server.is_up || self.isolated == Some(number) {
             return;
         }
         let until = server.applied.saturating_add(count).min(self.log.len());
@@ -274,23 +277,40 @@ impl Cluster {
         let entries: Vec<Entry> = self.servers[old].proposed.drain(..committed).collect();
         self.append(entries);
         let unknown: Vec<Index> = self.servers[old].proposed.drain(..).map(|entry| entry.index).collect();
-        self.term += 1;
-        self.leader = next;
         let knows_late = old != next && !self.healed && self.draw(3) == 0;
         if !knows_late {
             for index in unknown {
-                let (term, fate) = (self.term - 1, Fate::Unknown("another leads".into()));
+                let (term, fate) = (self.term, Fate::Unknown("another leads".into()));
                 self.tell(old, Event::NotApplied { term, index, fate });
             }
             self.tell(old, Event::LeadershipLost);
         }
+        self.lead(next, (old != next && knows_late).then_some(old));
+    }
+
+    /// Another server leads, and the one that did hears and says nothing any more: it does not learn so.
+    pub fn isolate_leader(&mut self) {
+        let old = self.leader;
+        self.isolated = Some(old);
+        for other in 1..=SERVERS {
+            let (old, other) = (self.servers[old].id, ServerId(other));
+            self.network.cut((old, other));
+            self.network.cut((other, old));
+        }
+        self.lead((old + 1) % SERVERS as usize, Some(old));
+    }
+
+    /// A server leads from now on, and all but one know it.
+    fn lead(&mut self, next: usize, unaware: Option<usize>) {
+        self.term += 1;
+        self.leader = next;
         // Who leads has all that is committed, and has applied it before it begins; what it proposed in an earlier
         // leadership is nowhere.
         self.apply(next, usize::MAX);
         self.servers[next].proposed.clear();
         self.tell(next, Event::LeadershipGained { term: self.term });
         for number in 0..self.servers.len() {
-            if number != next && !(number == old && knows_late) {
+            if number != next && unaware != Some(number) {
                 self.follow(number);
             }
         }

@@ -453,3 +453,22 @@ fn a_node_that_dies_with_its_server_is_declared_lost_in_the_end() {
     }
     assert_eq!(status(&cluster, 1), Some(NodeStatus::Down));
 }
+
+#[test]
+fn a_leader_that_hears_no_majority_sends_its_agents_to_others_in_time() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let old = cluster.leader;
+        (0..cluster.agents.len()).for_each(|number| cluster.dial(number, old));
+        (0..3).for_each(|_| cluster.live());
+        cluster.isolate_leader();
+        for second in 0..60 {
+            if second == 2 {
+                cluster.tell(old, Event::Majority { heard: false });
+            }
+            cluster.live();
+            assert_none_lost(&cluster);
+        }
+        assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
+    }
+}

@@ -16,12 +16,22 @@ impl Cluster {
     /// Whether somebody leads, as far as this server can tell.
     pub(super) fn has_leader(&self) -> bool {
         if self.replication.is_leader() {
-            return self.is_alone()
-                || self.replication.majority_contact().is_some_and(|ago| ago < MAJORITY_MAX);
+            return !self.is_cut_off();
         }
         let leader = self.replication.leader().filter(|_| !self.removed.load(Ordering::Acquire));
         leader
             .is_some_and(|leader| self.replication.peers().silence(leader).is_some_and(|ago| ago < ALIVE_MAX))
+    }
+
+    /// Whether this server leads and has not heard a majority for too long: another may lead, or nobody.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.replication.is_leader() && !self.contact_of_leader().known_leader
+    }
+
+    fn contact_of_leader(&self) -> Contact {
+        let majority =
+            if self.is_alone() { Some(Duration::ZERO) } else { self.replication.majority_contact() };
+        contact_of_leader(majority)
     }
 
     /// Whether a change would be written now, here or by whoever leads.
@@ -39,7 +49,7 @@ impl Cluster {
     /// How fresh this server's state is.
     pub fn contact(&self) -> Contact {
         if self.replication.is_leader() {
-            return Contact { known_leader: true, last_contact: Duration::ZERO };
+            return self.contact_of_leader();
         }
         let silence = self.replication.leader().and_then(|leader| self.replication.peers().silence(leader));
         Contact { known_leader: self.has_leader(), last_contact: silence.unwrap_or(Duration::MAX) }
@@ -114,5 +124,29 @@ impl Cluster {
             voters.len(),
             silent.join(", ")
         )
+    }
+}
+
+/// How fresh the state of a server is that leads, as far as it knows, and heard a majority so long ago.
+fn contact_of_leader(majority: Option<Duration>) -> Contact {
+    match majority {
+        Some(ago) if ago < MAJORITY_MAX => Contact { known_leader: true, last_contact: Duration::ZERO },
+        _ => Contact { known_leader: false, last_contact: majority.unwrap_or(Duration::MAX) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_that_hears_no_majority_does_not_call_its_state_fresh() {
+        let of = |secs| contact_of_leader(Some(Duration::from_secs(secs)));
+        assert!(of(0).known_leader && of(1).last_contact.is_zero(), "it leads, and its state is the newest");
+        for secs in [2, 3, 60] {
+            assert!(!of(secs).known_leader);
+            assert_eq!(of(secs).last_contact, Duration::from_secs(secs), "it grows");
+        }
+        assert!(!contact_of_leader(None).known_leader, "nobody has answered it yet");
     }
 }

@@ -33,6 +33,7 @@ pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<
     let (mut leaderless, mut unfit_disk) = (Leaderless::default(), UnfitDisk::default());
     let mut pinged = tokio::time::Instant::now();
     let (mut versions, mut reached) = (Versions::default(), Reached::default());
+    let mut majority_heard = true;
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
@@ -43,6 +44,7 @@ pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<
         cluster.tell_peers_of_members();
         cluster.tell_agents_of_servers();
         cluster.tell_versions(&mut versions);
+        cluster.tell_majority(&mut majority_heard);
         unfit_disk.look(&cluster).await;
         if pinged.elapsed() >= PING {
             pinged = tokio::time::Instant::now();
@@ -92,6 +94,14 @@ impl Cluster {
                 tracing::info!(entries, held_by = now.held_by, "entries of the log that all servers know");
             }
             *told = now;
+        }
+    }
+
+    /// Agents of a leader that hears no majority are heard by nobody who can tell that their nodes live.
+    fn tell_majority(&self, told: &mut bool) {
+        let heard = !self.is_cut_off();
+        if heard != *told && self.engine.get().is_some_and(|engine| engine.tell_majority(heard)) {
+            *told = heard;
         }
     }
 

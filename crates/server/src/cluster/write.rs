@@ -56,9 +56,24 @@ impl Cluster {
     pub(super) async fn write_here(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
         let engine = self.engine.get().ok_or(ProposeError::NoLeader)?;
         self.writing.fetch_add(1, Ordering::AcqRel);
-        let written = engine.propose_here(commands).await;
+        let written = tokio::select! {
+            biased;
+            written = engine.propose_here(commands) => written,
+            () = self.until_cut_off() => Err(ProposeError::Unknown(self.no_leader())),
+        };
         self.writing.fetch_sub(1, Ordering::AcqRel);
         written
+    }
+
+    /// Until this server leads and hears no majority: what it has written may be kept by whoever leads next, or not, and it
+    /// may not learn which for as long as it is cut off.
+    async fn until_cut_off(&self) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if self.is_cut_off() {
+                return;
+            }
+        }
     }
 
     /// Hands commands to whoever leads; none when nobody was reached who does, and nothing was done.

@@ -58,6 +58,11 @@ impl EngineHandle {
         self.inputs.try_send(Input::event(Event::Versions(versions))).is_ok()
     }
 
+    /// Tells the controller whether a majority has been heard lately, should this server lead; whether there was room.
+    pub fn tell_majority(&self, heard: bool) -> bool {
+        self.inputs.try_send(Input::event(Event::Majority { heard })).is_ok()
+    }
+
     /// Proposes commands to this server's own controller.
     pub async fn propose_here(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
         let (reply, answer) = oneshot::channel();
