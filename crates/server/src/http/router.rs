@@ -226,8 +226,9 @@ async fn answer(route: &Route, call: Call, is_fresh: bool) -> Reply {
         unwound(route, (route.handler)(call)).await
     };
     let Some(lease) = lease else { return handled.await };
-    // A change that is under way is told as it ends: it ends soon, and whoever revokes their own token hears that it is done.
-    let response = if route.verb == Verb::Get {
+    // A change that is under way is answered as it ends: it ends soon, and whoever revokes their own token hears that it is done.
+    // What waits for an index does not end soon, whichever its method.
+    let response = if route.verb == Verb::Get || route.contract.waits() {
         tokio::select! {
             reply = handled => reply?,
             () = lease.ended() => return Err(Lease::failure()),

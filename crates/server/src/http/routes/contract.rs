@@ -78,6 +78,11 @@ impl Contract {
     fn new(answer: Answer, groups: &[&[&'static str]]) -> Self {
         Self { parameters: groups.concat(), body: None, answer, is_personal: false }
     }
+
+    /// Whether a request can ask to be answered only once something has changed.
+    pub(crate) fn waits(&self) -> bool {
+        self.parameters.contains(&"index")
+    }
 }
 
 /// Answers a value.

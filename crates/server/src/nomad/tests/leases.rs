@@ -173,8 +173,7 @@ fn lasting(route: &Route, index: u64) -> Option<String> {
         // A command needs a connection to go on with: `exec_tokens` has those, and the tests with real processes.
         Answer::Socket { .. } => None,
         Answer::Json(_) | Answer::Text | Answer::Bytes | Answer::Empty => {
-            let waits = route.verb == Verb::Get && route.contract.parameters.contains(&"index");
-            waits.then(|| format!("{path}?index={index}&wait=5m"))
+            route.contract.waits().then(|| format!("{path}?index={index}&wait=5m"))
         }
     }
 }
@@ -197,8 +196,8 @@ enum Told {
     BrokenOff,
 }
 
-async fn told(router: Router, target: String, secret: String) -> (String, Told) {
-    let request = Request::builder().uri(&target).header("x-nomad-token", secret);
+async fn told(router: Router, verb: Verb, target: String, secret: String) -> (String, Told) {
+    let request = Request::builder().method(verb.as_str()).uri(&target).header("x-nomad-token", secret);
     let response = send(&router, request.body(Body::empty()).expect("it is a request")).await;
     let status = response.status().as_u16();
     let told = match response.into_body().collect().await {
@@ -218,9 +217,13 @@ async fn whatever_lasts_ends_with_what_allowed_it_whichever_token_that_was() {
         let router = watched(&engine, Acls::default());
         let index = engine.state().view().index.0;
         let mut open = JoinSet::new();
-        let targets: Vec<String> = table().routes.iter().filter_map(|route| lasting(route, index)).collect();
-        for target in &targets {
-            open.spawn(told(router.clone(), target.clone(), secret.clone()));
+        let routes = table().routes;
+        let lasting = routes.iter().filter_map(|route| Some((route.verb, lasting(route, index)?)));
+        let targets: Vec<(Verb, String)> = lasting.collect();
+        let asked_by_body = targets.iter().filter(|(verb, _)| *verb == Verb::Put).count();
+        assert!(asked_by_body > 0, "what a body asks for can wait, too");
+        for (verb, target) in &targets {
+            open.spawn(told(router.clone(), *verb, target.clone(), secret.clone()));
         }
         // What is not there, or the management's alone, is answered at once; the rest waits.
         let mut waits = open.len();
