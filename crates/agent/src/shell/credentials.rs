@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::data_dir::{make_dir, random};
-use super::enrolling::{Answer, ask};
+use super::enrolling::{Answer, By, ask};
 use crate::failure::{Failure, PANICKED};
 
 /// In the agent's data directory.
@@ -50,6 +50,8 @@ pub(super) struct Credentials(Option<Arc<Own>>);
 struct Own {
     files: TlsFiles,
     node_id: [u8; 16],
+    /// By which servers know the node.
+    node_secret: Vec<u8>,
     source: AgentTls,
     /// The servers whose certificates are not believed.
     revoked: RevokedServers,
@@ -83,7 +85,7 @@ impl Credentials {
     pub fn open(
         source: Option<&AgentTls>,
         data_dir: &Path,
-        node_id: [u8; 16],
+        (node_id, node_secret): ([u8; 16], Vec<u8>),
         revoked: RevokedServers,
     ) -> Result<Self, Failure> {
         let Some(source) = source else { return Ok(Self::default()) };
@@ -91,7 +93,8 @@ impl Credentials {
             AgentTls::Files(files) => files.clone(),
             AgentTls::Joined(_) => joined_files(data_dir)?,
         };
-        let own = Own { files, node_id, source: source.clone(), revoked, current: Mutex::default() };
+        let (source, current) = (source.clone(), Mutex::default());
+        let own = Own { files, node_id, node_secret, source, revoked, current };
         match own.read() {
             Ok(current) => *own.current() = Some(Arc::new(current)),
             Err(ReadError::Lacking(why)) if own.may_join() => {
@@ -252,19 +255,14 @@ impl Own {
         let current = current.ok_or_else(|| Failure::other("renew the certificate", "there is none"))?;
         let expected = Expected::Server(current.region.clone());
         let connector = Connector::renewing(&current.held, expected, &self.revoked).map_err(unusable)?;
-        self.enroll(server, &connector, Vec::new()).await
+        self.enroll(server, &connector, By::Certificate(self.node_secret.clone())).await
     }
 
     /// Asks a server for a certificate, and keeps it. The key is on disk before it is asked for: whoever is killed meanwhile asks
     /// again for the same, and a join token that was spent for it is still good for it.
-    async fn enroll(
-        self: &Arc<Self>,
-        server: &str,
-        connector: &Connector,
-        secret: Vec<u8>,
-    ) -> Result<(), Failure> {
+    async fn enroll(self: &Arc<Self>, server: &str, connector: &Connector, by: By) -> Result<(), Failure> {
         let key = self.with_files(Self::key).await??;
-        let answer = ask(server, connector, secret, self.node_id, &key).await?;
+        let answer = ask(server, connector, by, self.node_id, &key).await?;
         self.with_files(move |own| own.keep(&answer)).await?
     }
 
@@ -283,7 +281,7 @@ impl Own {
 
     async fn join(self: &Arc<Self>, server: &str, code: JoinCode) -> Result<(), Failure> {
         let connector = Connector::joining(code.authority, &self.revoked).map_err(unusable)?;
-        self.enroll(server, &connector, code.secret.to_vec()).await?;
+        self.enroll(server, &connector, By::Token(code.secret.to_vec())).await?;
         let mark_now = move |own: &Self| berth_tls::write_over(&own.joined_with(), &mark(&code));
         self.with_files(mark_now).await?.map_err(unusable)?;
         tracing::info!(server, "the agent has joined");

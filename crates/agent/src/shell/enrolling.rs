@@ -23,18 +23,30 @@ pub(super) struct Answer {
     pub authorities: Vec<Vec<u8>>,
 }
 
-/// Asks for a certificate for a node and a key: with the secret of a join token, or, where that is empty, with the certificate
-/// that the connector shows.
+/// By what a server gives a certificate.
+pub(super) enum By {
+    /// The secret of a join token.
+    Token(Vec<u8>),
+    /// The certificate that the connector shows, and the node's secret.
+    Certificate(Vec<u8>),
+}
+
+/// Asks for a certificate for a node and a key.
 pub(super) async fn ask(
     server: &str,
     connector: &Connector,
-    secret: Vec<u8>,
+    by: By,
     node_id: [u8; 16],
     key: &Key,
 ) -> Result<Answer, Failure> {
     let doing = || format!("ask the server {server} for a certificate");
     let public_key = key.public().to_vec();
-    let mut asked = Enroll { secret, node_id: node_id.to_vec(), public_key, signature: Vec::new() };
+    let (secret, node_secret) = match by {
+        By::Token(secret) => (secret, Vec::new()),
+        By::Certificate(node_secret) => (Vec::new(), node_secret),
+    };
+    let (node_id, signature) = (node_id.to_vec(), Vec::new());
+    let mut asked = Enroll { secret, node_id, public_key, signature, node_secret };
     asked.signature = key.sign(&asked.signed()).map_err(|error| Failure::other(doing(), error))?;
     let talk = async {
         let stream = TcpStream::connect(server).await?;

@@ -169,8 +169,9 @@ impl Agent {
     ) -> Result<(), Failure> {
         let (links_sender, links) = connection::channel();
         let (agent, inputs) = Self::open(&config)?;
-        let (node_id, revoked) = (agent.identity.node_id, agent.revoked.clone());
-        let credentials = Credentials::open(config.tls.as_ref(), &config.data_dir, node_id, revoked)?;
+        let (node, revoked) =
+            ((agent.identity.node_id, agent.identity.secret.clone()), agent.revoked.clone());
+        let credentials = Credentials::open(config.tls.as_ref(), &config.data_dir, node, revoked)?;
         let renewing = credentials.clone().keep_fresh(config.servers.clone(), agent.learned.subscribe());
         let renewing = tokio::spawn(renewing);
         let servers = Servers::new(config.servers, agent.learned.subscribe());

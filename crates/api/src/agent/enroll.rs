@@ -35,6 +35,9 @@ pub struct Enroll {
     /// Of [`Self::signed`], with the private half of the key.
     #[prost(bytes = "vec", tag = "4")]
     pub signature: Vec<u8>,
+    /// The node's own, by which servers know it, from one that renews: a certificate alone makes no new one.
+    #[prost(bytes = "vec", tag = "5")]
+    pub node_secret: Vec<u8>,
 }
 
 debug_shows!(Enroll { node_id });

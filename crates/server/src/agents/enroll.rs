@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{listen::Context, recorded::Recorded, revoked::is_revoked};
-use crate::{clock, net::Stream, state::State};
+use crate::{clock, convert::agent::secret_hash, net::Stream, state::State};
 
 /// How long all of it may take; the cluster may be looking for a leader.
 const TALK_MAX: Duration = Duration::from_secs(30);
@@ -85,7 +85,7 @@ async fn certify(asked: &Enroll, shown: Option<&Peer>, context: &Context) -> Res
     // What was revoked at another server must be known here by now.
     state.engine.fresh().await?;
     if asked.secret.is_empty() {
-        renews(node, shown, state)?;
+        renews(node, shown, &asked.node_secret, state)?;
     } else {
         join(asked, node, state).await?;
     }
@@ -106,8 +106,9 @@ async fn certify(asked: &Enroll, shown: Option<&Peer>, context: &Context) -> Res
     Ok(Enrolled { certificate: certificate.to_vec(), authorities, refused: String::new() })
 }
 
-/// Whether the certificate that is shown may be renewed.
-fn renews(node: NodeId, shown: Option<&Peer>, state: &State) -> Result<(), String> {
+/// Whether the certificate that is shown may be renewed: by the agent of its node, which has the node's secret. Whoever has got
+/// hold of a certificate alone has it until it expires. A node that never said hello has no secret yet.
+fn renews(node: NodeId, shown: Option<&Peer>, node_secret: &[u8], state: &State) -> Result<(), String> {
     let peer = shown.ok_or("neither a join token nor a certificate is shown")?;
     if !peer.identity.speaks_for(&node.to_string()) {
         return Err(format!("the certificate shown names {}, and not node {node}", peer.identity));
@@ -115,6 +116,13 @@ fn renews(node: NodeId, shown: Option<&Peer>, state: &State) -> Result<(), Strin
     if is_revoked(state.view().store.acl().joins(), node, peer) {
         return Err(format!(
             "node {node} was revoked: to let it join again, `berth node token -node {node}`"
+        ));
+    }
+    let view = state.view();
+    let known = view.store.node(node).and_then(|(slot, _)| view.store.nodes().detail(slot));
+    if known.is_some_and(|detail| detail.node.secret_hash != secret_hash(node_secret)) {
+        return Err(format!(
+            "the secret of node {node} is not shown: its certificate is renewed by its own agent, of this version or a later one"
         ));
     }
     Ok(())

@@ -258,15 +258,16 @@ impl Port {
         came
     }
 
-    /// Asks for a certificate for [`NODE`].
+    /// Asks for a certificate for [`NODE`], with a secret as its own.
     ///
     /// # Errors
     /// Why there is none.
-    async fn enroll(&self, connector: &Connector) -> Result<(), String> {
+    async fn enroll(&self, connector: &Connector, node_secret: &[u8]) -> Result<(), String> {
         let (stream, served) = self.dial(connector).await;
         let key = Key::make().expect("it is made");
         let (node_id, public_key) = (NODE.to_bytes().to_vec(), key.public().to_vec());
-        let mut asked = Enroll { secret: Vec::new(), node_id, public_key, signature: Vec::new() };
+        let node_secret = node_secret.to_vec();
+        let mut asked = Enroll { node_id, public_key, node_secret, ..Enroll::default() };
         asked.signature = key.sign(&asked.signed()).expect("it is signed");
         let mut bytes = BytesMut::new();
         encode_frame(&asked, &mut bytes);
@@ -365,7 +366,7 @@ async fn who_shows_a_certificate_gets_another_one_for_the_nodes_that_it_names() 
     let port = Port::open(&certificates);
     until_expired(&all).await;
     for shown in &all {
-        let enrolled = port.enroll(&shown.renewing()).await;
+        let enrolled = port.enroll(&shown.renewing(), SECRET).await;
         let names_it = shown.held.identity().speaks_for(&NODE.to_string());
         match turned_away(shown).or((!names_it).then_some("and not node")) {
             None => assert_eq!(enrolled, Ok(()), "{shown}"),
@@ -374,6 +375,20 @@ async fn who_shows_a_certificate_gets_another_one_for_the_nodes_that_it_names() 
                 assert!(found.contains(why), "{shown}: {found}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_without_the_secret_of_its_node_makes_no_other_one() {
+    let certificates = Certificates::new();
+    let port = Port::open(&certificates);
+    for node in [Some(NODE), None] {
+        let shown = certificates.good(Role::Agent(node.map(|node| node.to_string())));
+        for secret in [&b""[..], b"another"] {
+            let why = port.enroll(&shown.renewing(), secret).await.expect_err("anybody could have it");
+            assert!(why.contains("the secret of node"), "{shown}: {why}");
+        }
+        assert_eq!(port.enroll(&shown.renewing(), SECRET).await, Ok(()));
     }
 }
 
@@ -396,7 +411,7 @@ async fn what_was_revoked_says_nothing_more_for_its_node() {
         }
     }
     for shown in [&own, &any] {
-        let why = port.enroll(&shown.renewing()).await.expect_err("it is revoked");
+        let why = port.enroll(&shown.renewing(), SECRET).await.expect_err("it is revoked");
         assert!(why.contains("was revoked"), "{shown}: {why}");
     }
     let came = port.say(&other, &Up::Heartbeat(Heartbeat::default())).await.expect("it is taken in");
