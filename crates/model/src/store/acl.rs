@@ -113,6 +113,13 @@ impl Acl {
         self.tokens.range(ids).map(|(_, token)| token)
     }
 
+    /// Those of its tokens that are good and unknown elsewhere: where this table takes the place of another, who had them gets back
+    /// what may have been revoked.
+    pub fn tokens_unknown(&self, now: Timestamp, is_known: impl Fn(AclTokenId) -> bool) -> Vec<AclTokenId> {
+        let good = self.tokens.values().filter(|token| !token.is_expired(now));
+        good.map(|token| token.id).filter(|id| !is_known(*id)).collect()
+    }
+
     /// How many tokens there are.
     pub fn tokens_len(&self) -> usize {
         self.tokens.len()

@@ -16,13 +16,18 @@ use hyper::StatusCode;
 use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::receive::receive;
-use crate::http::{
-    call::{Call, Reply},
-    failure::Failure,
-    propose::Proposer,
-    reply,
+use crate::{
+    clock,
+    http::{
+        call::{Call, Reply},
+        failure::Failure,
+        propose::Proposer,
+        reply,
+    },
 };
 
+/// Accessors of tokens that the log names, of those that a snapshot brings back.
+const RETURNING_SHOWN_MAX: usize = 64;
 /// Bytes of a part; an entry of the log must have room for one.
 const PART_BYTES: usize = 512 << 10;
 
@@ -42,6 +47,10 @@ pub(in crate::nomad) async fn restore(mut call: Call, restoring: Arc<Semaphore>)
         );
         return Err(Failure::new(StatusCode::CONFLICT, why));
     }
+    let returning = match call.view().acl() {
+        Ok(acl) => store.acl().tokens_unknown(clock::now(), |id| acl.token(id).is_some()),
+        Err(_) => Vec::new(),
+    };
     // Goes on when the client goes away: half a snapshot is none.
     let replaced = tokio::task::spawn_blocking(move || {
         let _turn = turn;
@@ -49,6 +58,16 @@ pub(in crate::nomad) async fn restore(mut call: Call, restoring: Arc<Semaphore>)
     });
     let index = replaced.await.map_err(|_| Failure::bad_request("the snapshot cannot be restored"))??;
     tracing::warn!(%index, "the state was restored from a snapshot");
+    if !returning.is_empty() {
+        let shown: Vec<String> =
+            returning.iter().take(RETURNING_SHOWN_MAX).map(ToString::to_string).collect();
+        let (tokens, accessors) = (returning.len(), shown.join(", "));
+        tracing::warn!(
+            tokens,
+            accessors,
+            "the snapshot brought back tokens that were not there before it: revoke again those that were revoked"
+        );
+    }
     let mut response = reply::with_type(Body::empty(), reply::JSON);
     reply::stamp(response.headers_mut(), index, &call.view());
     Ok(response)
