@@ -29,6 +29,8 @@ use crate::{
 const LASTS: Duration = Duration::from_secs(600);
 /// And at most: it is to be used at once.
 const LASTS_MAX: Duration = Duration::from_secs(24 * 3600);
+/// And the shortest.
+const LASTS_MIN: Duration = Duration::from_secs(1);
 
 /// `PUT /v1/nodes/token`
 pub(super) async fn make(mut call: Call) -> Reply {
@@ -159,7 +161,7 @@ fn lasts(ttl: &str) -> Result<Duration, Failure> {
     let bad = |why: String| Failure::new(StatusCode::BAD_REQUEST, format!("TTL: {why}"));
     let span = humantime::parse_duration(ttl)
         .map_err(|error| bad(format!("{ttl:?} is not a span of time: {error}")))?;
-    if span.is_zero() || span > LASTS_MAX {
+    if span < LASTS_MIN || span > LASTS_MAX {
         return Err(bad(format!("{ttl} is not between 1s and 24h")));
     }
     Ok(span)
@@ -181,6 +183,16 @@ fn without_certificates() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_join_token_lasts_a_second_to_a_day() {
+        for (ttl, seconds) in
+            [("1s", Some(1)), ("24h", Some(86_400)), ("999ms", None), ("1ns", None), ("25h", None)]
+        {
+            let found = lasts(ttl).map_err(|failure| failure.text);
+            assert_eq!(found.as_ref().ok().map(Duration::as_secs), seconds, "{ttl}: {found:?}");
+        }
+    }
 
     fn servers(all: &[(&str, bool, bool, CertificateStatus)]) -> Servers {
         let server =
