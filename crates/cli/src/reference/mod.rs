@@ -74,7 +74,7 @@ fn setting_row(setting: &Setting, role: Role) -> String {
 #[test]
 fn the_endpoints_are_told() {
     let about = "The HTTP API: paths and shapes are those that Nomad's clients know. `GET` answers `HEAD` too, and `PUT` \
-        stands for `POST`. The capability is what a caller will have to be allowed once there are ACLs.";
+        stands for `POST`. The capability is what a caller must be allowed where ACLs are on.";
     let rows = berth_server::nomad::table().routes.into_iter().map(|route| {
         let methods = format!("`{}`", route.verb.as_str());
         row(&[&methods, &format!("`{}`", route.path), route.summary, &format!("{:?}", route.capability)])

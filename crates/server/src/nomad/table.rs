@@ -163,6 +163,7 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/acl/bootstrap", (Anonymous, Cluster), "Get the first token", takes::<AclBootstrap, AclToken>(&[]), acl::bootstrap::bootstrap),
         route(Get, "/v1/acl/policies", (ReadOwnAcl, Cluster), "List policies", lists::<AclPolicyStub>(&["prefix"]), acl::policies::list),
         route(Get, "/v1/acl/policy/{name}", (ReadOwnAcl, Cluster), "Read a policy", reads::<AclPolicy>(&[]), acl::policies::read),
+        route(Get, "/v1/acl/policy/self", (Anonymous, Cluster), "Read the policies of the token that is shown", tells::<Vec<AclPolicy>>(&[]), acl::policies::read_own),
         route(Put, "/v1/acl/policy/{name}", (Management, Cluster), "Write a policy", takes::<AclPolicy, AclPolicyWritten>(&[]), acl::policies::put),
         route(Delete, "/v1/acl/policy/{name}", (Management, Cluster), "Delete a policy", empty(), acl::policies::delete),
         route(Get, "/v1/acl/roles", (ReadOwnAcl, Cluster), "List roles", lists::<AclRole>(&["prefix"]), acl::roles::list),
@@ -176,7 +177,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/acl/token/self", (Anonymous, Cluster), "Read the token that is shown", tells::<AclToken>(&[]), acl::tokens::read_own),
         route(Put, "/v1/acl/token/onetime", (Anonymous, Cluster), "Get a one-time token for the token that is shown", tells::<AclOneTimeMade>(&[]), acl::onetime::make),
         route(Put, "/v1/acl/token/onetime/exchange", (Anonymous, Cluster), "Exchange a one-time token for the secret of its token", takes::<AclOneTimeToken, AclOneTimeExchanged>(&[]), acl::onetime::exchange),
-        route(Get, "/v1/acl/token/{id}", (Management, Cluster), "Read a token", reads::<AclToken>(&[]), acl::tokens::read),
+        route(Get, "/v1/acl/token/{id}", (ReadOwnAcl, Cluster), "Read a token", reads::<AclToken>(&[]), acl::tokens::read),
         route(Put, "/v1/acl/token/{id}", (Management, Cluster), "Change a token", takes::<AclToken, AclToken>(&[]), acl::tokens::put),
         route(Delete, "/v1/acl/token/{id}", (Management, Cluster), "Revoke a token", empty(), acl::tokens::delete),
 

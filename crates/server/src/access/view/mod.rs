@@ -102,7 +102,16 @@ impl CallerView {
         if self.access.has(Capability::Management) {
             return acl.policies().collect();
         }
-        let names = self.own_token(identity).map_or_else(BTreeSet::new, |token| policies(token, acl));
+        self.own_policies(identity)
+    }
+
+    /// The policies that the caller's own token has, by name.
+    pub fn own_policies(&self, identity: &Identity) -> Vec<&Arc<AclPolicy>> {
+        let acl = self.view.store.acl();
+        let names = match identity {
+            Identity::Workload(workload) => self.workload_policies(workload).into_iter().collect(),
+            _ => self.own_token(identity).map_or_else(BTreeSet::new, |token| policies(token, acl)),
+        };
         names.iter().filter_map(|name| acl.policy(name)).collect()
     }
 

@@ -7,9 +7,10 @@ use berth_model::{
     namespace::NAMESPACE_DEFAULT,
 };
 
-use super::{change, changed, check_on, index};
+use super::{change, changed, check_on, index, tokens::own};
 use crate::{
     WatchKey,
+    access::Identity,
     http::{
         block,
         call::{Call, Reply},
@@ -46,6 +47,18 @@ pub(in crate::nomad) async fn read(call: Call) -> Reply {
         reply::json(&call.query, &whole(policy))
     })
     .await
+}
+
+/// `GET /v1/acl/policy/self`: those of the token that is shown, a task's own included.
+pub(in crate::nomad) async fn read_own(call: Call) -> Reply {
+    check_on(&call)?;
+    let view = call.view();
+    if !matches!(call.identity(), Identity::Workload(_)) {
+        own(&call, &view)?;
+    }
+    let policies: Vec<AclPolicy> =
+        view.own_policies(call.identity()).into_iter().map(|one| whole(one)).collect();
+    reply::json(&call.query, &policies)
 }
 
 /// `PUT /v1/acl/policy/:name`

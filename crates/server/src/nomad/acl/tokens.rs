@@ -73,11 +73,15 @@ impl Listing for Tokens {
     }
 }
 
-/// `GET /v1/acl/token/:id`
+/// `GET /v1/acl/token/:id`: with a management token any, else one's own.
 pub(in crate::nomad) async fn read(call: Call) -> Reply {
     check_on(&call)?;
     block::read(&call, &[WatchKey::Acl], index, |view| {
-        let token = view.acl()?.token(id(&call)?).ok_or_else(not_found)?;
+        let id = id(&call)?;
+        let token = match view.own_token(call.identity()).filter(|token| token.id == id) {
+            Some(own) => own,
+            None => view.acl()?.token(id).ok_or_else(not_found)?,
+        };
         reply::json(&call.query, &shown(view, token))
     })
     .await

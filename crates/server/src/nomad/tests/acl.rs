@@ -196,8 +196,10 @@ async fn tokens_open_the_routes_that_their_policies_name_and_no_other() {
             ListJobs | ReadJob | ParseJob | ReadScaling | ReadEvents | ListNamespaces
         );
         let operates = of_cluster.contains(&route.capability);
-        let in_namespace = !operates && route.capability != Management;
-        let own = route.capability == ReadOwnAcl;
+        // The path names another token than the one that is shown, which whoever has it may read.
+        let of_another = (route.path, route.verb) == ("/v1/acl/token/{id}", Verb::Get);
+        let in_namespace = !operates && route.capability != Management && !of_another;
+        let own = route.capability == ReadOwnAcl && !of_another;
         for (secret, expected) in [
             ("management", true),
             ("reader", reads || own),
@@ -327,6 +329,10 @@ async fn who_has_a_token_reads_the_policies_and_roles_of_that_and_no_others() {
         names.map(str::to_owned).collect()
     };
     assert_eq!(names("reader", "/v1/acl/policies").await, ["reader"]);
+    assert_eq!(names("with a role", "/v1/acl/policy/self").await, ["operator", "reader"]);
+    assert_eq!(names("management", "/v1/acl/policy/self").await, [""; 0], "it needs none");
+    assert_eq!(status(&router, "GET", "/v1/acl/policy/self", "").await.0, 401);
+    assert_eq!(status(&router, "GET", "/v1/acl/policy/self", "never made").await.0, 401);
     assert_eq!(names("with a role", "/v1/acl/policies").await, ["operator", "reader"]);
     assert_eq!(names("with a role", "/v1/acl/roles").await, ["own"]);
     assert_eq!(names("reader", "/v1/acl/roles").await, [""; 0]);
@@ -342,6 +348,10 @@ async fn who_has_a_token_reads_the_policies_and_roles_of_that_and_no_others() {
         ("/v1/acl/role/name/own".to_owned(), 200),
         ("/v1/acl/role/name/other".to_owned(), 404),
         ("/v1/acl/tokens".to_owned(), 403),
+        (format!("/v1/acl/token/{}", AclTokenId(200)), 200),
+        (format!("/v1/acl/token/{}", AclTokenId(1)), 403),
+        (format!("/v1/acl/token/{}", AclTokenId(999)), 403),
+        ("/v1/acl/policy/self".to_owned(), 200),
     ] {
         let (status, said) = status(&router, "GET", &target, "with a role").await;
         assert_eq!(status, expected, "{target}: {said}");
