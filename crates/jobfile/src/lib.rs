@@ -41,8 +41,8 @@ pub use limits::{
     MAP_BYTES_MAX, NAME_BYTES_MAX, SOURCE_BYTES_MAX,
 };
 pub use rules::{
-    Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules, VARIABLE_CAPABILITIES, VariableRule,
-    parse_policy,
+    HOST_VOLUME_CAPABILITIES, HostVolumeRule, Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules,
+    VARIABLE_CAPABILITIES, VariableRule, parse_policy,
 };
 pub use schema::{definitions, unenforced};
 pub use starters::{STARTERS, Starter};

@@ -46,11 +46,24 @@ pub struct VariableRule {
     pub capabilities: Vec<String>,
 }
 
+/// What a policy allows with some volumes of nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostVolumeRule {
+    /// Their names: `*` stands for any text.
+    pub pattern: String,
+    /// In one word.
+    pub level: Option<Level>,
+    /// In many, all of [`HOST_VOLUME_CAPABILITIES`].
+    pub capabilities: Vec<String>,
+}
+
 /// The rules of a policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyRules {
     /// In the order of the file.
     pub namespaces: Vec<NamespaceRule>,
+    /// About volumes of nodes, in the order of the file.
+    pub host_volumes: Vec<HostVolumeRule>,
     /// About servers and agents.
     pub agent: Option<Level>,
     /// About nodes.
@@ -94,6 +107,9 @@ pub const NAMESPACE_CAPABILITIES: &[&str] = &[
 
 /// What may be done with variables, word by word.
 pub const VARIABLE_CAPABILITIES: &[&str] = &["deny", "list", "read", "write", "destroy"];
+
+/// What may be done with volumes of nodes, word by word.
+pub const HOST_VOLUME_CAPABILITIES: &[&str] = &["deny", "mount-readonly", "mount-readwrite"];
 
 /// Reads the rules of a policy, and what they say of things that Berth does not have yet, as warnings.
 ///

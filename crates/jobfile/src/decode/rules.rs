@@ -2,7 +2,10 @@
 
 use crate::{
     diagnostic::quoted,
-    rules::{Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules, VARIABLE_CAPABILITIES, VariableRule},
+    rules::{
+        HOST_VOLUME_CAPABILITIES, HostVolumeRule, Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules,
+        VARIABLE_CAPABILITIES, VariableRule,
+    },
     schema::Body,
     suggest::nearest,
 };
@@ -12,7 +15,6 @@ const IN_NAMESPACE: &[(&str, Level)] =
     &[("read", Level::Read), ("write", Level::Write), ("scale", Level::Scale), ("deny", Level::Deny)];
 const OF_PLUGINS: &[(&str, Level)] = &[("list", Level::List), ("read", Level::Read), ("deny", Level::Deny)];
 const OF_POOLS: &[&str] = &["deny", "delete", "read", "write"];
-const OF_HOST_VOLUMES: &[&str] = &["deny", "mount-readonly", "mount-readwrite"];
 const OF_OPERATORS: &[&str] = &["snapshot-save", "license-read"];
 /// Of what may be done in a namespace, with what Berth does not have.
 const GRANTS_NOTHING: &[&str] = &[
@@ -33,13 +35,12 @@ const GRANTS_NOTHING: &[&str] = &[
 /// The rules of a policy.
 pub(crate) fn policy(body: &Body<'_>) -> PolicyRules {
     let namespaces: Vec<NamespaceRule> = body.blocks("namespace").iter().map(namespace).collect();
-    for (name, words) in [("node_pool", OF_POOLS), ("host_volume", OF_HOST_VOLUMES)] {
-        for rule in body.blocks(name) {
-            named(&rule, name);
-            rule.choice("policy", READ_WRITE);
-            capabilities(&rule, words);
-            nothing_yet(&rule, name);
-        }
+    let host_volumes = body.blocks("host_volume").iter().map(host_volume).collect();
+    for rule in body.blocks("node_pool") {
+        named(&rule, "node_pool");
+        rule.choice("policy", READ_WRITE);
+        capabilities(&rule, OF_POOLS);
+        nothing_yet(&rule, "node_pool");
     }
     if let Some(rule) = body.block("plugin") {
         rule.choice("policy", OF_PLUGINS);
@@ -72,6 +73,7 @@ pub(crate) fn policy(body: &Body<'_>) -> PolicyRules {
         operator: part("operator"),
         quota: part("quota"),
         namespaces,
+        host_volumes,
     };
     const ALL: &[&str] = &[
         "namespace",
@@ -106,6 +108,13 @@ fn namespace(rule: &Body<'_>) -> NamespaceRule {
         paths.iter().map(variable_rule).collect()
     });
     NamespaceRule { pattern, level, capabilities, variables }
+}
+
+fn host_volume(rule: &Body<'_>) -> HostVolumeRule {
+    let pattern = named(rule, "host_volume");
+    let level = rule.choice("policy", READ_WRITE);
+    let capabilities = capabilities(rule, HOST_VOLUME_CAPABILITIES);
+    HostVolumeRule { pattern, level, capabilities }
 }
 
 fn variable_rule(rule: &Body<'_>) -> VariableRule {

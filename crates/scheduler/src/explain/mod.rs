@@ -29,6 +29,9 @@ use crate::{
 pub use change::Change;
 use obstacle::Looked;
 
+/// What is said of a node that is not there.
+pub const NO_SUCH_NODE: &str = "there is no such node";
+
 /// What planning a job now would come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
@@ -79,7 +82,7 @@ pub fn explain(
         let looked = Looked::at(&world, position);
         let here = node.map(|id| match store.nodes().find(id) {
             Some(slot) => looked.on(slot).iter().map(ToString::to_string).collect(),
-            None => vec!["there is no such node".to_owned()],
+            None => vec![NO_SUCH_NODE.to_owned()],
         });
         Ok(GroupExplanation {
             group: group.name.clone(),

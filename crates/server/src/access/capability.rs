@@ -55,6 +55,10 @@ pub enum Capability {
     VariablesWrite,
     /// Delete variables.
     VariablesDestroy,
+    /// Run tasks that read a volume of their node.
+    MountReadOnly,
+    /// Run tasks that read and write a volume of their node.
+    MountReadWrite,
     /// Follow changes, without the secrets of jobs.
     ReadEvents,
     /// Read the policies and roles that one's own token has. Whoever has a token may.
@@ -122,23 +126,25 @@ impl Capability {
             Self::VariablesRead => "variables:read",
             Self::VariablesWrite => "variables:write",
             Self::VariablesDestroy => "variables:destroy",
+            Self::MountReadOnly => "mount-readonly",
+            Self::MountReadWrite => "mount-readwrite",
             Self::ReadOwnAcl => "a token",
             Self::Management => "a management token",
         }
     }
 
-    fn bit(self) -> u32 {
-        1 << self as u32
+    fn bit(self) -> u64 {
+        1 << self as u64
     }
 }
 
 /// A set of capabilities.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Capabilities(u32);
+pub(crate) struct Capabilities(u64);
 
 impl Capabilities {
     /// Those that there are, and those to come.
-    pub const ALL: Self = Self(u32::MAX);
+    pub const ALL: Self = Self(u64::MAX);
 
     /// Whether it is among them.
     pub fn has(self, capability: Capability) -> bool {

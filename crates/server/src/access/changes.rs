@@ -30,6 +30,10 @@ impl Access {
     /// # Errors
     /// When it changes something that the request does not reach.
     pub fn permit(&self, command: &Command, store: &Store) -> Result<(), Denied> {
+        // A dispatch, a forced run and another count run what whoever registered the job was allowed.
+        if let Command::RegisterJob(register) = command {
+            self.require_host_volumes(&register.job)?;
+        }
         match target(command, store) {
             Target::Cluster(capability) => self.require_of_cluster(capability),
             Target::Anything => Ok(()),

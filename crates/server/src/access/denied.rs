@@ -20,6 +20,8 @@ enum Place {
     Namespace(String),
     /// Of a variable's namespace and path.
     Variable(String, String),
+    /// Of the volume's name.
+    HostVolume(String),
     /// Of no variable is it granted.
     SomeVariable,
     /// In none is it granted: which one the request is about was not looked up.
@@ -33,6 +35,7 @@ impl Denied {
             Realm::Cluster => Place::Cluster,
             Realm::Namespace(name) => Place::Namespace(cut(name)),
             Realm::Variable { namespace, path } => Place::Variable(cut(namespace), cut(path)),
+            Realm::HostVolume(name) => Place::HostVolume(cut(name)),
             Realm::SomeVariable => Place::SomeVariable,
             Realm::AllNamespaces | Realm::SomeNamespace => Place::SomeNamespace,
         };
@@ -48,6 +51,7 @@ impl fmt::Display for Denied {
             Place::Cluster => Ok(()),
             Place::Namespace(name) => write!(f, " in namespace {name:?}"),
             Place::Variable(namespace, path) => write!(f, " on {path:?} in namespace {namespace:?}"),
+            Place::HostVolume(name) => write!(f, " on host volume {name:?}"),
             Place::SomeVariable => f.write_str(" on a path"),
             Place::SomeNamespace => f.write_str(" in a namespace"),
         }
@@ -68,6 +72,8 @@ mod tests {
         let variable = Realm::Variable { namespace: "web", path: "a/b" };
         let variable = said(Capability::VariablesRead, variable);
         assert_eq!(variable, r#"Permission denied: this needs variables:read on "a/b" in namespace "web""#);
+        let volume = said(Capability::MountReadWrite, Realm::HostVolume("data"));
+        assert_eq!(volume, r#"Permission denied: this needs mount-readwrite on host volume "data""#);
         let cluster = said(Capability::NodeRead, Realm::Cluster);
         assert_eq!(cluster, "Permission denied: this needs node:read");
     }

@@ -4,6 +4,7 @@
 //! is as if it were not there.
 
 mod acl;
+mod by_name;
 mod capability;
 mod changes;
 mod denied;
@@ -16,7 +17,10 @@ mod view;
 
 use std::sync::Arc;
 
-use berth_model::variable::VariableKey;
+use berth_model::{
+    job::{Job, VOLUME_HOST},
+    variable::VariableKey,
+};
 
 pub(crate) use acl::{Acls, SECRET_BYTES, SECRET_PREFIX, hash};
 #[cfg(test)]
@@ -152,6 +156,19 @@ impl Access {
         let (namespace, path) = (&*key.namespace, &*key.path);
         let denied = || Denied::new(capability, Realm::Variable { namespace, path });
         self.reaches_variable(key, capability).then_some(()).ok_or_else(denied)
+    }
+
+    /// Refuses a caller who may not have tasks mount what a job mounts of its nodes.
+    ///
+    /// # Errors
+    /// Names the first volume, and what it takes.
+    pub fn require_host_volumes(&self, job: &Job) -> Result<(), Denied> {
+        let volumes = job.groups.iter().flat_map(|group| &group.volumes);
+        volumes.filter(|volume| volume.kind == VOLUME_HOST).try_for_each(|volume| {
+            let takes = if volume.read_only { Capability::MountReadOnly } else { Capability::MountReadWrite };
+            let realm = Realm::HostVolume(&volume.source);
+            if self.rights.grant(takes, realm) { Ok(()) } else { Err(Denied::new(takes, realm)) }
+        })
     }
 
     /// Whether the caller may read the jobs of a namespace in full, secrets included.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use berth_model::JobKey;
 
 use super::{
+    by_name::RightsByName,
     capability::{Capabilities, Capability},
     pattern::Pattern,
     variables::VariableRights,
@@ -25,6 +26,8 @@ pub(crate) enum Realm<'r> {
         /// Its path.
         path: &'r str,
     },
+    /// The host volumes of a name, on whichever nodes.
+    HostVolume(&'r str),
     /// Any variable at all, in whatever namespace.
     SomeVariable,
     /// All namespaces, those to come included.
@@ -44,29 +47,34 @@ pub(crate) struct Rights {
     pub patterns: Vec<(Pattern, Capabilities)>,
     /// With variables.
     pub variables: VariableRights,
+    /// With the volumes of nodes, by their names.
+    pub host_volumes: RightsByName,
 }
 
 impl Rights {
     /// Everything.
     pub fn all() -> Self {
+        let mut host_volumes = RightsByName::default();
+        host_volumes.add("*", Capabilities::ALL);
         Self {
             cluster: Capabilities::ALL,
             namespaces: BTreeMap::new(),
             patterns: vec![(Pattern::from("*"), Capabilities::ALL)],
             variables: VariableRights::all(),
+            host_volumes,
         }
     }
 
     /// Adds what a task may do by who it is: list and read the variables of its job, its group and itself, and those that are for
-    /// all jobs of its namespace.
+    /// all jobs of its namespace. A rule about exactly one of these paths says all of it.
     pub fn grant_own(&mut self, task: &TaskName) {
         let TaskName { job: JobKey { namespace, id }, group, task } = task;
         let granted = [Capability::VariablesList, Capability::VariablesRead].into();
         let mut path = "nomad/jobs".to_owned();
-        self.variables.grant(namespace, &path, granted);
+        self.variables.grant_own(namespace, &path, granted);
         for name in [&**id, group, task] {
             path = format!("{path}/{name}");
-            self.variables.grant(namespace, &path, granted);
+            self.variables.grant_own(namespace, &path, granted);
         }
     }
 
@@ -80,6 +88,7 @@ impl Rights {
             }
             Realm::Namespace(name) => self.within(name).has(capability),
             Realm::Variable { namespace, path } => self.variables.with(namespace, path).has(capability),
+            Realm::HostVolume(name) => self.host_volumes.with(name).has(capability),
             Realm::SomeVariable => self.variables.any(capability),
             Realm::SomeNamespace => self.stated().any(|granted| granted.has(capability)),
         }

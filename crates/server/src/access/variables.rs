@@ -1,10 +1,8 @@
 //! What a caller may do with variables: by namespace and path, of which the rule that fits most closely says all.
 
-use std::collections::BTreeMap;
-
 use super::{
+    by_name::RightsByName,
     capability::{Capabilities, Capability},
-    pattern::Pattern,
 };
 
 /// Stands between a namespace and a path where the two are matched as one text: neither can hold it.
@@ -12,12 +10,7 @@ const BETWEEN: char = '\0';
 
 /// What may be done with which variables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct VariableRights {
-    /// With exactly these: no pattern adds to that.
-    exact: BTreeMap<String, Capabilities>,
-    /// With others: the first that fits says all.
-    patterns: Vec<(Pattern, Capabilities)>,
-}
+pub(crate) struct VariableRights(RightsByName);
 
 impl VariableRights {
     /// Everything with all of them.
@@ -29,36 +22,23 @@ impl VariableRights {
 
     /// Adds what may be done with the variables of a path in a namespace; in both `*` stands for any text.
     pub fn add(&mut self, namespace: &str, path: &str, granted: Capabilities) {
-        let text = named(namespace, path);
-        if !Pattern::is_one(&text) {
-            let before = self.exact.entry(text).or_default();
-            *before = before.and(granted);
-            return;
-        }
-        let pattern = Pattern::from(&*text);
-        match self.patterns.binary_search_by(|(one, _)| one.cmp(&pattern)) {
-            Ok(at) => self.patterns[at].1 = self.patterns[at].1.and(granted),
-            Err(at) => self.patterns.insert(at, (pattern, granted)),
-        }
+        self.0.add(&named(namespace, path), granted);
     }
 
-    /// Adds what may be done with this very variable to what the rules say of it: no letter of its path stands for others.
-    pub fn grant(&mut self, namespace: &str, path: &str, granted: Capabilities) {
-        let said = self.with(namespace, path);
-        self.exact.insert(named(namespace, path), said.and(granted));
+    /// Adds what its owner may do with this very variable, no letter of whose path stands for others, to what patterns say of it. A
+    /// rule about exactly this path goes before, as with Nomad: what it denies stays denied.
+    pub fn grant_own(&mut self, namespace: &str, path: &str, granted: Capabilities) {
+        self.0.add_unless_named(&named(namespace, path), granted);
     }
 
     /// What may be done with a variable.
     pub fn with(&self, namespace: &str, path: &str) -> Capabilities {
-        let name = named(namespace, path);
-        let fits = || self.patterns.iter().find(|(pattern, _)| pattern.fits(&name));
-        self.exact.get(&name).copied().or_else(|| fits().map(|(_, granted)| *granted)).unwrap_or_default()
+        self.0.with(&named(namespace, path))
     }
 
     /// Whether it may be done with any variable at all.
     pub fn any(&self, capability: Capability) -> bool {
-        let patterns = self.patterns.iter().map(|(_, granted)| granted);
-        self.exact.values().chain(patterns).any(|granted| granted.has(capability))
+        self.0.any(capability)
     }
 }
 
@@ -107,16 +87,27 @@ mod tests {
     fn what_is_granted_of_one_variable_is_granted_of_no_other_whatever_its_path() {
         let mut rights = rights(&[("a", "jobs/*", Capability::VariablesWrite)]);
         let read = Capabilities::from([Capability::VariablesRead]);
-        rights.grant("a", "jobs/web", read);
-        rights.grant("a", "other/*", read);
+        rights.grant_own("a", "jobs/web", read);
+        rights.grant_own("a", "other/*", read);
         let both = [Capability::VariablesWrite, Capability::VariablesRead].into();
-        assert_eq!(rights.with("a", "jobs/web"), both, "besides what the rules say");
+        assert_eq!(rights.with("a", "jobs/web"), both, "besides what the patterns say");
         assert_eq!(rights.with("a", "jobs/web2"), [Capability::VariablesWrite].into());
         assert_eq!(
             (rights.with("a", "other/*"), rights.with("a", "other/x")),
             (read, Capabilities::default())
         );
         assert_eq!(rights.with("b", "jobs/web"), Capabilities::default());
+    }
+
+    #[test]
+    fn a_rule_about_exactly_that_path_goes_before_what_its_owner_may_do() {
+        let mut rights = rights(&[("a", "jobs/*", Capability::VariablesWrite)]);
+        rights.add("a", "jobs/denied", Capabilities::default());
+        for path in ["jobs/denied", "jobs/web"] {
+            rights.grant_own("a", path, [Capability::VariablesRead].into());
+        }
+        assert_eq!(rights.with("a", "jobs/denied"), Capabilities::default());
+        assert!(rights.with("a", "jobs/web").has(Capability::VariablesRead));
     }
 
     #[test]

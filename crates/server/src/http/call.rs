@@ -156,10 +156,14 @@ impl Call {
         EvalId(self.mint_id())
     }
 
-    /// The latest plans, of an evaluation or of all, for jobs that the caller sees.
+    /// The latest plans, of an evaluation or of all, for jobs that the caller sees, with the nodes that it sees.
     pub fn plans(&self, eval: Option<EvalId>) -> Vec<PlanTrace> {
         let mut plans = self.api.state.engine.plans(eval);
         plans.retain(|plan| self.asker.access.reaches(&plan.job.namespace));
+        let view = self.view();
+        for plan in &mut plans {
+            plan.refused_nodes.retain(|id| view.node(*id).is_some());
+        }
         plans
     }
 

@@ -11,6 +11,7 @@ use crate::access::{Capability, Rights, capability::Capabilities, pattern::Patte
 pub(crate) fn compile<'p>(policies: impl IntoIterator<Item = &'p PolicyRules>) -> Rights {
     let mut within: BTreeMap<&str, Option<Capabilities>> = BTreeMap::new();
     let mut on_variables: BTreeMap<(&str, &str), Option<Capabilities>> = BTreeMap::new();
+    let mut on_host_volumes: BTreeMap<&str, Option<Capabilities>> = BTreeMap::new();
     let (mut agent, mut node, mut operator, mut quota) = (None, None, None, None);
     for rules in policies {
         for rule in &rules.namespaces {
@@ -23,6 +24,12 @@ pub(crate) fn compile<'p>(policies: impl IntoIterator<Item = &'p PolicyRules>) -
                 let before = on_variables.entry(key).or_insert_with(|| Some(Capabilities::default()));
                 *before = before.zip(granted).map(|(before, granted)| before.and(granted));
             }
+        }
+        for rule in &rules.host_volumes {
+            let granted = grant::on_host_volumes(rule);
+            let before =
+                on_host_volumes.entry(&rule.pattern).or_insert_with(|| Some(Capabilities::default()));
+            *before = before.zip(granted).map(|(before, granted)| before.and(granted));
         }
         let raise = |level: &mut Option<Level>, other: Option<Level>| *level = (*level).max(other);
         raise(&mut agent, rules.agent);
@@ -50,6 +57,9 @@ pub(crate) fn compile<'p>(policies: impl IntoIterator<Item = &'p PolicyRules>) -
     }
     for ((namespace, path), granted) in on_variables {
         rights.variables.add(namespace, path, granted.unwrap_or_default());
+    }
+    for (name, granted) in on_host_volumes {
+        rights.host_volumes.add(name, granted.unwrap_or_default());
     }
     rights.patterns.sort_by(|(one, _), (other, _)| one.cmp(other));
     rights

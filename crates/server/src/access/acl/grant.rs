@@ -1,6 +1,6 @@
 //! What the words of policies grant.
 
-use berth_jobfile::{Level, NamespaceRule, VariableRule};
+use berth_jobfile::{HostVolumeRule, Level, NamespaceRule, VariableRule};
 
 use crate::access::capability::{Capabilities, Capability};
 
@@ -72,6 +72,22 @@ pub(super) fn on_variables(rule: &VariableRule) -> Option<Capabilities> {
             "read" => &[VariablesList, VariablesRead],
             "write" => &[VariablesWrite],
             "destroy" => &[VariablesDestroy],
+            _ => return None,
+        };
+        Some(granted.and(more.iter().copied().collect()))
+    })
+}
+
+/// What a rule about host volumes grants; none when it denies all. Who may write one may mount it read-only.
+pub(super) fn on_host_volumes(rule: &HostVolumeRule) -> Option<Capabilities> {
+    let level = match rule.level {
+        Some(Level::Deny) => return None,
+        level => of_part(level, MountReadOnly, MountReadWrite),
+    };
+    rule.capabilities.iter().try_fold(level, |granted, word| {
+        let more: &[Capability] = match word.as_str() {
+            "mount-readonly" => &[MountReadOnly],
+            "mount-readwrite" => &[MountReadOnly, MountReadWrite],
             _ => return None,
         };
         Some(granted.and(more.iter().copied().collect()))

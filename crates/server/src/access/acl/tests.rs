@@ -2,7 +2,7 @@
 
 use berth_jobfile::NAMESPACE_CAPABILITIES;
 use berth_model::{
-    AclRoleId, AclTokenId, Index,
+    AclRoleId, AclTokenId, Index, JobKey,
     acl::{AclPolicy, AclRole, ChangeAcl, OneTimeToken, POLICY_RULES_MAX},
     command::{Command, Entry, RestorePart},
     store::{Store, snapshot},
@@ -150,6 +150,128 @@ fn rules_about_variables_come_to_what_the_plainest_evaluator_says() {
         }
     }
     assert!(granted > 10_000 && refused > 10_000, "{granted} granted, {refused} refused");
+}
+
+/// What a task may do: a rule about exactly that path says all, else what is its own may be listed and read besides.
+fn grants_task(policies: &[PolicyRules], task: &TaskName, path: &str, capability: &str) -> bool {
+    let namespace = &*task.job.namespace;
+    let rules = policies.iter().flat_map(|policy| &policy.namespaces);
+    let mut exact = rules.filter(|rule| rule.pattern == namespace).flat_map(|rule| &rule.variables);
+    let own = [
+        "nomad/jobs".to_owned(),
+        format!("nomad/jobs/{}", task.job.id),
+        format!("nomad/jobs/{}/{}", task.job.id, task.group),
+        format!("nomad/jobs/{}/{}/{}", task.job.id, task.group, task.task),
+    ];
+    let is_own = own.iter().any(|own| own == path) && matches!(capability, "list" | "read");
+    (is_own && !exact.any(|rule| rule.pattern == path))
+        || grants_variable(policies, namespace, path, capability)
+}
+
+#[test]
+fn a_task_may_read_what_is_its_own_unless_a_rule_names_that_path() {
+    const PATHS: [&str; 6] = [
+        "nomad/jobs",
+        "nomad/jobs/web",
+        "nomad/jobs/web/*",
+        "nomad/*",
+        "nomad/jobs/web/g/t",
+        "nomad/jobs/w*",
+    ];
+    const SAYS: [&str; 5] =
+        [r#""list""#, r#""read""#, r#""write", "destroy""#, r#""deny""#, r#""deny", "read""#];
+    let task = TaskName { job: JobKey::new("team", "web"), group: "g".to_owned(), task: "t".to_owned() };
+    let (mut granted, mut refused) = (0, 0);
+    for seed in 0..2000_u64 {
+        let mut number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
+        let mut digit = |below: usize| {
+            let digit = (number % below as u64) as usize;
+            number /= below as u64;
+            digit
+        };
+        let rules: String = (0..=digit(4))
+            .map(|_| {
+                let (namespace, path, says) = (["team", "t*"][digit(2)], PATHS[digit(6)], SAYS[digit(5)]);
+                format!("namespace \"{namespace}\" {{\n variables {{\n path \"{path}\" {{ capabilities = [{says}] }}\n }}\n}}\n")
+            })
+            .collect();
+        let policies = [parse_policy(rules.as_bytes(), "p").expect("it is right").0];
+        let mut rights = compile(&policies);
+        rights.grant_own(&task);
+        for path in
+            ["nomad/jobs", "nomad/jobs/web", "nomad/jobs/web/g", "nomad/jobs/web/g/t", "nomad/jobs/wo"]
+        {
+            for (capability, word) in [
+                (Capability::VariablesList, "list"),
+                (Capability::VariablesRead, "read"),
+                (Capability::VariablesWrite, "write"),
+            ] {
+                let expected = grants_task(&policies, &task, path, word);
+                let found = rights.grant(capability, Realm::Variable { namespace: "team", path });
+                assert_eq!(found, expected, "{word} {path} by {rules}");
+                if expected { granted += 1 } else { refused += 1 }
+            }
+        }
+    }
+    assert!(granted > 3000 && refused > 3000, "{granted} granted, {refused} refused");
+}
+
+/// The plainest evaluator: of all rules whose name fits best, one must grant it and none deny.
+fn grants_host_volume(policies: &[PolicyRules], name: &str, writes: bool) -> bool {
+    use berth_jobfile::Level;
+    let rules: Vec<_> = policies.iter().flat_map(|policy| &policy.host_volumes).collect();
+    let fitting = rules.iter().map(|rule| &*rule.pattern).filter(|pattern| fits(pattern, name));
+    let best = fitting.min_by_key(|pattern| {
+        let letters = pattern.chars().filter(|c| *c != '*').count();
+        (pattern.contains('*'), std::cmp::Reverse(letters), pattern.to_string())
+    });
+    let said: Vec<_> = rules.into_iter().filter(|rule| Some(&*rule.pattern) == best).collect();
+    let says = |level: Level, word: &str| {
+        said.iter().any(|rule| rule.level == Some(level) || rule.capabilities.iter().any(|one| one == word))
+    };
+    let may_write = says(Level::Write, "mount-readwrite");
+    let may = may_write || (!writes && says(Level::Read, "mount-readonly"));
+    may && !says(Level::Deny, "deny")
+}
+
+#[test]
+fn rules_about_host_volumes_come_to_what_the_plainest_evaluator_says() {
+    const NAMES: [&str; 6] = ["data", "data-*", "*", "*-ro", "d*a", "other"];
+    const SAYS: [&str; 6] = [
+        r#"policy = "read""#,
+        r#"policy = "write""#,
+        r#"policy = "deny""#,
+        r#"capabilities = ["mount-readonly"]"#,
+        r#"capabilities = ["mount-readwrite"]"#,
+        r#"capabilities = ["deny", "mount-readwrite"]"#,
+    ];
+    let (mut granted, mut refused) = (0, 0);
+    for seed in 0..2000_u64 {
+        let mut number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
+        let mut digit = |below: usize| {
+            let digit = (number % below as u64) as usize;
+            number /= below as u64;
+            digit
+        };
+        let rules: String = (0..=digit(4))
+            .map(|_| format!("host_volume \"{}\" {{ {} }}\n", NAMES[digit(6)], SAYS[digit(6)]))
+            .collect();
+        let (parsed, warnings) = parse_policy(rules.as_bytes(), "p").expect("it is right");
+        assert!(warnings.is_empty(), "{warnings}");
+        let policies = [parsed];
+        let rights = compile(&policies);
+        for name in ["data", "data-1", "data-ro", "other", "dca", "x"] {
+            for (capability, writes) in
+                [(Capability::MountReadOnly, false), (Capability::MountReadWrite, true)]
+            {
+                let expected = grants_host_volume(&policies, name, writes);
+                let found = rights.grant(capability, Realm::HostVolume(name));
+                assert_eq!(found, expected, "{capability:?} {name} by {rules}");
+                if expected { granted += 1 } else { refused += 1 }
+            }
+        }
+    }
+    assert!(granted > 3000 && refused > 3000, "{granted} granted, {refused} refused");
 }
 
 #[test]
@@ -305,6 +427,21 @@ fn rights_that_were_kept_are_not_those_of_a_state_that_was_restored() {
     world.apply(Command::RestorePart(RestorePart { number: 0, bytes, granted: Index(0) }));
     assert_eq!(world.may(&owner, Capability::SubmitJob, 9), Ok(false), "the same policy at the same index");
     assert_eq!(world.may(&owner, Capability::ReadJob, 9), Ok(true));
+}
+
+#[test]
+fn tokens_that_a_state_in_the_place_of_another_brings_back_are_those_that_are_good_and_not_there() {
+    let (mut world, mut saved) = (World::default(), World::default());
+    for (world, numbers) in [(&mut world, [1, 4]), (&mut saved, [1, 2])] {
+        for number in numbers {
+            world.change(ChangeAcl::PutToken(Box::new(token(number, &format!("{number}"), &[], &[]))));
+        }
+    }
+    let ends = AclToken { expires_at: Some(Timestamp(100)), ..token(3, "3", &[], &[]) };
+    saved.change(ChangeAcl::PutToken(Box::new(ends)));
+    let returning =
+        |now| saved.store.acl().tokens_unknown(Timestamp(now), |id| world.store.acl().token(id).is_some());
+    assert_eq!((returning(99), returning(100)), (vec![AclTokenId(2), AclTokenId(3)], vec![AclTokenId(2)]));
 }
 
 #[test]

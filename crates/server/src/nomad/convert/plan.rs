@@ -33,7 +33,7 @@ pub fn planned(
     let diff = diff.map(|diff| annotated(diff, &updates));
     JobPlanned {
         failed_tg_allocs: failed_groups(&plan.failures),
-        placements: placements(store, row, plan),
+        placements: placements(view, store, row, plan),
         touched: touched(store, row, plan, is_new),
         annotations: PlanAnnotations { desired_tg_updates: updates, preempted_allocs: preempted(view, plan) },
         diff,
@@ -187,7 +187,7 @@ fn action(placement: &Placement, stops: &HashMap<AllocId, StopReason>) -> &'stat
     }
 }
 
-fn placements(store: &Store, row: &JobRow, plan: &Plan) -> Vec<PlannedPlacement> {
+fn placements(view: &CallerView, store: &Store, row: &JobRow, plan: &Plan) -> Vec<PlannedPlacement> {
     let stops = reasons(plan);
     let placements = plan.placements.iter().take(PLACEMENTS_MAX);
     let placements = placements.filter_map(|placement| {
@@ -200,7 +200,10 @@ fn placements(store: &Store, row: &JobRow, plan: &Plan) -> Vec<PlannedPlacement>
             node_name: store.nodes().detail(slot)?.node.name.clone(),
             previous_allocation: id_text(placement.previous),
             action: action(placement, &stops).to_owned(),
-            preempts: preempts(placement, &stops).map(ToString::to_string).collect(),
+            preempts: preempts(placement, &stops)
+                .filter(|id| view.alloc(**id).is_some())
+                .map(ToString::to_string)
+                .collect(),
         })
     });
     placements.collect()

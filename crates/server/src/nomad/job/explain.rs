@@ -1,7 +1,7 @@
 //! `GET /v1/job/:id/explain`: why a job waits, and what would place it.
 
 use berth_model::NodeId;
-use berth_scheduler::{Budget, fairness::Standing};
+use berth_scheduler::{Budget, explain::NO_SUCH_NODE, fairness::Standing};
 
 use super::{key, not_found};
 use crate::{
@@ -26,8 +26,14 @@ pub(in crate::nomad) async fn explain(call: Call) -> Reply {
     let view = call.view();
     let explained = call.api.slow.run_for_client(move |left| {
         let Some(store) = view.to_plan(&key) else { return Ok(None) };
+        // Of a node that the caller does not see nothing is said that tells it from one that is not there.
+        let seen = node.filter(|id| view.node(*id).is_some());
         let now = clock::now().max(store.at());
-        let explained = berth_scheduler::explain::explain(store, &key, node, now, &Budget::until(left))?;
+        let mut explained = berth_scheduler::explain::explain(store, &key, seen, now, &Budget::until(left))?;
+        if node != seen {
+            let groups = explained.iter_mut().flat_map(|explained| &mut explained.groups);
+            groups.for_each(|group| group.here = Some(vec![NO_SUCH_NODE.to_owned()]));
+        }
         Ok(explained.map(|explained| convert::explanation(&view, &key, explained, Standing::of(store, &key))))
     });
     reply::json(&call.query, &explained.await?.ok_or_else(not_found)?)

@@ -69,9 +69,10 @@ pub(in crate::nomad) fn parse_job(call: &Call) -> impl Fn(&[u8]) -> Result<Parse
     }
 }
 
-/// The job's namespace and id must be those that the request speaks of.
+/// The job's namespace and id must be those that the request speaks of, and its caller may mount what it mounts.
 pub(in crate::nomad) fn check_place(call: &Call, job: &Job, id: Option<&str>) -> Result<(), Failure> {
     call.access().require(&job.key.namespace)?;
+    call.access().require_host_volumes(job)?;
     namespaces::check_job(&call.view(), job)?;
     if let Some(asked) = call.query.text("namespace").filter(|asked| *asked != &*job.key.namespace) {
         let own = &job.key.namespace;

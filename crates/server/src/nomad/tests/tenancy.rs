@@ -5,28 +5,32 @@ mod followers;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use axum::body::Body;
+use axum::{body::Body, http::Request};
 use berth_model::{
     AllocId, DeploymentId, EvalId, Index, JobKey, Timestamp,
+    acl::ChangeAcl,
     alloc::{ClientStatus, Placement},
     command::{Command, EvalOutcome, PlanRecord},
     deployment::{AllocHealth, DeploymentGroup, NewDeployment},
     eval::EvalStatus,
-    job::{Job, Parameterized, Periodic, Scaling},
+    job::{Job, Parameterized, Periodic, Scaling, VOLUME_HOST, Volume},
     keyring::ChangeKeyring,
     namespace::Namespace,
     variable::{ChangeVariable, Variable, VariableKey},
 };
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{
-    exchange::{Answer, answer, governed},
+    acl::{change, token},
+    exchange::{Answer, answer, governed, send},
     fake_agents::held,
     fake_engine::FakeEngine,
+    leases::named,
     world::{NODE_1, RUNNING, observed, register, small_job, world},
 };
 use crate::{
-    access::{Capabilities, Capability, NamespaceFrom, Rights, open},
+    access::{Acls, Capabilities, Capability, NamespaceFrom, Rights, open},
     http::routes::{Carried, Route, Verb},
     nomad::table,
     state::PlanTrace,
@@ -385,4 +389,114 @@ async fn a_nodes_allocations_are_those_that_the_caller_may_read() {
     let told = answer(&router, "GET", &target, Body::empty()).await.json();
     let ids: Vec<&Value> = told.as_array().expect("a list").iter().map(|alloc| &alloc["ID"]).collect();
     assert_eq!(ids, [&json!(RUNNING.to_string())]);
+}
+
+/// Whoever reads jobs may ask why one waits, but what a node has free is told to those who see nodes.
+#[tokio::test]
+async fn an_explanation_tells_of_a_node_what_it_tells_of_one_that_is_not_there() {
+    for (cluster, is_told) in [(vec![], false), (vec![Capability::NodeRead], true)] {
+        let router = governed(&two_tenants(), tenant(Capabilities::from_iter(cluster)));
+        let explain = async |node: &str| {
+            let target = format!("/v1/job/web/explain?node={node}");
+            let explained = answer(&router, "GET", &target, Body::empty()).await;
+            (explained.status, explained.json()["Groups"].clone())
+        };
+        let (is, is_not) = (explain(&NODE_1.to_string()).await, explain(ABSENT_ID).await);
+        assert_eq!(is_not.1[0]["Obstacles"], json!(["there is no such node"]));
+        assert_eq!(is != is_not, is_told);
+    }
+}
+
+#[tokio::test]
+async fn how_an_evaluation_was_answered_names_nodes_to_those_who_see_them() {
+    for (cluster, seen) in [(vec![], json!([])), (vec![Capability::NodeRead], json!([NODE_1.to_string()]))] {
+        let world = two_tenants();
+        let key = JobKey::new("default", "web");
+        let eval = EvalId(0xeeee8888_0000_4000_8000_000000000001);
+        let (refused, refused_nodes) = (1, vec![NODE_1]);
+        held(&world.plans).push(PlanTrace { eval, refused, refused_nodes, ..trace(&key) });
+        let rights = Rights::clone(&tenant(Capabilities::from_iter(cluster)));
+        let router = governed(&world, Arc::new(with_operator(rights)));
+        let plans = answer(&router, "GET", "/v1/operator/scheduler/plans", Body::empty()).await.json();
+        assert_eq!((&plans[0]["RefusedNodeIDs"], &plans[0]["Refused"]), (&seen, &json!(1)));
+    }
+}
+
+fn with_operator(rights: Rights) -> Rights {
+    Rights { cluster: rights.cluster.and([Capability::OperatorRead].into()), ..rights }
+}
+
+/// Two tenants and a volume for each, by the rules that operators write.
+#[tokio::test]
+async fn jobs_mount_the_host_volumes_that_whoever_registers_them_may_mount() {
+    let world = two_tenants();
+    for (number, name, volumes) in [
+        (
+            1,
+            "mine",
+            r#"host_volume "data-mine" { policy = "write" } host_volume "shared" { policy = "read" }"#,
+        ),
+        (
+            2,
+            "theirs",
+            r#"host_volume "data-*" { policy = "write" } host_volume "data-mine" { policy = "deny" }"#,
+        ),
+    ] {
+        let rules = format!(
+            "namespace \"default\" {{ policy = \"write\" }}\n{}",
+            volumes.replace("} host", "}\nhost")
+        );
+        change(&world, named(name, &rules, None));
+        change(&world, ChangeAcl::PutToken(Box::new(token(number, name, Some(name)))));
+    }
+    let router = governed(&world, Acls::default());
+    let ask = async |secret: &str, method: &str, target: &str, body: Value| {
+        let request = Request::builder().method(method).uri(target).header("x-nomad-token", secret);
+        let response = send(&router, request.body(body.to_string().into()).expect("it is a request")).await;
+        let status = response.status().as_u16();
+        let text = response.into_body().collect().await.expect("it is whole").to_bytes();
+        (status, String::from_utf8_lossy(&text).into_owned())
+    };
+    let mounting = |source: &str, read_only| {
+        let mut job = small_job("mounts");
+        job.groups[0].count += u32::from(read_only);
+        job.groups[0].volumes = vec![Volume {
+            name: "v".to_owned(),
+            kind: VOLUME_HOST.to_owned(),
+            source: source.to_owned(),
+            read_only,
+            ..Volume::default()
+        }];
+        json!({ "Job": berth_jobfile::to_json(&job) })
+    };
+    for (secret, source, read_only, missing) in [
+        ("mine", "data-mine", false, None),
+        ("mine", "data-mine", true, None),
+        ("mine", "shared", true, None),
+        ("mine", "shared", false, Some("mount-readwrite")),
+        ("mine", "data-theirs", true, Some("mount-readonly")),
+        ("theirs", "data-theirs", false, None),
+        ("theirs", "data-mine", true, Some("mount-readonly")),
+        ("theirs", "shared", false, Some("mount-readwrite")),
+    ] {
+        for target in ["/v1/job/mounts/plan", "/v1/jobs", "/v1/job/mounts"] {
+            let (status, said) = ask(secret, "PUT", target, mounting(source, read_only)).await;
+            let place = format!("{secret} {target} {source} {read_only}: {said}");
+            let Some(missing) = missing else {
+                assert_eq!(status, 200, "{place}");
+                continue;
+            };
+            assert_eq!(status, 403, "{place}");
+            let names = format!("this needs {missing} on host volume {source:?}");
+            assert!(said.contains(&names), "{place}");
+        }
+    }
+    // What another was allowed is not had by going back to it; another count of it is no other job.
+    let back = json!({ "JobID": "mounts", "JobVersion": 0 });
+    let (status, said) = ask("theirs", "PUT", "/v1/job/mounts/revert", back.clone()).await;
+    assert!(status == 403 && said.contains("\"data-mine\""), "{status} {said}");
+    assert_eq!(ask("mine", "PUT", "/v1/job/mounts/revert", back).await.0, 200);
+    let scaled = json!({ "Count": 3, "Target": { "Group": "g" } });
+    let (status, said) = ask("theirs", "PUT", "/v1/job/mounts/scale", scaled).await;
+    assert_eq!(status, 200, "{said}");
 }
