@@ -186,14 +186,21 @@ fn what_tasks_say_to_the_api_and_hear() {
 
 #[test]
 fn who_asks_for_a_certificate_and_the_answer() {
-    let asked =
-        Enroll { secret: vec![1; 32], node_id: vec![7; 16], public_key: vec![4; 65], signature: vec![5; 70] };
+    let renews = Enroll {
+        node_id: vec![7; 16],
+        public_key: vec![4; 65],
+        signature: vec![5; 70],
+        node_secret: vec![2; 16],
+        ..Enroll::default()
+    };
+    let joins = Enroll { secret: vec![1; 32], node_secret: Vec::new(), ..renews.clone() };
     let answer = Enrolled {
         certificate: vec![6; 40],
         authorities: vec![vec![8; 30], vec![9; 20]],
         refused: "the join token has expired".into(),
     };
-    check([asked].into_iter(), &expect_file!["golden/enroll.hex"]);
+    check([joins].into_iter(), &expect_file!["golden/enroll.hex"]);
+    check([renews].into_iter(), &expect_file!["golden/enroll_renewal.hex"]);
     check([answer].into_iter(), &expect_file!["golden/enrolled.hex"]);
 }
 
