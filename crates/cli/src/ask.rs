@@ -26,8 +26,7 @@ impl Ask {
         }
         let question = format!("{deed} {}", clean(id));
         if !io::stdin().is_terminal() {
-            let told = format!("nobody is there to ask whether to {question}");
-            return Err(Failure::new(Exit::Usage, told).help("add -yes, and write the whole id"));
+            return Err(unasked(self.yes, &question, written));
         }
         eprint!("{question}? [y/N] ");
         let mut answer = String::new();
@@ -37,4 +36,16 @@ impl Ask {
             _ => Err(Failure::new(Exit::Failed, "nothing was done")),
         }
     }
+}
+
+/// What stands in the way where nobody can be asked.
+fn unasked(yes: bool, question: &str, written: &str) -> Failure {
+    if yes {
+        let written = clean(written);
+        let told = format!("`{written}` is short, and nobody is there to ask whether to {question}");
+        return Failure::new(Exit::Usage, told)
+            .help("write the whole id: -yes takes none that was shortened");
+    }
+    let told = format!("nobody is there to ask whether to {question}");
+    Failure::new(Exit::Usage, told).help("add -yes, and write the whole id")
 }

@@ -124,7 +124,11 @@ impl Diagnostics {
 
     /// The messages alone, a line each, for clients that have no place for more.
     pub fn messages(&self) -> String {
-        self.kept.iter().map(|diagnostic| diagnostic.message.as_str()).collect::<Vec<_>>().join("\n")
+        let mut lines: Vec<_> = self.kept.iter().map(|diagnostic| diagnostic.message.clone()).collect();
+        if self.omitted > 0 {
+            lines.push(format!("and {} more", self.omitted));
+        }
+        lines.join("\n")
     }
 
     /// How many were found too, but not kept.

@@ -39,7 +39,7 @@ pub(crate) fn read<T>(
     inputs: &Inputs,
     decode: impl FnOnce(&[Entry<'_>], &Report<'_>) -> Option<T>,
 ) -> Result<(T, Diagnostics), Diagnostics> {
-    let report = Report::new(file, source).with_drivers(&inputs.drivers);
+    let report = Report::new(file, source).with(inputs);
     let (helpers, rest): (Vec<Item<'_>>, Vec<Item<'_>>) =
         syntax::parse(source, &report).into_iter().partition(|item| HELPERS.contains(&&*item.key.text));
     // What follows broken syntax is guesswork; looking for its meaning would only add noise.

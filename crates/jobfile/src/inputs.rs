@@ -16,6 +16,7 @@ pub struct Inputs {
     pub(crate) values: Vec<GivenText>,
     pub(crate) base_dir: Option<PathBuf>,
     pub(crate) drivers: Vec<String>,
+    pub(crate) namespace: Option<String>,
 }
 
 /// The value of one variable, as text.
@@ -72,6 +73,12 @@ impl Inputs {
     /// Takes the names of drivers that nodes have: none of these is a misspelt one of Berth's.
     pub fn drivers(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.drivers.extend(names);
+        self
+    }
+
+    /// Takes the namespace of a job that names none; without it that is `default`.
+    pub fn namespace(mut self, name: impl Into<String>) -> Self {
+        self.namespace = Some(name.into());
         self
     }
 

@@ -8,7 +8,8 @@ use crate::{Inputs, Parsed, decode, diagnostic::Diagnostics, report::Report, tre
 pub use self::write::{group_to_json, head_to_json, to_json};
 
 pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
-    document(Report::new(file, source).with_drivers(&inputs.drivers), source, decode::json).map(Parsed::from)
+    let report = Report::new(file, source).with(inputs).leaving_out_unknown_keys();
+    document(report, source, decode::json).map(Parsed::from)
 }
 
 /// Reads a document of which `decode` makes something.

@@ -2,7 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 
+use berth_model::namespace::NAMESPACE_DEFAULT;
+
 use crate::{
+    Inputs,
     diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, Severity, shown},
     limits::{BLOCKS_MAX, DIAGNOSTICS_MAX},
     span::Span,
@@ -33,10 +36,17 @@ pub(crate) struct Report<'s> {
     errors: RefCell<Vec<Diagnostic>>,
     omitted: Cell<usize>,
     warnings: RefCell<Vec<Diagnostic>>,
+    /// Unknown keys, where these are warnings.
+    left_out: RefCell<Vec<Diagnostic>>,
+    omitted_left_out: Cell<usize>,
+    /// Whether an unknown key of JSON is a warning instead of a mistake.
+    leaves_out_unknown_keys: bool,
     muted: Cell<bool>,
     blocks: Cell<usize>,
     /// Drivers that nodes have besides those of Berth.
     drivers: &'s [String],
+    /// The namespace of a job that names none.
+    namespace: Option<&'s str>,
     unknown_drivers: RefCell<Vec<String>>,
 }
 
@@ -45,12 +55,43 @@ impl<'s> Report<'s> {
         let (errors, warnings) = (RefCell::default(), RefCell::default());
         let (omitted, muted, blocks) = (Cell::new(0), Cell::new(false), Cell::new(0));
         let (drivers, unknown_drivers) = (&[][..], RefCell::default());
-        Self { file, source, errors, omitted, warnings, muted, blocks, drivers, unknown_drivers }
+        let (left_out, omitted_left_out) = (RefCell::default(), Cell::new(0));
+        let (leaves_out_unknown_keys, namespace) = (false, None);
+        Self {
+            file,
+            source,
+            errors,
+            omitted,
+            warnings,
+            left_out,
+            omitted_left_out,
+            leaves_out_unknown_keys,
+            muted,
+            blocks,
+            drivers,
+            namespace,
+            unknown_drivers,
+        }
     }
 
-    /// The same, where nodes have these drivers besides those of Berth.
-    pub fn with_drivers(self, drivers: &'s [String]) -> Self {
-        Self { drivers, ..self }
+    /// The same, where an unknown key of JSON is a warning instead of a mistake.
+    pub fn leaving_out_unknown_keys(self) -> Self {
+        Self { leaves_out_unknown_keys: true, ..self }
+    }
+
+    /// Whether an unknown key of JSON is a warning instead of a mistake.
+    pub fn leaves_out_unknown_keys(&self) -> bool {
+        self.leaves_out_unknown_keys
+    }
+
+    /// The same, where this is known of the cluster and of whoever asks.
+    pub fn with(self, inputs: &'s Inputs) -> Self {
+        Self { drivers: &inputs.drivers, namespace: inputs.namespace.as_deref(), ..self }
+    }
+
+    /// The namespace of a job that names none.
+    pub fn namespace(&self) -> &str {
+        self.namespace.unwrap_or(NAMESPACE_DEFAULT)
     }
 
     /// Whether a node has a driver of that name.
@@ -110,10 +151,26 @@ impl<'s> Report<'s> {
 
     /// Notes a warning, once however often it comes: a job of a hundred tasks says it a hundred times.
     pub fn warn(&self, at: At, message: &str, help: &str) {
-        let known = self.warnings.borrow().iter().any(|known| known.message == message);
-        if !known && !self.muted.get() {
+        self.add_warning(&self.warnings, at, message, help);
+    }
+
+    /// Notes a key that is left out, once however often it comes. The words are made only while there is room for them.
+    pub fn left_out(&self, at: At, words: impl FnOnce() -> (String, String)) {
+        if self.muted.get() {
+            return;
+        }
+        if self.left_out.borrow().len() >= DIAGNOSTICS_MAX {
+            return self.omitted_left_out.set(self.omitted_left_out.get() + 1);
+        }
+        let (message, help) = words();
+        self.add_warning(&self.left_out, at, &message, &help);
+    }
+
+    fn add_warning(&self, all: &RefCell<Vec<Diagnostic>>, at: At, message: &str, help: &str) {
+        let is_known = all.borrow().iter().any(|known| known.message == message);
+        if !is_known && !self.muted.get() {
             let found = self.diagnostic(Severity::Warning, at, message, Some(help));
-            self.warnings.borrow_mut().push(found);
+            all.borrow_mut().push(found);
         }
     }
 
@@ -149,12 +206,15 @@ impl<'s> Report<'s> {
         }
         let missing = || Diagnostic::of_file(self.file, "no job in this file");
         let read = read.ok_or_else(missing)?;
-        Ok((read, Diagnostics::new(self.warnings.into_inner(), 0)))
+        let warnings = [self.left_out.into_inner(), self.warnings.into_inner()].concat();
+        Ok((read, Diagnostics::new(warnings, self.omitted_left_out.get())))
     }
 
-    /// The mistakes.
+    /// The mistakes, and before them the keys that were left out: what is missing may stand under one of these.
     pub fn into_errors(self) -> Diagnostics {
         let drivers = self.unknown_drivers.into_inner();
-        Diagnostics::new(self.errors.into_inner(), self.omitted.get()).with_unknown_drivers(drivers)
+        let errors = [self.left_out.into_inner(), self.errors.into_inner()].concat();
+        let omitted = self.omitted.get() + self.omitted_left_out.get();
+        Diagnostics::new(errors, omitted).with_unknown_drivers(drivers)
     }
 }

@@ -83,7 +83,11 @@ fn a_million_keys_are_read_in_one_pass() {
         "{message}"
     );
     let members = keys(|i| format!("\"k{i}\":{i},"));
-    assert!(json_message(&format!("{{{members}\"k\":0}}")).contains("unknown key `k1`"));
+    assert!(json_message(&format!("{{{members}\"k\":0}}")).contains("unknown key `k1` in job is left out"));
+    let job = r#""ID":"j","TaskGroups":[{"Name":"g","Tasks":[{"Name":"t","Driver":"mock"}]}]"#;
+    let parsed = berth_jobfile::parse_json(format!("{{{members}{job}}}").as_bytes(), "test");
+    let warnings = parsed.expect("what is unknown is left out").warnings.messages();
+    assert!(warnings.ends_with("\nand 249979 more"), "{}", &warnings[warnings.len().saturating_sub(100)..]);
     let blocks = "group \"g\" {}\n".repeat(250_000);
     assert!(hcl_message(&format!("job \"x\" {{\n{blocks}}}")).contains("more\n"));
     assert!(hcl_message(&"job \"x\" {\n@\n}\n".repeat(250_000)).contains("expected the name"));

@@ -98,7 +98,7 @@ fn id(body: &Body<'_>) -> String {
 }
 
 fn namespace(body: &Body<'_>) -> String {
-    let namespace = body.filled_text("namespace").unwrap_or_else(|| "default".to_owned());
+    let namespace = body.filled_text("namespace").unwrap_or_else(|| body.report.namespace().to_owned());
     name::check_namespace(body, &namespace);
     namespace
 }

@@ -14,13 +14,34 @@ impl Body<'_> {
 
     /// Every field, and the label.
     fn kept_whole(&self) -> Kept {
-        let fields = self.schema.fields.iter();
+        let (named, short): (Vec<&Field>, Vec<&Field>) =
+            self.schema.fields.iter().partition(|field| !field.json.is_empty());
+        let named = named.into_iter();
         let mut kept: Kept =
-            fields.filter_map(|field| Some((field.json.to_owned(), self.kept_value(field)?))).collect();
+            named.filter_map(|field| Some((field.json.to_owned(), self.kept_value(field)?))).collect();
+        kept.extend(short.into_iter().flat_map(|field| self.kept_short_form(field)));
         if let (Some(key), Some(label)) = (self.schema.label, self.label()) {
             kept.insert(key.to_owned(), Value::String(label));
         }
         kept
+    }
+
+    /// What HCL alone has a name for, in the members that JSON has for it: the ports of a network are two lists there, and a
+    /// short form of a comparison is its operator and a side.
+    fn kept_short_form(&self, field: &Field) -> Vec<(String, Value)> {
+        let members = |members: Vec<(&str, Option<Value>)>| -> Vec<(String, Value)> {
+            let given = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+            given.collect()
+        };
+        if let Shape::Blocks(_) = field.shape {
+            let (fixed, dynamic): (Vec<Body<'_>>, Vec<Body<'_>>) =
+                self.blocks(field.hcl).into_iter().partition(|port| port.has("static"));
+            let kept = |ports: Vec<Body<'_>>| list(ports.iter().map(|port| object(port.kept_whole())));
+            return members(vec![("DynamicPorts", kept(dynamic)), ("ReservedPorts", kept(fixed))]);
+        }
+        let Some(value) = self.text(field.hcl).map(Value::String) else { return Vec::new() };
+        let side = if field.hcl == "distinct_property" { "LTarget" } else { "RTarget" };
+        members(vec![("Operand", Some(Value::String(field.hcl.to_owned()))), (side, Some(value))])
     }
 
     fn kept_value(&self, field: &Field) -> Option<Value> {
@@ -72,4 +93,54 @@ fn map(members: impl IntoIterator<Item = (String, Value)>) -> Option<Value> {
 
 fn object(kept: Kept) -> Value {
     Value::Map(kept.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value as Json, json};
+
+    use crate::{Inputs, parse_hcl, parse_json, to_json};
+
+    /// The first task of a job with this in its group, as it is in JSON; it says the same when it is read again.
+    fn group(inside: &str) -> Json {
+        let source = format!("job \"j\" {{\n group \"g\" {{\n{inside}\n}}\n}}");
+        let job = parse_hcl(&source, "test", &Inputs::default()).expect("it is a job").job;
+        let json = to_json(&job);
+        let again = parse_json(json.to_string().as_bytes(), "test").expect("it can be sent").job;
+        assert_eq!(to_json(&again), json);
+        json["TaskGroups"][0].clone()
+    }
+
+    #[test]
+    fn ports_of_a_task_are_kept_as_json_has_them() {
+        let group = group(
+            "task \"t\" {\n driver = \"mock\"\n resources {\n network {\n mbits = 10\n port \"http\" {}\n \
+             port \"admin\" {\n static = 9000\n}\n}\n}\n}",
+        );
+        let network = &group["Tasks"][0]["Resources"]["Networks"][0];
+        assert_eq!(network["DynamicPorts"], json!([{ "Label": "http" }]));
+        assert_eq!(network["ReservedPorts"], json!([{ "Label": "admin", "Value": 9000 }]));
+        assert_eq!(network["MBits"], 10);
+    }
+
+    #[test]
+    fn short_forms_of_comparisons_are_kept_as_json_has_them() {
+        let group = group(
+            "service {\n name = \"s\"\n connect {\n sidecar_service {}\n sidecar_task {\n resources {\n device \"gpu\" {\n \
+             constraint {\n attribute = \"${device.attr.a}\"\n version = \">= 2\"\n}\n \
+             constraint {\n distinct_property = \"${meta.rack}\"\n value = \"2\"\n}\n \
+             constraint {\n attribute = \"${device.attr.b}\"\n is_set = true\n}\n \
+             affinity {\n attribute = \"${device.attr.c}\"\n regexp = \"x\"\n}\n}\n}\n}\n}\n}\n \
+             task \"t\" {\n driver = \"mock\"\n}",
+        );
+        let device = &group["Services"][0]["Connect"]["SidecarTask"]["Resources"]["Devices"][0];
+        let expected = json!([
+            { "LTarget": "${device.attr.a}", "Operand": "version", "RTarget": ">= 2" },
+            { "LTarget": "${meta.rack}", "Operand": "distinct_property", "RTarget": "2" },
+            { "LTarget": "${device.attr.b}", "Operand": "is_set", "RTarget": "true" },
+        ]);
+        assert_eq!(device["Constraints"], expected);
+        let expected = json!([{ "LTarget": "${device.attr.c}", "Operand": "regexp", "RTarget": "x" }]);
+        assert_eq!(device["Affinities"], expected);
+    }
 }

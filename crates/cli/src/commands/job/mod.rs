@@ -28,7 +28,7 @@ use clap::Subcommand;
 
 use crate::{failure::Failure, global::Global, remote::block_on};
 
-pub use outcome::{Accepted, Detach, warn};
+pub use outcome::{Accepted, Detach};
 
 /// What can be done with jobs.
 #[derive(Debug, Subcommand)]

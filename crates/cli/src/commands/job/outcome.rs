@@ -86,13 +86,6 @@ fn judge_deployment(job: &str, deployment: &Deployment, awaits_promotion: bool) 
     }
 }
 
-/// Tells what the server thinks of a job that it accepted all the same.
-pub fn warn(warnings: &str) {
-    for warning in warnings.lines().filter(|line| !line.trim().is_empty()) {
-        output::tell(&format!("warning: {}", clean(warning)));
-    }
-}
-
 /// What came of it, and what to do next.
 fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
     if let Some(failures) = progress.unplaced() {

@@ -9,7 +9,7 @@ use berth_api::http::{DesiredUpdates, DiffKind, JobPlanned, PlannedPlacement, Ti
 use clap::Args;
 use serde::Serialize;
 
-use super::{diff, file::JobFile, outcome::warn};
+use super::{diff, file::JobFile};
 use crate::{
     failure::{Exit, Failure},
     global::Global,
@@ -55,11 +55,11 @@ impl Plan {
 
     /// The end of a plan with changes, if there are any.
     async fn plan(&self, global: &Global) -> Result<Option<Failure>, Failure> {
-        let asked = self.file.parse_for_server()?;
+        let asked = self.file.parse_for_server(&global.namespace())?;
         let job = &asked.job;
         let remote = global.remote()?.in_namespace(&job.key.namespace);
         let plan = remote.plan(job, !self.no_diff).await.map_err(|failure| asked.refused(failure))?;
-        warn(&plan.warnings);
+        asked.warn(&plan.warnings);
         let planned = Planned { plan, job: job.key.id.to_string(), verbose: self.verbose };
         self.print.print(&planned)?;
         let index = planned.plan.job_modify_index;

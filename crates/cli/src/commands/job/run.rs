@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{
     file::JobFile,
-    outcome::{Accepted, Detach, warn},
+    outcome::{Accepted, Detach},
 };
 use crate::{failure::Failure, remote::Remote};
 
@@ -26,12 +26,12 @@ impl Run {
     /// Registers and follows.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
-        let asked = self.file.parse_for_server()?;
+        let asked = self.file.parse_for_server(remote.namespace())?;
         let job = &asked.job;
         let remote = remote.in_namespace(&job.key.namespace);
         let registered = remote.register(job, self.check_index).await;
         let registered = registered.map_err(|failure| asked.refused(failure))?;
-        warn(&registered.warnings);
+        asked.warn(&registered.warnings);
         let accepted = Accepted {
             job: &job.key.id,
             deed: "registered",

@@ -1,6 +1,5 @@
 //! `berth job validate`: reads a job file and tells all of its mistakes, without a server.
 
-use berth_jobfile::Parsed;
 use clap::Args;
 
 use super::file::JobFile;
@@ -16,10 +15,7 @@ pub struct Validate {
 impl Validate {
     /// Says that the file is good, or what is wrong with it.
     pub fn run(&self) -> Result<(), Failure> {
-        let Parsed { job, warnings } = self.file.parse()?;
-        if !warnings.is_empty() {
-            output::tell(&warnings.to_string());
-        }
+        let job = self.file.parse()?;
         let (groups, tasks) = (job.groups.len(), job.groups.iter().map(|group| group.tasks.len()).sum());
         let summary = format!(
             "job {} is valid: {}, {}, {}\n",

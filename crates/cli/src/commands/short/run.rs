@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{containers, spec::Spec, wait};
 use crate::{
-    commands::job::{Accepted, Detach, warn},
+    commands::job::{Accepted, Detach},
     failure::{Exit, Failure},
     global::Global,
     output,
@@ -52,7 +52,9 @@ impl Run {
         }
         // A one-liner makes a job; it never changes one.
         let registered = remote.register(&job, Some(0)).await?;
-        warn(&registered.warnings);
+        for warning in registered.warnings.lines().filter(|line| !line.trim().is_empty()) {
+            output::tell(&format!("warning: {}", output::clean(warning)));
+        }
         if self.wait {
             return wait::until_it_ends(remote, &job.key.id, &registered).await;
         }
