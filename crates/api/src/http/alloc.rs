@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AllocDeploymentStatus, AllocatedResources, PlacementMetric, TaskResources, TaskState, Text};
+use super::{
+    AllocDeploymentStatus, AllocatedResources, Job, PlacementMetric, TaskResources, TaskState, Text,
+};
 
 /// An allocation in a list.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -95,6 +97,7 @@ pub struct Allocation<S: Text = String> {
     #[serde(rename = "JobID")]
     pub job_id: S,
     /// The version of its job that it runs, whole; left out of the event stream.
+    #[schemars(with = "Option<Job>")]
     pub job: Option<Value>,
     /// The version of the job that it runs.
     pub job_version: u64,

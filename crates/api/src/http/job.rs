@@ -191,11 +191,16 @@ pub struct ChildrenSummary {
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobRegister {
     /// The job.
+    #[schemars(with = "Job")]
     pub job: Value,
     /// Register only if `job_modify_index` is where the job was last registered.
     pub enforce_index: bool,
     /// 0 for a job that must not be there yet.
     pub job_modify_index: u64,
+    /// Groups that the job has already keep their counts.
+    pub preserve_counts: bool,
+    /// Tasks that the job has already keep their resources.
+    pub preserve_resources: bool,
 }
 
 /// The answer to a registration, and to a request for a new evaluation.
@@ -256,6 +261,7 @@ pub struct JobsParse {
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobValidate {
     /// The job.
+    #[schemars(with = "Job")]
     pub job: Value,
 }
 

@@ -4,13 +4,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::JobDiff;
+use super::{Job, JobDiff};
 
 /// The versions of a job that are kept, newest first.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobVersions {
     /// Jobs.
+    #[schemars(with = "Vec<Job>")]
     pub versions: Vec<Value>,
     /// What differs between each and the one before it, with `diffs=true`; the oldest has none. With `diff_tag` or
     /// `diff_version`, what differs between that version and each.

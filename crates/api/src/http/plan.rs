@@ -6,13 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AllocationStub, JobDiff, PlacementMetric, Time};
+use super::{AllocationStub, Job, JobDiff, PlacementMetric, Time};
 
 /// The body of `PUT /v1/job/:id/plan`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct JobPlan {
     /// The job as it would be registered.
+    #[schemars(with = "Job")]
     pub job: Value,
     /// Whether the answer should say what differs from the job as it is.
     pub diff: bool,

@@ -74,7 +74,11 @@ fn setting_row(setting: &Setting, role: Role) -> String {
 #[test]
 fn the_endpoints_are_told() {
     let about = "The HTTP API: paths and shapes are those that Nomad's clients know. `GET` answers `HEAD` too, and `PUT` \
-        stands for `POST`. The capability is what a caller must be allowed where ACLs are on.";
+        stands for `POST`. The capability is what a caller must be allowed where ACLs are on.\n\n\
+        Answers say in `X-Nomad-Index` where what was read last changed or where a write was committed, and in `X-Nomad-KnownLeader` \
+        and `X-Nomad-LastContact` how fresh that is. A query parameter that asks for something and that the route does not read \
+        changes nothing, and is named in `X-Berth-Ignored`: clients of Nomad send some that mean nothing here. Another `region` \
+        than the server's is refused. Members of a body that are null are absent.";
     let rows = berth_server::nomad::table().routes.into_iter().map(|route| {
         let methods = format!("`{}`", route.verb.as_str());
         row(&[&methods, &format!("`{}`", route.path), route.summary, &format!("{:?}", route.capability)])

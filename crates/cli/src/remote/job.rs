@@ -31,6 +31,7 @@ impl Remote {
             job: berth_jobfile::to_json(job),
             enforce_index: check_index.is_some(),
             job_modify_index: check_index.unwrap_or_default(),
+            ..JobRegister::default()
         };
         self.put(&self.target("/v1/jobs"), &body).await
     }

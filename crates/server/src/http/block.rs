@@ -43,7 +43,7 @@ pub(crate) async fn answer(
     let Some(known) = known_index(&call.query)? else {
         let view = call.view();
         let index = index_of(&view);
-        return stamped(view, index, render).await;
+        return stamped(call, view, index, render).await;
     };
     // Made before the wait: thousands may be woken at once, and each of them has to be quick then.
     let target = call.target();
@@ -52,22 +52,27 @@ pub(crate) async fn answer(
     // What a body asks for is not in the target.
     let is_shared = call.query.contract().body.is_none() && !call.query.contract().is_personal;
     if !woken || !is_shared {
-        return stamped(view, index, render).await;
+        return stamped(call, view, index, render).await;
     }
     let rights = call.access().rights();
     if let Some(mut response) = call.api.shared.find(rights, &target, index) {
         reply::stamp_recovery(response.headers_mut(), &view);
         return Ok(response);
     }
-    let response = stamped(view, index, render).await?;
+    let response = stamped(call, view, index, render).await?;
     call.api.shared.keep(rights, target, index, &response);
     Ok(response)
 }
 
 /// A new answer, which says where it stands.
-async fn stamped(view: CallerView, index: Index, render: impl AsyncFnOnce(CallerView) -> Reply) -> Reply {
+async fn stamped(
+    call: &Call,
+    view: CallerView,
+    index: Index,
+    render: impl AsyncFnOnce(CallerView) -> Reply,
+) -> Reply {
     let mut response = render(view.clone()).await?;
-    reply::stamp(response.headers_mut(), index, &view);
+    reply::stamp_read(response.headers_mut(), index, &view, call.query.waits());
     Ok(response)
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     any::type_name,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicU64},
 };
 
 use axum::{body::Body, response::Response};
@@ -12,7 +12,7 @@ use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use super::{
-    api::Api, audited::Audited, body, caller::Caller, depth, failure::Failure, lease::Lease,
+    api::Api, audited::Audited, body, caller::Caller, depth, failure::Failure, lease::Lease, nulls,
     propose::Proposer, query::Query, routes::Carried, waiting::Waiter,
 };
 use crate::{
@@ -50,6 +50,8 @@ pub(crate) struct Call {
     params: Vec<(String, String)>,
     headers: HeaderMap,
     asker: Asker,
+    /// Where its last change was committed; 0 for none yet.
+    written: Arc<AtomicU64>,
     /// Never locked: a body is not `Sync`, and what handlers hold while they wait must be.
     body: Mutex<Body>,
 }
@@ -64,7 +66,8 @@ impl Call {
         asker: Asker,
         body: Body,
     ) -> Self {
-        Self { api, query, path, params, headers, asker, body: Mutex::new(body) }
+        let written = Arc::default();
+        Self { api, query, path, params, headers, asker, written, body: Mutex::new(body) }
     }
 
     /// The request's headers.
@@ -143,7 +146,13 @@ impl Call {
     /// Changes the state for this request, be it after its end.
     pub fn proposer(&self) -> Proposer {
         let Asker { access, lease, audited, .. } = &self.asker;
-        Proposer::new(self.api.state.clone(), access.clone(), lease.clone(), audited.clone())
+        let (lease, audited, written) = (lease.clone(), audited.clone(), self.written.clone());
+        Proposer::new(self.api.state.clone(), access.clone(), lease, audited, written)
+    }
+
+    /// Where the request's last change was committed, also once it is answered; 0 for none yet.
+    pub fn written(&self) -> Arc<AtomicU64> {
+        self.written.clone()
     }
 
     /// A new random id.
@@ -302,8 +311,8 @@ pub(crate) fn namespace(query: &Query) -> &str {
     query.text("namespace").unwrap_or(NAMESPACE_DEFAULT)
 }
 
-/// Reads JSON that came in a body.
+/// Reads JSON that came in a body. Members that are null are absent.
 pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(text)
+    serde_json::from_slice(&nulls::blanked(text))
         .map_err(|error| Failure::bad_request(format!("decode the request's body: {error}")))
 }

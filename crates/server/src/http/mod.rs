@@ -29,6 +29,7 @@ mod json_text;
 pub(crate) mod lease;
 mod limits;
 pub(crate) mod list;
+mod nulls;
 pub(crate) mod openapi;
 pub(crate) mod propose;
 pub(crate) mod query;

@@ -1,6 +1,9 @@
 //! Changes: one command, and what came of it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use berth_api::http::JobRegistered;
 use berth_model::{
@@ -24,16 +27,20 @@ pub(crate) struct Proposer {
     lease: Option<Arc<Lease>>,
     /// None where nothing is recorded of the request.
     audited: Option<Arc<Audited>>,
+    /// Where the last change was committed; 0 for none yet.
+    written: Arc<AtomicU64>,
 }
 
 impl Proposer {
+    /// What is committed is noted in `written`.
     pub fn new(
         state: State,
         access: Arc<Access>,
         lease: Option<Arc<Lease>>,
         audited: Option<Arc<Audited>>,
+        written: Arc<AtomicU64>,
     ) -> Self {
-        Self { state, access, lease, audited }
+        Self { state, access, lease, audited, written }
     }
 
     /// The version of the entries that the cluster writes.
@@ -67,6 +74,9 @@ impl Proposer {
         });
         if let Some((audited, number)) = noted {
             audited.end_change(number, word(&decided));
+        }
+        if let Ok(Ok(Index(index))) = &decided {
+            self.written.fetch_max(*index, Ordering::Relaxed);
         }
         Ok(decided?)
     }

@@ -1,5 +1,5 @@
-//! The parameters after the question mark. Names that nobody knows are left alone, as clients send many; values that
-//! make no sense are refused.
+//! The parameters after the question mark. Values that make no sense are refused. Names that a route does not read are not:
+//! clients of Nomad send some that mean nothing here. They are named in the answer, so that a misspelt one is seen.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,6 +7,13 @@ use axum::extract::Query as Extracted;
 use hyper::Uri;
 
 use super::{duration, failure::Failure, routes::Contract};
+
+/// What clients send with any request, whatever it is about.
+const EVERYWHERE: &[&str] =
+    &["region", "namespace", "token", "stale", "consistent", "pretty", "index", "wait"];
+/// Names that an answer repeats, and characters of each.
+const IGNORED_MAX: usize = 8;
+const IGNORED_CHARS_MAX: usize = 64;
 
 /// A request's parameters, in order.
 #[derive(Debug, Clone)]
@@ -30,6 +37,22 @@ impl Query {
     /// All that is given, in order.
     pub fn given(&self) -> impl Iterator<Item = &(String, String)> {
         self.given.iter()
+    }
+
+    /// The names of those that the route does not read though they ask for something, as a header can hold them; none where
+    /// there are none.
+    pub fn ignored(&self) -> Option<String> {
+        let is_read = |name: &str| EVERYWHERE.contains(&name) || self.contract.parameters.contains(&name);
+        let asks = |value: &str| !matches!(value, "" | "false" | "0");
+        let unread = self.given.iter().filter(|(name, value)| !is_read(name) && asks(value));
+        let names: Vec<String> = unread.take(IGNORED_MAX).map(|(name, _)| plain(name)).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    /// The region that is asked; none for the one that is.
+    pub fn region(&self) -> Option<&str> {
+        let region = self.given.iter().find(|(name, _)| name == "region");
+        region.map(|(_, value)| value.as_str()).filter(|region| !region.is_empty())
     }
 
     /// Whether the request waits for a change, or for what comes of a stream.
@@ -99,4 +122,10 @@ impl Query {
             Failure::value(name, text, &known.join(" or "))
         })
     }
+}
+
+/// A name without what cannot stand in a list in a header.
+fn plain(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '?' };
+    name.chars().take(IGNORED_CHARS_MAX).map(plain).collect()
 }

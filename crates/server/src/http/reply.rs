@@ -27,6 +27,7 @@ const KNOWN_LEADER: HeaderName = HeaderName::from_static("x-nomad-knownleader");
 const LAST_CONTACT: HeaderName = HeaderName::from_static("x-nomad-lastcontact");
 const NEXT_TOKEN: HeaderName = HeaderName::from_static("x-nomad-nexttoken");
 const UNCONFIRMED: HeaderName = HeaderName::from_static("x-berth-unconfirmed");
+const IGNORED: HeaderName = HeaderName::from_static("x-berth-ignored");
 const HELD: HeaderName = HeaderName::from_static("x-berth-held");
 
 /// A leader that was heard longer ago than this many milliseconds, or never: clients make nanoseconds of them.
@@ -72,20 +73,37 @@ pub(crate) fn with_type(body: Body, content_type: HeaderValue) -> Response {
     response
 }
 
-/// Says where an answer stands. Clients read all of these as numbers or words, and fail without them.
+/// Says where an answer stands. Clients read it as a number, and fail without it.
 pub(crate) fn stamp(headers: &mut HeaderMap, index: Index, view: &CallerView) {
-    // A client that is told 0 would not wait but ask again at once.
     headers.insert(INDEX, HeaderValue::from(index.0.max(1)));
-    headers.insert(KNOWN_LEADER, HeaderValue::from_static("true"));
-    headers.insert(LAST_CONTACT, HeaderValue::from_static("0"));
     stamp_recovery(headers, view);
 }
 
-/// Says whether there is a leader and how long ago it was heard, where an answer says where it stands.
-pub(crate) fn stamp_contact(headers: &mut HeaderMap, contact: Contact) {
-    if !headers.contains_key(KNOWN_LEADER) {
-        return;
+/// The same for a read. Where nothing has ever been that is 0, as in Nomad, but for whoever gives an index: a client that is
+/// answered 0 and waits for what comes after it would not wait but ask again at once.
+pub(crate) fn stamp_read(headers: &mut HeaderMap, index: Index, view: &CallerView, waits: bool) {
+    stamp(headers, index, view);
+    if index.0 == 0 && !waits {
+        headers.insert(INDEX, HeaderValue::from(0));
     }
+}
+
+/// Says where a change was committed, unless the answer says already where it stands.
+pub(crate) fn stamp_written(headers: &mut HeaderMap, written: u64) {
+    if written > 0 && !headers.contains_key(INDEX) {
+        headers.insert(INDEX, HeaderValue::from(written));
+    }
+}
+
+/// Names the parameters that changed nothing.
+pub(crate) fn stamp_ignored(headers: &mut HeaderMap, names: &str) {
+    if let Ok(names) = HeaderValue::from_str(names) {
+        headers.insert(IGNORED, names);
+    }
+}
+
+/// Says whether there is a leader and how long ago it was heard. Clients read both, and fail without them.
+pub(crate) fn stamp_contact(headers: &mut HeaderMap, contact: Contact) {
     let known = if contact.known_leader { "true" } else { "false" };
     headers.insert(KNOWN_LEADER, HeaderValue::from_static(known));
     let ago_ms = u64::try_from(contact.last_contact.as_millis()).unwrap_or(u64::MAX);

@@ -3,7 +3,10 @@
 use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::Poll,
     time::{Duration, Instant},
 };
@@ -121,9 +124,12 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
     let is_reserved = caller.as_ref().is_some_and(|caller| caller.is_reserved);
     let call = call(api, route, params, request, is_reserved).await;
     let waits = call.as_ref().is_ok_and(|(call, _)| call.query.waits());
+    let mut written = Arc::default();
+    let mut ignored = None;
     let reply = match call {
         Ok((call, is_fresh)) => {
             let audited = call.audited().cloned();
+            (written, ignored) = (call.written(), call.query.ignored());
             let reply = answer(route, call, is_fresh).await;
             match audited {
                 Some(audited) => audited.answered(reply).await,
@@ -142,7 +148,13 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
         // The next one who asks how the server is needs the place.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    reply::stamp_contact(response.headers_mut(), api.state.engine.contact());
+    if response.status().is_success() {
+        reply::stamp_contact(response.headers_mut(), api.state.engine.contact());
+        reply::stamp_written(response.headers_mut(), AtomicU64::load(&written, Ordering::Relaxed));
+    }
+    if let Some(ignored) = ignored {
+        reply::stamp_ignored(response.headers_mut(), &ignored);
+    }
     cluster::stamp(response.headers_mut(), cluster_id(api));
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     counters.answered(response.status(), (!waits).then(|| begun.elapsed()));
@@ -174,6 +186,7 @@ async fn call(
     guard::check(&head.method, &head.headers, api.local_only && of_task.is_none())?;
     cluster::check(&head.headers, || cluster_id(api))?;
     let query = Query::of(&head.uri, route.contract.clone())?;
+    check_region(&query, &api.state.server.region)?;
     let fresh = Fresh { api, route, stale: query.is_stale() };
     let secret = credentials::secret(&head.headers)?;
     let named = match route.namespace_from {
@@ -214,6 +227,18 @@ async fn call(
         body,
     );
     Ok((call, is_fresh))
+}
+
+/// Refuses what another region is asked: there is no way from here to there.
+fn check_region(query: &Query, own: &str) -> Result<(), Failure> {
+    match query.region() {
+        Some(asked) if asked != own => {
+            let cut: String = asked.chars().take(64).collect();
+            let text = format!("there is no path to region `{cut}`: this server is of region `{own}`");
+            Err(Failure::bad_request(text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Calls the handler, for as long as the caller may have its answer.

@@ -18,6 +18,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("full", Kind::Flag, "Encrypt with the new key what older ones have encrypted"),
     Parameter::new("global", Kind::Flag, "Only tokens that every region knows; only others, if it is false"),
     Parameter::new("id", Kind::Text, "The server of this id, name or address"),
+    Parameter::new("idempotency_token", Kind::Text, "A dispatch with a token that a run of the job has already gives that run"),
     Parameter::new("include_children", Kind::Flag, "Tell of jobs that other jobs made too"),
     Parameter::new("index", Kind::Number, "Answer once there is a change after this index; of a stream, begin after it"),
     Parameter::new("job", Kind::Text, "Only of this job"),
@@ -48,6 +49,6 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("task_states", Kind::Flag, "Tell how tasks fare too; true if there is none"),
     Parameter::new("topic", Kind::Texts, "Only changes of this, as `Job`, `Job:web` or `*`"),
     Parameter::new("tty", Kind::Flag, "Give the command a terminal"),
-    Parameter::new("type", Kind::Word(&["stdout", "stderr"]), "What is read"),
+    Parameter::new("type", Kind::Text, "What is read, `stdout` if there is none, or `stderr`; which kind of volumes or plugins"),
     Parameter::new("wait", Kind::Duration, "Longest wait for a change, at most and by default 5m"),
 ];

@@ -44,8 +44,9 @@ pub(super) async fn read(call: Call) -> Reply {
     .await
 }
 
+/// Some pools have always been there: their list has an index from the start.
 fn index(view: &CallerView) -> Index {
-    view.nodes_index()
+    view.nodes_index().max(Index(1))
 }
 
 /// The names of all pools: looks at every node.

@@ -71,7 +71,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/job/{id}/deployments", (ReadJob, Query), "List a job's deployments", lists::<Deployment>(&["namespace"]), job::deployments),
         route(Get, "/v1/job/{id}/evaluations", (ReadJob, Query), "List a job's evaluations", lists::<Evaluation>(&["namespace"]), job::evaluations),
         route(Get, "/v1/job/{id}/explain", (ReadJob, Query), "Say why a job waits, and what would place it", tells::<JobExplanation>(&["namespace", "node"]), job::explain),
-        route(Put, "/v1/job/{id}/dispatch", (DispatchJob, Query), "Run a parameterized job", takes::<JobDispatch, JobDispatched>(&["namespace"]), job::dispatch),
+        route(Put, "/v1/job/{id}/dispatch", (DispatchJob, Query), "Run a parameterized job", takes::<JobDispatch, JobDispatched>(&["namespace", "idempotency_token"]), job::dispatch),
         route(Put, "/v1/job/{id}/periodic/force", (SubmitJob, Query), "Run a periodic job now", tells::<PeriodicForced>(&["namespace"]), job::force),
         route(Put, "/v1/job/{id}/plan", (SubmitJob, Body), "Say what registering a job would do", takes::<JobPlan, JobPlanned>(&["namespace"]), job::plan),
         route(Put, "/v1/job/{id}/revert", (SubmitJob, Query), "Go back to an earlier version of a job", takes::<JobRevert, JobRegistered>(&["namespace"]), job::revert),
@@ -133,8 +133,8 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/scaling/policies", (ReadScaling, Query), "List scaling policies", lists::<ScalingPolicyStub>(&["namespace", "job"]), scaling::policies),
         route(Get, "/v1/scaling/policy/{id}", (ReadScaling, Object), "Read a scaling policy", reads::<ScalingPolicy>(&[]), scaling::policy),
 
-        route(Get, "/v1/volumes", (ReadJob, Query), "List volumes: there are none yet", lists::<Value>(&["namespace"]), absent::none),
-        route(Get, "/v1/plugins", (ReadJob, Query), "List volume plugins: there are none yet", lists::<Value>(&["namespace"]), absent::none),
+        route(Get, "/v1/volumes", (ReadJob, Query), "List volumes: there are none yet", lists::<Value>(&["namespace", "type"]), absent::none),
+        route(Get, "/v1/plugins", (ReadJob, Query), "List volume plugins: there are none yet", lists::<Value>(&["namespace", "type"]), absent::none),
         route(Get, "/v1/services", (ReadJob, Query), "List services: there are none yet", lists::<Value>(&["namespace"]), absent::none),
 
         route(Get, "/v1/vars", (VariablesList, Query), "List variables", pages::<VariableMetadata>(&["namespace"]), variables::list),

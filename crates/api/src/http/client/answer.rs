@@ -19,10 +19,12 @@ pub struct Answer<T> {
 
 impl<T> Answer<T> {
     pub(super) fn new(value: T, headers: &HeaderMap) -> Self {
-        let number = |name| text(headers, name).and_then(|text| text.parse().ok()).unwrap_or_default();
+        let number =
+            |name| -> u64 { text(headers, name).and_then(|text| text.parse().ok()).unwrap_or_default() };
         Self {
             value,
-            index: number("x-nomad-index"),
+            // 0 is where nothing has ever been: whoever waits for what comes after 0 does not wait.
+            index: if headers.contains_key("x-nomad-index") { number("x-nomad-index").max(1) } else { 0 },
             next_token: text(headers, "x-nomad-nexttoken").map(str::to_owned),
             unconfirmed_nodes: number("x-berth-unconfirmed"),
             held_nodes: number("x-berth-held"),

@@ -93,7 +93,9 @@ async fn stream(target: &Target, asked: impl FnOnce()) -> Result<bool, RunError>
 async fn read(target: &Target, asked: impl FnOnce()) -> Result<bool, RunError> {
     let mut connection = Connection::open(target).await?;
     let (_, headers) = connection.get::<Value>(LIST).await?;
-    let index = headers.get("x-nomad-index").and_then(|index| index.to_str().ok()).unwrap_or("1");
+    let index = headers.get("x-nomad-index").and_then(|index| index.to_str().ok()?.parse::<u64>().ok());
+    // 0 is where nothing has ever been: whoever asks for what comes after that does not wait.
+    let index = index.unwrap_or_default().max(1);
     let path = format!("{LIST}?index={index}&wait=5m");
     asked();
     // That the connection ends is an answer, too.

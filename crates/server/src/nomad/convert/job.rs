@@ -139,7 +139,7 @@ pub fn summary(view: &CallerView, row: &JobRow) -> JobSummary {
 }
 
 /// The jobs that a job made. Their ids begin with its own.
-pub(super) fn children<'v>(view: &'v CallerView, row: &'v JobRow) -> impl Iterator<Item = &'v JobRow> {
+pub fn children<'v>(view: &'v CallerView, row: &'v JobRow) -> impl Iterator<Item = &'v JobRow> {
     let JobKey { namespace, id } = &row.key;
     let (first, next) =
         (JobKey::new(namespace, &format!("{id}/")), JobKey::new(namespace, &format!("{id}0")));

@@ -8,23 +8,31 @@ use berth_model::{
     EvalId, Index, JobKey,
     command::{Command, RunJob},
     job::{Job, Parameterized, PayloadRule},
+    store::JobRow,
+    value::Value,
 };
 
 use super::{check_is, key, not_found};
 use crate::{
+    access::CallerView,
     clock,
     http::{
         call::{Call, Reply},
         failure::Failure,
         reply,
     },
-    nomad::{jobs, namespaces},
+    nomad::{convert, jobs, namespaces},
 };
 
 /// Bytes that a dispatch may carry.
 const PAYLOAD_BYTES_MAX: usize = 16 << 10;
 /// Characters of the caller's own in the id of a dispatch.
 const ID_PREFIX_CHARS_MAX: usize = 64;
+/// Whoever dispatches twice with one of these gets one run.
+const TOKEN_PARAMETER: &str = "idempotency_token";
+/// Where a run holds that of its dispatch.
+const TOKEN: &str = "DispatchIdempotencyToken";
+const TOKEN_BYTES_MAX: usize = 256;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// `PUT /v1/job/:id/dispatch`
@@ -37,6 +45,17 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     let Some(rules) = parent.parameterized.as_ref().filter(|_| !parent.dispatched) else {
         return Err(Failure::bad_request("the job is not parameterized: only such a job can be dispatched"));
     };
+    let token = call.query.text(TOKEN_PARAMETER);
+    if let Some(known) = token.and_then(|token| dispatched_with(&view, &key, token)) {
+        let (id, at) = (known.key.id.to_string(), known.create_index.0);
+        let answer = JobDispatched {
+            dispatched_job_id: id,
+            job_create_index: at,
+            index: at,
+            ..JobDispatched::default()
+        };
+        return reply::json(&call.query, &answer);
+    }
     let payload = payload(rules, asked.payload.as_deref())?;
     let given = asked.meta.unwrap_or_default();
     check_meta(rules, &given)?;
@@ -47,7 +66,11 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     meta.extend(given);
     let eval = call.mint_eval();
     let id = dispatched_id(&key, &asked.id_prefix_template, eval)?;
-    let child = Job { meta, payload, dispatched: true, ..parent.child(&id) };
+    let mut child = Job { meta, payload, dispatched: true, ..parent.child(&id) };
+    if let Some(token) = token {
+        check_token(token)?;
+        child.kept.insert(TOKEN.to_owned(), Value::String(token.to_owned()));
+    }
     let Index(index) = run(&call, child, eval).await?;
     let answer = JobDispatched {
         dispatched_job_id: id,
@@ -57,6 +80,22 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
         index,
     };
     reply::json(&call.query, &answer)
+}
+
+/// The run of a job that was dispatched with this token: whoever tries again gets no second one.
+fn dispatched_with<'v>(view: &'v CallerView, parent: &JobKey, token: &str) -> Option<&'v JobRow> {
+    let token = Value::String(token.to_owned());
+    convert::children(view, view.job(parent)?).find(|child| child.job().kept.get(TOKEN) == Some(&token))
+}
+
+fn check_token(token: &str) -> Result<(), Failure> {
+    if token.len() <= TOKEN_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "{TOKEN_PARAMETER} has {} bytes, the limit is {TOKEN_BYTES_MAX}",
+        token.len()
+    )))
 }
 
 /// `PUT /v1/job/:id/periodic/force`

@@ -28,23 +28,25 @@ use crate::{
 #[serde(rename_all = "PascalCase", default)]
 struct Asked {
     diff: bool,
+    policy_override: bool,
 }
 
 /// `PUT /v1/job/:id/plan`
 pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
     let id = call.param("id").to_owned();
     let parse_job = jobs::parse_job(&call);
-    let read = move |text: &[u8]| Ok((call::parse::<Asked>(text)?.diff, parse_job(text)?));
-    let (with_diff, Parsed { job, warnings: read }) =
+    let read = move |text: &[u8]| Ok((call::parse::<Asked>(text)?, parse_job(text)?));
+    let (Asked { diff: with_diff, policy_override }, Parsed { mut job, warnings: read }) =
         call.body(call.api.limits.job_body_bytes_max, read).await?;
-    jobs::check_place(&call, &job, Some(&id))?;
+    jobs::settle_place(&call, &mut job, Some(&id))?;
     let view = call.view();
     let warnings = jobs::warnings(&view, &job, &read);
     let seed = call.mint_id();
     let dry_run =
         move |left: &AtomicBool| dry_run(&view, Arc::new(job), with_diff, seed, &Budget::until(left));
     let mut planned = call.api.slow.run_for_client(dry_run).await?;
-    let warnings = [warnings, planned.warnings];
+    let overridden = if policy_override { jobs::POLICY_OVERRIDE } else { "" };
+    let warnings = [overridden.to_owned(), warnings, planned.warnings];
     planned.warnings = warnings.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
     reply::json(&call.query, &planned)
 }

@@ -1,7 +1,7 @@
 //! Looking at job files without registering them.
 
 use berth_api::http::{Job, JobValidated, JobsParse};
-use berth_jobfile::Inputs;
+use berth_jobfile::{Inputs, Severity};
 
 use super::{BODY_NAME, drivers, register::Conditions, warnings};
 use crate::{
@@ -51,9 +51,10 @@ fn validated(text: &[u8], latest: &impl Fn() -> CallerView) -> JobValidated {
         }
         Err(mistakes) => mistakes,
     };
+    let errors = mistakes.iter().filter(|mistake| mistake.severity == Severity::Error);
     JobValidated {
         driver_config_validated: true,
-        validation_errors: Some(mistakes.iter().map(|mistake| mistake.message.clone()).collect()),
+        validation_errors: Some(errors.map(|mistake| mistake.message.clone()).collect()),
         error: mistakes.to_string(),
         warnings: String::new(),
     }

@@ -3,7 +3,7 @@
 use berth_api::http::JobRegistered;
 use berth_jobfile::{Inputs, Parsed};
 use berth_model::{
-    Index,
+    Index, JobKey,
     command::{Command, RegisterJob},
     job::Job,
 };
@@ -20,6 +20,10 @@ use crate::{
     nomad::namespaces,
 };
 
+/// The warning for whoever overrides policies.
+pub(in crate::nomad) const POLICY_OVERRIDE: &str =
+    "PolicyOverride is left out: there are no policies on jobs to override";
+
 /// What a registration may say beside the job, which is read by itself: as a tree of JSON it would take many times as
 /// much memory.
 #[derive(Debug, Default, Deserialize)]
@@ -27,6 +31,42 @@ use crate::{
 pub(super) struct Conditions {
     enforce_index: bool,
     job_modify_index: u64,
+    preserve_counts: bool,
+    preserve_resources: bool,
+    eval_priority: i64,
+    policy_override: bool,
+}
+
+impl Conditions {
+    /// What is asked for and not done, a line each.
+    fn warnings(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.eval_priority != 0 {
+            let asked = self.eval_priority;
+            lines.push(format!("EvalPriority is {asked} and left out: an evaluation has its job's priority"));
+        }
+        if self.policy_override {
+            lines.push(POLICY_OVERRIDE.to_owned());
+        }
+        lines
+    }
+
+    /// Leaves to a job what it is to keep of what it is now; none where it is to keep nothing.
+    fn preserve(&self, job: &mut Job, now: Option<&Job>) {
+        let Some(now) = now else { return };
+        for group in &mut job.groups {
+            let Some((_, before)) = now.group(&group.name) else { continue };
+            if self.preserve_counts {
+                group.count = before.count;
+            }
+            if self.preserve_resources {
+                for task in &mut group.tasks {
+                    let before = before.tasks.iter().find(|before| before.name == task.name);
+                    before.into_iter().for_each(|before| task.resources.clone_from(&before.resources));
+                }
+            }
+        }
+    }
 }
 
 /// `PUT /v1/jobs`
@@ -38,12 +78,22 @@ pub(in crate::nomad) async fn register(mut call: Call) -> Reply {
 pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> Reply {
     let parse_job = parse_job(call);
     let read = move |text: &[u8]| Ok((call::parse::<Conditions>(text)?, parse_job(text)?));
-    let (conditions, Parsed { job, warnings: read }) =
+    let (conditions, Parsed { mut job, warnings: read }) =
         call.body(call.api.limits.job_body_bytes_max, read).await?;
-    check_place(call, &job, id)?;
-    let warnings = warnings(&call.view(), &job, &read);
+    settle_place(call, &mut job, id)?;
+    let mut only_if = conditions.enforce_index.then_some(Index(conditions.job_modify_index));
+    if conditions.preserve_counts || conditions.preserve_resources {
+        let view = call.view();
+        let now = view.job(&job.key);
+        conditions.preserve(&mut job, now.map(|row| &**row.job()));
+        // What is kept is that of this version: one that comes in between would be undone.
+        only_if = only_if.or(Some(now.map_or(Index(0), |row| row.current().index)));
+        check_size(&job)?;
+    }
+    let of_conditions = conditions.warnings().into_iter();
+    let of_job = Some(warnings(&call.view(), &job, &read)).filter(|warnings| !warnings.is_empty());
+    let warnings = of_conditions.chain(of_job).collect::<Vec<_>>().join("\n");
     let eval = call.mint_eval();
-    let only_if = conditions.enforce_index.then_some(Index(conditions.job_modify_index));
     let command = RegisterJob { job: job.into(), eval, only_if };
     let index = call.propose(Command::RegisterJob(Box::new(command))).await?;
     let registered = propose::registered(eval, index, index);
@@ -69,17 +119,15 @@ pub(in crate::nomad) fn parse_job(call: &Call) -> impl Fn(&[u8]) -> Result<Parse
     }
 }
 
-/// The job's namespace and id must be those that the request speaks of, and its caller may mount what it mounts.
-pub(in crate::nomad) fn check_place(call: &Call, job: &Job, id: Option<&str>) -> Result<(), Failure> {
+/// Puts the job where the request says: the namespace that it names counts for more than the job's own. The id must be the one
+/// that the request speaks of, and its caller may mount what it mounts.
+pub(in crate::nomad) fn settle_place(call: &Call, job: &mut Job, id: Option<&str>) -> Result<(), Failure> {
+    if let Some(asked) = call.query.text("namespace").filter(|asked| *asked != &*job.key.namespace) {
+        job.key = JobKey::new(asked, &job.key.id);
+    }
     call.access().require(&job.key.namespace)?;
     call.access().require_host_volumes(job)?;
     namespaces::check_job(&call.view(), job)?;
-    if let Some(asked) = call.query.text("namespace").filter(|asked| *asked != &*job.key.namespace) {
-        let own = &job.key.namespace;
-        return Err(Failure::bad_request(format!(
-            "the job is of namespace `{own}`, the request of `{asked}`"
-        )));
-    }
     match id {
         Some(id) if id != &*job.key.id => {
             let own = &job.key.id;

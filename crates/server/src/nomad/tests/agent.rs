@@ -61,6 +61,8 @@ async fn measurements_are_told_in_both_forms() {
     expect![[r#"
         200 OK
         content-type: text/plain; version=0.0.4; charset=utf-8
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         # HELP berth_http_connections Connections that are open.
         # TYPE berth_http_connections gauge

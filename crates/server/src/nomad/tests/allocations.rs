@@ -98,6 +98,9 @@ async fn an_allocation_is_stopped() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-index: 7
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "EvalID": "e0000000-0000-0000-0000-000000000000",

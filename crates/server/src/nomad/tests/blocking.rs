@@ -132,3 +132,45 @@ async fn readers_that_are_woken_together_are_told_what_each_asked_for() {
     assert!(bodies[3].contains('\n') && !bodies[2].contains('\n'));
     assert!(bodies[4].starts_with('{'));
 }
+
+/// Clients of Nomad take 0 for a list in which nothing has ever been. One that waits is answered 1: with 0 it would ask again
+/// at once, and never wait.
+#[tokio::test]
+async fn where_nothing_has_ever_been_is_index_0_but_for_who_waits() {
+    let router = api(&Arc::new(FakeEngine::default()));
+    for path in ["/v1/jobs", "/v1/nodes", "/v1/allocations", "/v1/evaluations", "/v1/deployments"] {
+        let plain = get(&router, path).await;
+        assert_eq!((plain.body.as_str(), index(&plain)), ("[]", 0), "{path}");
+        assert_eq!(index(&get(&router, &format!("{path}?index=0")).await), 1, "{path}");
+        assert_eq!(index(&get(&router, &format!("{path}?index=1&wait=1ms")).await), 1, "{path}");
+    }
+    for path in ["/v1/namespaces", "/v1/node/pools"] {
+        assert_eq!(index(&get(&router, path).await), 1, "{path}: some have always been there");
+    }
+}
+
+#[tokio::test]
+async fn a_write_says_where_it_was_committed() {
+    let router = api(&world());
+    let job = serde_json::json!({ "Job": berth_jobfile::to_json(&small_job("new")) }).to_string();
+    let eligible = r#"{"Eligibility":"ineligible"}"#;
+    for (method, path, body) in [
+        ("PUT", "/v1/jobs", job.as_str()),
+        ("PUT", "/v1/job/new/evaluate", "{}"),
+        ("PUT", &format!("/v1/node/{}/eligibility", super::world::NODE_1), eligible),
+        ("PUT", &format!("/v1/allocation/{RUNNING}/stop"), ""),
+        ("PUT", "/v1/namespace/ops", "{}"),
+        ("DELETE", "/v1/job/new", ""),
+    ] {
+        let answer = super::exchange::answer(&router, method, path, body.to_owned()).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        if let Ok(body) = serde_json::from_str::<serde_json::Value>(&answer.body)
+            && let Some(told) = body["Index"].as_u64()
+        {
+            assert_eq!(index(&answer), told, "{path}");
+        }
+        assert!(index(&answer) > 6, "{path}");
+        assert!(answer.headers.contains("x-nomad-knownleader: true"), "{path}: {}", answer.headers);
+        assert!(answer.headers.contains("x-nomad-lastcontact: 0"), "{path}: {}", answer.headers);
+    }
+}

@@ -58,8 +58,61 @@ async fn values_that_make_no_sense_are_named() {
 #[tokio::test]
 async fn parameters_that_clients_send_and_nobody_needs_are_left_alone() {
     let router = api(&world());
-    let target = "/v1/jobs?stale=&region=global&global=false&no_shutdown_delay=false&eval_priority=0";
-    assert_eq!(get(&router, target).await.status, 200);
+    let target =
+        "/v1/jobs?stale=&region=global&global=false&no_shutdown_delay=false&eval_priority=0&consistent=";
+    let answer = get(&router, target).await;
+    assert_eq!((answer.status.as_u16(), answer.headers.contains("x-berth-ignored")), (200, false));
+}
+
+#[tokio::test]
+async fn parameters_that_change_nothing_are_named() {
+    let router = api(&world());
+    for (method, target, named) in [
+        ("GET", "/v1/jobs?prefx=a&per_page=2", "prefx"),
+        ("GET", "/v1/job/web?filter=x&prefix=y", "filter, prefix"),
+        (
+            "DELETE",
+            "/v1/job/web?eval_priority=70&purge=false&no%0Ashutdown=true",
+            "eval_priority, no?shutdown",
+        ),
+    ] {
+        let answer = answer(&router, method, target, Body::empty()).await;
+        assert_eq!(answer.status, 200, "{target}");
+        assert!(
+            answer.headers.contains(&format!("x-berth-ignored: {named}\n")),
+            "{target}: {}",
+            answer.headers
+        );
+    }
+}
+
+#[tokio::test]
+async fn another_region_is_refused_by_its_name() {
+    let router = api(&world());
+    for (method, target) in [("GET", "/v1/jobs?region=eu"), ("PUT", "/v1/system/gc?region=eu")] {
+        let answer = answer(&router, method, target, Body::empty()).await;
+        assert_eq!(answer.status, 400, "{target}");
+        assert_eq!(answer.body, "there is no path to region `eu`: this server is of region `global`");
+    }
+}
+
+#[tokio::test]
+async fn members_that_are_null_are_absent() {
+    let world = world();
+    let router = api(&world);
+    for (target, body) in [
+        (format!("/v1/client/allocation/{RUNNING}/signal"), r#"{"Task":null,"Signal":"SIGHUP"}"#),
+        (
+            "/v1/node/11111111-0000-4000-8000-000000000001/eligibility".into(),
+            r#"{"Eligibility":"eligible","NodeID":null}"#,
+        ),
+        ("/v1/job/web/evaluate".into(), r#"{"JobID":null,"EvalOptions":null}"#),
+        ("/v1/search".into(), r#"{"Prefix":"we","Context":null}"#),
+    ] {
+        let answer = answer(&router, "PUT", &target, body).await;
+        assert!(!answer.body.contains("null"), "{target}: {}", answer.body);
+        assert_ne!(answer.status, 400, "{target}: {}", answer.body);
+    }
 }
 
 #[tokio::test]

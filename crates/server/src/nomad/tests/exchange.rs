@@ -24,6 +24,7 @@ const HEADERS_SHOWN: &[&str] = &[
     "connection",
     "content-type",
     "retry-after",
+    "x-berth-ignored",
     "x-berth-unconfirmed",
     "x-nomad-index",
     "x-nomad-knownleader",

@@ -14,6 +14,8 @@ async fn a_job_is_explained() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "Groups": [

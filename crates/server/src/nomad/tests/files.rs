@@ -48,6 +48,8 @@ async fn a_file_comes_as_it_is_or_in_frames() {
     expect![[r#"
         200 OK
         content-type: application/octet-stream
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         hello
     "#]]

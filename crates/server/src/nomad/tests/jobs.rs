@@ -49,6 +49,9 @@ async fn a_registered_job_can_be_read() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-index: 7
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "EvalCreateIndex": 7,
@@ -113,20 +116,6 @@ async fn a_job_is_registered_only_at_the_index_that_its_owner_knows() {
 #[tokio::test]
 async fn mistakes_in_a_job_are_named() {
     let mut job = berth_jobfile::to_json(&small_job("web"));
-    job["Priorty"] = 7.into();
-    check_register(
-        json!({ "Job": job }),
-        expect![[r#"
-        400 Bad Request
-        content-type: text/plain; charset=utf-8
-
-        error: unknown key `Priorty` in job
-         --> request body: Job.Priorty
-          = help: did you mean `Priority`?
-    "#]],
-    )
-    .await;
-    let mut job = berth_jobfile::to_json(&small_job("web"));
     job["Namespace"] = "team".into();
     check_register(
         json!({ "Job": job }),
@@ -148,6 +137,80 @@ async fn mistakes_in_a_job_are_named() {
         the job's id is `web`, the request is about `api`
     "#]]
     .assert_eq(&other.show());
+}
+
+#[tokio::test]
+async fn keys_that_newer_clients_send_are_warned_of() {
+    let world = world();
+    let router = api(&world);
+    let mut job = berth_jobfile::to_json(&small_job("new"));
+    job["Priorty"] = 7.into();
+    job["TaskGroups"][0]["Shutdown"] = json!({ "After": 3 });
+    let body = json!({ "Job": job, "EvalPriority": 70, "PolicyOverride": true }).to_string();
+    let warned = "unknown key `Shutdown` in group is left out";
+    for path in ["/v1/jobs", "/v1/job/new/plan", "/v1/validate/job"] {
+        let answer = answer(&router, "PUT", path, body.clone()).await;
+        let warnings = answer.json()["Warnings"].as_str().unwrap_or_default().to_owned();
+        assert!(warnings.contains("unknown key `Priorty` in job is left out"), "{path}: {warnings}");
+        assert!(warnings.contains(warned), "{path}: {warnings}");
+        if path != "/v1/validate/job" {
+            assert!(warnings.contains("PolicyOverride is left out"), "{path}: {warnings}");
+        }
+        if path == "/v1/jobs" {
+            assert!(warnings.contains("EvalPriority is 70 and left out"), "{path}: {warnings}");
+        }
+    }
+    let many: serde_json::Map<String, Value> = (0..5_000).map(|n| (format!("K{n}"), json!(1))).collect();
+    job["TaskGroups"][0]["Tasks"][0].as_object_mut().expect("an object").extend(many);
+    let answer = answer(&router, "PUT", "/v1/jobs", json!({ "Job": job }).to_string()).await;
+    let warnings = answer.json()["Warnings"].as_str().unwrap_or_default().to_owned();
+    assert!(warnings.lines().count() < 200 && warnings.contains(" more"), "{warnings}");
+}
+
+#[tokio::test]
+async fn the_namespace_of_a_request_counts_for_more_than_the_jobs() {
+    let world = world();
+    let router = api(&world);
+    assert_eq!(
+        answer(&router, "PUT", "/v1/namespace", json!({ "Name": "ops" }).to_string()).await.status,
+        200
+    );
+    let mut job = berth_jobfile::to_json(&small_job("own"));
+    let body = |job: &Value| json!({ "Job": job }).to_string();
+    for (path, status) in [
+        ("/v1/job/own/plan?namespace=ops", 200),
+        ("/v1/jobs?namespace=ops", 200),
+        ("/v1/jobs?namespace=no", 400),
+    ] {
+        assert_eq!(answer(&router, "PUT", path, body(&job)).await.status, status, "{path}");
+    }
+    job["Namespace"] = "no".into();
+    assert_eq!(answer(&router, "PUT", "/v1/jobs?namespace=ops", body(&job)).await.status, 200);
+    assert_eq!(get(&router, "/v1/job/own?namespace=ops").await.json()["Namespace"], "ops");
+    assert_eq!(get(&router, "/v1/job/own").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_job_keeps_what_it_is_asked_to_keep() {
+    let world = world();
+    let router = api(&world);
+    let scaled = json!({ "Count": 7, "Target": { "Group": "g" } });
+    let mut job = berth_jobfile::to_json(&small_job("own"));
+    answer(&router, "PUT", "/v1/jobs", json!({ "Job": job }).to_string()).await;
+    answer(&router, "PUT", "/v1/job/own/scale", scaled.to_string()).await;
+    job["TaskGroups"][0]["Tasks"][0]["Resources"]["MemoryMB"] = 77.into();
+    let kept = async |options: Value| {
+        let mut body = options;
+        body["Job"] = job.clone();
+        assert_eq!(answer(&router, "PUT", "/v1/jobs", body.to_string()).await.status, 200);
+        let group = get(&router, "/v1/job/own").await.json()["TaskGroups"][0].clone();
+        (group["Count"].clone(), group["Tasks"][0]["Resources"]["MemoryMB"].clone())
+    };
+    let own = berth_model::job::TaskResources::default().memory_mb;
+    let both = json!({ "PreserveCounts": true, "PreserveResources": true });
+    assert_eq!(kept(both).await, (json!(7), json!(own)));
+    assert_eq!(kept(json!({ "PreserveCounts": true })).await, (json!(7), json!(77)));
+    assert_eq!(kept(json!({})).await, (json!(1), json!(77)));
 }
 
 #[tokio::test]
@@ -206,6 +269,9 @@ async fn a_job_is_stopped_and_evaluated() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-index: 7
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "EvalCreateIndex": 7,
@@ -222,6 +288,9 @@ async fn a_job_is_stopped_and_evaluated() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-index: 8
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "EvalCreateIndex": 8,
@@ -316,6 +385,8 @@ async fn job_files_are_parsed_and_checked() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "DriverConfigValidated": true,
@@ -330,6 +401,8 @@ async fn job_files_are_parsed_and_checked() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "DriverConfigValidated": true,

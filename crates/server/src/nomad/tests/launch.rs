@@ -56,6 +56,25 @@ async fn a_dispatch_makes_a_job() {
 }
 
 #[tokio::test]
+async fn a_dispatch_that_is_tried_again_makes_no_second_job() {
+    let router = api(&templates());
+    let body = json!({ "Meta": { "input": "a.mp4" } }).to_string();
+    let target = "/v1/job/encode/dispatch?idempotency_token=t1";
+    let first = answer(&router, "PUT", target, body.clone()).await.json();
+    let again = answer(&router, "PUT", target, body.clone()).await.json();
+    assert_eq!(again["DispatchedJobID"], first["DispatchedJobID"]);
+    assert_eq!(again["JobCreateIndex"], first["JobCreateIndex"]);
+    assert_eq!(again["EvalID"], "", "nothing is evaluated");
+    let summary = get(&router, "/v1/job/encode/summary").await.json();
+    assert_eq!(summary["Children"]["Pending"], 1);
+    let id = first["DispatchedJobID"].as_str().expect("it has an id").replace('/', "%2F");
+    let child = get(&router, &format!("/v1/job/{id}")).await.json();
+    assert_eq!(child["DispatchIdempotencyToken"], "t1");
+    let long = format!("/v1/job/encode/dispatch?idempotency_token={}", "t".repeat(257));
+    assert_eq!(answer(&router, "PUT", &long, body).await.status, 400);
+}
+
+#[tokio::test]
 async fn a_periodic_job_is_run_now() {
     let router = api(&templates());
     let forced = answer(&router, "PUT", "/v1/job/nightly/periodic/force", "").await;

@@ -36,6 +36,8 @@ async fn a_log_comes_as_frames_or_plain() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {"Data":"b25lCg==","File":"server.stdout.0"}
         {}
@@ -45,6 +47,8 @@ async fn a_log_comes_as_frames_or_plain() {
     expect![[r#"
         200 OK
         content-type: text/plain; charset=utf-8
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         one
         two

@@ -41,6 +41,9 @@ async fn a_node_is_closed_to_new_work() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-index: 7
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "EvalCreateIndex": 0,

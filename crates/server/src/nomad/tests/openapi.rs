@@ -162,6 +162,24 @@ async fn a_job_is_described_with_all_that_it_may_hold() {
     }
 }
 
+#[tokio::test]
+async fn jobs_within_other_objects_are_described_as_jobs() {
+    let description = description().await;
+    let schemas = &description["components"]["schemas"];
+    let reference = "#/components/schemas/Job";
+    for (name, member) in
+        [("JobRegister", "Job"), ("JobPlan", "Job"), ("JobValidate", "Job"), ("Allocation", "Job")]
+    {
+        // Types that no route names have no schema.
+        if schemas[name].is_null() {
+            continue;
+        }
+        let described = schemas[name]["properties"][member].to_string();
+        assert!(described.contains(&format!("\"{reference}\"")), "{name}.{member}: {described}");
+    }
+    assert_eq!(schemas["JobVersions"]["properties"]["Versions"]["items"]["$ref"], reference);
+}
+
 fn collect_references<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
     match value {
         Value::Object(members) => {

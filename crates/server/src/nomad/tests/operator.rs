@@ -69,6 +69,9 @@ async fn a_node_is_forgotten_once_it_is_down_and_empty() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-index: 8
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "EvalCreateIndex": 0,

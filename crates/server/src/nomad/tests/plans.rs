@@ -93,6 +93,9 @@ async fn versions_are_compared_and_gone_back_to() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-index: 8
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "EvalCreateIndex": 8,

@@ -25,6 +25,9 @@ async fn a_group_is_scaled_and_that_is_remembered() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-index: 7
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "EvalCreateIndex": 7,

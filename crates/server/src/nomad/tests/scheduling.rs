@@ -17,6 +17,9 @@ async fn the_scheduler_is_configured() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-index: 7
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "Index": 7,
@@ -32,6 +35,8 @@ async fn the_scheduler_says_how_it_is_configured() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "Index": 0,

@@ -21,6 +21,9 @@ async fn a_version_is_named_compared_with_and_found_again() {
     expect![[r#"
         200 OK
         content-type: application/json
+        x-nomad-index: 7
+        x-nomad-knownleader: true
+        x-nomad-lastcontact: 0
 
         {
           "Index": 7,
