@@ -1,5 +1,6 @@
 //! `berth`: the one binary. Server, agent, and the commands that talk to them.
 
+mod absent;
 mod argv;
 mod ask;
 mod cli;
@@ -20,7 +21,7 @@ mod show;
 mod source;
 mod tokens;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 
@@ -34,11 +35,20 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let args = argv::normalize(std::env::args_os(), &Cli::command());
-    match Cli::parse_from(args).run() {
+    let cli = Cli::try_parse_from(&args).unwrap_or_else(|error| refused(&error, &args));
+    match cli.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprint!("{failure}");
             failure.exit().into()
         }
     }
+}
+
+/// Ends with what is wrong with a command line, or with the help that was asked for.
+fn refused(error: &clap::Error, args: &[OsString]) -> ! {
+    let words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let Some(failure) = absent::explain(error, &words, &Cli::command()) else { error.exit() };
+    eprint!("{failure}");
+    std::process::exit(failure.exit().code().into())
 }
