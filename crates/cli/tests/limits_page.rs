@@ -122,6 +122,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/events.rs BATCHES_MAX", "changes that are kept for followers"),
     ("server/src/events.rs PINNED_BYTES_MAX", "changes that are kept for followers"),
     ("server/src/ports.rs WAIT_MAX", "addresses that another still has"),
+    ("server/src/nomad/job/launch.rs TOKEN_BYTES_MAX", "letters of a dispatch's `idempotency_token`"),
     ("server/src/http/block.rs WAIT_MAX", "a wait for a change"),
     ("server/src/http/depth.rs VALUES_MAX", "values of a body"),
     ("server/src/http/router.rs CONTACT_MAX", "`stale` reads of what is secret"),

@@ -240,7 +240,7 @@ async fn without_a_majority_each_server_says_so_and_what_to_do() {
     servers.kill(3);
     let refused = eventually("it knows that it is alone", async || {
         let refused = servers.all[&1].register("alone").await.err()?.to_string();
-        refused.contains("no leader").then_some(refused)
+        refused.contains("no leader: ").then_some(refused)
     })
     .await;
     assert!(refused.contains("1 of 3 servers") && refused.contains("berth server recover"), "{refused}");

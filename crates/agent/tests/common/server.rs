@@ -47,6 +47,8 @@ pub struct Server {
     pub execs: Vec<ExecUp>,
     /// Heartbeats heard.
     pub heartbeats: u32,
+    /// The last update that was taken in.
+    acknowledged: u64,
     /// What the node is, once its agent has said that it has changed.
     pub node: Option<NodeSpec>,
     /// What agents are told in place of a welcome.
@@ -79,6 +81,7 @@ impl Server {
             answers,
             execs,
             heartbeats: 0,
+            acknowledged: 0,
             node: None,
             refuses: None,
             tokens_live_ms: None,
@@ -185,18 +188,26 @@ impl Server {
                     let status = AllocStatus::decode(bytes.clone()).expect("a status");
                     self.observed.insert(status.alloc_id.try_into().expect("an id"), bytes);
                 }
-                // An agent that ends may be gone after its last words.
-                let _ = self.try_say(Down::Ack(Ack { seq: update.seq }));
+                self.acknowledged = update.seq;
+                self.acknowledge();
             }
             Up::FileChunk(chunk) => self.chunks.push(chunk),
             Up::Answer(answer) => self.answers.push(answer),
             Up::Exec(news) => self.execs.push(news),
-            Up::Heartbeat(_) => self.heartbeats += 1,
+            Up::Heartbeat(_) => {
+                self.heartbeats += 1;
+                self.acknowledge();
+            }
             Up::Changed(changed) => self.node = Some(changed.node),
             Up::Sign(asked) => self.sign(asked),
             Up::Secrets(asked) => self.give_secrets(asked),
             Up::Hello(_) | Up::Leaving(_) | Up::TaskApi(_) => {}
         }
+    }
+
+    /// An agent leaves a server that does not answer; one that ends may be gone after its last words.
+    fn acknowledge(&mut self) {
+        let _ = self.try_say(Down::Ack(Ack { seq: self.acknowledged }));
     }
 
     /// Tokens that say how many were signed before them; or a refusal that passes, where none are signed.

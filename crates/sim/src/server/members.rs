@@ -13,18 +13,27 @@ const TRANSFER_MAX: Duration = Duration::from_secs(2);
 /// Records by which a server may be behind that is to vote.
 const BEHIND_MAX: u64 = 64;
 
+/// A leader that has not heard a majority for so long leads nobody.
+const MAJORITY_MAX: Duration = Duration::from_secs(2);
 /// Between two looks at what the servers know, in nanoseconds.
 const LOOK_NS: u64 = 200_000_000;
 
-/// Nothing is written that one of the servers could not apply.
+/// Nothing is written that one of the servers could not apply, and whoever leads nobody has no say about agents.
 pub async fn tell_versions(server: Server, replication: Replication<Simulated>) {
-    let mut told = Versions::default();
+    let (mut told, mut heard) = (Versions::default(), true);
     loop {
         let (entries, held_by) = replication.entries_known();
         let now = Versions { entries, held_by };
         if now != told {
             server.tell(Input::Event(Event::Versions(now.clone())));
             told = now;
+        }
+        let cut_off = server.is_one_of_several()
+            && replication.is_leader()
+            && replication.majority_contact().is_none_or(|ago| ago >= MAJORITY_MAX);
+        if cut_off == heard {
+            heard = !cut_off;
+            server.tell(Input::Event(Event::Majority { heard }));
         }
         sleep_ns(LOOK_NS).await;
     }
