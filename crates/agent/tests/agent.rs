@@ -442,7 +442,7 @@ fn a_disk_that_does_not_answer_holds_up_no_heartbeat() {
     nix::unistd::mkfifo(&slow, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
     let mut world = World::with_data(data);
     world.server.wish(vec![run(1, vec![shell("t", "exit 0")])], &[], &[], &[]);
-    while world.server.heartbeats < 3 {
+    while world.server.heartbeats < 2 {
         world.server.listen();
     }
     assert_eq!((world.server.status(1), world.path(1, "").exists()), (None, false));

@@ -29,6 +29,9 @@ impl Run {
     }
 }
 
+/// Agents wait twice as long for an answer, which nobody gives while a test does something else.
+const HEARTBEAT_MS: u64 = 10_000;
+
 /// Speaks with one agent at a time.
 pub struct Server {
     listener: TcpListener,
@@ -128,7 +131,8 @@ impl Server {
         let mode = if equal { WelcomeMode::Equal } else { WelcomeMode::Full };
         self.desired_seq = 0;
         let cluster_id = vec![self.cluster; 16];
-        let welcome = Welcome { mode: mode as i32, heartbeat_ms: 1_000, cluster_id, ..Welcome::default() };
+        let welcome =
+            Welcome { mode: mode as i32, heartbeat_ms: HEARTBEAT_MS, cluster_id, ..Welcome::default() };
         self.say(Down::Welcome(welcome));
         (hello, mode)
     }

@@ -92,10 +92,16 @@ async fn a_periodic_job_tells_when_it_is_due() {
     let router = api(&world);
     let launch = async |router| get(router, "/v1/job/yearly").await.json()["PeriodicLaunch"].clone();
     let (first, second) = (Timestamp(3_786_912_000_000_000_000), Timestamp(3_818_448_000_000_000_000));
-    assert_eq!(launch(&router).await, json!({ "Last": 0, "Overlapped": false, "Next": first.0 }));
+    assert_eq!(
+        launch(&router).await,
+        json!({ "Last": 0, "Overlapped": false, "MissedSince": 0, "Next": first.0 })
+    );
     let due = LaunchJob { job: JobKey::new("default", "yearly"), due: first, at: first, eval: EvalId(4) };
     world.apply(vec![Command::LaunchJob(Box::new(due))]);
-    assert_eq!(launch(&router).await, json!({ "Last": first.0, "Overlapped": false, "Next": second.0 }));
+    assert_eq!(
+        launch(&router).await,
+        json!({ "Last": first.0, "Overlapped": false, "MissedSince": 0, "Next": second.0 })
+    );
     let run = get(&router, "/v1/job/yearly%2Fperiodic-3786912000/evaluations").await.json();
     assert_eq!(run[0]["TriggeredBy"], "periodic-job");
     let summary = get(&router, "/v1/job/yearly/summary").await.json();
