@@ -41,12 +41,14 @@ test-long: test-long-$(PART)
 test-long-sim:
 	$(CARGO) run --release --locked -p berth-sim -- --seeds 0..1000
 	$(CARGO) run --release --locked -p berth-sim -- --bugs
+	$(CARGO) run --release --locked -p berth-sim -- --twice 0..50
 
 # The same of three servers and of five.
 test-long-sim-servers:
 	$(CARGO) run --release --locked -p berth-sim -- --servers 3 --seeds 0..300
 	$(CARGO) run --release --locked -p berth-sim -- --servers 5 --seeds 0..100
 	$(CARGO) run --release --locked -p berth-sim -- --servers 3 --bugs
+	$(CARGO) run --release --locked -p berth-sim -- --servers 3 --twice 0..50
 
 # The leader of three real servers is killed fifty times under load, and stopped as often; their disks are slow and full. Times
 # are printed and judged.

@@ -27,6 +27,9 @@ struct Options {
     /// Run many, as 0..1000.
     #[arg(long)]
     seeds: Option<Seeds>,
+    /// Run each of these seeds twice, as 0..50: what they tell and count must be the same.
+    #[arg(long, conflicts_with_all = ["seed", "seeds", "bugs"])]
+    twice: Option<Seeds>,
     /// How many servers: 1, 3 or 5.
     #[arg(long, default_value_t = 1)]
     servers: usize,
@@ -82,6 +85,8 @@ fn main() -> ExitCode {
     };
     let fine = if options.bugs {
         plant(&settings, options.threads)
+    } else if let Some(Seeds(seeds)) = options.twice {
+        run_twice(&settings, seeds)
     } else if let Some(Seeds(seeds)) = options.seeds {
         run_many(&settings, seeds, options.threads)
     } else if options.minimise {
@@ -126,6 +131,20 @@ fn run_many(settings: &Settings, seeds: Range<u64>, threads: usize) -> bool {
         println!("  cargo run --release -p berth-sim -- --seed {seed} --servers {}", settings.servers);
     }
     violations.is_empty()
+}
+
+/// Whether each seed tells the same story, word for word, and ends with the same counts and states whenever it is run.
+fn run_twice(settings: &Settings, seeds: Range<u64>) -> bool {
+    let count = seeds.end.saturating_sub(seeds.start);
+    let differs = |seed: &u64| {
+        let settings = Settings { seed: *seed, ..settings.clone() };
+        let [one, other] = [(), ()].map(|()| world::run(&settings));
+        (one.digest, &one.story, &one.counts) != (other.digest, &other.story, &other.counts)
+    };
+    let different: Vec<u64> = seeds.filter(differs).collect();
+    println!("{} of {count} seeds run the same way twice", count - different.len() as u64);
+    different.iter().for_each(|seed| println!("seed {seed} does not"));
+    different.is_empty()
 }
 
 /// Leaves out one fault after the other as long as the same rule is broken.
