@@ -109,6 +109,60 @@ async fn a_leader_that_was_paused_comes_back_to_agents_that_report_through_other
     check_untouched(&nodes, "count", &pids);
 }
 
+/// Longer than a node may be silent whose agent did not find another server.
+const AWAY: Duration = Duration::from_secs(40);
+
+/// A server is of no use to its agent for a while, and says nothing of that: the agent finds another one before its node would
+/// count as lost, and its task notices nothing.
+async fn no_node_is_lost_while(strike: impl Fn(&Servers, u8), leads: bool) {
+    let servers = Servers::start(3).await;
+    let nodes = Nodes::one_each(&servers).await;
+    register(&servers, 1, &nodes.counting("count")).await;
+    let pids = nodes.until_running("count", 3).await;
+    let (leader, followers) = (servers.leader(&[1, 2, 3]).await, servers.followers(&[1, 2, 3]).await);
+    let gone = if leads { leader } else { followers[0] };
+    let others: Vec<u8> = [1, 2, 3].into_iter().filter(|number| *number != gone).collect();
+    strike(&servers, gone);
+    servers.leader(&others).await;
+    let (client, nodes_of) = (&servers.all[&others[0]].client, berth_api::http::Target::new("/v1/nodes"));
+    for _ in 0..AWAY.as_secs() * 2 {
+        let listed = client.get::<Vec<Value>>(&nodes_of).await.map(|answer| answer.value).unwrap_or_default();
+        for node in listed {
+            assert_eq!(node["Status"], "ready", "server {gone} of 3 is of no use: {node}");
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    until_all_show(&servers, &others, "count", 3).await;
+    check_untouched(&nodes, "count", &pids);
+    servers.links.heal();
+    servers.signal(gone, Signal::CONT);
+    until_all_show(&servers, &[1, 2, 3], "count", 3).await;
+    check_untouched(&nodes, "count", &pids);
+}
+
+fn hang(servers: &Servers, number: u8) {
+    servers.signal(number, Signal::STOP);
+}
+
+fn isolate(servers: &Servers, number: u8) {
+    servers.links.isolate(number, [1, 2, 3].into_iter().filter(|other| *other != number));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_node_is_lost_while_a_follower_hangs() {
+    no_node_is_lost_while(hang, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_node_is_lost_while_a_leader_hangs() {
+    no_node_is_lost_while(hang, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_node_is_lost_while_a_leader_hears_no_other_server() {
+    no_node_is_lost_while(isolate, true).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_an_agent_reports_to_a_server_that_is_cut_off_is_not_lost() {
     let servers = Servers::start(3).await;
