@@ -70,6 +70,19 @@ impl TlsSettings {
                         "`{key}` cannot be false: servers and agents always check each other"
                     ));
                 }
+                // Older versions are never spoken: whatever the least is, it is kept to.
+                "tls_min_version" if ["tls10", "tls11", "tls12", "tls13"].contains(&&*given[0]) => {}
+                "tls_min_version" => return Err("`tls_min_version` is none of tls10 to tls13".to_owned()),
+                "rpc_upgrade_mode" if !value.switch().map_err(in_block)? => {}
+                "rpc_upgrade_mode" => {
+                    return Err("`rpc_upgrade_mode` cannot be true: servers and agents never speak without TLS to who may not"
+                        .to_owned());
+                }
+                "tls_cipher_suites" | "tls_prefer_server_cipher_suites" => {
+                    return Err(format!(
+                        "`{key}` cannot be set: those of TLS 1.3 are all safe, and are not chosen"
+                    ));
+                }
                 _ => {
                     return Err(format!(
                         "`{key}` is none of ca_file, cert_file, key_file, ca_key_file, http, rpc, verify_https_client, verify_server_hostname and agent_certificate_ttl"
@@ -145,6 +158,10 @@ mod tests {
         assert_eq!(tls.files.cert, Path::new("/d"));
         assert!(tls.http && tls.ca_key.is_none());
         assert!(read(&[("rpc", "false")]).unwrap_err().contains("cannot be false"));
+        assert!(read(&[("tls_min_version", "tls12"), ("rpc_upgrade_mode", "false")]).is_ok());
+        assert!(read(&[("tls_min_version", "1.2")]).unwrap_err().contains("none of tls10"));
+        assert!(read(&[("rpc_upgrade_mode", "true")]).unwrap_err().contains("cannot be true"));
+        assert!(read(&[("tls_cipher_suites", "x")]).unwrap_err().contains("cannot be set"));
         assert!(read(&[("ca", "/c")]).unwrap_err().contains("is none of"));
         assert!(read(&[("http", "yes")]).unwrap_err().starts_with("http: `yes` is not"));
     }
