@@ -138,6 +138,13 @@ pub struct Placement {
     pub job_version: Option<u64>,
 }
 
+impl Placement {
+    /// Whom it comes after other than the one that it replaces.
+    pub fn after_others(&self) -> impl Iterator<Item = AllocId> {
+        self.after.iter().copied().filter(|id| Some(*id) != self.previous)
+    }
+}
+
 /// One replacement of a failed allocation. In entries and snapshots before version 4 only its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reschedule {

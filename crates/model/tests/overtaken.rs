@@ -211,6 +211,20 @@ fn what_is_replaced_stays_where_its_successor_comes_too_late_and_so_does_who_was
     assert_eq!(desired(&world), [11, 12]);
 }
 
+#[test]
+fn what_was_to_run_a_version_that_is_gone_is_planned_again_and_whom_it_replaces_stays() {
+    let (mut world, plan) = moving_on();
+    let Command::CommitPlan(mut plan) = plan else { unreachable!("it is a plan") };
+    plan.placements.retain(|placement| placement.id == AllocId(11));
+    plan.placements[0].job_version = Some(77);
+    plan.stops.retain(|stop| stop.alloc == AllocId(1));
+    world.run(Command::CommitPlan(plan)).unwrap();
+    assert_eq!(desired(&world), [1, 2]);
+    assert!(
+        again(&world).is_some_and(|eval| eval.description.ends_with("was to run version 77, which is gone"))
+    );
+}
+
 /// Who was placed to come after an allocation does not wait for ever for it, though that one's own successor found no room.
 #[test]
 fn what_another_comes_after_makes_room_though_its_own_successor_does_not_fit() {

@@ -90,11 +90,7 @@ fn with_successors(stops: Vec<Stop>, placements: &[Placement]) -> (Vec<Stop>, Ha
         return (stops, HashMap::new());
     }
     let succeeded: HashSet<AllocId> = placements.iter().filter_map(|placement| placement.previous).collect();
-    let of_others = |placement: &Placement| {
-        let previous = placement.previous;
-        placement.after.iter().copied().filter(move |id| Some(*id) != previous).collect::<Vec<_>>()
-    };
-    let followed: HashSet<AllocId> = placements.iter().flat_map(of_others).collect();
+    let followed: HashSet<AllocId> = placements.iter().flat_map(Placement::after_others).collect();
     let waits = |stop: &Stop| {
         stop.reason.needs_successor() && succeeded.contains(&stop.alloc) && !followed.contains(&stop.alloc)
     };

@@ -53,11 +53,11 @@ impl<'a> Missing<'a> {
         let slot = store.jobs().find(&eval.job)?;
         let row = store.jobs().row(slot)?;
         let names: BTreeSet<&str> = failures.iter().map(|failure| &*failure.group).collect();
-        let is_missing = |group: &Group| names.is_empty() || names.contains(group.name.as_str());
-        let groups: Vec<(&Job, &Group)> = placed_versions(store, row)
-            .flat_map(|job| job.groups.iter().map(move |group| (job, group)))
-            .collect();
-        let groups: Vec<_> = groups.into_iter().filter(|(_, group)| is_missing(group)).collect();
+        let is_missing =
+            |(_, group): &(&Job, &Group)| names.is_empty() || names.contains(group.name.as_str());
+        let all =
+            placed_versions(store, row).flat_map(|job| job.groups.iter().map(move |group| (job, group)));
+        let groups: Vec<_> = all.filter(is_missing).collect();
         let demands = groups.iter().map(|(job, group)| (Demand::key(job, group), (*job, *group))).collect();
         let comes_after_own = comes_after_own(store, row);
         Some(Self { store, slot, row, failures, groups, demands, priority: eval.priority, comes_after_own })

@@ -181,7 +181,7 @@ fn is_through(store: &Store, row: &JobRow, deployment: &Deployment, group: &Depl
         alloc.job_version != deployment.job_version && !group.carries(alloc.job_version, alloc.group)
     };
     let rows = || store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
-    if rows().any(|(_, alloc)| is_heard(alloc) && is_old(alloc)) {
+    if rows().any(|(_, alloc)| is_old(alloc) && is_heard(alloc)) {
         return false;
     }
     let is_unproven = |slot| !store.is_proven(slot, deployment.id);

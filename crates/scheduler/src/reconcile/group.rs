@@ -96,7 +96,9 @@ pub(super) fn reconcile(
 fn of_older_versions(wanted: &mut Wanted) -> Vec<Wanted> {
     let mut by_version: BTreeMap<(u64, u16), Vec<Missing>> = BTreeMap::new();
     for missing in wanted.replacing.extract_if(.., |missing| missing.of_version.is_some()) {
-        missing.of_version.into_iter().for_each(|of| by_version.entry(of).or_default().push(missing.clone()));
+        if let Some(of) = missing.of_version {
+            by_version.entry(of).or_default().push(missing);
+        }
     }
     let wanted = |((version, group), replacing)| Wanted {
         version: Some(version),

@@ -86,20 +86,18 @@ impl Store {
                 let (id, group, canary) = (placement.id, placement.group, placement.canary);
                 let (previous, after) = (placement.previous, replaced.among(&placement));
                 let is_known = self.allocs.find(id).is_some();
-                let admitted = replaced.admit(&placement).map_err(|why| Overtaken(placement.node, why));
                 let is_older = placement.job_version.is_some();
                 let carried = match placement.job_version {
-                    None => carried,
-                    // A version is kept as long as anything runs it: whom this one replaces did.
+                    None => Ok(carried),
+                    // It is kept as long as anything runs it, as whom this one replaces did.
                     Some(number) => match older.get(&number) {
-                        Some(job) => Carried { version: (number, job), ..carried },
-                        None => {
-                            replaced.keep(previous);
-                            continue;
-                        }
+                        Some(job) => Ok(Carried { version: (number, job), ..carried }),
+                        None => Err(format!("was to run version {number}, which is gone")),
                     },
                 };
-                match admitted.and_then(|()| self.place(&carried, placement, events)) {
+                let carried = carried.and_then(|carried| replaced.admit(&placement).map(|()| carried));
+                let carried = carried.map_err(|why| Overtaken(placement.node, why));
+                match carried.and_then(|carried| self.place(&carried, placement, events)) {
                     Ok(()) => {
                         replaced.placed_after(after);
                         if !is_known && !is_older {

@@ -51,8 +51,7 @@ impl Replaced {
         if self.stops.is_empty() {
             return Vec::new();
         }
-        let others = placement.after.iter().filter(|id| Some(**id) != placement.previous);
-        others.copied().filter(|id| self.stops.contains_key(id)).collect()
+        placement.after_others().filter(|id| self.stops.contains_key(id)).collect()
     }
 
     /// Whether a placement may be, as far as those are concerned that it comes after.
