@@ -152,6 +152,16 @@ fn rules_about_variables_come_to_what_the_plainest_evaluator_says() {
     assert!(granted > 10_000 && refused > 10_000, "{granted} granted, {refused} refused");
 }
 
+/// Numbers below others, one after the other, that follow from a seed.
+fn digits(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
+    move |below| {
+        let digit = (number % below as u64) as usize;
+        number /= below as u64;
+        digit
+    }
+}
+
 /// What a task may do: a rule about exactly that path says all, else what is its own may be listed and read besides.
 fn grants_task(policies: &[PolicyRules], task: &TaskName, path: &str, capability: &str) -> bool {
     let namespace = &*task.job.namespace;
@@ -183,12 +193,7 @@ fn a_task_may_read_what_is_its_own_unless_a_rule_names_that_path() {
     let task = TaskName { job: JobKey::new("team", "web"), group: "g".to_owned(), task: "t".to_owned() };
     let (mut granted, mut refused) = (0, 0);
     for seed in 0..2000_u64 {
-        let mut number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
-        let mut digit = |below: usize| {
-            let digit = (number % below as u64) as usize;
-            number /= below as u64;
-            digit
-        };
+        let mut digit = digits(seed);
         let rules: String = (0..=digit(4))
             .map(|_| {
                 let (namespace, path, says) = (["team", "t*"][digit(2)], PATHS[digit(6)], SAYS[digit(5)]);
@@ -247,12 +252,7 @@ fn rules_about_host_volumes_come_to_what_the_plainest_evaluator_says() {
     ];
     let (mut granted, mut refused) = (0, 0);
     for seed in 0..2000_u64 {
-        let mut number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8;
-        let mut digit = |below: usize| {
-            let digit = (number % below as u64) as usize;
-            number /= below as u64;
-            digit
-        };
+        let mut digit = digits(seed);
         let rules: String = (0..=digit(4))
             .map(|_| format!("host_volume \"{}\" {{ {} }}\n", NAMES[digit(6)], SAYS[digit(6)]))
             .collect();
