@@ -11,6 +11,8 @@ pub enum Fault {
     KillServer { server: usize, down_ns: u64 },
     /// The power of a server goes off in the middle of what it writes, after so many writes and syncs.
     CutPower { server: usize, steps: usize, down_ns: u64 },
+    /// The machine of a server is gone, and none of its connections is closed.
+    VanishServer { server: usize, down_ns: u64 },
     /// A sync fails.
     FailSync { server: usize, down_ns: u64 },
     /// A disk is slow.
@@ -95,7 +97,11 @@ fn draw(random: &mut Random, servers: usize, nodes: usize) -> Fault {
     let node = random.below(nodes as u64) as usize;
     let down_ns = ms(random, 50, 3_000);
     match random.below(100) {
-        0..8 => Fault::KillServer { server, down_ns },
+        0..5 => Fault::KillServer { server, down_ns },
+        5..8 => {
+            let long = random.percent(30);
+            Fault::VanishServer { server, down_ns: ms(random, 500, if long { 30_000 } else { 5_000 }) }
+        }
         8..18 => Fault::CutPower { server, steps: 1 + random.below(60) as usize, down_ns },
         18..22 => Fault::FailSync { server, down_ns },
         22..28 => {
@@ -105,7 +111,10 @@ fn draw(random: &mut Random, servers: usize, nodes: usize) -> Fault {
         28..32 => {
             Fault::FillDisk { server, for_ns: ms(random, 500, 5_000), room: random.below(60_000) as usize }
         }
-        32..38 => Fault::PauseServer { server, for_ns: ms(random, 50, 8_000) },
+        32..38 => {
+            let long = random.percent(25);
+            Fault::PauseServer { server, for_ns: ms(random, 50, if long { 40_000 } else { 8_000 }) }
+        }
         38..43 => {
             let far = random.percent(15);
             let by_ns = ms(random, 100, if far { 4_000_000 } else { 30_000 }) as i64;
@@ -158,20 +167,26 @@ fn draw_between_servers(random: &mut Random, servers: usize) -> Fault {
 impl Fault {
     /// Whether it is of nodes and their agents, not of servers.
     pub fn is_of_nodes(&self) -> bool {
-        matches!(
-            self,
-            Self::KillAgent { .. }
-                | Self::PauseAgent { .. }
-                | Self::Reboot { .. }
-                | Self::CutLinks { .. }
-                | Self::Partition { .. }
-        )
+        self.node().is_some()
+    }
+
+    /// The node that it is of, counted from 0.
+    pub fn node(&self) -> Option<usize> {
+        match *self {
+            Self::KillAgent { node, .. }
+            | Self::PauseAgent { node, .. }
+            | Self::Reboot { node, .. }
+            | Self::CutLinks { node }
+            | Self::Partition { node, .. } => Some(node),
+            _ => None,
+        }
     }
 
     /// How long what it does goes on, in nanoseconds, but for what somebody else has to do then.
     pub fn lasts_ns(&self) -> u64 {
         match *self {
             Self::KillServer { down_ns, .. }
+            | Self::VanishServer { down_ns, .. }
             | Self::FlipBit { down_ns, .. }
             | Self::Upgrade { down_ns, .. }
             | Self::KillAgent { down_ns, .. }
@@ -195,6 +210,7 @@ impl Fault {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::KillServer { .. } => "fault: server killed",
+            Self::VanishServer { .. } => "fault: server vanished",
             Self::CutPower { .. } => "fault: power cut",
             Self::FailSync { .. } => "fault: sync failed",
             Self::SlowDisk { .. } => "fault: slow disk",
@@ -249,6 +265,9 @@ impl fmt::Display for Fault {
                     server + 1,
                     Seconds(down_ns)
                 )
+            }
+            Self::VanishServer { server, down_ns } => {
+                write!(f, "the machine of server {} is gone, for {}", server + 1, Seconds(down_ns))
             }
             Self::FailSync { server, .. } => write!(f, "the next sync of server {} fails", server + 1),
             Self::SlowDisk { server, for_ns, pace_ns } => {

@@ -44,6 +44,9 @@ impl fmt::Display for Host {
     }
 }
 
+/// From the first host to the second.
+pub type Direction = (Host, Host);
+
 /// All connections. A clone is the same network.
 #[derive(Clone)]
 pub struct Network(Arc<Mutex<Inner>>);
@@ -52,8 +55,8 @@ struct Inner {
     random: Random,
     links: BTreeMap<u64, Link>,
     opened: u64,
-    /// Frames from the first to the second do not arrive.
-    blocked: BTreeSet<(Host, Host)>,
+    /// Frames from the first to the second do not arrive, for so many reasons.
+    blocked: BTreeMap<Direction, u32>,
     listeners: BTreeMap<Host, VecDeque<End>>,
     accepting: BTreeMap<Host, Option<Waker>>,
 }
@@ -63,6 +66,8 @@ struct Link {
     /// On their way to each side.
     ways: [Way; 2],
     broken: bool,
+    /// The machine of one side is gone, and nobody tells the other.
+    silent: bool,
 }
 
 #[derive(Default)]
@@ -80,7 +85,7 @@ impl Network {
             random,
             links: BTreeMap::new(),
             opened: 0,
-            blocked: BTreeSet::new(),
+            blocked: BTreeMap::new(),
             listeners: BTreeMap::new(),
             accepting: BTreeMap::new(),
         })))
@@ -90,34 +95,50 @@ impl Network {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets others dial this host from now on.
+    /// Lets others dial this host from now on. It knows nothing of the connections that it had when it vanished: they end.
     pub fn listen(&self, host: Host) {
         let mut inner = self.inner();
+        let wakers = inner.break_links(|link| link.silent && link.hosts.contains(&host));
         inner.listeners.insert(host, VecDeque::new());
         inner.accepting.insert(host, None);
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     /// The program of a host is gone: nobody listens, and its connections break.
     pub fn crash(&self, host: Host) {
         let (gone, wakers) = {
             let mut inner = self.inner();
-            (inner.listeners.remove(&host), inner.break_links(|link| link.hosts.contains(&host)))
+            let is_heard = |link: &Link| link.hosts.contains(&host) && !link.silent;
+            (inner.listeners.remove(&host), inner.break_links(is_heard))
         };
         drop(gone);
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// The machine of a host vanishes: nobody listens, and those at the other ends of its connections hear nothing more, not
+    /// even that they have ended. To be called before its program ends.
+    pub fn vanish(&self, host: Host) {
+        let mut inner = self.inner();
+        for link in inner.links.values_mut().filter(|link| link.hosts.contains(&host)) {
+            link.silent = true;
+        }
+        let gone = inner.listeners.remove(&host);
+        drop(inner);
+        drop(gone);
+    }
+
     /// Dials a host that listens.
     pub fn dial(&self, from: Host, to: Host) -> io::Result<End> {
         let mut inner = self.inner();
-        let cut = inner.blocked.contains(&(from, to)) || inner.blocked.contains(&(to, from));
+        let cut = inner.blocked.contains_key(&(from, to)) || inner.blocked.contains_key(&(to, from));
         if cut || !inner.listeners.contains_key(&to) {
             return Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("{to} does not answer")));
         }
         inner.opened += 1;
         let link = inner.opened;
         let ways = [Way::default(), Way::default()];
-        inner.links.insert(link, Link { hosts: [from, to], ways, broken: false });
+        inner.links.insert(link, Link { hosts: [from, to], ways, broken: false, silent: false });
         let end = |side| End { network: self.clone(), link, side };
         let (ours, theirs) = (end(0), end(1));
         inner.listeners.get_mut(&to).expect("it listens").push_back(theirs);
@@ -140,29 +161,30 @@ impl Network {
         .await
     }
 
-    /// Frames from one host to another do not arrive any more; they wait.
-    pub fn block(&self, from: Host, to: Host) {
-        self.inner().blocked.insert((from, to));
+    /// Frames in these directions do not arrive any more; they wait, until each block of a direction is lifted.
+    pub fn block(&self, directions: &[Direction]) {
+        let mut inner = self.inner();
+        for direction in directions {
+            *inner.blocked.entry(*direction).or_default() += 1;
+        }
     }
 
-    /// All directions are open again; connections that had waited break in some cases, as after a time-out.
+    /// One block of each of these directions is lifted. Connections that had waited and now go on break in some cases, as
+    /// after a time-out.
+    pub fn unblock(&self, directions: &[Direction]) {
+        let mut inner = self.inner();
+        let opened = directions.iter().copied().filter(|direction| inner.lift(*direction)).collect();
+        let wakers = inner.open(opened);
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// All directions are open again.
     pub fn heal(&self) {
-        let wakers = {
-            let mut inner = self.inner();
-            let blocked = std::mem::take(&mut inner.blocked);
-            let doomed = inner.random.percent(50);
-            let crosses = |link: &Link| {
-                let [a, b] = link.hosts;
-                blocked.contains(&(a, b)) || blocked.contains(&(b, a))
-            };
-            let mut wakers = Vec::new();
-            if doomed {
-                wakers = inner.break_links(crosses);
-            }
-            let readers = inner.links.values_mut().flat_map(|link| &mut link.ways);
-            wakers.extend(readers.filter_map(|way| way.reader.take()));
-            wakers
-        };
+        let mut inner = self.inner();
+        let opened = std::mem::take(&mut inner.blocked).into_keys().collect();
+        let wakers = inner.open(opened);
+        drop(inner);
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -174,6 +196,30 @@ impl Network {
 }
 
 impl Inner {
+    /// Lifts one block; whether it was the last of its direction.
+    fn lift(&mut self, direction: Direction) -> bool {
+        let Some(reasons) = self.blocked.get_mut(&direction) else { return false };
+        *reasons -= 1;
+        let is_last = *reasons == 0;
+        if is_last {
+            self.blocked.remove(&direction);
+        }
+        is_last
+    }
+
+    /// These directions have just been opened.
+    fn open(&mut self, opened: BTreeSet<Direction>) -> Vec<Waker> {
+        let crosses = |link: &Link| {
+            let [a, b] = link.hosts;
+            opened.contains(&(a, b)) || opened.contains(&(b, a))
+        };
+        let doomed = self.random.percent(50);
+        let mut wakers = if doomed { self.break_links(crosses) } else { Vec::new() };
+        let readers = self.links.values_mut().flat_map(|link| &mut link.ways);
+        wakers.extend(readers.filter_map(|way| way.reader.take()));
+        wakers
+    }
+
     fn break_links(&mut self, which: impl Fn(&Link) -> bool) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for link in self.links.values_mut().filter(|link| which(link)) {
@@ -253,7 +299,8 @@ impl End {
         let mut inner = self.network.inner();
         let Inner { links, blocked, .. } = &mut *inner;
         let Some(link) = links.get_mut(&self.link).filter(|link| !link.broken) else { return Next::End };
-        let cut = blocked.contains(&(link.hosts[1 - self.side], link.hosts[self.side]));
+        let direction = (link.hosts[1 - self.side], link.hosts[self.side]);
+        let cut = link.silent || blocked.contains_key(&direction);
         let way = &mut link.ways[self.side];
         way.reader = Some(context.waker().clone());
         match way.frames.front() {

@@ -16,6 +16,7 @@ mod i12_periodic;
 mod i14_rollbacks;
 mod i16_untouched;
 mod i17_restored;
+mod r28_liveness;
 
 use berth_agent::lifecycle::TaskRef;
 use berth_model::{
@@ -47,6 +48,7 @@ pub struct Invariants {
     periodic: i12_periodic::Launches,
     rollbacks: i14_rollbacks::Rollbacks,
     untouched: i16_untouched::Untouched,
+    liveness: r28_liveness::Liveness,
 }
 
 impl Invariants {
@@ -62,6 +64,7 @@ impl Invariants {
             periodic: i12_periodic::Launches::default(),
             rollbacks: i14_rollbacks::Rollbacks::default(),
             untouched: i16_untouched::Untouched::default(),
+            liveness: r28_liveness::Liveness::default(),
         }
     }
 
@@ -88,6 +91,7 @@ impl Invariants {
             self.periodic.on_entry(store, step)?;
             self.rollbacks.on_entry(store, step)?;
             self.untouched.on_entry(store, step);
+            self.liveness.on_entry(store, step)?;
         }
         i04_states::on_applied(&self.history, server, store)
     }
@@ -131,6 +135,11 @@ impl Invariants {
         i08_room::on_started(node, of, process, machine)?;
         i06_jobs::on_started(self.history.store(), of, process)?;
         self.processes.on_started(node, of, process, machine)
+    }
+
+    /// Something keeps the agent of a node from its servers, until then.
+    pub fn on_node_hindered(&mut self, node: usize, until_ns: u64) {
+        self.liveness.on_hindered(node, until_ns);
     }
 
     pub fn on_killed(&mut self, node: usize, of: TaskRef) {

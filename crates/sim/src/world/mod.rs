@@ -4,14 +4,17 @@ mod nodes;
 mod servers;
 mod undisturbed;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use self::servers::Machines;
 use crate::{
     bugs::Bug,
     executor::{self, Owner, WORLD, now_ns, spawn_for},
     faults::{self, Fault},
-    network::Network,
+    network::{Direction, Network},
     node::Machine,
     random::Random,
     servers::Servers,
@@ -29,6 +32,11 @@ const WORK_END_NS: u64 = 50_000_000_000;
 const REST_NS: u64 = 60_000_000_000;
 /// By then everything is as it should be: a node that was declared down, and the longest pauses between tries, are behind.
 const SETTLED_NS: u64 = WORK_END_NS + 70_000_000_000;
+/// Nodes of a simulation, and of one that is large.
+const NODES: Range<u64> = 3..9;
+const NODES_LARGE: Range<u64> = 20..60;
+/// Simulations that are large, in percent.
+const LARGE_PERCENT: u64 = 5;
 /// Simulations in which an operator puts an older state in the place of the present one, in percent.
 const RESTORES_PERCENT: u64 = 20;
 /// Simulations in which servers begin with the version of the log before the newest, in percent.
@@ -87,7 +95,8 @@ enum Due {
     Resume(Owner),
     Calm(usize),
     TakeIn(usize),
-    Heal,
+    /// One block of each of these directions is lifted.
+    Unblock(Vec<Direction>),
     EndFaults,
     AtRest,
 }
@@ -117,7 +126,8 @@ pub fn run(settings: &Settings) -> Report {
     let network = Network::new(random.fork(2));
     let truth = Truth::new(settings.servers);
     truth.facts().entries_from_ns = settings.entries_from_ns;
-    let nodes = random.within(3..9) as usize;
+    let is_large = random.percent(LARGE_PERCENT);
+    let nodes = random.within(if is_large { NODES_LARGE } else { NODES }) as usize;
     let mut plan = faults::plan(&mut random.fork(3), settings.servers, nodes);
     let is_upgraded = random.percent(UPGRADES_PERCENT);
     if is_upgraded {
@@ -156,6 +166,12 @@ impl World {
 
     fn after(&mut self, for_ns: u64, due: Due) {
         self.at(now_ns() + for_ns, due);
+    }
+
+    /// Nothing arrives in these directions for a while.
+    fn block(&mut self, directions: Vec<Direction>, for_ns: u64) {
+        self.network.block(&directions);
+        self.after(for_ns, Due::Unblock(directions));
     }
 
     fn begin(&mut self) {
@@ -236,7 +252,7 @@ impl World {
             Due::Resume(owner) => executor::resume(owner),
             Due::Calm(server) => self.calm(server),
             Due::TakeIn(server) => spawn_for(WORLD, self.servers.clone().take_in(server)),
-            Due::Heal => self.network.heal(),
+            Due::Unblock(directions) => self.network.unblock(&directions),
             Due::EndFaults => self.end_faults(),
             Due::AtRest => self.at_rest(),
         }
@@ -247,6 +263,9 @@ impl World {
         self.truth.count(fault.kind());
         self.truth.count("faults");
         self.hinder(&fault);
+        if let Some(node) = fault.node() {
+            self.node_hindered(node, fault.lasts_ns());
+        }
         if fault.is_of_nodes() { self.node_fault(fault) } else { self.server_fault(fault) }
     }
 

@@ -81,7 +81,13 @@ impl World {
         self.network.cut(Host::Node(number));
         self.die_with_agent(number);
         let down_ns = std::mem::replace(&mut self.nodes.down_ns[number], RESTART_NS);
+        self.node_hindered(number, down_ns);
         self.after(down_ns, Due::StartAgent(number));
+    }
+
+    /// Something keeps the agent of a node from its servers for a while.
+    pub(super) fn node_hindered(&self, number: usize, for_ns: u64) {
+        self.truth.facts().invariants.on_node_hindered(number, now_ns() + for_ns);
     }
 
     fn die_with_agent(&self, number: usize) {
@@ -132,16 +138,12 @@ impl World {
             }
             Fault::CutLinks { node } => self.network.cut(Host::Node(node)),
             Fault::Partition { node, up, down, for_ns } => {
-                for server in 0..self.machines.len() {
-                    let (node, server) = (Host::Node(node), Host::Server(server));
-                    if up {
-                        self.network.block(node, server);
-                    }
-                    if down {
-                        self.network.block(server, node);
-                    }
+                let mut blocked = Vec::new();
+                for server in (0..self.machines.len()).map(Host::Server) {
+                    blocked.extend(up.then_some((Host::Node(node), server)));
+                    blocked.extend(down.then_some((server, Host::Node(node))));
                 }
-                self.after(for_ns, Due::Heal);
+                self.block(blocked, for_ns);
             }
             _ => unreachable!("a server's"),
         }

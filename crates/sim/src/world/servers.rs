@@ -169,6 +169,13 @@ impl World {
         }
     }
 
+    /// The machine of a server is gone, with its power and its network: nobody hears that its connections have ended before
+    /// it is back.
+    fn vanish_server(&mut self, number: usize, down_ns: u64) {
+        self.network.vanish(Host::Server(number));
+        self.cut_power(number, down_ns);
+    }
+
     fn cut_power(&mut self, number: usize, down_ns: u64) {
         if self.end_server(number) {
             self.truth.tell(&format!("the power of server {} goes off", number + 1));
@@ -248,25 +255,22 @@ impl World {
             Fault::FlipBit { server, file, bit, down_ns } => self.flip_bit(server, file, bit, down_ns),
             Fault::PartitionServer { server, from, to, for_ns } => {
                 let others = (0..self.machines.len()).filter(|other| *other != server);
-                for (own, other) in others.map(|other| (Host::Server(server), Host::Server(other))) {
-                    if from {
-                        self.network.block(own, other);
-                    }
-                    if to {
-                        self.network.block(other, own);
-                    }
+                let (own, mut blocked) = (Host::Server(server), Vec::new());
+                for other in others.map(Host::Server) {
+                    blocked.extend(from.then_some((own, other)));
+                    blocked.extend(to.then_some((other, own)));
                 }
-                self.after(for_ns, Due::Heal);
+                self.block(blocked, for_ns);
             }
             Fault::Split { side, for_ns } => {
                 let is_there = |server: usize| side >> server & 1 == 1;
                 let all = 0..self.machines.len();
                 let pairs = all.clone().flat_map(|one| all.clone().map(move |other| (one, other)));
-                for (one, other) in pairs.filter(|(one, other)| is_there(*one) != is_there(*other)) {
-                    self.network.block(Host::Server(one), Host::Server(other));
-                }
-                self.after(for_ns, Due::Heal);
+                let apart = pairs.filter(|(one, other)| is_there(*one) != is_there(*other));
+                let blocked = apart.map(|(one, other)| (Host::Server(one), Host::Server(other)));
+                self.block(blocked.collect(), for_ns);
             }
+            Fault::VanishServer { server, down_ns } => self.vanish_server(server, down_ns),
             Fault::CutServer { server } => self.network.cut(Host::Server(server)),
             Fault::Transfer { server } => self.servers.hand_over(server),
             Fault::Remove { server, for_ns } => {
