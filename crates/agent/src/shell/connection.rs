@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_api::agent::{
-    Down, DownFrame, FRAME_BYTES_MAX, Up, UpFrame, WELCOME_BYTES_MAX, decode_frame, encode_frame,
+    Down, DownFrame, FRAME_BYTES_MAX, Patience, Up, UpFrame, WELCOME_BYTES_MAX, decode_frame, encode_frame,
 };
 use berth_tls::{ServerRevoked, Stream};
 use bytes::BytesMut;
@@ -11,7 +11,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::credentials::Credentials;
 use super::data_dir::random_number;
@@ -60,11 +60,13 @@ pub(super) async fn keep_connected(
     links: mpsc::Sender<Link>,
 ) {
     let mut retry = Backoff::default();
+    let (mut patience, since) = (Patience::default(), Instant::now());
     while !links.is_closed()
         && let Some(server) = servers.next(random_number())
     {
         let mut heard = Heard::default();
-        match dial(&server, &credentials).await {
+        patience.begin(u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        match dial(&server, &credentials, patience.span()).await {
             Ok(stream) => {
                 tracing::info!(%server, "connected");
                 let revoked = credentials.until_revoked(stream.peer());
@@ -77,6 +79,9 @@ pub(super) async fn keep_connected(
                 if heard.welcome {
                     retry.reset();
                     servers.reached();
+                }
+                if let Some(heartbeat) = heard.heartbeat {
+                    patience.welcomed(u64::try_from(heartbeat.as_nanos()).unwrap_or(u64::MAX));
                 }
                 retry.spread(heard.heartbeat);
                 tracing::info!(%server, "disconnected");
@@ -103,15 +108,16 @@ pub(super) fn channel() -> (mpsc::Sender<Link>, mpsc::Receiver<Link>) {
     mpsc::channel(DOWN_MAX)
 }
 
-async fn dial(server: &str, credentials: &Credentials) -> Result<Stream, Failure> {
+/// Who does not answer within `patience` is left.
+async fn dial(server: &str, credentials: &Credentials, patience: Duration) -> Result<Stream, Failure> {
     credentials.ready(server).await?;
     let doing = || format!("connect to the server {server}");
-    let connected = timeout(DIAL_MAX, TcpStream::connect(server)).await;
+    let connected = timeout(DIAL_MAX.min(patience), TcpStream::connect(server)).await;
     let stream = connected.map_err(|_| Failure::other(doing(), "no answer in time"))?.doing(doing)?;
     stream.set_nodelay(true).doing(doing)?;
     setsockopt(&stream, sockopt::KeepAlive, &true).doing(doing)?;
     setsockopt(&stream, sockopt::TcpUserTimeout, &UNACKNOWLEDGED_MS_MAX).doing(doing)?;
-    credentials.shake_hands(stream, server).await.doing(doing)
+    credentials.shake_hands(stream, server, patience).await.doing(doing)
 }
 
 /// What a server has said on a connection.

@@ -128,13 +128,19 @@ impl Credentials {
     }
 
     /// Shakes hands with a server that was dialed.
-    pub async fn shake_hands(&self, stream: TcpStream, server: &str) -> io::Result<Stream> {
+    pub async fn shake_hands(
+        &self,
+        stream: TcpStream,
+        server: &str,
+        patience: Duration,
+    ) -> io::Result<Stream> {
         let Some(own) = &self.0 else { return Ok(Stream::Plain(stream)) };
         own.with_files(Own::refresh).await.map_err(io::Error::other)?;
         let current = own.current().clone();
         let current = current.ok_or_else(|| io::Error::other("the agent has no certificate yet"))?;
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
-        let shaken = timeout(HANDSHAKE_MAX, current.connector.connect(stream, server)).await.map_err(late)?;
+        let shaking = current.connector.connect(stream, server);
+        let shaken = timeout(HANDSHAKE_MAX.min(patience), shaking).await.map_err(late)?;
         shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))
     }
 

@@ -6,10 +6,7 @@ use super::incoming::Incoming;
 pub(super) const UPDATES_IN_FLIGHT_MAX: u8 = 4;
 
 /// The longest time between heartbeats, should a server ask for none.
-const HEARTBEAT_MS_DEFAULT: u64 = 10_000;
-
-/// How long a hello may go unanswered, in nanoseconds.
-pub const WELCOME_MAX_NS: u64 = 30_000_000_000;
+pub(super) const HEARTBEAT_MS_DEFAULT: u64 = 10_000;
 
 /// How long updates and heartbeats may go unacknowledged at least, in nanoseconds: a server that is busy is no silent one.
 pub const ACK_MAX_NS_MIN: u64 = 8_000_000_000;
@@ -22,8 +19,8 @@ const ACK_HEARTBEATS: u64 = 2;
 pub(super) enum Link {
     /// No connection.
     Down,
-    /// Hello is said; what it covers ends at `seq`.
-    Opening { seq: u64, since_ns: u64 },
+    /// Hello is said; what it covers ends at `seq`. It is to be answered by then.
+    Opening { seq: u64, until_ns: Option<u64> },
     /// Welcomed.
     Open(Open),
 }
@@ -75,7 +72,7 @@ impl Link {
     pub(super) fn silent_at(&self) -> Option<u64> {
         match self {
             Self::Down => None,
-            Self::Opening { since_ns, .. } => Some(since_ns.saturating_add(WELCOME_MAX_NS)),
+            Self::Opening { until_ns, .. } => *until_ns,
             Self::Open(open) => {
                 open.owed_since_ns.map(|since_ns| since_ns.saturating_add(ack_max_ns(open.heartbeat_ns)))
             }
@@ -124,7 +121,8 @@ impl Link {
     }
 }
 
-fn heartbeat_ns(heartbeat_ms: u64) -> u64 {
+/// What a server that says it in milliseconds means, in nanoseconds; 0 is the longest.
+pub(super) fn heartbeat_ns(heartbeat_ms: u64) -> u64 {
     let heartbeat_ms = if heartbeat_ms == 0 { HEARTBEAT_MS_DEFAULT } else { heartbeat_ms };
     heartbeat_ms.saturating_mul(1_000_000)
 }

@@ -10,6 +10,7 @@ mod fence;
 mod id;
 mod incoming;
 mod link;
+mod patience;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,8 @@ mod tests;
 pub use error::SessionError;
 pub use fence::Fence;
 pub use id::{AllocId, ClusterId};
-pub use link::{ACK_MAX_NS_MIN, WELCOME_MAX_NS, ack_max_ns};
+pub use link::{ACK_MAX_NS_MIN, ack_max_ns};
+pub use patience::Patience;
 
 use crate::secrets::debug_shows;
 use bytes::Bytes;
@@ -102,6 +104,7 @@ pub struct AgentSession {
     fence: Fence,
     table: Table,
     link: Link,
+    patience: Patience,
     flush_at_ns: Option<u64>,
     /// Connections so far.
     dials: u64,
@@ -120,6 +123,7 @@ impl AgentSession {
             fence: Fence::default(),
             table: Table::default(),
             link: Link::Down,
+            patience: Patience::default(),
             flush_at_ns: None,
             dials: 0,
             changed: change::Change::default(),
@@ -141,7 +145,8 @@ impl AgentSession {
 
     /// Opens the session on a new connection.
     pub fn hello(&mut self, identity: &Identity, node: NodeSpec, now_ns: u64) -> Hello {
-        self.link = Link::Opening { seq: self.seq, since_ns: now_ns };
+        self.patience.begin(now_ns);
+        self.link = Link::Opening { seq: self.seq, until_ns: self.patience.until_ns() };
         self.dials += 1;
         self.changed.is_said();
         Hello {
@@ -216,6 +221,7 @@ impl AgentSession {
             WelcomeMode::Full => 0,
         };
         let owes_resync = welcome.mode() != WelcomeMode::Equal;
+        self.patience.welcomed(link::heartbeat_ns(welcome.heartbeat_ms));
         self.link = Link::open(sent_seq, owes_resync, welcome.heartbeat_ms, now_ns);
         self.flush_at_ns = self.table.changed_after(sent_seq).next().map(|_| now_ns);
         Ok(joins.then_some(Told::Joined(fence)))
@@ -300,7 +306,7 @@ impl AgentSession {
         times.into_iter().flatten().min()
     }
 
-    /// Whether the server has owed an answer for too long: a welcome for [`WELCOME_MAX_NS`], or the acknowledgement of
+    /// Whether the server has owed an answer for too long: a welcome for longer than [`Patience`], or the acknowledgement of
     /// an update or a heartbeat for [`ack_max_ns`]. The connection swallows what is said on it; another one is to be dialed.
     pub fn is_deserted(&self, now_ns: u64) -> bool {
         self.link.silent_at().is_some_and(|at_ns| at_ns <= now_ns)
