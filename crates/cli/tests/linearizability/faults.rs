@@ -1,0 +1,92 @@
+//! What goes wrong while clients work.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::e2e::servers::Servers;
+
+/// What goes wrong in a round.
+#[derive(Debug, Clone, Copy)]
+pub enum Fault {
+    /// Nothing reaches the leader, and it reaches nobody.
+    LeaderIsolated,
+    /// The leader hears nothing.
+    LeaderDeaf,
+    /// Nobody hears the leader.
+    LeaderMute,
+    /// The links of the leader come and go.
+    LeaderFlaps,
+    /// The leader is killed, and started again.
+    LeaderKilled,
+    /// The leader stands still, and goes on as if nothing had happened.
+    LeaderPaused,
+    /// The leadership is handed from one to the next.
+    LeadershipMoves,
+    /// A follower and the leader do not reach each other; the third reaches both.
+    Bridge,
+    /// Nothing reaches a follower, and it reaches nobody.
+    FollowerIsolated,
+}
+
+impl Fault {
+    /// The short run has the first of them.
+    pub const ALL: [Self; 9] = [
+        Self::LeaderKilled,
+        Self::LeaderPaused,
+        Self::LeaderIsolated,
+        Self::LeadershipMoves,
+        Self::LeaderFlaps,
+        Self::LeaderDeaf,
+        Self::LeaderMute,
+        Self::Bridge,
+        Self::FollowerIsolated,
+    ];
+
+    /// Begins it and ends it, `lasts` later.
+    pub async fn strike(self, servers: &mut Servers, lasts: Duration) {
+        let leader = servers.leader(&[1, 2, 3]).await;
+        let others: Vec<u8> = [1, 2, 3].into_iter().filter(|number| *number != leader).collect();
+        match self {
+            Self::LeaderIsolated => servers.links.isolate(leader, others),
+            Self::LeaderDeaf => others.iter().for_each(|other| servers.links.cut(*other, leader)),
+            Self::LeaderMute => others.iter().for_each(|other| servers.links.cut(leader, *other)),
+            Self::Bridge => servers.links.isolate(leader, [others[0]]),
+            Self::FollowerIsolated => servers.links.isolate(others[0], [leader, others[1]]),
+            Self::LeaderKilled => {
+                servers.kill(leader);
+                tokio::time::sleep(lasts).await;
+                servers.run(leader, &[]);
+            }
+            Self::LeaderFlaps => {
+                for _ in 0..4 {
+                    servers.links.isolate(leader, others.clone());
+                    tokio::time::sleep(lasts / 8).await;
+                    servers.links.heal();
+                    tokio::time::sleep(lasts / 8).await;
+                }
+            }
+            Self::LeadershipMoves => {
+                for to in others.iter().chain([&leader, &others[0]]) {
+                    // Refused when an election has come between: then it has moved too.
+                    servers.all[&leader].transfer(*to).await.ok();
+                    tokio::time::sleep(lasts / 4).await;
+                }
+            }
+            Self::LeaderPaused => {
+                servers.signal(leader, Signal::STOP);
+                tokio::time::sleep(lasts).await;
+                servers.signal(leader, Signal::CONT);
+            }
+        }
+        if self.is_of_links() {
+            tokio::time::sleep(lasts).await;
+            servers.links.heal();
+        }
+    }
+
+    /// Whether it is over once the links are as they were.
+    fn is_of_links(self) -> bool {
+        !matches!(self, Self::LeaderKilled | Self::LeaderFlaps | Self::LeaderPaused | Self::LeadershipMoves)
+    }
+}
