@@ -2,6 +2,8 @@
 
 use std::{error::Error, time::Duration};
 
+use hyper::Method;
+
 use super::Address;
 
 /// Why a request failed.
@@ -34,7 +36,7 @@ pub enum ApiError {
         /// How long was waited.
         after: Duration,
     },
-    /// The connection broke before the answer was complete.
+    /// The connection broke before the answer was complete: what was asked may have been done.
     #[error("answer of {url} broke off: {reason}")]
     Broken {
         /// What was asked.
@@ -76,8 +78,24 @@ impl ApiError {
         }
     }
 
-    pub(super) fn unreachable(address: &Address, error: &hyper_util::client::legacy::Error) -> Self {
-        Self::from_cause(address, error)
+    /// Why there is no answer. A connection that broke once the request was on its way is not one that never came about: the
+    /// server may have done what was asked.
+    pub(super) fn without_answer(
+        address: &Address,
+        (method, url): (&Method, String),
+        error: &hyper_util::client::legacy::Error,
+    ) -> Self {
+        if error.is_connect() || berth_tls::explain(error).is_some() {
+            return Self::from_cause(address, error);
+        }
+        let cause = last_cause(error);
+        let reason = cause.to_string();
+        if cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse) {
+            return Self::Decode { url, reason };
+        }
+        let reason =
+            if method.is_safe() { reason } else { format!("{reason}; the change may have been made") };
+        Self::Broken { url, reason }
     }
 
     /// Why a connection did not come about. The last cause says that; those above it say only that something did. Of TLS there
@@ -87,10 +105,14 @@ impl ApiError {
         if let Some(reason) = berth_tls::explain(error) {
             return Self::Untrusted { address, reason };
         }
-        let mut cause = error;
-        while let Some(next) = cause.source() {
-            cause = next;
-        }
-        Self::Unreachable { address, reason: cause.to_string() }
+        Self::Unreachable { address, reason: last_cause(error).to_string() }
     }
+}
+
+fn last_cause<'e>(error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause
 }

@@ -181,7 +181,10 @@ impl Client {
         let request = request.body(Upload(pieces).boxed());
         let request = request.map_err(|error| ApiError::Encode(error.to_string()))?;
         let response = self.connections.request(request).await;
-        let response = response.map_err(|error| ApiError::unreachable(&self.address, &error))?;
+        let response = response.map_err(|error| {
+            let asked = (&Method::PUT, self.url(target));
+            ApiError::without_answer(&self.address, asked, &error)
+        })?;
         let response = self.success(target, response).await?;
         self.read(target, response).await
     }
@@ -218,7 +221,7 @@ impl Client {
         body: Bytes,
     ) -> Result<Response<Incoming>, ApiError> {
         let url = self.url(target);
-        let request = self.request(method, target);
+        let request = self.request(method.clone(), target);
         let request =
             if body.is_empty() { request } else { request.header(CONTENT_TYPE, "application/json") };
         let body = Full::new(body).map_err(|never| match never {}).boxed();
@@ -227,7 +230,7 @@ impl Client {
         let response = tokio::time::timeout(patience, self.connections.request(request))
             .await
             .map_err(|_| ApiError::TimedOut { url: url.clone(), after: patience })?
-            .map_err(|error| ApiError::unreachable(&self.address, &error))?;
+            .map_err(|error| ApiError::without_answer(&self.address, (&method, url), &error))?;
         self.success(target, response).await
     }
 
