@@ -72,6 +72,17 @@ test-long-agents:
 	BERTH_TEST_ROUNDS=50 $(CARGO) test --release --locked -p berth-agent --test reattach -- --nocapture
 	BERTH_TEST_ROUNDS=1000 $(CARGO) test --release --locked -p berth-agent --test cycles -- --nocapture
 
+# Three servers and their agents are upgraded from the last build of an older version of the log, go back, and are upgraded again.
+LOG_VERSION_CHANGED = $(shell git log -1 --format=%H -G'ENTRY_VERSION: u8 =' -- crates/model/src/command/entry.rs)
+OLDER := $(TARGET)/older
+
+test-long-upgrades:
+	rm -rf $(OLDER)/source && git worktree prune
+	git worktree add --detach $(OLDER)/source $(LOG_VERSION_CHANGED)^
+	cd $(OLDER)/source && CARGO_TARGET_DIR=$(abspath $(OLDER)) $(CARGO) build --release --locked -p berth-cli
+	git worktree remove --force $(OLDER)/source
+	BERTH_OLDER=$(abspath $(OLDER))/release/berth $(CARGO) test --release --locked -p berth-cli --test builds -- --nocapture
+
 # Servers on disks of their own lose their power five hundred times while clients write; it takes the right to mount.
 test-long-power:
 	BERTH_TEST_ROUNDS=250 $(CARGO) test --release --locked -p berth-cli --test disks -- --test-threads=1 --nocapture

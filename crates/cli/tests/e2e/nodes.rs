@@ -9,7 +9,7 @@ use berth_api::http::{AllocationStub, Client, NodeStub, Target};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Daemon, eventually, home::Home, servers::Servers};
+use super::{Daemon, berth_at, eventually, home::Home, servers::Servers};
 
 /// Writes its process id, and counts until that file is gone: it outlives no test.
 const COUNT: &str = r#"file="$1-$NOMAD_ALLOC_ID"; echo $$ >> "$file"; n=0; while [ -e "$file" ]; do n=$((n + 1)); echo $n; sleep 0.2; done"#;
@@ -50,7 +50,8 @@ impl Nodes {
         let data = data.to_str().expect("a plain path");
         let args = ["agent", "--data-dir", data, "--servers", &addresses.join(","), "--node-name", &name];
         let args = [&args[..], &["--raw-exec", "--mock-driver", "--containers=false"], more].concat();
-        self.agents.insert(number, Daemon::start(&args, &self.path(&format!("told-node-{number}"))));
+        let told = self.path(&format!("told-node-{number}"));
+        self.agents.insert(number, Daemon::spawn(berth_at(&servers.program, &args), &told));
     }
 
     /// An agent that runs.

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{
-    Daemon, berth, client, eventually, faulty_disk::FaultyDisk, free_port, home::Home, proxy::Links,
+    Daemon, berth, berth_at, client, eventually, faulty_disk::FaultyDisk, free_port, home::Home, proxy::Links,
 };
 
 /// A cluster of servers, numbered from 1. They end when this is dropped.
@@ -22,6 +22,8 @@ pub struct Servers {
     pub all: BTreeMap<u8, Server>,
     /// What lies between them.
     pub links: Links,
+    /// The build that servers are started of from now on.
+    pub program: PathBuf,
     home: Home,
 }
 
@@ -35,6 +37,7 @@ pub struct Server {
     advertised: SocketAddr,
     data: PathBuf,
     told: PathBuf,
+    program: PathBuf,
     daemon: Option<Daemon>,
     /// Set to have its next process use a disk that can be made slow, or at which it dies.
     pub disk: Option<FaultyDisk>,
@@ -45,7 +48,8 @@ impl Servers {
     /// None yet.
     pub fn none() -> Self {
         let home = Home::new();
-        Self { all: BTreeMap::new(), links: Links::default(), home }
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_berth"));
+        Self { all: BTreeMap::new(), links: Links::default(), program, home }
     }
 
     /// The first founds a cluster, the others join it, until all vote.
@@ -89,6 +93,7 @@ impl Servers {
             advertised,
             data: self.data(number),
             told: self.home.path().join(format!("told-{number}")),
+            program: self.program.clone(),
             daemon: None,
             disk: None,
             client: client(&http.to_string()),
@@ -103,6 +108,7 @@ impl Servers {
     /// Starts a server, or starts it again.
     pub fn run(&mut self, number: u8, more: &[String]) {
         let server = self.all.get_mut(&number).expect("it was made");
+        server.program.clone_from(&self.program);
         server.run(more);
     }
 
@@ -122,6 +128,7 @@ impl Servers {
     /// The same, with flags.
     pub fn fails_to_run_with(&mut self, number: u8, more: &[String]) -> String {
         let server = self.all.get_mut(&number).expect("it was made");
+        server.program.clone_from(&self.program);
         let before = server.told_bytes();
         let status = server.command(more).stderr(server.told_file()).status().expect("berth starts");
         assert!(!status.success(), "server {number} runs");
@@ -248,7 +255,7 @@ impl Server {
             format!("--data-dir={}", self.data.display()),
         ];
         let args: Vec<&str> = args.iter().chain(more).map(String::as_str).collect();
-        let mut command = berth(&args);
+        let mut command = berth_at(&self.program, &args);
         if let Some(disk) = &self.disk {
             disk.put_into(&mut command);
         }
