@@ -61,9 +61,13 @@ test-long-servers:
 test-long-steps:
 	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) kills::
 
-# Servers are taken in and out a hundred times under load; leaders are cut off, and stand still for up to a minute.
+# Servers are taken in and out a hundred times under load.
 test-long-membership:
-	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) membership:: partitions::
+	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) membership::
+
+# Leaders and followers are cut off a hundred times, in one direction or both, and stand still for up to a minute.
+test-long-partitions:
+	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) partitions::
 
 # An agent is killed two thousand times while it starts and stops tasks; nothing is begun twice, and nothing is left. Two hundred
 # tasks outlive an agent that is killed fifty times.
