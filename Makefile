@@ -91,6 +91,10 @@ test-long-upgrades:
 test-long-power:
 	BERTH_TEST_ROUNDS=250 $(CARGO) test --release --locked -p berth-cli --test disks -- --test-threads=1 --nocapture
 
+# Every bit of a mebibyte of the log flips, one by one.
+test-long-bits:
+	BERTH_TEST_ROUNDS=1 $(CARGO) test --release --locked -p berth-replication --lib -- of_a_mebibyte
+
 # Servers that are far behind get snapshots while writes go on.
 test-long-snapshots:
 	BERTH_TEST_ROUNDS=20 $(CARGO) test --release --locked -p berth-replication --lib -- far_behind

@@ -1,8 +1,10 @@
 // Loaded into a server. Each sync of a file takes as many milliseconds longer as the file that SLOW_DISK_FILE names says. From
 // when on there is the file that DYING_DISK_FILE names, the process counts the steps by which it changes its disk, and is
-// killed at the step of which the file says the number: before an even one, after an odd one.
+// killed at the step of which the file says the number: before an even one, after an odd one. The next sync fails once there is
+// the file that FAILING_DISK_FILE names, which is removed.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -56,9 +58,19 @@ STEP(int, ftruncate64, (int fd, off_t bytes), (fd, bytes))
 STEP(int, rename, (const char *from, const char *to), (from, to))
 STEP(int, unlink, (const char *path), (path))
 
+static int fails_once(void) {
+    const char *path = getenv("FAILING_DISK_FILE");
+    // Of several threads one removes it.
+    return path && ((int (*)(const char *))dlsym(RTLD_NEXT, "unlink"))(path) == 0;
+}
+
 static int sync_with(const char *name, int fd) {
     long step, last;
     wait_as_told();
+    if (fails_once()) {
+        errno = EIO;
+        return -1;
+    }
     begin_step(&step, &last);
     int result = ((int (*)(int))dlsym(RTLD_NEXT, name))(fd);
     end_step(step, last);

@@ -32,19 +32,21 @@ fn library() -> &'static Path {
 pub struct FaultyDisk {
     slow: PathBuf,
     dying: PathBuf,
+    failing: PathBuf,
 }
 
 impl FaultyDisk {
     /// A disk without faults; what it is told later lies in files whose paths begin so.
     pub fn new(told: &Path) -> Self {
         let file = |name| told.with_extension(name);
-        Self { slow: file("slow"), dying: file("dying") }
+        Self { slow: file("slow"), dying: file("dying"), failing: file("failing") }
     }
 
     /// Has a process use it.
     pub fn put_into(&self, command: &mut Command) {
         command.env("LD_PRELOAD", library());
         command.env("SLOW_DISK_FILE", &self.slow).env("DYING_DISK_FILE", &self.dying);
+        command.env("FAILING_DISK_FILE", &self.failing);
     }
 
     /// Each sync takes so much longer from now on.
@@ -58,9 +60,14 @@ impl FaultyDisk {
         tell(&self.dying, step);
     }
 
+    /// The next sync fails, once.
+    pub fn fail_a_sync(&self) {
+        tell(&self.failing, 1);
+    }
+
     /// Nothing is wrong with it any more.
     pub fn mend(&self) {
-        for file in [&self.slow, &self.dying] {
+        for file in [&self.slow, &self.dying, &self.failing] {
             if file.exists() {
                 fs::remove_file(file).expect("it is ours");
             }

@@ -42,3 +42,47 @@ async fn a_server_that_dies_at_a_step_of_its_disk_loses_nothing_acknowledged() {
     let (acknowledged, _) = writers.stop().await;
     check_all_there(&servers, &acknowledged).await;
 }
+
+/// What a kernel says of a sync that failed, it says once: the next one succeeds, and the bytes may be gone. The server ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_whose_sync_fails_acknowledges_nothing_more() {
+    let mut servers = Servers::start(3).await;
+    let disks: Vec<_> = [1, 2, 3]
+        .into_iter()
+        .map(|number| {
+            servers.stop(number);
+            servers.run_on_faulty_disk(number)
+        })
+        .collect();
+    servers.until_all_vote().await;
+    let writers = Writers::start(&servers, &[1, 2, 3]);
+    for _ in 0..if is_long() { rounds() } else { 2 } {
+        writers.more(5).await;
+        let leader = servers.leader(&[1, 2, 3]).await;
+        disks[usize::from(leader) - 1].fail_a_sync();
+        let told = servers.ends(leader).await;
+        assert!(told.contains("Input/output error"), "{told}");
+        writers.more(5).await;
+        servers.run(leader, &[]);
+        servers.until_all_vote().await;
+    }
+    let (acknowledged, _) = writers.stop().await;
+    check_all_there(&servers, &acknowledged).await;
+}
+
+/// Alone, it says what to do, and takes writes again once it was started anew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_server_whose_sync_fails_loses_nothing_acknowledged() {
+    let mut servers = Servers::start(1).await;
+    servers.stop(1);
+    let disk = servers.run_on_faulty_disk(1);
+    let writers = Writers::start(&servers, &[1]);
+    writers.more(5).await;
+    disk.fail_a_sync();
+    let told = servers.ends(1).await;
+    assert!(told.contains("Input/output error"), "{told}");
+    servers.run(1, &[]);
+    writers.more(5).await;
+    let (acknowledged, _) = writers.stop().await;
+    check_all_there(&servers, &acknowledged).await;
+}

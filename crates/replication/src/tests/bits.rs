@@ -12,8 +12,12 @@ const RECORDS: u64 = 6;
 
 /// Records as they are written one by one, each after a sync of the one before; and where each begins.
 fn segment() -> (Vec<u8>, Vec<usize>) {
+    segment_of(RECORDS)
+}
+
+fn segment_of(records: u64) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut starts) = (Vec::new(), Vec::new());
-    for index in 0..RECORDS {
+    for index in 0..records {
         let payload = match index {
             0 => Payload::Blank,
             1 => Payload::Normal(Proposal::new(support::register(index).into())),
@@ -54,6 +58,31 @@ fn every_flipped_bit_is_found() {
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }
+}
+
+/// Of a mebibyte, every `step`-th bit: all of them in the long run, which takes a release build.
+#[test]
+fn every_flipped_bit_of_a_mebibyte_is_found() {
+    let is_long = std::env::var_os("BERTH_TEST_ROUNDS").is_some();
+    let step = if is_long { 1 } else { 100_003 };
+    let records = 1 + (1 << 20) as u64 * RECORDS / segment().0.len() as u64;
+    let (bytes, starts) = segment_of(records);
+    assert!(bytes.len() >= 1 << 20, "{} bytes", bytes.len());
+    let of_thread = |thread: usize, threads: usize| {
+        let mut bytes = bytes.clone();
+        for bit in (0..bytes.len() * 8).step_by(step).skip(thread).step_by(threads) {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let flaw = scan(&bytes, 0, 0).expect_err(&format!("bit {bit} was flipped"));
+            let record = starts.partition_point(|start| *start <= bit / 8) - 1;
+            assert_eq!(flaw.index, record as u64, "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            scope.spawn(move || of_thread(thread, 2));
+        }
+    });
 }
 
 #[test]
