@@ -9,6 +9,8 @@ use crate::{
 };
 
 const RECORDS: u64 = 6;
+/// That many are at least a mebibyte.
+const MEBIBYTE_RECORDS: u64 = 12_000;
 
 /// Records as they are written one by one, each after a sync of the one before; and where each begins.
 fn segment() -> (Vec<u8>, Vec<usize>) {
@@ -65,8 +67,7 @@ fn every_flipped_bit_is_found() {
 fn every_flipped_bit_of_a_mebibyte_is_found() {
     let is_long = std::env::var_os("BERTH_TEST_ROUNDS").is_some();
     let step = if is_long { 1 } else { 100_003 };
-    let records = 1 + (1 << 20) as u64 * RECORDS / segment().0.len() as u64;
-    let (bytes, starts) = segment_of(records);
+    let (bytes, starts) = segment_of(MEBIBYTE_RECORDS);
     assert!(bytes.len() >= 1 << 20, "{} bytes", bytes.len());
     let of_thread = |thread: usize, threads: usize| {
         let mut bytes = bytes.clone();
