@@ -41,6 +41,10 @@ struct Agent {
     groups: GroupCache,
     link: Option<End>,
     retry: Backoff,
+    /// Servers that were dialed since one let it in, or since all had been dialed; as the real agent has it.
+    dialed: Vec<usize>,
+    /// The server that was dialed last has said something.
+    is_answered: bool,
     dial_at_ns: u64,
     /// Starts that it watches, and whether it has told the life cycle that they run.
     watched: BTreeMap<TaskRef, bool>,
@@ -60,6 +64,8 @@ pub async fn run(around: Surroundings) {
         groups: GroupCache::default(),
         link: None,
         retry: Backoff::default(),
+        dialed: Vec::new(),
+        is_answered: false,
         dial_at_ns: now_ns(),
         watched: BTreeMap::new(),
         waiting: VecDeque::new(),
@@ -278,7 +284,8 @@ impl Agent {
         if self.link.is_some() || now_ns() < self.dial_at_ns {
             return;
         }
-        let server = random_u64() as usize % self.around.servers;
+        let server = self.next_server();
+        self.is_answered = false;
         match self.around.network.dial(Host::Node(self.around.number), Host::Server(server)) {
             Ok(link) => {
                 self.link = Some(link);
@@ -289,8 +296,25 @@ impl Agent {
         }
     }
 
+    /// Any that was not dialed yet; once all were, any but the last one, unless there is no other.
+    fn next_server(&mut self) -> usize {
+        if self.dialed.len() >= self.around.servers {
+            self.dialed.drain(..self.dialed.len() - 1);
+        }
+        let mut left: Vec<usize> = (0..self.around.servers).collect();
+        left.retain(|server| self.around.servers == 1 || !self.dialed.contains(server));
+        let server = left[random_u64() as usize % left.len()];
+        self.dialed.push(server);
+        server
+    }
+
     fn dial_later(&mut self) {
-        self.dial_at_ns = now_ns() + self.retry.next(random_u64()).as_nanos() as u64;
+        let random = random_u64();
+        let pause = match self.is_answered {
+            true => self.retry.after_answer(random),
+            false => self.retry.next_of(self.around.servers, random),
+        };
+        self.dial_at_ns = now_ns() + pause.as_nanos() as u64;
     }
 
     fn hang_up(&mut self) {
@@ -334,6 +358,7 @@ impl Agent {
         else {
             return Ok(());
         };
+        self.is_answered = true;
         if AgentSession::is_answer(&message) {
             self.handle(Event::Heard)?;
         }
@@ -356,6 +381,7 @@ impl Agent {
         }
         if self.session.is_open() {
             self.retry.reset();
+            self.dialed.drain(..self.dialed.len().saturating_sub(1));
         }
         Ok(())
     }
