@@ -311,3 +311,43 @@ fn what_was_promised_to_one_that_never_ran_goes_to_its_successor_and_to_nobody_e
         assert_eq!(used_memory(&world.store, 1), 0);
     }
 }
+
+/// One allocation runs on node 1, which is silent.
+fn on_a_silent_node() -> World {
+    let mut world = World::with_nodes(1);
+    let eval = world.register(service("web", 10, None));
+    world.plan(eval, vec![place(1, 1, &[], &[])], vec![]).unwrap();
+    world.run(Command::SetNodeStatus(NodeId(1), NodeStatus::Down, None)).unwrap();
+    world
+}
+
+/// The plan that declares it lost.
+fn lose(world: &mut World) -> Command {
+    let eval = world.scale("web", 1);
+    world.plan_of(eval, vec![], vec![stop(1, StopReason::NodeLost)])
+}
+
+#[test]
+fn a_node_that_was_confirmed_before_something_there_was_lost_is_not_ready() {
+    let mut world = on_a_silent_node();
+    let confirmed_at = world.store.index();
+    let lost = lose(&mut world);
+    world.run(lost).unwrap();
+    assert_eq!(world.store.alloc(AllocId(1)).unwrap().1.client, ClientStatus::Lost);
+    let ready = |at| Command::SetNodeStatus(NodeId(1), NodeStatus::Ready, Some(at));
+    assert_eq!(world.run(ready(confirmed_at)), Err(Refusal::LostMeanwhile(NodeId(1))), "it may run on there");
+    let confirmed_since = world.store.index();
+    assert_eq!(world.run(ready(confirmed_since)), Ok(()));
+}
+
+#[test]
+fn what_is_declared_lost_on_a_node_that_is_back_holds_its_room_until_it_has_ended() {
+    let mut world = on_a_silent_node();
+    let lost = lose(&mut world);
+    let ready = Command::SetNodeStatus(NodeId(1), NodeStatus::Ready, Some(world.store.index()));
+    world.run(ready).unwrap();
+    world.run(lost).unwrap();
+    let (_, row) = world.store.alloc(AllocId(1)).unwrap();
+    assert!(!row.is_terminal() && !row.is_wanted());
+    assert_eq!(used_memory(&world.store, 1), 10);
+}

@@ -39,6 +39,7 @@ impl Leader {
                     self.work.judging.remove(&id);
                 }
                 self.note_awaited(store, *slot);
+                self.note_loss(store, *slot);
                 self.want_if_overlooked(store, *slot);
             }
             Change::DeploymentChanged(id, _) => {
@@ -166,6 +167,18 @@ impl Leader {
     fn want(&mut self, store: &Store, slot: AllocSlot, trigger: Trigger) {
         let job = store.allocs().row(slot).and_then(|row| store.jobs().row(row.job));
         self.work.wanting.extend(job.map(|job| (job.key.clone(), trigger)));
+    }
+
+    /// What was declared lost may run on: its agent is to confirm anew what does. Servers that know no entries of version 6 would
+    /// not have their agents say it once more.
+    fn note_loss(&mut self, store: &Store, slot: AllocSlot) {
+        if self.entry_version(store) < 6 || !store.was_declared_lost(slot) {
+            return;
+        }
+        let Some(row) = store.allocs().row(slot) else { return };
+        if let Some(node) = store.nodes().row(row.node) {
+            self.sessions.lost_on(node.id, !node.status.is_silent(), row.modify_index);
+        }
     }
 
     fn count_node(&mut self, store: &Store, slot: NodeSlot) {

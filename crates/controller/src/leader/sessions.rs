@@ -34,7 +34,7 @@ pub(super) struct Sessions {
     asked: BTreeSet<(ServerId, NodeId)>,
     /// What they had recorded, and told.
     recorded: Vec<Arc<NodeReport>>,
-    /// Where nodes were declared down: what a server says that has not applied as much is void.
+    /// Where nodes were declared down, or allocations there lost: what a server says that has not applied as much is void.
     lost_at: BTreeMap<NodeId, Index>,
 }
 
@@ -108,6 +108,15 @@ impl Sessions {
         }
     }
 
+    /// Something on a node was declared lost, by an entry at this index: what was confirmed before does not count.
+    pub fn lost_on(&mut self, node: NodeId, is_up: bool, index: Index) {
+        let lost_at = self.lost_at.entry(node).or_default();
+        *lost_at = index.max(*lost_at);
+        if self.confirmed.remove(&node) && is_up {
+            self.unconfirmed.insert(node);
+        }
+    }
+
     /// A node is garbage-collected.
     pub fn remove(&mut self, id: NodeId) {
         self.by_node.remove(&id);
@@ -116,7 +125,7 @@ impl Sessions {
         self.lost_at.remove(&id);
     }
 
-    /// Whether what a server said of a node, having applied so much, is of before the node was declared down.
+    /// Whether what a server said of a node, having applied so much, is of before the node was declared down, or something there lost.
     fn is_void(&self, node: NodeId, as_of: Index) -> bool {
         self.lost_at.get(&node).is_some_and(|lost_at| as_of < *lost_at)
     }

@@ -132,6 +132,7 @@ impl Replica {
                         self.changes.alloc(row.node, *slot);
                     }
                 }
+                Change::AllocEnded(slot) => self.on_alloc_lost(*slot),
                 Change::NodeRegistered(slot) => {
                     self.on_node_registered(*slot);
                     self.on_node_changed(*slot);
@@ -199,6 +200,19 @@ impl Replica {
         // What nobody reports of is none of the agent's.
         if let Some(seen) = seen.filter(|seen| seen.hash != 0 && !seen.status.is_terminal()) {
             agent.reports.leftover_runs(row.id, seen.hash);
+            self.agents.queue(node);
+        }
+    }
+
+    /// The leader takes no confirmation for good that is of before something on the node was declared lost.
+    fn on_alloc_lost(&mut self, slot: AllocSlot) {
+        if !self.store.was_declared_lost(slot) {
+            return;
+        }
+        let node = self.store.allocs().row(slot).and_then(|row| self.store.nodes().row(row.node));
+        let Some(node) = node.map(|node| node.id) else { return };
+        if let Some(agent) = self.agents.get_mut(node) {
+            agent.reports.confirm_again();
             self.agents.queue(node);
         }
     }

@@ -110,6 +110,11 @@ impl Reports {
         self.leftovers.entry(alloc).or_default().hash = hash;
     }
 
+    /// Whether the agent has confirmed what runs is to be said once more.
+    pub fn confirm_again(&mut self) {
+        self.is_due |= self.all;
+    }
+
     /// What an agent holds that has reported everything, `recorded` being the sum of the hashes of what is recorded of it;
     /// none while it has not reported everything.
     pub fn held(&self, recorded: u128) -> Option<u128> {

@@ -201,4 +201,10 @@ pub enum Refusal {
     )]
     #[n(36)]
     VariableChanged(#[n(0)] VariableKey, #[n(1)] Index),
+    /// What the agent of a node has confirmed is of before allocations there were declared lost.
+    #[error(
+        "allocations on node {0} were declared lost meanwhile: its agent is to confirm anew what runs there"
+    )]
+    #[n(40)]
+    LostMeanwhile(#[n(0)] NodeId),
 }

@@ -57,7 +57,7 @@ impl Store {
             Command::GrantIndexes(until) => self.granted = self.granted.max(until),
             Command::RegisterNode(node) => self.register_node(*node, events),
             Command::SetNodeStatus(id, status, decided_on) => {
-                self.set_node_status(id, status, decided_on, events)?;
+                self.set_node_status(id, status, decided_on, rules, events)?;
             }
             Command::SetNodeEligibility(id, eligible) => {
                 self.set_node_eligibility(id, eligible, rules, events)?

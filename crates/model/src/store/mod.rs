@@ -40,6 +40,7 @@ pub use whereabouts::Whereabouts;
 use std::sync::Arc;
 
 use crate::{
+    alloc::{ClientStatus, StopReason},
     cluster::ClusterIdentity,
     ids::{AllocId, EvalId, Index, JobKey, NodeId},
     job::{Group, Job},
@@ -215,6 +216,13 @@ impl Store {
         row.ended_by_itself()
             && self.jobs.row(row.job).is_some_and(covers)
             && self.nodes.row(row.node).is_some_and(|node| !node.purged)
+    }
+
+    /// Whether an allocation has ended because it was declared lost, and not because its agent has said so: it may run on.
+    pub fn was_declared_lost(&self, slot: AllocSlot) -> bool {
+        let is_lost = self.allocs.row(slot).is_some_and(|row| row.client == ClientStatus::Lost);
+        let reason = || self.allocs.extra(slot).and_then(|extra| extra.stop_reason);
+        is_lost && matches!(reason(), Some(StopReason::NodeLost | StopReason::OriginalKept))
     }
 
     /// The hash of all that a snapshot holds: equal on every server at the same index, and after a restore. What is

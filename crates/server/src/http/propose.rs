@@ -156,6 +156,7 @@ impl From<Refusal> for Failure {
             | Refusal::NoQuota(_) => Self::bad_request(refusal.to_string()),
             Refusal::BadRestore(_) | Refusal::NoClusterId => Self::bad_request(refusal.to_string()),
             Refusal::Restored
+            | Refusal::LostMeanwhile(_)
             | Refusal::NotDue(..)
             | Refusal::ClusterFounded(_)
             | Refusal::NamespaceInUse(..)

@@ -15,8 +15,8 @@ impl Store {
         let Some((slot, row)) = self.alloc(stop.alloc) else { return };
         let is_silent = || self.nodes.row(row.node).is_none_or(|node| node.status.is_silent());
         let lost = match stop.reason {
-            StopReason::NodeLost => true,
             // Nobody on a silent node will tell of its end.
+            StopReason::NodeLost => !rules.losses_void_confirmations() || is_silent(),
             StopReason::OriginalKept => is_silent(),
             _ => false,
         };

@@ -45,12 +45,17 @@ impl Store {
         id: NodeId,
         status: NodeStatus,
         decided_on: Option<Index>,
+        rules: Rules,
         events: &mut Vec<Event>,
     ) -> Outcome {
         let slot = self.nodes.find(id).ok_or(Refusal::NoNode(id))?;
         // What its agent had confirmed was compared with another state.
         if status == NodeStatus::Ready && decided_on.is_some_and(|index| index < self.restored_at) {
             return Err(Refusal::Restored);
+        }
+        let is_overtaken = |index| rules.losses_void_confirmations() && self.has_lost_since(slot, index);
+        if status == NodeStatus::Ready && decided_on.is_some_and(is_overtaken) {
+            return Err(Refusal::LostMeanwhile(id));
         }
         let at = self.at;
         let before = self.nodes.row(slot).map(|row| row.status);
@@ -63,6 +68,15 @@ impl Store {
             self.touch_allocs_on(slot, events);
         }
         Ok(())
+    }
+
+    /// Whether a node is silent still, and something there was declared lost after this index.
+    fn has_lost_since(&self, node: NodeSlot, index: Index) -> bool {
+        let Some(row) = self.nodes.row(node).filter(|row| row.status.is_silent()) else { return false };
+        self.nodes.ended(row).any(|slot| {
+            let is_later = self.allocs.row(slot).is_some_and(|alloc| alloc.modify_index > index);
+            is_later && self.was_declared_lost(slot)
+        })
     }
 
     /// What a node's allocations are said to be depends on whether it is disconnected: they have changed with it.

@@ -72,6 +72,12 @@ impl Rules {
         self.version >= 5
     }
 
+    /// Whether an allocation is declared lost only while its node is silent, and a node that was confirmed before that is not
+    /// ready: what runs on there would hold room that others were given.
+    pub fn losses_void_confirmations(self) -> bool {
+        self.version >= 6
+    }
+
     /// Whether no node of a restored state counts as confirmed.
     pub fn restored_nodes_are_unconfirmed(self) -> bool {
         self.version >= 4
