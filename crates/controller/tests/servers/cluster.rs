@@ -237,7 +237,8 @@ impl Cluster {
         self.tell(number, Event::Applied { term, store, applied });
     }
 
-    fn plan(&mut self) {
+    /// The leader's next evaluation is planned.
+    pub fn plan(&mut self) {
         let (number, seed) = (self.leader, self.random.mint() as u64);
         self.servers[number].plan(seed);
         let planned = self.servers[number].planned.pop_front();

@@ -301,6 +301,41 @@ fn a_report_said_before_its_node_was_declared_down_vouches_for_nothing() {
     assert_eq!(status(&cluster, node), Some(NodeStatus::Ready));
 }
 
+/// The agent is back before it is committed that its work is given up: what it confirmed by then says nothing of that.
+#[test]
+fn a_node_that_is_back_while_its_work_is_given_up_is_confirmed_anew() {
+    for on_follower in [false, true] {
+        let mut cluster = settled(6);
+        let leader = cluster.leader;
+        let home = if on_follower { (leader + 1) % SERVERS as usize } else { leader };
+        let number = busiest(&cluster);
+        let node = number as u128 + 1;
+        cluster.dial(number, home);
+        (0..3).for_each(|_| cluster.live());
+        silence(&mut cluster, number);
+        // Its node is down, and the evaluations of its jobs are made; the plans of these are not committed.
+        for _ in 0..2 {
+            let entries = cluster.servers[leader].proposed.drain(..).collect();
+            cluster.append(entries);
+            (0..SERVERS as usize).for_each(|server| cluster.apply(server, usize::MAX));
+        }
+        assert_eq!(status(&cluster, node), Some(NodeStatus::Down));
+        assert!(!cluster.servers[leader].asked.is_empty());
+        while !cluster.servers[leader].asked.is_empty() {
+            cluster.plan();
+        }
+        cluster.dial(number, home);
+        cluster.report(number);
+        (0..200).for_each(|_| cluster.carry());
+        cluster.drain();
+        let runs = cluster.agents[number].held.values().any(|held| !held.status.is_terminal());
+        assert!(runs, "what was given up has not ended");
+        assert_eq!(status(&cluster, node), Some(NodeStatus::Down), "its room is free, and is not");
+        (0..20).for_each(|_| cluster.live());
+        assert_eq!(status(&cluster, node), Some(NodeStatus::Ready));
+    }
+}
+
 #[test]
 fn a_server_that_lags_does_not_vouch_to_a_new_leader_for_a_node_that_was_declared_down() {
     let mut cluster = settled(6);

@@ -35,6 +35,8 @@ const SETTLED_NS: u64 = WORK_END_NS + 70_000_000_000;
 /// Nodes of a simulation, and of one that is large.
 const NODES: Range<u64> = 3..9;
 const NODES_LARGE: Range<u64> = 20..60;
+/// People who ask for something: so many that each simulation has at least 500 commands.
+const CLIENTS: u64 = 8;
 /// Simulations that are large, in percent.
 const LARGE_PERCENT: u64 = 5;
 /// Simulations in which an operator puts an older state in the place of the present one, in percent.
@@ -184,7 +186,7 @@ impl World {
         }
         self.at(FAULTS_END_NS, Due::EndFaults);
         self.at(REST_NS, Due::AtRest);
-        for number in 0..6 {
+        for number in 0..CLIENTS {
             let client = Client {
                 number,
                 random: self.random.fork(100 + number),
