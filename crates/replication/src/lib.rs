@@ -16,6 +16,7 @@ extern crate self as berth_replication;
 mod answer;
 mod cluster;
 mod config;
+mod departed;
 pub mod disk;
 mod era;
 mod error;

@@ -25,7 +25,7 @@ use crate::{
 const HEARTBEAT_MS: u64 = 100;
 /// Milliseconds that are added to the longer of these, drawn at random, until a server that has heard nothing stands for
 /// election. The longer is also the leader's lease: for so long after a majority was heard, no other can be elected.
-const ELECTION_MS: std::ops::Range<u64> = 400..800;
+pub(crate) const ELECTION_MS: std::ops::Range<u64> = 400..800;
 /// Log records that a snapshot has covered and that are kept for servers that are a little behind.
 const BEHIND_ENTRIES_MAX: u64 = 1000;
 
@@ -69,11 +69,12 @@ pub(crate) async fn open<R: Runtime>(
         released.wait().await;
         return Err(OpenError::LeftBehind(left_behind));
     }
+    let departed = machine.departed().clone();
     let network = Network::new(peers.clone(), own_disk, demand.clone());
     let raft = Raft::<R>::new(config.server_id, Arc::new(engine_config), network, log.store, machine).await;
     let raft = raft.map_err(|error| failed(&error))?;
     leadership::follow(&raft, observer, alarm);
-    peers.serve_consensus(Arc::new(Serve::new(raft.clone(), snapshots)));
+    peers.serve_consensus(Arc::new(Serve::new(raft.clone(), snapshots, departed)));
     let alone = lead(&raft, config.server_id, &own, start).await?;
     let replication =
         Replication::new(raft, peers, own, counters, demand, Arc::clone(&space), log.writer, released);

@@ -17,6 +17,7 @@ pub(crate) use schedule::Demand;
 use self::{builder::Builder, schedule::Schedule};
 use crate::{
     Members,
+    departed::Departed,
     log::LogStore,
     observer::{Alarm, Observer},
     runtime::Runtime,
@@ -32,6 +33,8 @@ pub(crate) struct Machine {
     store: Store,
     last: Option<LogId>,
     membership: StoredMembership,
+    /// Who was a member before.
+    departed: Departed,
     schedule: Schedule,
     demand: Demand,
     snapshots: Arc<Snapshots>,
@@ -57,10 +60,15 @@ impl Machine {
         alarm: Arc<Alarm>,
     ) -> Self {
         let meta = loaded.image.map(|image| image.meta);
+        let last = meta.as_ref().map(|meta| meta.last);
+        let membership = meta.map(|meta| meta.membership).unwrap_or_default();
+        let departed = Departed::default();
+        departed.on_applied(membership.membership());
         Self {
             store: loaded.store,
-            last: meta.as_ref().map(|meta| meta.last),
-            membership: meta.map(|meta| meta.membership).unwrap_or_default(),
+            last,
+            membership,
+            departed,
             schedule: Schedule::new(snapshot_entries, demand.clone()),
             demand,
             snapshots,
@@ -126,6 +134,7 @@ impl Machine {
             EntryPayload::Blank => Ok(None),
             EntryPayload::Membership(membership) => {
                 self.membership = StoredMembership::new(self.last, membership);
+                self.departed.on_applied(self.membership.membership());
                 Ok(None)
             }
             EntryPayload::Normal(proposal) => self.apply_proposal(&entry.log_id, &proposal).map(Some),
@@ -163,6 +172,11 @@ impl Machine {
     pub fn members(&self) -> Members {
         let at = self.membership.log_id().map_or(0, |id| id.index());
         Members::of(self.membership.membership(), at, false)
+    }
+
+    /// Who was one of the servers, and is none any more.
+    pub fn departed(&self) -> &Departed {
+        &self.departed
     }
 
     /// The state.
@@ -246,6 +260,7 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine {
             return Err(io::Error::other("install snapshot: it is not the one that was announced"));
         }
         (self.store, self.last, self.membership) = (store, Some(found.last), found.membership);
+        self.departed.on_applied(self.membership.membership());
         let told = self.alarm.clone();
         told.guard("install snapshot", || {
             self.tell_term();

@@ -27,6 +27,9 @@ use crate::{
 /// Requests of the server above that one connection may have unanswered.
 const REQUESTS_MAX: usize = 1024;
 
+/// Servers of which it is remembered when they were heard.
+const HEARD_MAX: usize = 256;
+
 /// Bytes of messages that wait on one connection; whoever tells more waits.
 const MESSAGES_BYTES_MAX: usize = 1 << 20;
 
@@ -102,6 +105,15 @@ struct Shared {
 impl Shared {
     fn consensus(&self) -> MutexGuard<'_, Option<Arc<dyn Handler>>> {
         self.consensus.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn on_heard(&self, server: u64, now: Duration) {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever introduces itself under one name after the other is remembered no more than a cluster's servers are.
+        if heard.len() >= HEARD_MAX && !heard.contains_key(&server) {
+            heard.pop_first();
+        }
+        heard.insert(server, now);
     }
 
     /// Remembers a connection that another has opened, to end it.
@@ -304,7 +316,7 @@ impl<R: Runtime> Handler for Incoming<R> {
     fn on_frame(&self, conn: &Arc<Conn>, frame: Frame) -> Result<(), String> {
         let shared = &self.peers.shared;
         let from = From { server: conn.remote.server, cluster: conn.remote.cluster() };
-        shared.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(from.server, R::now());
+        shared.on_heard(from.server, R::now());
         match (frame.kind, frame.method) {
             (Kind::Message, Method::Relay) => {
                 shared.service.message(from, frame.body);

@@ -240,6 +240,11 @@ impl Server {
     }
 }
 
+/// Whoever introduces itself as the server of an id, and is nothing more.
+pub(super) fn stranger(wires: &Arc<Wires>, id: u64) -> Peers {
+    Peers::new(id, Arc::new(Wire { wires: Arc::clone(wires), own: id }), Arc::new(Echo))
+}
+
 /// Three servers, the first of which leads.
 pub(super) async fn three() -> Vec<Server> {
     three_knowing(ENTRY_VERSION).await

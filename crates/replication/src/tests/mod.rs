@@ -12,6 +12,7 @@ mod golden;
 mod keep;
 mod parts;
 mod restore;
+mod senders;
 mod suite;
 #[path = "../../tests/support/mod.rs"]
 mod support;

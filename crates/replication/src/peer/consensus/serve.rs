@@ -13,9 +13,11 @@ use tokio::sync::mpsc;
 use super::{
     network::APPENDS_MAX,
     receive::Receiver,
+    senders::{self, Senders},
     wire::{self, Appended, AskVote, GiveVote, SnapshotEnd, SnapshotReceived, Transfer, Transferred},
 };
 use crate::{
+    departed::Departed,
     peer::{
         conn::{Conn, Handler},
         frame::{Frame, Method},
@@ -35,6 +37,7 @@ const PIECES_MAX: usize = 16;
 /// Hands what others ask to the consensus engine.
 pub(crate) struct Serve<R: Runtime> {
     raft: Raft<R>,
+    senders: Senders,
     receiver: Arc<Receiver>,
     streams: Mutex<VecDeque<Open<R>>>,
     pieces: mpsc::Sender<(Arc<Conn>, u64, Bytes)>,
@@ -52,11 +55,12 @@ struct Open<R: Runtime> {
 type Numbered<R> = (u64, AppendEntriesRequest<Types<R>>);
 
 impl<R: Runtime> Serve<R> {
-    pub fn new(raft: Raft<R>, snapshots: Arc<Snapshots>) -> Self {
+    pub fn new(raft: Raft<R>, snapshots: Arc<Snapshots>, departed: Departed) -> Self {
         let receiver = Arc::new(Receiver::new(snapshots));
         let (pieces, received) = mpsc::channel(PIECES_MAX);
         drop(R::Async::spawn(write_pieces::<R>(Arc::clone(&receiver), received)));
-        Self { raft, receiver, streams: Mutex::default(), pieces, others: Arc::default() }
+        let senders = Senders::new(departed);
+        Self { raft, senders, receiver, streams: Mutex::default(), pieces, others: Arc::default() }
     }
 
     /// Puts an append at the end of its stream; begins one if there is none.
@@ -206,6 +210,13 @@ impl<R: Runtime> Handler for Serve<R> {
         let raft = self.raft.clone();
         let receiver = Arc::clone(&self.receiver);
         let Frame { method, call, ref body, .. } = frame;
+        let server = conn.remote.server;
+        senders::speaks_for_itself(server, &frame)?;
+        if let Err(why) = self.senders.check(&raft, server, method) {
+            tracing::debug!(server, ?method, why, "what a server asks of the log is refused");
+            conn.refuse(method, call, &why);
+            return Ok(());
+        }
         let body = body.clone();
         match method {
             Method::Append => return self.append(conn, &frame),

@@ -17,6 +17,7 @@ use openraft::{
 use crate::{
     log::record::{self, Marks},
     membership::StoredMembers,
+    peer::frame::Method,
     runtime::Runtime,
     snapshot::Meta,
     types::{self, LogId, Types, log_id, term_of},
@@ -96,6 +97,24 @@ struct AppendHead {
     commit: Option<Name>,
     #[n(4)]
     entries: u32,
+}
+
+/// The server as which a call speaks, where it speaks as one: who stands for election, or leads.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn speaker(method: Method, body: &Bytes) -> Result<Option<u64>, String> {
+    let vote = match method {
+        Method::Append | Method::Heartbeat => {
+            let head: Result<AppendHead, _> = minicbor::Decoder::new(body).decode();
+            head.map_err(|error| error.to_string())?.vote
+        }
+        Method::Vote | Method::PreVote => get::<AskVote>(body)?.vote,
+        Method::Transfer => get::<Transfer>(body)?.from,
+        Method::SnapshotEnd => get::<SnapshotEnd>(body)?.vote,
+        Method::SnapshotBegin | Method::SnapshotPiece | Method::Request | Method::Relay => return Ok(None),
+    };
+    Ok(Some(vote.server))
 }
 
 /// Appends an append to a frame.

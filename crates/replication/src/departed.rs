@@ -1,0 +1,83 @@
+//! Servers that were members and are none any more, as far as this server has applied the log.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::types::Membership;
+
+/// Servers that are remembered; the longest gone is discarded first.
+const DEPARTED_MAX: usize = 1024;
+
+/// The servers that a committed membership has left out. It begins anew with the process, from its snapshot and the records
+/// after it: a removal from before both is not known. A clone is the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Departed(Arc<Mutex<Gone>>);
+
+#[derive(Debug, Default)]
+struct Gone {
+    /// Of the membership that was applied last.
+    members: BTreeSet<u64>,
+    /// By the time of their removal.
+    departed: VecDeque<u64>,
+}
+
+impl Departed {
+    /// A membership is applied. One who is taken in again has not departed.
+    pub fn on_applied(&self, membership: &Membership) {
+        let members: BTreeSet<u64> = membership.nodes().map(|(id, _)| *id).collect();
+        let mut gone = self.gone();
+        let left: Vec<u64> = gone.members.difference(&members).copied().collect();
+        gone.departed.retain(|id| !members.contains(id));
+        gone.departed.extend(left);
+        while gone.departed.len() > DEPARTED_MAX {
+            gone.departed.pop_front();
+        }
+        gone.members = members;
+    }
+
+    /// Whether this server was a member, and was removed.
+    pub fn contains(&self, server: u64) -> bool {
+        self.gone().departed.contains(&server)
+    }
+
+    fn gone(&self) -> MutexGuard<'_, Gone> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::Peer;
+
+    fn of(ids: impl IntoIterator<Item = u64>) -> Membership {
+        let peers: BTreeMap<u64, Peer> = ids.into_iter().map(|id| (id, Peer::default())).collect();
+        Membership::new(vec![peers.keys().copied().collect()], peers).unwrap()
+    }
+
+    #[test]
+    fn whoever_was_left_out_has_departed_until_it_is_taken_in_again() {
+        let departed = Departed::default();
+        departed.on_applied(&of([1, 2, 3]));
+        assert!(![1, 2, 3, 4].into_iter().any(|id| departed.contains(id)), "nobody has left yet");
+        departed.on_applied(&of([1, 2]));
+        assert!(departed.contains(3) && !departed.contains(2) && !departed.contains(4));
+        departed.on_applied(&of([1, 3]));
+        assert!(departed.contains(2) && !departed.contains(3));
+    }
+
+    #[test]
+    fn a_bounded_number_is_remembered_the_latest_of_all() {
+        let departed = Departed::default();
+        let last = DEPARTED_MAX as u64 + 9;
+        for id in 2..=last + 1 {
+            departed.on_applied(&of([1, id]));
+        }
+        assert!(departed.contains(last) && !departed.contains(2));
+        assert_eq!(departed.gone().departed.len(), DEPARTED_MAX);
+    }
+}
