@@ -117,6 +117,22 @@ impl Acceptor {
         Ok(())
     }
 
+    /// Whether a port would take in who shows this chain, the own certificate first: what it says. That whoever shows it has its
+    /// key is another question, which a handshake answers.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn judge(&self, kind: PortKind, chain: &[CertificateDer<'_>]) -> Result<Peer, String> {
+        let [own, between @ ..] = chain else { return Err("no certificate is shown".to_owned()) };
+        let ports = self.0.ports.load();
+        let judged = ports[kind as usize].verifier.verify_client_cert(own, between, UnixTime::now());
+        judged.map_err(|error| {
+            let error = io::Error::new(io::ErrorKind::InvalidData, error);
+            crate::explain(&error).unwrap_or_else(|| error.to_string())
+        })?;
+        Ok(Peer::of_der(own))
+    }
+
     /// Shakes hands. The caller says how long that may take.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::fmt;
 
 use webpki::EndEntityCert;
 
-use crate::{TlsError, der};
+use crate::{TlsError, der, trust::fingerprint};
 
 /// Ends the names that Berth's own authority writes.
 const OWN: &str = "berth";
@@ -140,13 +140,21 @@ pub struct Peer {
     pub identity: Identity,
     /// From when on that is valid: seconds since 1970.
     pub not_before: u64,
+    /// Until when: seconds since 1970.
+    pub not_after: u64,
+    /// SHA-256 of its public key: whoever has shown another certificate of the same key has that key, too.
+    pub key: [u8; 32],
 }
 
 impl Peer {
     /// Reads its certificate, in DER.
     pub fn of_der(certificate: &[u8]) -> Self {
-        let not_before = der::outline(certificate).map_or(0, |outline| outline.not_before);
-        Self { identity: Identity::of_der(certificate), not_before }
+        let outline = der::outline(certificate);
+        // What cannot be read is not valid at any time.
+        let (not_before, not_after) =
+            outline.as_ref().map_or((0, 0), |outline| (outline.not_before, outline.not_after));
+        let key = outline.map_or([0; 32], |outline| fingerprint(&outline.public_key));
+        Self { identity: Identity::of_der(certificate), not_before, not_after, key }
     }
 }
 

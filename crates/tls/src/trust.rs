@@ -86,6 +86,11 @@ impl Held {
         Peer::of_der(&self.chain[0])
     }
 
+    /// The own certificate and those between it and an authority, as they are shown.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
+    }
+
     /// Whether the other holds the same certificates.
     pub fn is_same(&self, other: &Self) -> bool {
         self.authorities == other.authorities && self.chain == other.chain

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use berth_api::agent::{
-    Down, DownFrame, FRAME_BYTES_MAX, Patience, Up, UpFrame, WELCOME_BYTES_MAX, decode_frame, encode_frame,
+    Down, DownFrame, FRAME_BYTES_MAX, Patience, Renewed, Up, UpFrame, WELCOME_BYTES_MAX, decode_frame,
+    encode_frame,
 };
 use berth_tls::{ServerRevoked, Stream};
 use bytes::BytesMut;
@@ -13,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::credentials::Credentials;
+use super::credentials::{Credentials, Renewals};
 use super::data_dir::random_number;
 use super::servers::Servers;
 use crate::backoff::Backoff;
@@ -67,10 +68,10 @@ pub(super) async fn keep_connected(
         let mut heard = Heard::default();
         patience.begin(u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX));
         match dial(&server, &credentials, patience.span()).await {
-            Ok(stream) => {
+            Ok((stream, renewals)) => {
                 tracing::info!(%server, "connected");
                 let revoked = credentials.until_revoked(stream.peer());
-                match talk(stream, &links, &mut heard, revoked).await {
+                match talk(stream, renewals, &links, &mut heard, revoked).await {
                     Err(_) => return,
                     Ok(Some(why)) => tracing::warn!(%server, why, "the connection has ended"),
                     Ok(None) => {}
@@ -109,7 +110,11 @@ pub(super) fn channel() -> (mpsc::Sender<Link>, mpsc::Receiver<Link>) {
 }
 
 /// Who does not answer within `patience` is left.
-async fn dial(server: &str, credentials: &Credentials, patience: Duration) -> Result<Stream, Failure> {
+async fn dial(
+    server: &str,
+    credentials: &Credentials,
+    patience: Duration,
+) -> Result<(Stream, Renewals), Failure> {
     credentials.ready(server).await?;
     let doing = || format!("connect to the server {server}");
     let connected = timeout(DIAL_MAX.min(patience), TcpStream::connect(server)).await;
@@ -156,6 +161,7 @@ impl Heard {
 /// anything: a server that does not want the agent's certificate says so only after the agent took the handshake for done.
 async fn talk(
     stream: Stream,
+    renewals: Renewals,
     links: &mpsc::Sender<Link>,
     heard: &mut Heard,
     revoked: impl Future<Output = ServerRevoked>,
@@ -167,11 +173,11 @@ async fn talk(
         match stream {
             Stream::Plain(stream) => {
                 let (read, write) = stream.into_split();
-                carry(read, write, session_up, replies_up, links, heard).await
+                carry(read, write, (session_up, replies_up, renewals), links, heard).await
             }
             stream => {
                 let (read, write) = tokio::io::split(stream);
-                carry(read, write, session_up, replies_up, links, heard).await
+                carry(read, write, (session_up, replies_up, renewals), links, heard).await
             }
         }
     };
@@ -186,14 +192,13 @@ async fn talk(
 async fn carry(
     read: impl AsyncRead + Unpin,
     write: impl AsyncWrite + Unpin,
-    session: mpsc::Receiver<Up>,
-    replies: mpsc::Receiver<Up>,
+    says: (mpsc::Receiver<Up>, mpsc::Receiver<Up>, Renewals),
     links: &mpsc::Sender<Link>,
     heard: &mut Heard,
 ) -> Option<String> {
     tokio::select! {
         why = receive(read, links, heard) => why,
-        () = send(write, session, replies) => None,
+        () = send(write, says) => None,
     }
 }
 
@@ -235,14 +240,14 @@ async fn receive(
 /// Until the agent lets go of the session's line, or the server of the connection.
 async fn send(
     mut write: impl AsyncWrite + Unpin,
-    mut session: mpsc::Receiver<Up>,
-    mut replies: mpsc::Receiver<Up>,
+    (mut session, mut replies, mut renewals): (mpsc::Receiver<Up>, mpsc::Receiver<Up>, Renewals),
 ) {
     let mut buffer = BytesMut::new();
     loop {
         let message = tokio::select! {
             biased;
             message = session.recv() => message,
+            chain = renewals.next() => Some(Up::Renewed(Renewed { chain })),
             Some(reply) = replies.recv() => Some(reply),
         };
         let Some(message) = message else { return };

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::agent::JoinCode;
@@ -56,7 +56,33 @@ struct Own {
     /// The servers whose certificates are not believed.
     revoked: RevokedServers,
     /// None until the agent has joined.
-    current: Mutex<Option<Arc<Current>>>,
+    current: watch::Sender<Option<Arc<Current>>>,
+}
+
+/// What was shown on a connection, and what the agent has got instead since.
+pub(super) struct Renewals(Option<(Arc<Current>, watch::Receiver<Option<Arc<Current>>>)>);
+
+impl Renewals {
+    /// The next certificate that is worth showing on the connection, in DER with those between it and an authority: a connection
+    /// ends with the one that was shown. One of another key is not; the agent dials with that once the connection has ended.
+    pub async fn next(&mut self) -> Vec<Vec<u8>> {
+        let Some((shown, current)) = &mut self.0 else { return std::future::pending().await };
+        loop {
+            let next = current.borrow_and_update().clone();
+            let next = next.filter(|next| {
+                let (next, shown) = (next.held.peer(), shown.held.peer());
+                next.key == shown.key && next.not_after > shown.not_after
+            });
+            if let Some(next) = next {
+                let chain = next.held.chain().iter().map(|one| one.to_vec()).collect();
+                *shown = next;
+                return chain;
+            }
+            if current.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
 }
 
 /// What is used for connections.
@@ -93,10 +119,10 @@ impl Credentials {
             AgentTls::Files(files) => files.clone(),
             AgentTls::Joined(_) => joined_files(data_dir)?,
         };
-        let (source, current) = (source.clone(), Mutex::default());
+        let (source, current) = (source.clone(), watch::Sender::default());
         let own = Own { files, node_id, node_secret, source, revoked, current };
         match own.read() {
-            Ok(current) => *own.current() = Some(Arc::new(current)),
+            Ok(current) => own.use_from_now(current),
             Err(ReadError::Lacking(why)) if own.may_join() => {
                 tracing::info!(why, "the agent asks for a certificate")
             }
@@ -133,15 +159,16 @@ impl Credentials {
         stream: TcpStream,
         server: &str,
         patience: Duration,
-    ) -> io::Result<Stream> {
-        let Some(own) = &self.0 else { return Ok(Stream::Plain(stream)) };
+    ) -> io::Result<(Stream, Renewals)> {
+        let Some(own) = &self.0 else { return Ok((Stream::Plain(stream), Renewals(None))) };
         own.with_files(Own::refresh).await.map_err(io::Error::other)?;
-        let current = own.current().clone();
+        let current = own.current();
         let current = current.ok_or_else(|| io::Error::other("the agent has no certificate yet"))?;
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
         let shaking = current.connector.connect(stream, server);
         let shaken = timeout(HANDSHAKE_MAX.min(patience), shaking).await.map_err(late)?;
-        shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))
+        let stream = shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))?;
+        Ok((stream, Renewals(Some((current, own.current.subscribe())))))
     }
 
     /// Completes once what a server has shown on a connection is revoked; never for one that has shown nothing.
@@ -150,9 +177,18 @@ impl Credentials {
         own.revoked.until(|revoked| revoked.check(&shown, None)).await
     }
 
-    /// Renews the certificate when two thirds of its life are over, for as long as the agent runs.
+    /// Renews the certificate when two thirds of its life are over, for as long as the agent runs. One that an operator renews is
+    /// read again and again.
     pub async fn keep_fresh(self, given: Vec<String>, learned: watch::Receiver<Vec<String>>) {
-        let Some(own) = self.0.filter(|own| matches!(own.source, AgentTls::Joined(_))) else { return };
+        let Some(own) = self.0 else { return };
+        if matches!(own.source, AgentTls::Files(_)) {
+            loop {
+                sleep(LOOK_EVERY).await;
+                if let Err(failure) = own.with_files(Own::refresh).await {
+                    tracing::warn!(%failure, "the certificate that was read before is used on");
+                }
+            }
+        }
         loop {
             let Some(due_in) = own.renewal_due_in() else {
                 sleep(LOOK_EVERY.min(Duration::from_secs(1))).await;
@@ -186,8 +222,12 @@ enum ReadError {
 }
 
 impl Own {
-    fn current(&self) -> MutexGuard<'_, Option<Arc<Current>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    fn current(&self) -> Option<Arc<Current>> {
+        self.current.borrow().clone()
+    }
+
+    fn use_from_now(&self, current: Current) {
+        self.current.send_replace(Some(Arc::new(current)));
     }
 
     fn read(&self) -> Result<Current, ReadError> {
@@ -235,10 +275,13 @@ impl Own {
                 return tracing::warn!(%failure, "the certificate that was read before is used on");
             }
         };
-        let mut current = self.current();
-        if current.as_ref().is_none_or(|current| !current.held.is_same(&new.held)) {
-            *current = Some(Arc::new(new));
-        }
+        self.current.send_if_modified(|current| {
+            let changed = current.as_ref().is_none_or(|current| !current.held.is_same(&new.held));
+            if changed {
+                *current = Some(Arc::new(new));
+            }
+            changed
+        });
     }
 
     /// How long until it is time to renew; none without a certificate.
@@ -257,7 +300,7 @@ impl Own {
     }
 
     async fn renew(self: &Arc<Self>, server: &str) -> Result<(), Failure> {
-        let current = self.current().clone();
+        let current = self.current();
         let current = current.ok_or_else(|| Failure::other("renew the certificate", "there is none"))?;
         let expected = Expected::Server(current.region.clone());
         let connector = Connector::renewing(&current.held, expected, &self.revoked).map_err(unusable)?;
@@ -278,7 +321,7 @@ impl Own {
         berth_tls::write_over(&self.files.ca, &authorities).map_err(unusable)?;
         berth_tls::write_over(&self.files.cert, &encode(CERTIFICATE, certificate)).map_err(unusable)?;
         match self.read() {
-            Ok(current) => *self.current() = Some(Arc::new(current)),
+            Ok(current) => self.use_from_now(current),
             Err(ReadError::Lacking(why)) => return Err(Failure::other("use the certificate", why)),
             Err(ReadError::Wrong(failure)) => return Err(failure),
         }

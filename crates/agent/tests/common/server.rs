@@ -205,7 +205,7 @@ impl Server {
             Up::Changed(changed) => self.node = Some(changed.node),
             Up::Sign(asked) => self.sign(asked),
             Up::Secrets(asked) => self.give_secrets(asked),
-            Up::Hello(_) | Up::Leaving(_) | Up::TaskApi(_) => {}
+            Up::Hello(_) | Up::Leaving(_) | Up::TaskApi(_) | Up::Renewed(_) => {}
         }
     }
 

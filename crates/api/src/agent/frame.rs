@@ -20,6 +20,8 @@ pub const NODE_CHANGED_EVERY_MS: u64 = 30_000;
 pub const SERVERS_MAX: usize = 32;
 /// The most servers of which an agent is told, and remembers, that they were revoked.
 pub const REVOKED_SERVERS_MAX: usize = 256;
+/// The most certificates in one [`Renewed`].
+pub const RENEWED_CHAIN_MAX: usize = 8;
 /// The most statuses in one [`Update`].
 pub const UPDATE_ALLOCS_MAX: usize = 4096;
 /// The most allocations that the parts of one full list name together.
@@ -34,7 +36,7 @@ pub struct UpFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What it says.
-    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
+    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
     pub message: Option<Up>,
 }
 
@@ -76,6 +78,19 @@ pub enum Up {
     /// About a connection of a task to the HTTP API.
     #[prost(message, tag = "12")]
     TaskApi(TaskApi),
+    /// The certificate was renewed that the connection began with.
+    #[prost(message, tag = "13")]
+    Renewed(Renewed),
+}
+
+/// Another certificate of the same key as the one that was shown when the connection began: from here on the connection lasts
+/// as long as this one does. One that is not taken ends it no earlier, and no later, than the one before. A server that does
+/// not know of this ends no connection for that.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Renewed {
+    /// In DER, the agent's own first, then those between it and an authority; at most [`RENEWED_CHAIN_MAX`].
+    #[prost(bytes = "vec", repeated, tag = "1")]
+    pub chain: Vec<Vec<u8>>,
 }
 
 /// The node is another than the session's hello said, or the last of these: takes its place. At most one each

@@ -49,9 +49,9 @@ pub use file::{AllocFiles, AskFiles, FILES_MAX, FileSpec};
 pub use frame::{
     Ack, DESIRED_ALLOCS_MAX, DESIRED_BYTES_MAX, Desired, Down, DownFrame, FRAME_BYTES_MAX, FileCancel,
     FileChunk, FileCredit, FileRead, FrameError, GroupEntry, HELLO_BYTES_MAX, Heartbeat, HeartbeatEvery,
-    Hello, Leaving, NODE_CHANGED_EVERY_MS, NodeChanged, REVOKED_SERVERS_MAX, Refused, RevokedServer,
-    RunAlloc, SERVERS_MAX, Servers, StopAlloc, UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WELCOME_BYTES_MAX,
-    Welcome, WelcomeMode, decode_frame, encode_frame,
+    Hello, Leaving, NODE_CHANGED_EVERY_MS, NodeChanged, RENEWED_CHAIN_MAX, REVOKED_SERVERS_MAX, Refused,
+    Renewed, RevokedServer, RunAlloc, SERVERS_MAX, Servers, StopAlloc, UPDATE_ALLOCS_MAX, Up, UpFrame,
+    Update, WELCOME_BYTES_MAX, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
 pub use identity::{
     IDENTITIES_MAX, IdentityChange, IdentitySpec, SignTokens, SignedToken, SignedTokens, TOKEN_BYTES_MAX,

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use berth_api::agent::{
     Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, Enroll, Enrolled, FRAME_BYTES_MAX, GroupSpec,
     Heartbeat, HeartbeatEvery, Hello, Leaving, NodeChanged, NodeSpec, PROTOCOL_VERSION, PortBinding,
-    ReadSecrets, Refused, RevokedServer, RunAlloc, SecretItems, SecretsRead, Servers, SignTokens,
+    ReadSecrets, Refused, Renewed, RevokedServer, RunAlloc, SecretItems, SecretsRead, Servers, SignTokens,
     SignedToken, SignedTokens, StopAlloc, TaskApi, TaskApiClose, TaskApiData, TaskApiOpen, TaskApiPart, Up,
     UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
@@ -182,6 +182,12 @@ fn what_tasks_say_to_the_api_and_hear() {
     up(&said.map(|part| Up::TaskApi(about(part))), &expect_file!["golden/task_api_up.hex"]);
     let heard = [TaskApiPart::Data(data()), TaskApiPart::Credit(3), TaskApiPart::Close(TaskApiClose {})];
     down(&heard.map(|part| Down::TaskApi(about(part))), &expect_file!["golden/task_api_down.hex"]);
+}
+
+#[test]
+fn a_certificate_that_was_renewed() {
+    let renewed = Renewed { chain: vec![vec![6; 40], vec![8; 30]] };
+    up(&[Up::Renewed(renewed)], &expect_file!["golden/renewed.hex"]);
 }
 
 #[test]

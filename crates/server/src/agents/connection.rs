@@ -4,6 +4,7 @@
 mod certificates;
 #[cfg(test)]
 mod hostile;
+mod shown;
 #[cfg(test)]
 mod tests;
 
@@ -16,17 +17,21 @@ use std::{
 };
 
 use berth_api::agent::{
-    AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Refused, SignTokens, TaskApi,
-    UPDATE_ALLOCS_MAX, Up, UpFrame, Update,
+    AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Refused, Renewed, SignTokens,
+    TaskApi, UPDATE_ALLOCS_MAX, Up, UpFrame, Update,
 };
 use berth_controller::{Event, SessionId};
 use berth_model::NodeId;
 use berth_tls::Peer;
 use bytes::BytesMut;
 use prost::Message;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    sync::watch,
+};
 use tokio_util::sync::CancellationToken;
 
+use self::shown::Shown;
 use super::{
     encode::frame,
     incoming::{FrameReader, Share},
@@ -72,10 +77,16 @@ where
     let mut writing = tokio::spawn(write(writer, messages));
     let frames = FrameReader::new(reader, context.incoming.clone());
     let nodes = Arc::<Mutex<BTreeSet<NodeId>>>::default();
-    let revoked = until_revoked(context, certificate.clone(), nodes.clone());
-    let mut connection = Connection { context, outbound, certificate, peer, nodes, sessions: HashMap::new() };
+    let shown = Shown::new(certificate);
+    let revoked = until_revoked(context, shown.follow(), nodes.clone());
+    let expired = shown::expired(shown.follow());
+    let mut connection = Connection { context, outbound, shown, peer, nodes, sessions: HashMap::new() };
     let outcome = tokio::select! {
         error = revoked => Err(error),
+        why = expired => {
+            tracing::info!(%peer, why, "an agent's connection is ended");
+            Err(io::Error::other(why))
+        }
         outcome = connection.read(frames) => outcome,
         written = &mut writing => written.unwrap_or_else(|error| Err(io::Error::other(error))),
         () = ended.cancelled() => Err(io::Error::other("the agent does not take what it is told")),
@@ -92,16 +103,15 @@ where
 /// one that it names.
 async fn until_revoked(
     context: &Context,
-    certificate: Option<Peer>,
+    shown: watch::Receiver<Option<Peer>>,
     nodes: Arc<Mutex<BTreeSet<NodeId>>>,
 ) -> io::Error {
-    let (Some(peer), Some(mut revocations), Some(state)) =
-        (certificate, context.revocations(), context.state())
-    else {
+    let (Some(mut revocations), Some(state)) = (context.revocations(), context.state()) else {
         return std::future::pending().await;
     };
     loop {
         revocations.changed().await;
+        let Some(peer) = shown.borrow().clone() else { continue };
         let view = state.view();
         let joins = view.store.acl().joins();
         let mut spoken_for: Vec<NodeId> =
@@ -123,7 +133,7 @@ struct Connection<'a> {
     context: &'a Arc<Context>,
     outbound: Outbound,
     peer: SocketAddr,
-    certificate: Option<Peer>,
+    shown: Shown,
     /// Those that sessions were opened for.
     nodes: Arc<Mutex<BTreeSet<NodeId>>>,
     sessions: HashMap<u32, Session>,
@@ -160,6 +170,7 @@ impl Connection<'_> {
             Some(Up::Sign(asked)) => return self.sign(number, &asked).await,
             Some(Up::Secrets(asked)) => return self.read_secrets(number, asked).await,
             Some(Up::TaskApi(said)) => self.task_api(number, said).await,
+            Some(Up::Renewed(renewed)) => self.renewed(&renewed),
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
             None => {}
         }
@@ -194,7 +205,7 @@ impl Connection<'_> {
             Ok(hello) => hello,
             Err(reason) => return self.refuse(number, reason).await,
         };
-        if let Some(Peer { identity, .. }) = &self.certificate
+        if let Some(Peer { identity, .. }) = self.shown.peer()
             && !identity.speaks_for(&hello.node_id().to_string())
         {
             let reason = format!(
@@ -221,11 +232,26 @@ impl Connection<'_> {
 
     /// Why a session for a node is refused, if its certificates were revoked. From here on that ends the connection.
     fn revoked(&self, node: NodeId) -> Option<String> {
-        let (peer, state) = (self.certificate.as_ref()?, self.context.state()?);
+        let (peer, state) = (self.shown.peer()?, self.context.state()?);
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
-        is_revoked(state.view().store.acl().joins(), node, peer).then(|| {
+        is_revoked(state.view().store.acl().joins(), node, &peer).then(|| {
             format!("node {node} was revoked: to let it join again, make a token with `berth node token -node {node}`")
         })
+    }
+
+    /// The agent shows its new certificate. What it may do is judged anew, a revocation that came meanwhile included.
+    fn renewed(&mut self, renewed: &Renewed) {
+        let Some(secure) = self.context.secure() else { return };
+        let nodes = self.sessions.values().map(|session| session.node);
+        let peer = self.peer;
+        match self.shown.on_renewed(renewed, nodes, secure) {
+            Ok(()) => tracing::debug!(%peer, "an agent has shown its new certificate"),
+            Err(why) => tracing::warn!(
+                %peer,
+                why,
+                "an agent's new certificate does not count: its connection ends with the one before"
+            ),
+        }
     }
 
     async fn refuse(&self, number: u32, reason: String) -> io::Result<()> {
@@ -276,7 +302,7 @@ impl Connection<'_> {
             let refused = frame(number, Down::Secrets(secrets::too_often(request)));
             return self.outbound.send(refused).await.map_err(|_| io::ErrorKind::BrokenPipe.into());
         };
-        let certificate = self.certificate.as_ref().map(|shown| shown.identity.to_string());
+        let certificate = self.shown.peer().map(|shown| shown.identity.to_string());
         let (by, state) = (By { node, peer: self.peer, certificate }, state.clone());
         let outbound = self.outbound.clone();
         tokio::spawn(async move {

@@ -182,3 +182,30 @@ async fn a_server_is_believed_the_id_that_it_says_and_nobody_else_is() {
     }
     Server::shutdown_all(vec![founder, second]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_between_servers_ends_with_the_certificate_that_was_shown_for_it() {
+    let certificates = Certificates::new();
+    let founder = server(&certificates, "s1", &[]).await;
+    let (told, _heard) = mpsc::unbounded_channel();
+    let (soon, good) =
+        (certificates.one(&Role::Server(None), Fault::Expired), certificates.good(Role::Server(None)));
+    let peers = |shown: &Shown, id| -> Peers {
+        Peers::new(id, Arc::new(ShownDial(Arc::new(shown.connector()))), Arc::new(Deaf(told.clone())))
+    };
+    let (expires, lasts) = (peers(&soon, STRANGER), peers(&good, STRANGER + 1));
+    let address = PeerAddress(founder.server_addr().to_string());
+    // Whoever asks twice has one connection for it.
+    let ask =
+        async |peers: &Peers| peers.request(FOUNDER, &address, &wire::encode(&Request::Ping), PATIENCE).await;
+    assert!(ask(&expires).await.is_ok() && ask(&lasts).await.is_ok(), "both are good still");
+    until_expired(&[soon]).await;
+    let ended = async {
+        while ask(&expires).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.expect("it is ended, and no other is opened");
+    assert!(ask(&lasts).await.is_ok());
+    founder.shutdown().await;
+}

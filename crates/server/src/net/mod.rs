@@ -1,6 +1,7 @@
 //! Connections of clients and agents, whatever carries them, and how many of them one address may have.
 
 mod entrance;
+mod expiry;
 mod per_address;
 mod rates;
 mod secure;
@@ -25,6 +26,7 @@ use tokio::{
 };
 
 pub use entrance::Entrance;
+pub(crate) use expiry::until_expired;
 pub use per_address::Share;
 pub(crate) use per_address::{Counted, PerAddress, host};
 pub(crate) use rates::{Rates, TooOften};

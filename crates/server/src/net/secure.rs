@@ -138,6 +138,14 @@ impl Secure {
         self.config.agent_life
     }
 
+    /// Whether an agent that shows this chain, its own certificate first, would be taken in now: what it says.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn judge_agent(&self, chain: &[CertificateDer<'_>]) -> Result<Peer, String> {
+        self.acceptor.judge(PortKind::Agents, chain)
+    }
+
     /// How connections come in at a port.
     pub fn entrance(&self, port: PortKind) -> Entrance {
         let port = match port {

@@ -2,13 +2,13 @@
 
 use std::{
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     time::Duration,
 };
 
 use berth_tls::{
-    Authority, Connector, Expected, Held, Request, RevokedServers, Role, TlsFiles, Validity, now_secs,
+    Authority, Connector, Expected, Held, Key, Request, RevokedServers, Role, TlsFiles, Validity, now_secs,
     write_over,
 };
 use tempfile::TempDir;
@@ -108,7 +108,17 @@ impl Certificates {
         self.one(&role, Fault::Nothing)
     }
 
-    fn one(&self, role: &Role, fault: Fault) -> Shown {
+    /// One with this wrong.
+    pub fn one(&self, role: &Role, fault: Fault) -> Shown {
+        self.for_key(role, fault, None)
+    }
+
+    /// Another one for the key of one that is there.
+    pub fn renewed(&self, of: &Shown, role: &Role, fault: Fault) -> Shown {
+        self.for_key(role, fault, Some(of))
+    }
+
+    fn for_key(&self, role: &Role, fault: Fault, of: Option<&Shown>) -> Shown {
         let soon = Validity { not_before: LONG_AGO, not_after: now_secs() + LASTS_S };
         // What each shows is one thing, whom it believes another: all believe the server.
         let (authority, ca, region, validity) = match fault {
@@ -118,9 +128,28 @@ impl Certificates {
             Fault::OtherRegion => (&self.own, "ca.pem", "elsewhere", around_now()),
         };
         let name = format!("shown-{}", self.made.fetch_add(1, Relaxed));
-        let files = self.files(authority, ca, &name, &request(role.clone(), region, validity));
+        let request = request(role.clone(), region, validity);
+        let files = match of {
+            None => self.files(authority, ca, &name, &request),
+            Some(of) => self.files_for(authority, ca, &name, &request, &of.files.key),
+        };
         let held = Held::load(&files).expect("it is good still");
         Shown { role: role.clone(), fault, held, files, expires: validity.not_after }
+    }
+
+    fn files_for(
+        &self,
+        authority: &Authority,
+        ca: &str,
+        name: &str,
+        request: &Request,
+        key: &Path,
+    ) -> TlsFiles {
+        let public = Key::load(key).expect("it is a key");
+        let certificate = authority.sign_for(request, public.public()).expect("it is signed");
+        let cert = self.path(&format!("{name}.pem"));
+        write_over(&cert, &berth_tls::encode(berth_tls::CERTIFICATE, &certificate)).expect("it is written");
+        TlsFiles { ca: self.path(ca), cert, key: key.to_owned() }
     }
 
     fn files(&self, authority: &Authority, ca: &str, name: &str, request: &Request) -> TlsFiles {

@@ -10,11 +10,14 @@ use std::{
 };
 
 use berth_replication::peer::{Channel, FrameStream};
-use berth_tls::{Peer, ServerRevoked};
+use berth_tls::Peer;
 use futures_util::{FutureExt, Stream, future::BoxFuture};
 use tokio_util::bytes::Bytes;
 
-use crate::{net::Secure, state::CertificateStatus};
+use crate::{
+    net::{Secure, until_expired},
+    state::CertificateStatus,
+};
 
 /// The certificates of the members of the cluster.
 #[derive(Default)]
@@ -75,7 +78,8 @@ impl Certificates {
         }
     }
 
-    /// A channel to whoever has shown this: it ends when that is revoked.
+    /// A channel to whoever has shown this: it ends when that is revoked, or has expired. Whoever has another by then dials
+    /// with that.
     pub fn guard(self: &Arc<Self>, mut channel: Channel, shown: Peer) -> Channel {
         let Some(secure) = &self.secure else { return channel };
         let speaks_as = Arc::<OnceLock<u64>>::default();
@@ -89,11 +93,16 @@ impl Certificates {
             }
         }));
         let (certificates, revoked) = (self.clone(), secure.revoked().clone());
-        let until_revoked = async move {
+        let until_over = async move {
             let name = || speaks_as.get().and_then(|server| certificates.name(*server));
-            revoked.until(|revoked| revoked.check(&shown, name().as_deref())).await
+            tokio::select! {
+                revoked = revoked.until(|revoked| revoked.check(&shown, name().as_deref())) => io::Error::other(revoked),
+                () = until_expired(shown.not_after) => {
+                    io::Error::other(format!("the certificate of {} that was shown has expired", shown.identity))
+                }
+            }
         };
-        channel.incoming = Box::pin(Guarded { incoming: channel.incoming, revoked: until_revoked.boxed() });
+        channel.incoming = Box::pin(Guarded { incoming: channel.incoming, over: until_over.boxed() });
         channel
     }
 
@@ -124,20 +133,20 @@ impl Certificates {
     }
 }
 
-/// What comes from another server, until its certificate is revoked.
+/// What comes from another server, for as long as its certificate is good.
 struct Guarded {
     incoming: FrameStream,
-    revoked: BoxFuture<'static, ServerRevoked>,
+    over: BoxFuture<'static, io::Error>,
 }
 
 impl Stream for Guarded {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Poll::Ready(revoked) = self.revoked.poll_unpin(context) {
+        if let Poll::Ready(over) = self.over.poll_unpin(context) {
             // Nothing more is asked of it.
-            self.revoked = std::future::pending().boxed();
-            return Poll::Ready(Some(Err(io::Error::other(revoked))));
+            self.over = std::future::pending().boxed();
+            return Poll::Ready(Some(Err(over)));
         }
         self.incoming.as_mut().poll_next(context)
     }

@@ -64,7 +64,8 @@ fn take_in(
         | Up::Leaving(_)
         | Up::Sign(_)
         | Up::Secrets(_)
-        | Up::TaskApi(_) => {}
+        | Up::TaskApi(_)
+        | Up::Renewed(_) => {}
     }
     Some(())
 }

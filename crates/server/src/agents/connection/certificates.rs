@@ -57,7 +57,8 @@ fn effect(said: &Up) -> Effect {
         Up::Sign(_) | Up::Secrets(_) => Effect::Answers,
         Up::Leaving(_) => Effect::Changes,
         Up::TaskApi(_) => Effect::Carries,
-        Up::FileChunk(_) | Up::Answer(_) | Up::Exec(_) => Effect::Nothing,
+        // What it shows is no certificate at all.
+        Up::FileChunk(_) | Up::Answer(_) | Up::Exec(_) | Up::Renewed(_) => Effect::Nothing,
     }
 }
 
@@ -84,6 +85,7 @@ fn messages() -> Vec<Up> {
         }),
         Up::Secrets(ReadSecrets { request: 1, secret, alloc_id, task: "plain".to_owned() }),
         Up::TaskApi(TaskApi { connection: 1, part: Some(TaskApiPart::Open(open)) }),
+        Up::Renewed(Renewed { chain: vec![b"no certificate".to_vec()] }),
     ]
 }
 
@@ -168,6 +170,14 @@ impl Port {
         });
         let stream = TcpStream::connect(address).await.expect("connected");
         (connector.connect(stream, &address.to_string()).await, served)
+    }
+
+    /// A session for [`NODE`] on a connection that this is shown for.
+    async fn session(&self, shown: &Shown) -> Session {
+        let (stream, served) = self.dial(&shown.connector()).await;
+        let mut session = Session { stream: stream.expect("it is taken in"), served };
+        session.say(Up::Hello(hello(NODE))).await;
+        session
     }
 
     /// Says that in a session for [`NODE`], and waits until it is dealt with.
@@ -285,6 +295,32 @@ impl Port {
         let answered = answered.expect("it is answered");
         assert_eq!(answered.certificate.is_empty(), !answered.refused.is_empty());
         if answered.refused.is_empty() { Ok(()) } else { Err(answered.refused) }
+    }
+}
+
+/// An open session, from the agent's side.
+struct Session {
+    stream: berth_tls::Stream,
+    served: JoinHandle<io::Result<()>>,
+}
+
+impl Session {
+    async fn say(&mut self, said: Up) {
+        let mut bytes = BytesMut::new();
+        encode_frame(&UpFrame { session: 1, message: Some(said) }, &mut bytes);
+        self.stream.write_all(&bytes).await.expect("it is open");
+        self.stream.flush().await.expect("it is open");
+    }
+
+    async fn shows(&mut self, renewed: &Shown) {
+        let chain = renewed.held.chain().iter().map(|one| one.to_vec()).collect();
+        self.say(Up::Renewed(Renewed { chain })).await;
+    }
+
+    /// Why the server has ended the connection, which it does soon.
+    async fn ended(self) -> String {
+        let ended = tokio::time::timeout(PATIENCE, self.served).await.expect("it ends in time");
+        ended.expect("it does not panic").expect_err("the server ends it").to_string()
     }
 }
 
@@ -416,4 +452,50 @@ async fn what_was_revoked_says_nothing_more_for_its_node() {
     }
     let came = port.say(&other, &Up::Heartbeat(Heartbeat::default())).await.expect("it is taken in");
     assert!(came.refused.expect("it is another's").contains("does not speak for node"));
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_the_certificate_that_was_shown_for_it_unless_a_newer_one_of_the_same_key_was()
+{
+    let certificates = Certificates::new();
+    let role = |node: NodeId| Role::Agent(Some(node.to_string()));
+    let mut port = Port::open(&certificates);
+    let soon = certificates.one(&role(NODE), Fault::Expired);
+    let (mut renews, alone) = (port.session(&soon).await, port.session(&soon).await);
+    // Each of these is as good as any when a connection begins with it, or nothing at all.
+    let others = [
+        certificates.good(role(NODE)),
+        certificates.renewed(&soon, &role(OTHER), Fault::Nothing),
+        certificates.renewed(&soon, &role(NODE), Fault::OtherAuthority),
+        certificates.renewed(&soon, &role(NODE), Fault::OtherRegion),
+        certificates.renewed(&soon, &Role::Client, Fault::Nothing),
+    ];
+    let mut shows_others = Vec::new();
+    for other in &others {
+        let mut session = port.session(&soon).await;
+        session.shows(other).await;
+        shows_others.push(session);
+    }
+    renews.shows(&certificates.renewed(&soon, &role(NODE), Fault::Nothing)).await;
+    until_expired(std::slice::from_ref(&soon)).await;
+    for ended in [alone].into_iter().chain(shows_others) {
+        let why = ended.ended().await;
+        assert!(why.contains("has expired, and no newer one was shown"), "{why}");
+    }
+    // All others have ended by the same clock; this one goes on.
+    port.inputs.try_iter().for_each(drop);
+    renews.say(Up::Heartbeat(Heartbeat::default())).await;
+    let heard = async {
+        while !matches!(port.inputs.try_recv(), Ok(Input::Event(Event::Heartbeat(..), _))) {
+            assert!(!renews.served.is_finished(), "it was ended");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, heard).await.expect("it is heard");
+    // What counts now is the new one: a revocation ends that, too.
+    let revoked = port.engine.apply(vec![Command::ChangeAcl(Box::new(ChangeAcl::RevokeNode(NODE)))]);
+    assert_eq!(revoked.outcomes, [Ok(())]);
+    let why = renews.ended().await;
+    assert!(why.contains("was revoked"), "{why}");
+    port.of_tasks.close();
 }

@@ -73,7 +73,7 @@ fn message(draw: &mut Draw) -> Up {
     let alloc_id = draw.one_of(&[of_other.clone(), of_other, noise.clone(), vec![9]]);
     let task = draw.one_of(&["server", "plain", "greedy", "", "../server"]).to_owned();
     let request = draw.next() % 8;
-    match draw.below(12) {
+    match draw.below(13) {
         0 => Up::Hello(Hello {
             protocol_version: PROTOCOL_VERSION,
             node_id: NODE.to_bytes().to_vec(),
@@ -106,6 +106,7 @@ fn message(draw: &mut Draw) -> Up {
         8 => Up::Heartbeat(Heartbeat::default()),
         9 => Up::Answer(Answer { request, outcome: None }),
         10 => Up::Exec(ExecUp { request, ..ExecUp::default() }),
+        11 => Up::Renewed(Renewed { chain: vec![noise; draw.below(10)] }),
         _ => Up::FileChunk(FileChunk { request, data: noise.into(), ..FileChunk::default() }),
     }
 }
