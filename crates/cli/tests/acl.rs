@@ -7,7 +7,11 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     process::{Command, Output, Stdio},
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+        mpsc,
+    },
     time::{Duration, Instant},
 };
 
@@ -15,8 +19,8 @@ use berth_api::http::{
     AclBootstrap, AclToken, ApiError, Client, ExecInputFrame, ExecOutputFrame, SocketReceiver, SocketSender,
     Target,
 };
-use e2e::{dev::Dev, eventually, servers::Servers};
-use serde_json::Value;
+use e2e::{dev::Dev, eventually, nodes::Nodes, servers::Servers};
+use serde_json::{Value, json};
 
 type Conversation = (SocketSender<ExecInputFrame>, SocketReceiver<ExecOutputFrame>);
 
@@ -100,7 +104,7 @@ fn a_cluster_with_acls_is_shut_until_tokens_and_policies_open_it() {
     let said = guarded.refused(&reader, &["acl", "token", "list"]);
     assert!(said.contains("management token"), "{said}");
     let own = guarded.json(&reader, &["acl", "token", "self", "-json"]);
-    assert_eq!(own["Policies"], serde_json::json!(["reader"]));
+    assert_eq!(own["Policies"], json!(["reader"]));
     assert!(own.get("SecretID").is_none(), "secrets are told once: {own}");
 
     let wrong = guarded.file("wrong.hcl", "namespace \"default\" {\n  policy = \"reed\"\n}\n");
@@ -235,7 +239,7 @@ impl Guarded {
     /// A command within its task, with that token.
     async fn exec(&self, token: &str, alloc: &str, script: &str) -> Result<Conversation, ApiError> {
         let target = Target::new("/v1/client/allocation").part(alloc).part("exec");
-        let command = serde_json::json!(["/bin/sh", "-c", script]).to_string();
+        let command = json!(["/bin/sh", "-c", script]).to_string();
         let client = e2e::client(&self.dev.address).with_token(token);
         client.socket(&target.param("task", "t").param("command", command)).await
     }
@@ -394,6 +398,53 @@ async fn three_servers() -> Servers {
     servers
 }
 
+/// How long after a revocation the log of a task may go on, elsewhere. A second is promised; the machine of the test may be busy.
+const SILENT_AFTER: Duration = Duration::from_secs(4);
+
+/// The server is cut off from the others, and serves on what it was asked before: it cannot know of the revocation, and yet falls
+/// silent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_is_followed_through_a_server_that_is_cut_off_falls_silent_when_its_token_is_revoked() {
+    let servers = three_servers().await;
+    let leader = servers.leader(&[1, 2, 3]).await;
+    let cut = servers.followers(&[1, 2, 3]).await[0];
+    let mut nodes = Nodes::none();
+    nodes.start(1, &[cut], &servers);
+    let client = &servers.all[&leader].client;
+    nodes.until_ready(client, 1).await;
+    let job = json!({ "Job": nodes.counting("count") });
+    client.put::<Value>(&Target::new("/v1/jobs"), &job).await.expect("it is acknowledged");
+    let pids = nodes.until_running("count", 1).await;
+    let alloc = pids.keys().next().expect("one").clone();
+    let asked = json!({ "Name": "follows", "Type": "management" });
+    let made = client.put::<AclToken>(&Target::new("/v1/acl/token"), &asked).await.expect("it is made").value;
+    let secret = made.secret_id.clone();
+    let log = Target::new("/v1/client/fs/logs").part(&alloc);
+    let log = log.param("task", "task").param("type", "stdout").param("plain", true).param("follow", true);
+    let mut stream = servers.all[&cut].client.clone().with_token(&*secret).bytes(&log).await.expect("it may");
+    let read = Arc::new(AtomicU64::new(0));
+    let (counted, begun) = (read.clone(), Instant::now());
+    // Milliseconds at which something came last.
+    let follows = tokio::spawn(async move {
+        while let Ok(Some(_)) = stream.next().await {
+            counted.store(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX), SeqCst);
+        }
+    });
+    eventually("the log is followed", async || (read.load(SeqCst) > 0).then_some(())).await;
+    servers.links.isolate(cut, [1, 2, 3]);
+    let accessor = made.accessor_id.to_string();
+    let revoke = Target::new("/v1/acl/token").part(&accessor);
+    client.delete::<()>(&revoke).await.expect("the others are a majority");
+    let revoked = begun.elapsed();
+    tokio::time::sleep(2 * SILENT_AFTER).await;
+    let last = Duration::from_millis(read.load(SeqCst));
+    assert!(last < revoked + SILENT_AFTER, "the last was read {:?} after the revocation", last - revoked);
+    // It ends by itself, and the task goes on.
+    tokio::time::timeout(Duration::from_secs(30), follows).await.expect("it ends").expect("no panic");
+    servers.links.heal();
+    assert_eq!(nodes.pids("count"), pids);
+}
+
 /// What servers say, or with which status they refuse, once they do either: while they elect a leader they do neither.
 async fn answer<T>(ask: impl AsyncFn() -> Result<T, ApiError>) -> Result<T, u16> {
     eventually("the servers answer", async || match ask().await {
@@ -419,7 +470,7 @@ async fn what_one_server_says_of_a_token_holds_at_all_of_them_at_once() {
             assert_eq!(listed.err(), None, "made at another server just before");
         }
         let id = format!("round-{round}");
-        let job = serde_json::json!({"Job": {"ID": id, "Name": id, "Type": "service", "TaskGroups": [{
+        let job = json!({"Job": {"ID": id, "Name": id, "Type": "service", "TaskGroups": [{
             "Name": "group", "Count": 0, "Tasks": [{"Name": "task", "Driver": "mock_driver"}],
         }]}});
         let written = answer(async || shown(elsewhere).put::<Value>(&jobs, &job).await).await;

@@ -27,7 +27,12 @@ use hyper::{
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::{api::Api, failure::Failure, stream::BrokenOff};
+use super::{
+    api::Api,
+    failure::Failure,
+    stream::BrokenOff,
+    sure::{self, Following, Held, Sure},
+};
 use crate::{
     access::{BadToken, Identity, Policy, Rights},
     clock,
@@ -46,6 +51,7 @@ pub(crate) struct Leases(Arc<Shared>);
 struct Shared {
     next: AtomicU64,
     ledger: Mutex<Ledger>,
+    sure: Sure,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +109,16 @@ impl Leases {
         Arc::new(Lease { number, leases: self.clone(), ended })
     }
 
+    /// Whether this server would know if one were over.
+    pub fn sure(&self) -> &Sure {
+        &self.0.sure
+    }
+
+    /// Whether nothing is lent.
+    pub fn are_none(&self) -> bool {
+        self.ledger().lent.is_empty()
+    }
+
     /// What must be looked at since this was asked last: nothing but what tasks were lent while nothing has changed that rights
     /// follow from, for a task's end is no such change. What is lent from now on by what was true before is looked at the next
     /// time.
@@ -148,6 +164,11 @@ pub(crate) async fn watch(api: Api) {
     if api.policy.is_open() {
         return;
     }
+    let confirming = sure::watch(api.clone());
+    tokio::join!(end_over(api), confirming);
+}
+
+async fn end_over(api: Api) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
@@ -181,26 +202,36 @@ impl Lease {
         if self.ended.is_cancelled() { Err(Self::failure()) } else { Ok(()) }
     }
 
+    /// Whether what it allows may go on, as far as this server knows of revocations.
+    pub fn sure(&self) -> Following {
+        self.leases.sure().follow()
+    }
+
     /// What the client is told once it is over.
     pub fn failure() -> Failure {
         Failure::new(StatusCode::FORBIDDEN, ENDED)
     }
 
-    /// A body, coming or going, that is broken off when the lease is over before all of it has passed.
+    /// A body that comes, broken off when the lease is over before all of it has passed.
     pub fn guard(self: &Arc<Self>, body: Body) -> Body {
+        self.guarded(body, None)
+    }
+
+    fn guarded(self: &Arc<Self>, body: Body, held: Option<Held>) -> Body {
         if body.is_end_stream() {
             return body;
         }
         let over = Box::pin(self.ended.clone().cancelled_owned());
-        Body::new(Guarded { body, over, _lease: self.clone() })
+        Body::new(Guarded { body, over, held, _lease: self.clone() })
     }
 
-    /// The answer; one that is there as a whole was allowed when it was asked for.
+    /// The answer; one that is there as a whole was allowed when it was asked for. One that goes on is held while nobody knows
+    /// whether the lease is over.
     pub fn guard_answer(self: &Arc<Self>, response: Response) -> Response {
         if response.body().size_hint().exact().is_some() {
             return response;
         }
-        response.map(|body| self.guard(body))
+        response.map(|body| self.guarded(body, Some(self.sure().into())))
     }
 }
 
@@ -216,6 +247,8 @@ impl Drop for Lease {
 struct Guarded {
     body: Body,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// None for what is never held.
+    held: Option<Held>,
     _lease: Arc<Lease>,
 }
 
@@ -229,6 +262,11 @@ impl HttpBody for Guarded {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if self.over.as_mut().poll(context).is_ready() {
             return Poll::Ready(Some(Err(axum::Error::new(BrokenOff::because(ENDED)))));
+        }
+        if let Some(held) = &mut self.held
+            && let Err(why) = std::task::ready!(held.poll(context))
+        {
+            return Poll::Ready(Some(Err(axum::Error::new(BrokenOff::because(why)))));
         }
         Pin::new(&mut self.body).poll_frame(context)
     }

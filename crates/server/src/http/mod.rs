@@ -41,6 +41,7 @@ pub mod routes;
 mod serve;
 mod shared;
 pub(crate) mod stream;
+pub(crate) mod sure;
 pub(crate) mod text;
 mod waiting;
 

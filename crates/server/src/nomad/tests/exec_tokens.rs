@@ -10,13 +10,15 @@ use std::{
 };
 
 use axum::body::Body;
+use berth_api::http::{ExecInputFrame, ExecPiece};
 use berth_model::{
     AclTokenId, Timestamp,
     acl::{AclToken, ChangeAcl},
     store::Acl,
 };
+use futures_util::SinkExt;
 use tokio::sync::mpsc;
-use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::{Message, protocol::frame::coding::CloseCode};
 
 use super::{
     acl::{change, token},
@@ -31,7 +33,7 @@ use super::{
 use crate::{
     access::{Acls, BadToken, Identity, Policy, Rights},
     clock,
-    http::{Limits, lease::ENDED},
+    http::{Limits, lease::ENDED, sure::UNSURE},
     workload::tests::token_of,
 };
 
@@ -166,6 +168,44 @@ async fn a_command_ends_with_what_allowed_it_whichever_token_that_was() {
         assert!(execs.try_recv().is_err(), "{how:?}: an agent was asked");
         server.stop().await;
     }
+}
+
+/// Somebody types something.
+fn typed() -> Message {
+    let stdin = Some(ExecPiece { data: b"x".to_vec(), close: false });
+    let frame = ExecInputFrame { stdin, ..ExecInputFrame::default() };
+    Message::text(serde_json::to_string(&frame).expect("JSON"))
+}
+
+#[tokio::test]
+async fn a_command_is_held_while_its_server_hears_of_no_leader_and_ends_if_that_goes_on() {
+    let engine = guarded();
+    let mut execs = handing_over(&engine);
+    let server = Server::with(engine.state().guarded(), Limits::default()).await;
+    let mut socket = raw(&server, "execs").await;
+    let mut exec = execs.recv().await.expect("it is started");
+    engine.is_cut_off.store(true, SeqCst);
+    let ends = async {
+        // What is typed is taken until the bound is over, and then nothing.
+        loop {
+            socket.send(typed()).await.expect("the client is there");
+            let taken = tokio::time::timeout(Duration::from_millis(300), exec.input.recv()).await;
+            match taken {
+                Ok(Some(_)) => tokio::time::sleep(Duration::from_millis(50)).await,
+                Ok(None) => panic!("it is ended before it is held"),
+                Err(_) => break,
+            }
+        }
+        engine.is_cut_off.store(false, SeqCst);
+        assert!(exec.input.recv().await.is_some(), "what was held goes on");
+        engine.is_cut_off.store(true, SeqCst);
+        while exec.input.recv().await.is_some() {}
+        exec.output.closed().await;
+        end_of(&mut socket).await
+    };
+    let (code, reason) = tokio::time::timeout(PATIENCE, ends).await.expect("it ends");
+    assert_eq!((code, &*reason), (CloseCode::Again, UNSURE));
+    server.stop().await;
 }
 
 /// Allows everything, until it is asked and breaks.

@@ -1,10 +1,13 @@
 //! Every route that goes on for as long as its caller likes, with every kind of token, to the end of what that token may do.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::SeqCst},
+    time::Duration,
+};
 
 use axum::{Router, body::Body, http::Request};
 use berth_model::{
-    AclRoleId, AclTokenId, Index, Timestamp,
+    AclRoleId, AclTokenId, EvalId, Index, Timestamp,
     acl::{AclPolicy, AclRole, AclToken, ChangeAcl, PolicyJob},
     command::Command,
 };
@@ -16,7 +19,7 @@ use super::{
     exchange::{send, watched},
     fake_agents::held,
     fake_engine::FakeEngine,
-    world::{RUNNING, end, world},
+    world::{RUNNING, end, register, small_job, world},
 };
 use crate::{
     access::Acls,
@@ -24,6 +27,7 @@ use crate::{
     http::{
         lease::ENDED,
         routes::{Answer, Route, Verb},
+        sure::UNSURE,
     },
     nomad::table,
     workload::tests::token_of,
@@ -253,4 +257,86 @@ async fn whatever_lasts_ends_with_what_allowed_it_whichever_token_that_was() {
         tokio::time::timeout(PATIENCE, ends).await.unwrap_or_else(|_| panic!("{how:?}: something goes on"));
         assert!(over > 20, "{how:?}: {over} of {waits} have ended");
     }
+}
+
+/// The next lines of a stream, if any come soon.
+async fn next(body: &mut Body) -> Option<Result<String, String>> {
+    let frame = tokio::time::timeout(REST, body.frame()).await.ok()??;
+    let text = |bytes: hyper::body::Bytes| String::from_utf8_lossy(&bytes).into_owned();
+    Some(
+        frame
+            .map(|frame| frame.into_data().map(text).unwrap_or_default())
+            .map_err(|error| format!("{error:?}")),
+    )
+}
+
+#[tokio::test]
+async fn what_lasts_is_held_while_a_server_hears_of_no_leader_and_ends_if_that_goes_on() {
+    let (engine, secret) = with_token(End::ManagementRevoked);
+    let router = watched(&engine, Acls::default());
+    let asked = Request::builder().uri("/v1/event/stream?topic=Job").header("x-nomad-token", secret);
+    let response = send(&router, asked.body(Body::empty()).expect("it is a request")).await;
+    assert_eq!(response.status(), 200);
+    let mut body = response.into_body();
+    let mut made = 0_u128;
+    let mut event = || {
+        made += 1;
+        let job = format!("made-{made}-");
+        engine.apply(vec![register(small_job(&job), EvalId(1_000_000 + made))]);
+        job
+    };
+    let told = async |body: &mut Body, what: &str| {
+        let told = async {
+            while !next(body).await.is_some_and(|lines| lines.expect("it goes on").contains(what)) {}
+        };
+        tokio::time::timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("{what} is not told"));
+    };
+    told(&mut body, &event()).await;
+    engine.is_cut_off.store(true, SeqCst);
+    let held = async {
+        loop {
+            let what = event();
+            let mut said = String::new();
+            while let Some(lines) = next(&mut body).await {
+                said += &lines.expect("it is not ended so soon");
+            }
+            if !said.contains(&what) {
+                return what;
+            }
+        }
+    };
+    let held = tokio::time::timeout(PATIENCE, held).await.expect("nothing more is told after a while");
+    engine.is_cut_off.store(false, SeqCst);
+    told(&mut body, &held).await;
+    told(&mut body, &event()).await;
+    engine.is_cut_off.store(true, SeqCst);
+    let ended = async {
+        loop {
+            match next(&mut body).await {
+                Some(Err(why)) => return why,
+                Some(Ok(_)) | None => {}
+            }
+        }
+    };
+    let why = tokio::time::timeout(PATIENCE, ended).await.expect("it is ended");
+    assert!(why.contains(UNSURE), "{why}");
+}
+
+/// Whoever cannot be asked while it is held is not asked for nothing: what was revoked meanwhile ends at once.
+#[tokio::test]
+async fn what_is_held_ends_with_its_token_once_the_revocation_is_heard_of() {
+    let (engine, secret) = with_token(End::Revoked);
+    let router = watched(&engine, Acls::default());
+    let target = lasting_log();
+    let asked = tokio::spawn(told(router, Verb::Get, target, secret));
+    tokio::time::sleep(REST).await;
+    engine.is_cut_off.store(true, SeqCst);
+    tokio::time::sleep(2 * REST).await;
+    bring_about(End::Revoked, &engine);
+    let told = tokio::time::timeout(PATIENCE, asked).await.expect("it ends").expect("it does not panic");
+    assert_eq!(told.1, Told::BrokenOff);
+}
+
+fn lasting_log() -> String {
+    format!("/v1/client/fs/logs/{RUNNING}?task=server&type=stdout&follow=true")
 }

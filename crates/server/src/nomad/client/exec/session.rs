@@ -23,6 +23,7 @@ use crate::{
     http::{
         failure::Failure,
         lease::{self, Lease},
+        sure::{Following, UNSURE},
     },
     net::Stream,
     state::{AgentError, ExecInput, ExecLink, ExecOutput},
@@ -54,16 +55,23 @@ pub struct Watch {
 }
 
 impl Watch {
-    async fn ended(&self) -> CloseFrame {
+    async fn ended(&self, held: Option<&Following>) -> CloseFrame {
         let lease = async {
             match &self.lease {
                 Some(lease) => lease.ended().await,
                 None => std::future::pending().await,
             }
         };
+        let unsure = async {
+            match held {
+                Some(held) => held.ended().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = self.stopping.cancelled() => close(CloseCode::Away, "the server stops"),
             () = lease => close(CloseCode::Policy, lease::ENDED),
+            () = unsure => close(CloseCode::Again, UNSURE),
         }
     }
 }
@@ -88,15 +96,24 @@ pub async fn serve(stream: Stream, read: Bytes, link: ExecLink, watch: Watch) ->
     let (mut sink, mut messages) = socket.split();
     let ExecLink { input, mut output } = link;
     let mut carried = Carried { exit_code: None, bytes: 0 };
+    let sure = watch.lease.as_ref().map(|lease| lease.sure());
+    let held = sure.as_ref();
     let end = tokio::select! {
-        end = write(&mut sink, &mut output, &mut carried) => end,
-        end = read_all(&mut messages, &input) => end,
-        end = watch.ended() => end,
+        end = write(&mut sink, &mut output, &mut carried, held) => end,
+        end = read_all(&mut messages, &input, held) => end,
+        end = watch.ended(held) => end,
     };
     // What is left of the command ends with its channels, whether or not the client hears of it.
     drop((input, output));
     let _ = tokio::time::timeout(CLOSE_MAX, finish(sink, messages, end)).await;
     carried
+}
+
+/// Waits for as long as nobody knows whether the session may go on.
+async fn until_sure(held: Option<&Following>) {
+    if let Some(held) = held {
+        held.goes_on().await;
+    }
 }
 
 /// Says why it ends, and takes what is still on its way: a connection that is closed with something unread is reset, and
@@ -123,6 +140,7 @@ async fn write(
     sink: &mut SplitSink<Socket, Message>,
     output: &mut Output,
     carried: &mut Carried,
+    held: Option<&Following>,
 ) -> CloseFrame {
     loop {
         let told = tokio::select! {
@@ -141,6 +159,7 @@ async fn write(
             ExecOutput::Stdout(data) | ExecOutput::Stderr(data) => (data.len(), None),
             ExecOutput::Exited(exit_code) => (0, Some(*exit_code)),
         };
+        until_sure(held).await;
         if sink.send(message(frame)).await.is_err() {
             return close(CloseCode::Normal, "");
         }
@@ -168,7 +187,11 @@ fn message(told: ExecOutput) -> Message {
 }
 
 /// Until the client is gone, or breaks the protocol.
-async fn read_all(messages: &mut SplitStream<Socket>, input: &mpsc::Sender<ExecInput>) -> CloseFrame {
+async fn read_all(
+    messages: &mut SplitStream<Socket>,
+    input: &mpsc::Sender<ExecInput>,
+    held: Option<&Following>,
+) -> CloseFrame {
     while let Some(message) = messages.next().await {
         let text = match message {
             Ok(Message::Text(text)) => text,
@@ -187,6 +210,7 @@ async fn read_all(messages: &mut SplitStream<Socket>, input: &mpsc::Sender<ExecI
             Ok(frame) => frame,
             Err(error) => return close(CloseCode::Invalid, &format!("decode a message: {error}")),
         };
+        until_sure(held).await;
         for told in inputs(frame) {
             // Waits for room: who sends more than the command reads is not read any further.
             if input.send(told).await.is_err() {
