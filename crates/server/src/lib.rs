@@ -22,6 +22,7 @@ pub mod state;
 mod watch;
 mod workload;
 
+pub use agents::AgentLimits;
 pub use berth_replication::Recovery;
 pub use cluster::{recover, rejoin};
 pub use engine::{HostState, PlannersConfig};

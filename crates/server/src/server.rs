@@ -31,7 +31,7 @@ use tokio::{
 
 use crate::{
     PANICKED, WatchKey, access,
-    agents::{self, Context},
+    agents::{self, AgentLimits, Context},
     audit::{AuditConfig, AuditLog},
     cluster::{self, AllAgents, Cluster, Relay, Together},
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
@@ -85,8 +85,10 @@ pub struct ServerConfig {
     pub acl: bool,
     /// Who signs tokens of tasks, as an address where others find the keys; none for nobody that they know.
     pub oidc_issuer: Option<String>,
-    /// How often callers may ask.
-    pub rates: http::RequestRates,
+    /// What clients of the HTTP API may cost.
+    pub limits: http::Limits,
+    /// What agents may cost.
+    pub agent_limits: AgentLimits,
     /// How it records who did what; none to record nothing.
     pub audit: Option<AuditConfig>,
     /// Certificates; none to speak without encryption, on loopback.
@@ -261,7 +263,10 @@ impl Server {
             )));
         }
         let (task_door, of_tasks) = mpsc::channel(TASK_DOOR_MAX);
-        let context = Context::new(inputs).with_state(state.clone()).with_certificates(secure.clone());
+        let context = Context::new(inputs)
+            .with_limits(config.agent_limits)
+            .with_state(state.clone())
+            .with_certificates(secure.clone());
         let context = Arc::new(context.with_task_door(task_door));
         listeners.push(tokio::spawn(agents::listen(
             agent_listener,
@@ -274,7 +279,7 @@ impl Server {
             http_listener,
             entrance(PortKind::Http),
             state.clone(),
-            http::Limits { rates: config.rates, ..http::Limits::default() },
+            config.limits,
             of_tasks,
             stopped,
             http_failed,

@@ -54,6 +54,8 @@ fn origin(
 mod tests {
     use std::io::Write;
 
+    use berth_server::{AgentLimits, http::Limits};
+
     use super::*;
 
     fn args(by_variable: bool, name: &'static str, value: &str) -> BTreeMap<&'static str, FromArgs> {
@@ -73,6 +75,22 @@ mod tests {
         assert_eq!(loaded.node.pool, "from-flag");
         assert_eq!(loaded.node.class, "from-file");
         assert_eq!(loaded.datacenter, "dc1");
+    }
+
+    #[test]
+    fn limits_of_a_server_are_settings_and_are_as_the_server_has_them_where_nobody_says() {
+        let (limits, agents) = (Limits::default(), AgentLimits::default());
+        let loaded = load(Role::Server, None, &BTreeMap::new()).unwrap();
+        assert_eq!((loaded.limits, loaded.agent_limits), (limits, agents));
+        let file = config("http-connections-max = 100\nwaits-token = 7\nbody-mb = 2\nagent-rate-address = 0");
+        let loaded = load(Role::Server, Some(file.path()), &args(true, "header-timeout", "3s")).unwrap();
+        let Limits { connections_max, connections_share, waiting_max, waiting_share, .. } = loaded.limits;
+        assert_eq!((connections_max, connections_share.loopback_max), (100, 50));
+        assert_eq!((waiting_max, waiting_share.loopback_max), (75, 38), "a quarter is left to others");
+        assert_eq!((loaded.limits.waiting_of_token_max, loaded.limits.body_bytes_max), (7, 2 << 20));
+        assert_eq!((loaded.limits.header_timeout_ms, loaded.agent_limits.begun_a_second), (3_000, 0));
+        let refused = load(Role::Server, None, &args(false, "body-mb", "65")).unwrap_err().to_string();
+        assert!(refused.starts_with("error: --body-mb: `65` is not one of 1 to 64"), "{refused}");
     }
 
     #[test]

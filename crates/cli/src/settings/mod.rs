@@ -26,7 +26,7 @@ use berth_agent::{
     volumes::{HostVolumes, MountDir},
 };
 use berth_api::agent::JoinCode;
-use berth_server::{HostState, LOG_VERSIONS, http::RequestRates};
+use berth_server::{AgentLimits, HostState, LOG_VERSIONS, http::Limits};
 use tracing::level_filters::LevelFilter;
 
 use audit::AuditSettings;
@@ -62,8 +62,10 @@ pub struct Settings {
     pub acl: bool,
     /// Who signs tokens of tasks, as an address; none for nobody that others know.
     pub oidc_issuer: Option<String>,
-    /// How often callers may ask.
-    pub rates: RequestRates,
+    /// What clients of a server's HTTP API may cost.
+    pub limits: Limits,
+    /// What its agents may cost.
+    pub agent_limits: AgentLimits,
     /// How a server records who did what.
     pub audit: AuditSettings,
     /// Where certificates and keys are; none for `tls` in the data directory, if that is there.
@@ -176,7 +178,8 @@ impl Settings {
             acl: false,
             root_key_rotation: Duration::ZERO,
             oidc_issuer: None,
-            rates: RequestRates::default(),
+            limits: Limits::default(),
+            agent_limits: AgentLimits::default(),
             audit: AuditSettings::default(),
             tls_dir: None,
             tls: TlsSettings::default(),
@@ -193,6 +196,21 @@ impl Settings {
             sim_nodes: 0,
             shown: Vec::new(),
         }
+    }
+
+    /// So many connections to the HTTP API, and half of them of this machine.
+    fn set_http_connections(&mut self, count: usize) {
+        self.limits.connections_max = count;
+        self.limits.connections_share.loopback_max = count.div_ceil(2);
+    }
+
+    /// So many requests that wait, and half of them of this machine. A quarter of the connections is left to those who want an
+    /// answer at once.
+    fn set_waits(&mut self, count: usize) {
+        let connections = self.limits.connections_max;
+        let count = count.min((connections - connections / 4).max(1));
+        self.limits.waiting_max = count;
+        self.limits.waiting_share.loopback_max = count.div_ceil(2);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use berth_server::LOG_VERSIONS;
+use berth_server::{LOG_VERSIONS, Share};
 
 use super::{Role, Settings, devices, given::Given};
 
@@ -35,6 +35,10 @@ pub enum Form {
     Map,
 }
 
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Setting {
     /// The environment variable: `data-dir` is `BERTH_DATA_DIR`.
     pub fn variable(&self) -> String {
@@ -56,6 +60,12 @@ const BOOTSTRAP_EXPECT_MAX: u32 = 9;
 
 /// There are so many root keys and no more: they would be used up otherwise.
 const ROOT_KEY_ROTATION_MIN: Duration = Duration::from_secs(60);
+/// Connections, and what holds one each: a process has no more files than this.
+const CONNECTIONS: RangeInclusive<usize> = 1..=1_000_000;
+/// How large a request's body may be, in MiB: all that are being read take no more than 256 together.
+const BODY_MB: RangeInclusive<usize> = 1..=64;
+/// Shorter, and clients that are far away are refused.
+const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// How large a file of the audit log may be, in MiB.
 const AUDIT_FILE_MB: RangeInclusive<u32> = 1..=16_384;
 /// Files of the audit log that may be kept.
@@ -212,7 +222,7 @@ pub const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "1000",
         help: "Requests a second that one address may send on average, twice as many at once; 0 for any number",
-        set: |to, given| given.number().map(|count| to.rates.address = count),
+        set: |to, given| given.number().map(|count| to.limits.rates.address = count),
     },
     Setting {
         name: "request-rate-token",
@@ -220,7 +230,7 @@ pub const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "1000",
         help: "Requests a second that may be sent with one token on average, twice as many at once; 0 for any number",
-        set: |to, given| given.number().map(|count| to.rates.token = count),
+        set: |to, given| given.number().map(|count| to.limits.rates.token = count),
     },
     Setting {
         name: "request-rate-loopback",
@@ -228,7 +238,121 @@ pub const SETTINGS: &[Setting] = &[
         roles: SERVERS,
         default: |_| "0",
         help: "The same of programs of this machine, all together and with one token, instead of these two",
-        set: |to, given| given.number().map(|count| to.rates.loopback = count),
+        set: |to, given| given.number().map(|count| to.limits.rates.loopback = count),
+    },
+    Setting {
+        name: "http-connections-max",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "16384",
+        help: "Connections to the HTTP API at a time; half of them may be of programs of this machine",
+        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.set_http_connections(count)),
+    },
+    Setting {
+        name: "http-connections-address",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "1024",
+        help: "Of these, how many one address may have",
+        set: |to, given| {
+            given.number_of(CONNECTIONS).map(|count| to.limits.connections_share.per_address_max = count)
+        },
+    },
+    Setting {
+        name: "waits-max",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "12288",
+        help: "Requests that wait for a change, follow a stream or run a command in a task, at a time: three quarters of the connections at most; half of them may be of programs of this machine",
+        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.set_waits(count)),
+    },
+    Setting {
+        name: "waits-address",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "768",
+        help: "Of these, how many one address may have",
+        set: |to, given| {
+            given.number_of(CONNECTIONS).map(|count| to.limits.waiting_share.per_address_max = count)
+        },
+    },
+    Setting {
+        name: "waits-token",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "4096",
+        help: "The same with one token from anywhere but this machine, and of the tasks of one allocation",
+        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.limits.waiting_of_token_max = count),
+    },
+    Setting {
+        name: "commands-max",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "256",
+        help: "Commands in tasks (`alloc exec`) that run by way of this server at a time",
+        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.limits.execs_max = count),
+    },
+    Setting {
+        name: "body-mb",
+        form: Form::One("MB"),
+        roles: &[Role::Server],
+        default: |_| "1",
+        help: "Size of a request's body at most, in MiB; those that carry jobs have a limit of their own",
+        set: |to, given| given.number_of(BODY_MB).map(|mb: usize| to.limits.body_bytes_max = mb << 20),
+    },
+    Setting {
+        name: "job-body-mb",
+        form: Form::One("MB"),
+        roles: &[Role::Server],
+        default: |_| "4",
+        help: "The same of a request that carries a job",
+        set: |to, given| given.number_of(BODY_MB).map(|mb: usize| to.limits.job_body_bytes_max = mb << 20),
+    },
+    Setting {
+        name: "header-timeout",
+        form: Form::One("SPAN"),
+        roles: &[Role::Server],
+        default: |_| "10s",
+        help: "How long the head of a request may take, from the connection or the last answer on; an idle connection ends by it too",
+        set: |to, given| {
+            given.duration_of_at_least(TIMEOUT_MIN).map(|span| to.limits.header_timeout_ms = millis(span))
+        },
+    },
+    Setting {
+        name: "body-timeout",
+        form: Form::One("SPAN"),
+        roles: &[Role::Server],
+        default: |_| "30s",
+        help: "How long the body of a request may take",
+        set: |to, given| {
+            given.duration_of_at_least(TIMEOUT_MIN).map(|span| to.limits.body_timeout_ms = millis(span))
+        },
+    },
+    Setting {
+        name: "agent-connections-max",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "16384",
+        help: "Connections of agents at a time, each of which can carry many nodes",
+        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.agent_limits.connections_max = count),
+    },
+    Setting {
+        name: "agent-connections-address",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "12288",
+        help: "Of these, how many one address may have; so many agents may be behind one address of a network",
+        set: |to, given| {
+            given.number_of(CONNECTIONS).map(|count| to.agent_limits.connections_share = Share::equal(count))
+        },
+    },
+    Setting {
+        name: "agent-rate-address",
+        form: Form::One("COUNT"),
+        roles: &[Role::Server],
+        default: |_| "2000",
+        help: "Connections, and sessions on them, that agents of one address may begin a second on average, twice as many at once; 0 for any number, as programs of this machine may",
+        set: |to, given| given.number().map(|count| to.agent_limits.begun_a_second = count),
     },
     Setting {
         name: "tls-dir",

@@ -1,7 +1,10 @@
 //! How often agents may ask for what costs work: by the node that a session speaks for, and by the address that has no certificate
 //! yet.
 
-use std::{net::IpAddr, time::Instant};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Instant,
+};
 
 use berth_model::NodeId;
 
@@ -20,6 +23,8 @@ pub(crate) struct Asked {
     tokens: Rates<NodeId>,
     secrets: Rates<NodeId>,
     certificates: Rates<IpAddr>,
+    connections: Rates<IpAddr>,
+    sessions: Rates<IpAddr>,
 }
 
 impl Default for Asked {
@@ -29,6 +34,8 @@ impl Default for Asked {
             tokens: Rates::default(),
             secrets: Rates::default(),
             certificates: Rates::default(),
+            connections: Rates::default(),
+            sessions: Rates::default(),
         }
     }
 }
@@ -57,6 +64,30 @@ impl Asked {
     pub fn for_a_certificate(&self, address: IpAddr) -> Result<(), TooOften> {
         self.certificates.take(host(address), CERTIFICATES_A_SECOND_MAX, self.begun.elapsed())
     }
+
+    /// Counts a connection that an address begins, of so many a second; programs of this machine begin any number.
+    ///
+    /// # Errors
+    /// When there were too many.
+    pub fn for_a_connection(&self, address: IpAddr, per_second: u32) -> Result<(), TooOften> {
+        begin(&self.connections, address, per_second, self.begun)
+    }
+
+    /// Counts a session that an address begins, as [`Self::for_a_connection`].
+    ///
+    /// # Errors
+    /// When there were too many.
+    pub fn for_a_session(&self, address: IpAddr, per_second: u32) -> Result<(), TooOften> {
+        begin(&self.sessions, address, per_second, self.begun)
+    }
+}
+
+fn begin(rates: &Rates<IpAddr>, address: IpAddr, per_second: u32, begun: Instant) -> Result<(), TooOften> {
+    let address = host(address);
+    if address == Ipv4Addr::LOCALHOST {
+        return Ok(());
+    }
+    rates.take(address, per_second, begun.elapsed())
 }
 
 #[cfg(test)]

@@ -200,6 +200,10 @@ impl Connection<'_> {
         if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(&number) {
             return self.refuse(number, format!("{SESSIONS_MAX} sessions are open on this connection")).await;
         }
+        if let Err(reason) = self.context.may_begin_a_session(self.peer.ip()).await {
+            let refused = frame(number, Down::Refused(Refused { reason, retry: true }));
+            return self.outbound.send(refused).await.map_err(|_| io::ErrorKind::BrokenPipe.into());
+        }
         let bytes = convert::memory_bytes(&hello.node);
         let hello = match convert::hello(hello) {
             Ok(hello) => hello,

@@ -6,7 +6,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use berth_controller::SessionId;
@@ -18,18 +18,15 @@ use tokio::{
 };
 
 use super::{
-    asked::Asked, connection, enroll, incoming::Budget, outbound::AllInFlight, revoked::Revocations,
+    asked::Asked, connection, enroll, incoming::Budget, limits::AgentLimits, outbound::AllInFlight,
+    revoked::Revocations,
 };
 use crate::{
     engine::Input,
-    net::{Counted, Entrance, PerAddress, Secure, Share, Stream},
+    net::{Counted, Entrance, PerAddress, Secure, Stream, TooOften},
     state::State,
 };
 
-/// Connections at a time; each can carry many sessions.
-const CONNECTIONS_MAX: usize = 16_384;
-/// Of these, how many one address may have: a host with simulated nodes, or a network behind one address, has many.
-const ADDRESS_SHARE: Share = Share { per_address_max: 2_048, loopback_max: 8_192 };
 /// How long what was sent may stay unacknowledged by the peer's kernel: a link that swallows one direction shows here.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
 /// Nodes at a time whose agents shut down and that are being drained for it.
@@ -38,6 +35,12 @@ pub(super) const LEAVING_MAX: usize = 1_024;
 const TASK_APIS_MAX: usize = 4_096;
 /// Requests for secrets of tasks that are answered at a time.
 const SECRETS_READ_MAX: usize = 256;
+/// Between two lines that tell of connections that were turned away: strangers fill no disk.
+const TURNED_AWAY_EVERY: Duration = Duration::from_secs(1);
+/// How long an agent that opens sessions faster than its address may is made to wait before it is refused.
+const SESSION_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Between two attempts meanwhile.
+const SESSION_WAIT: Duration = Duration::from_millis(50);
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -49,6 +52,7 @@ pub(crate) struct Context {
     /// Bytes of frames that are being read.
     pub incoming: Budget,
     sessions: AtomicU64,
+    limits: AgentLimits,
     /// How often agents have asked for what costs work.
     pub asked: Asked,
     /// What agents ask that changes the state, at a time.
@@ -78,6 +82,7 @@ impl Context {
             in_flight,
             incoming,
             sessions,
+            limits: AgentLimits::default(),
             asked,
             leaving,
             secrets,
@@ -87,6 +92,11 @@ impl Context {
             task_door: None,
             task_apis,
         }
+    }
+
+    /// The same with these limits.
+    pub fn with_limits(self, limits: AgentLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// The same, for agents that ask for changes of the state.
@@ -126,6 +136,26 @@ impl Context {
         self.state.get()
     }
 
+    /// Waits until an address may begin another session: many agents that come back at once are not refused, they are let in one
+    /// after the other.
+    ///
+    /// # Errors
+    /// Why not, where that takes too long.
+    pub(super) async fn may_begin_a_session(&self, address: IpAddr) -> Result<(), String> {
+        let per_second = self.limits.begun_a_second;
+        let deadline = Instant::now() + SESSION_WAIT_MAX;
+        while self.asked.for_a_session(address, per_second).is_err() {
+            if Instant::now() >= deadline {
+                return Err(too_many(
+                    &format!("sessions of its address are begun: it may begin {per_second} a second"),
+                    RATE_SETTING,
+                ));
+            }
+            tokio::time::sleep(SESSION_WAIT).await;
+        }
+        Ok(())
+    }
+
     /// A name that no session had before.
     pub fn next_session(&self) -> SessionId {
         SessionId(self.sessions.fetch_add(1, Ordering::Relaxed))
@@ -147,7 +177,7 @@ pub(crate) async fn listen(
     context: Arc<Context>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut doors = Doors::new(entrance);
+    let mut doors = Doors::new(entrance, context.limits);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -165,19 +195,53 @@ pub(crate) async fn listen(
     doors.connections.shutdown().await;
 }
 
+/// The settings that raise limits.
+const MAX_SETTING: &str = "agent-connections-max";
+const ADDRESS_SETTING: &str = "agent-connections-address";
+const RATE_SETTING: &str = "agent-rate-address";
+
+/// Says that something is too much, and what to do.
+fn too_many(what: &str, setting: &str) -> String {
+    format!("too many {what}; have the operator raise --{setting}")
+}
+
+/// Tells of connections that were turned away, all of a second in one line.
+#[derive(Default)]
+struct TurnedAway {
+    told: Option<Instant>,
+    untold: u64,
+}
+
+impl TurnedAway {
+    fn tell(&mut self, peer: SocketAddr, reason: &str) {
+        let now = Instant::now();
+        if self.told.is_some_and(|told| now < told + TURNED_AWAY_EVERY) {
+            self.untold += 1;
+            return;
+        }
+        let others = std::mem::take(&mut self.untold);
+        self.told = Some(now);
+        tracing::warn!(%peer, others, "turned an agent away: {reason}");
+    }
+}
+
 /// The open connections, and how many there may be.
 struct Doors {
     entrance: Entrance,
+    limits: AgentLimits,
+    turned_away: TurnedAway,
     places: Arc<Semaphore>,
     addresses: PerAddress,
     connections: JoinSet<()>,
 }
 
 impl Doors {
-    fn new(entrance: Entrance) -> Self {
+    fn new(entrance: Entrance, limits: AgentLimits) -> Self {
         Self {
             entrance,
-            places: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            limits,
+            turned_away: TurnedAway::default(),
+            places: Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS))),
             addresses: PerAddress::default(),
             connections: JoinSet::new(),
         }
@@ -185,9 +249,9 @@ impl Doors {
 
     /// Serves a connection, unless there are too many, in all or of its address.
     fn open(&mut self, stream: TcpStream, peer: SocketAddr, context: &Arc<Context>) {
-        let place = match self.admit(peer.ip()) {
+        let place = match self.admit(peer.ip(), &context.asked) {
             Ok(place) => place,
-            Err(reason) => return tracing::warn!(%peer, "turned an agent away: {reason}"),
+            Err(reason) => return self.turned_away.tell(peer, &reason),
         };
         let (context, entrance) = (context.clone(), self.entrance.clone());
         self.connections.spawn(async move {
@@ -202,13 +266,21 @@ impl Doors {
     ///
     /// # Errors
     /// Why there is none.
-    fn admit(&self, address: IpAddr) -> Result<Place, String> {
+    fn admit(&self, address: IpAddr, asked: &Asked) -> Result<Place, String> {
+        let AgentLimits { connections_max, connections_share, begun_a_second } = self.limits;
         let of_all = self.places.clone().try_acquire_owned();
-        let of_all = of_all.map_err(|_| format!("{CONNECTIONS_MAX} connections are open"))?;
-        let of_address = self
-            .addresses
-            .count(address, ADDRESS_SHARE)
-            .ok_or_else(|| format!("its address has {} connections already", ADDRESS_SHARE.of(address)))?;
+        let of_all = of_all
+            .map_err(|_| too_many(&format!("agents: {connections_max} connections are open"), MAX_SETTING))?;
+        let of_address = self.addresses.count(address, connections_share).ok_or_else(|| {
+            let most = connections_share.of(address);
+            too_many(&format!("agents of its address: it has {most} connections already"), ADDRESS_SETTING)
+        })?;
+        asked.for_a_connection(address, begun_a_second).map_err(|TooOften| {
+            too_many(
+                &format!("connections of its address are begun: it may begin {begun_a_second} a second"),
+                RATE_SETTING,
+            )
+        })?;
         Ok(Place { _of_all: of_all, _of_address: of_address })
     }
 }
@@ -240,12 +312,18 @@ async fn serve(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::Share;
+
+    /// Doors of a server with these limits.
+    fn doors(limits: AgentLimits) -> (Doors, Asked) {
+        (Doors::new(Entrance::open(), limits), Asked::default())
+    }
 
     /// Takes as many places for an address as there are; why there is no other.
-    fn fill(doors: &Doors, address: &str, places: &mut Vec<Place>) -> String {
+    fn fill((doors, asked): &(Doors, Asked), address: &str, places: &mut Vec<Place>) -> String {
         let address = address.parse().expect("an address");
         loop {
-            match doors.admit(address) {
+            match doors.admit(address, asked) {
                 Ok(place) => places.push(place),
                 Err(reason) => return reason,
             }
@@ -254,32 +332,67 @@ mod tests {
 
     #[test]
     fn an_address_has_its_share_of_connections_and_no_more() {
-        let doors = Doors::new(Entrance::open());
-        for (address, max, other) in [
-            ("10.0.0.1", 2_048, "10.0.0.2"),
-            ("127.0.0.1", 8_192, "127.0.0.2"),
-            ("2001:db8::1", 2_048, "::1"),
-        ] {
+        let share = Share { per_address_max: 50, loopback_max: 70 };
+        let limits = AgentLimits { connections_share: share, ..AgentLimits::default() };
+        let doors = doors(limits);
+        for (address, max, other) in
+            [("10.0.0.1", 50, "10.0.0.2"), ("127.0.0.1", 70, "127.0.0.2"), ("2001:db8::1", 50, "::1")]
+        {
             let mut places = Vec::new();
             let reason = fill(&doors, address, &mut places);
-            assert_eq!(reason, format!("its address has {max} connections already"));
+            let expected = format!(
+                "too many agents of its address: it has {max} connections already; have the operator raise --agent-connections-address"
+            );
+            assert_eq!(reason, expected);
             assert_eq!(places.len(), max, "{address}");
-            assert!(doors.admit(other.parse().expect("an address")).is_ok(), "{other} has its own");
+            assert!(
+                doors.0.admit(other.parse().expect("an address"), &doors.1).is_ok(),
+                "{other} has its own"
+            );
             places.pop();
-            assert!(doors.admit(address.parse().expect("an address")).is_ok(), "one has ended");
+            assert!(doors.0.admit(address.parse().expect("an address"), &doors.1).is_ok(), "one has ended");
         }
     }
 
     #[test]
     fn there_are_so_many_connections_and_no_more() {
-        let doors = Doors::new(Entrance::open());
+        let limits = AgentLimits { begun_a_second: 0, ..AgentLimits::default() };
+        let doors = doors(limits);
         let mut places = Vec::new();
         let reasons: Vec<String> =
-            (1..=9).map(|host| fill(&doors, &format!("10.0.0.{host}"), &mut places)).collect();
-        assert_eq!(places.len(), CONNECTIONS_MAX);
-        assert_eq!(reasons[7], "16384 connections are open", "eight addresses have their shares");
-        assert_eq!(reasons[8], reasons[7], "and no address has one more");
+            (1..=3).map(|host| fill(&doors, &format!("10.0.0.{host}"), &mut places)).collect();
+        assert_eq!(places.len(), 16_384);
+        assert!(
+            reasons[0].contains("it has 12288 connections already"),
+            "room is left to others: {}",
+            reasons[0]
+        );
+        assert!(reasons[1].starts_with("too many agents: 16384 connections are open"), "{}", reasons[1]);
+        assert_eq!(reasons[2], reasons[1], "and no address has one more");
         places.pop();
-        assert!(doors.admit(IpAddr::from([10, 0, 0, 9])).is_ok(), "one has ended");
+        assert!(doors.0.admit(IpAddr::from([10, 0, 0, 9]), &doors.1).is_ok(), "one has ended");
+    }
+
+    #[test]
+    fn an_address_begins_so_many_connections_a_second_and_this_machine_any_number() {
+        let doors = doors(AgentLimits { begun_a_second: 10, ..AgentLimits::default() });
+        let mut places = Vec::new();
+        let reason = fill(&doors, "10.0.0.1", &mut places);
+        assert!(
+            reason.contains("it may begin 10 a second; have the operator raise --agent-rate-address"),
+            "{reason}"
+        );
+        assert!((20..40).contains(&places.len()), "{}", places.len());
+        assert!(doors.0.admit(IpAddr::from([10, 0, 0, 2]), &doors.1).is_ok(), "another has its own");
+        places.clear();
+        fill(&doors, "127.0.0.1", &mut places);
+        assert_eq!(places.len(), 12_288);
+    }
+
+    #[test]
+    fn ten_thousand_agents_behind_one_address_have_room() {
+        let AgentLimits { connections_share, begun_a_second, .. } = AgentLimits::default();
+        assert!(connections_share.of(IpAddr::from([10, 0, 0, 1])) >= 10_000);
+        assert!(begun_a_second * 20 >= 2 * 10_000, "each may come twice");
     }
 }

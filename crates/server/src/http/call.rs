@@ -87,7 +87,7 @@ impl Call {
 
     /// Counts the request among those that wait, for as long as what comes back lives.
     pub fn begin_to_wait(&self) -> Result<Waiter, Failure> {
-        self.api.waiting.begin(self.asker.caller.as_ref().and_then(Caller::waits_for))
+        self.api.waiting.begin(self.asker.caller.as_ref(), &self.asker.identity)
     }
 
     /// Who asks, by the token that was shown.

@@ -1,7 +1,7 @@
 //! The connection by which a request came, for the few that ask who calls, or go on in another protocol than HTTP.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -52,6 +52,11 @@ impl Caller {
     /// connections, and must not have them at the expense of its own programs.
     pub fn waits_for(&self) -> Option<IpAddr> {
         self.of_task.is_none().then(|| self.peer.ip())
+    }
+
+    /// Whether it is a program of this machine: tasks of an agent on it are not those.
+    pub fn is_of_this_machine(&self) -> bool {
+        self.of_task.is_none() && self.host() == Ipv4Addr::LOCALHOST
     }
 
     /// The address among whose refusals it counts in the audit log; none for what comes by tasks' sockets: no task hides what is

@@ -16,6 +16,8 @@ pub struct Limits {
     pub waiting_max: usize,
     /// Of one address.
     pub waiting_share: Share,
+    /// With one token, or of the tasks of one allocation; programs of this machine are counted by their address alone.
+    pub waiting_of_token_max: usize,
     /// How often callers may ask.
     pub rates: RequestRates,
     /// The whole head of a request; at least 8 KiB.
@@ -58,6 +60,8 @@ impl Default for Limits {
             // Three quarters, so that there is room for those who want an answer at once.
             waiting_max: 12_288,
             waiting_share: Share { per_address_max: 768, loopback_max: 6_144 },
+            // A third: a token that a whole fleet shares leaves room to others.
+            waiting_of_token_max: 4_096,
             rates: RequestRates::default(),
             header_bytes_max: 16 << 10,
             headers_max: 100,

@@ -1,7 +1,7 @@
 //! How often callers may ask: by where they come from, and by the token that they show.
 
 use std::{
-    net::{IpAddr, Ipv4Addr},
+    net::IpAddr,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Instant,
 };
@@ -15,10 +15,21 @@ use crate::{
 };
 
 /// Whose requests are counted. A task's token is signed anew all the time: those of an allocation count as one.
-#[derive(Debug, PartialEq, Eq, Hash)]
-enum Owner {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Owner {
     Token(SecretHash),
     Tasks(AllocId),
+}
+
+impl Owner {
+    /// None for those who show nothing.
+    pub fn of(identity: &Identity) -> Option<Self> {
+        match identity {
+            Identity::Anonymous => None,
+            Identity::Token(secret) => Some(Self::Token(*secret)),
+            Identity::Workload(workload) => Some(Self::Tasks(workload.alloc)),
+        }
+    }
 }
 
 /// Where requests come from. Those by sockets of tasks have their node's address, and are not counted as the node's: no task holds up
@@ -96,11 +107,7 @@ impl Asked {
     /// When too much is asked with it.
     pub fn by_token(&self, caller: Option<&Caller>, identity: &Identity) -> Result<(), Failure> {
         let Some(caller) = caller else { return Ok(()) };
-        let owner = match identity {
-            Identity::Anonymous => return Ok(()),
-            Identity::Token(secret) => Owner::Token(*secret),
-            Identity::Workload(workload) => Owner::Tasks(workload.alloc),
-        };
+        let Some(owner) = Owner::of(identity) else { return Ok(()) };
         let (name, rate) = self.limit(caller, ("request-rate-token", self.rates.token));
         self.tokens.take(owner, rate, self.begun.elapsed()).map_err(|TooOften| {
             self.of_token.fetch_add(1, Relaxed);
@@ -110,11 +117,7 @@ impl Asked {
 
     /// Programs of this machine have a limit of their own; tasks of an agent on it are not those.
     fn limit(&self, caller: &Caller, others: (&'static str, u32)) -> (&'static str, u32) {
-        if caller.of_task.is_none() && caller.host() == Ipv4Addr::LOCALHOST {
-            ("request-rate-loopback", self.rates.loopback)
-        } else {
-            others
-        }
+        if caller.is_of_this_machine() { ("request-rate-loopback", self.rates.loopback) } else { others }
     }
 }
 

@@ -47,7 +47,8 @@ use crate::{
 };
 
 /// What a connection is told for which only reserved room is left.
-const NO_ROOM: &str = "this server, or your address, has too many connections: close some, then retry; \
+const NO_ROOM: &str = "this server, or your address, has too many connections: close some, then retry, or have the operator raise \
+     --http-connections-max or --http-connections-address; \
     until then only paths that tell how the server is are answered";
 
 /// A server that has not heard of who leads for longer does not know who may do what.

@@ -22,10 +22,11 @@ const ACCEPT_RETRY_MS: u64 = 100;
 /// The answer to a connection for which there is no room, before it has asked anything.
 const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\n\
     content-type: text/plain; charset=utf-8\r\n\
-    content-length: 78\r\n\
+    content-length: 159\r\n\
     connection: close\r\n\
     retry-after: 1\r\n\r\n\
-    this server, or your address, has too many connections: close some, then retry";
+    this server, or your address, has too many connections: close some, then retry, \
+    or have the operator raise --http-connections-max or --http-connections-address";
 
 /// Serves an API at an entrance until `shutdown` completes; then blocked readers are answered, streams end, and what is not done
 /// within [`Limits::shutdown_grace_ms`] is cut off.

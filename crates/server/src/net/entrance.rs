@@ -13,6 +13,9 @@ const HANDSHAKES_MAX: usize = 2_048;
 /// Of these, how many one address may have, waiting or not.
 const ADDRESS_SHARE: Share = Share { per_address_max: 256, loopback_max: 1_536 };
 
+/// The same at the port for agents: a network of them behind one address comes all at once.
+const AGENTS_SHARE: Share = Share { per_address_max: 1_024, loopback_max: 1_536 };
+
 /// The answer to who asks without TLS where there is TLS.
 const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     content-type: text/plain; charset=utf-8\r\n\
@@ -62,7 +65,8 @@ impl Entrance {
 
 impl Guard {
     async fn shake_hands(&self, stream: TcpStream, from: SocketAddr) -> io::Result<Stream> {
-        let Some(_counted) = self.addresses.count(from.ip(), ADDRESS_SHARE) else {
+        let share = if self.kind == PortKind::Agents { AGENTS_SHARE } else { ADDRESS_SHARE };
+        let Some(_counted) = self.addresses.count(from.ip(), share) else {
             return Err(io::Error::other("its address has too many handshakes under way"));
         };
         let _turn = self.under_way.acquire().await.map_err(io::Error::other)?;

@@ -14,7 +14,10 @@ use berth_tls::{
 use tempfile::TempDir;
 
 use super::TlsConfig;
-use crate::{HostState, LOG_VERSIONS, PlannersConfig, Server, ServerConfig, http::RequestRates};
+use crate::{
+    AgentLimits, HostState, LOG_VERSIONS, PlannersConfig, Server, ServerConfig, audit::AuditConfig,
+    http::Limits,
+};
 
 /// The region of the servers that certificates are shown to.
 pub(crate) const REGION: &str = "global";
@@ -199,7 +202,8 @@ pub(crate) async fn server(certificates: &Certificates, name: &str, join: &[Stri
         },
         acl: true,
         oidc_issuer: None,
-        rates: RequestRates::default(),
+        limits: Limits::default(),
+        agent_limits: AgentLimits::default(),
         audit: None,
         tls: Some(certificates.of_server()),
         settings: Vec::new(),

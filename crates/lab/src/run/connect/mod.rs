@@ -29,6 +29,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             defaults: ["300", "2000", "10000"],
         },
         Param {
+            name: "per-address",
+            kind: Kind::Count { min: 1, max: AGENTS_MAX },
+            about: "Of these, how many come from one address, as if it were a host's or a network's",
+            defaults: same("100"),
+        },
+        Param {
             name: "secure",
             kind: Kind::Switch,
             about: "Over TLS, with a certificate for all agents; --secure=false for connections as they are",
@@ -41,8 +47,6 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// This process has a file open for each, and so has the server.
 const AGENTS_MAX: u64 = 12_000;
-/// Agents that come from one address, as if it were a host's: a server takes only so many from each.
-const PER_ADDRESS: u32 = 100;
 
 fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     run.needs_own_server()?;
@@ -55,7 +59,7 @@ async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError
     let agents = run.params.count_u32("agents");
     let config = NodesConfig {
         connections: agents,
-        per_address: PER_ADDRESS,
+        per_address: run.params.count_u32("per-address"),
         tls: cluster.nodes_tls().map(|dir| TlsFiles::in_dir(dir, "agent")),
         seed: run.seed,
         ..NodesConfig::new(cluster.agents(), agents)

@@ -207,7 +207,7 @@ async fn whoever_holds_all_connections_keeps_nobody_from_asking_how_the_server_i
         }
         expect![[r#"
             HTTP/1.1 429 Too Many Requests
-            this server, or your address, has too many connections: close some, then retry; until then only paths that tell how the server is are answered"#]]
+            this server, or your address, has too many connections: close some, then retry, or have the operator raise --http-connections-max or --http-connections-address; until then only paths that tell how the server is are answered"#]]
         .assert_eq(&server.exchange(&get("/v1/jobs")).await);
         drop(hoarded);
         server.stop().await;
@@ -220,7 +220,7 @@ async fn a_connection_without_any_room_is_told() {
     let server = Server::start(none).await;
     expect![[r#"
         HTTP/1.1 429 Too Many Requests
-        this server, or your address, has too many connections: close some, then retry"#]]
+        this server, or your address, has too many connections: close some, then retry, or have the operator raise --http-connections-max or --http-connections-address"#]]
     .assert_eq(&until_closed(&mut server.connect().await).await);
     server.stop().await;
 }

@@ -25,7 +25,9 @@ pub async fn exec(call: Call) -> Reply {
     let caller = call.caller().ok_or_else(handshake::not_a_websocket)?.clone();
     let too_many = || {
         let most = call.api.limits.execs_max;
-        Failure::busy(format!("{most} commands run by way of this server: try again once one has ended"))
+        Failure::busy(format!(
+            "{most} commands run by way of this server: try again once one has ended, or have the operator raise --commands-max"
+        ))
     };
     let place = call.api.exec_room.clone().try_acquire_owned().map_err(|_| too_many())?;
     let waiter = call.begin_to_wait()?;
