@@ -228,6 +228,9 @@ impl Server {
             keyring.clone(),
             certificates,
         ));
+        if let Some(audit) = &audit {
+            cluster.set_audit(audit.clone());
+        }
         let engine =
             Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone(), cluster.clone()));
         cluster.set_engine(engine.clone());

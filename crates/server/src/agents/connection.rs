@@ -45,6 +45,7 @@ use super::{
     task_api::Carrier,
 };
 use crate::{
+    audit::{Who, cut},
     convert::agent as convert,
     engine::{Input, Link},
     net::TooOften,
@@ -163,7 +164,16 @@ impl Connection<'_> {
             Some(Up::Exec(reported)) => self.with(number, |pending| pending.execs.on_news(reported)),
             Some(Up::Leaving(asked)) => {
                 if let Some(session) = self.sessions.get(&number) {
-                    leaving::drain(self.context, session.node, &asked);
+                    let by = Who {
+                        address: self.peer.to_string(),
+                        certificate: self
+                            .shown
+                            .peer()
+                            .map(|shown| cut(&shown.identity.to_string()))
+                            .unwrap_or_default(),
+                        ..Who::default()
+                    };
+                    leaving::drain(self.context, session.node, by, &asked);
                 }
             }
             Some(Up::Changed(changed)) => return self.node_changed(number, changed, share).await,

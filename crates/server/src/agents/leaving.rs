@@ -1,6 +1,9 @@
 //! Agents that shut down and ask for their nodes to be drained first.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
 use berth_api::agent::Leaving;
 use berth_model::{
@@ -8,11 +11,12 @@ use berth_model::{
     command::{Command, DrainNode, NewDrain},
 };
 
-use super::listen::Context;
+use super::{listen::Context, recorded::ROUTE};
 use crate::{
+    audit::{Changed, Requested, What, Who},
     clock,
     convert::agent::secret_hash,
-    state::{ProposeError, State},
+    state::{Committed, ProposeError, State},
 };
 
 /// How often a request is made again while nobody leads.
@@ -24,7 +28,9 @@ const MESSAGE: &str = "its agent shuts down";
 /// Drains the node, unless it is not its agent who asks: the session that it was said in may not be open yet. What goes
 /// on is not waited for; of more requests at a time than connections have sessions the rest is left out, and made again by
 /// the agents on their next connection.
-pub(super) fn drain(context: &Context, node: NodeId, asked: &Leaving) {
+///
+/// It is recorded, and not made while it cannot be: who asks is `by`.
+pub(super) fn drain(context: &Context, node: NodeId, by: Who, asked: &Leaving) {
     let Some(state) = context.state() else { return };
     let view = state.view.load();
     let known = view.store.node(node).and_then(|(slot, _)| view.store.nodes().detail(slot));
@@ -35,7 +41,7 @@ pub(super) fn drain(context: &Context, node: NodeId, asked: &Leaving) {
     let command = command(node, asked, clock::now().max(view.store.at()));
     let state = state.clone();
     tokio::spawn(async move {
-        propose(&state, command).await;
+        propose(&state, by, command).await;
         drop(permit);
     });
 }
@@ -55,18 +61,76 @@ fn command(node: NodeId, asked: &Leaving, now: Timestamp) -> DrainNode {
     DrainNode { node, drain, eligible: false, meta }
 }
 
-async fn propose(state: &State, command: DrainNode) {
-    for _ in 0..TRIES_MAX {
+async fn propose(state: &State, by: Who, command: DrainNode) {
+    let mut why = String::new();
+    for attempt in 0..TRIES_MAX {
+        if attempt > 0 {
+            tokio::time::sleep(AGAIN_AFTER).await;
+        }
+        let line = match &state.server.audit {
+            Some(log) => match log.reserve().await {
+                Ok(line) => Some(line),
+                Err(untold) => {
+                    why = untold.to_string();
+                    continue;
+                }
+            },
+            None => None,
+        };
         let proposed = state.engine.propose(vec![Command::DrainNode(Box::new(command.clone()))]).await;
+        if let Err(error @ (ProposeError::NoLeader | ProposeError::Busy(_))) = &proposed {
+            why = error.to_string();
+            continue;
+        }
+        if let Some(line) = line {
+            line.tell(fields(&by, command.node, &proposed));
+        }
         match proposed {
             Ok(_) => return,
-            Err(ProposeError::NoLeader | ProposeError::Busy(_)) => tokio::time::sleep(AGAIN_AFTER).await,
-            Err(error) => {
-                tracing::warn!(node = %command.node, %error, "could not drain a node whose agent shuts down");
-                return;
-            }
+            Err(error) => why = error.to_string(),
         }
+        break;
     }
+    tracing::warn!(node = %command.node, why, "could not drain a node whose agent shuts down");
+}
+
+/// What its line says.
+fn fields(by: &Who, node: NodeId, proposed: &Result<Committed, ProposeError>) -> Vec<u8> {
+    let mut change = Changed::new("drain_node", "", [node.to_string()]);
+    let status = match proposed {
+        Ok(committed) => {
+            change.index = Some(committed.index.0);
+            200
+        }
+        Err(ProposeError::Unknown(_)) => {
+            change.error = Some("unknown");
+            500
+        }
+        Err(_) => {
+            change.error = Some("refused");
+            503
+        }
+    };
+    let error = match status {
+        200 => None,
+        500 => Some("Internal Server Error"),
+        _ => Some("Service Unavailable"),
+    };
+    let what = What { method: "DRAIN".to_owned(), route: ROUTE, capability: "agent", ..What::default() };
+    Requested {
+        time: &humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
+        request: "",
+        who: by,
+        what: &what,
+        changes: &[change],
+        more_changes: 0,
+        status,
+        error,
+        streams: false,
+        took_us: 0,
+        shortened: false,
+    }
+    .fields()
 }
 
 #[cfg(test)]
@@ -76,7 +140,12 @@ mod tests {
     use berth_model::{node::Node, resources::Resources};
 
     use super::*;
-    use crate::{agents::listen::LEAVING_MAX, nomad::tests::fake_engine::FakeEngine};
+    use crate::{
+        agents::listen::LEAVING_MAX,
+        audit::{AuditConfig, AuditLog},
+        nomad::tests::fake_engine::FakeEngine,
+        state::ServerInfo,
+    };
 
     #[test]
     fn how_long_it_may_take_is_as_the_agent_says() {
@@ -115,16 +184,72 @@ mod tests {
         let (last, others) = ids.split_last().expect("there are many");
 
         // Nothing is proposed before this waits.
-        ids.iter().for_each(|id| drain(&context, *id, &asked));
+        ids.iter().for_each(|id| drain(&context, *id, Who::default(), &asked));
         done().await;
         assert!(others.iter().all(is_drained));
         assert!(!is_drained(last), "it was one too many");
 
-        drain(&context, *last, &Leaving { secret: b"another one".to_vec(), ..Leaving::default() });
+        drain(
+            &context,
+            *last,
+            Who::default(),
+            &Leaving { secret: b"another one".to_vec(), ..Leaving::default() },
+        );
         done().await;
         assert!(!is_drained(last), "somebody else asks");
-        drain(&context, *last, &asked);
+        drain(&context, *last, Who::default(), &asked);
         done().await;
         assert!(is_drained(last), "it asked again");
+    }
+
+    #[tokio::test]
+    async fn a_drain_that_an_agent_asks_for_is_recorded_and_not_made_while_it_cannot_be() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let config = AuditConfig {
+            dir: dir.path().join("audit"),
+            file_bytes_max: 64 << 20,
+            files_max: 4,
+            keep: Duration::ZERO,
+            all_reads: false,
+        };
+        let log = AuditLog::open(config, "s1").expect("it begins");
+        let engine = Arc::new(FakeEngine::default());
+        let secret = b"sixteen bytes and more".to_vec();
+        let room = Resources { cpu_mhz: 1, memory_mb: 1, disk_mb: 1 };
+        let node = Node { secret_hash: secret_hash(&secret), ..Node::new(NodeId(7), "n", room) };
+        engine.apply(vec![Command::RegisterNode(Box::new(node))]);
+        let mut state = engine.state();
+        state.server = Arc::new(ServerInfo { audit: Some(log.clone()), ..ServerInfo::clone(&state.server) });
+        let (inputs, _inputs) = crossbeam_channel::bounded(1);
+        let context = Context::new(inputs).with_state(state);
+        let by = Who {
+            address: "10.0.0.1:5".to_owned(),
+            certificate: "the agent of node 7".to_owned(),
+            ..Who::default()
+        };
+        let is_drained = || engine.view.load().store.node(NodeId(7)).is_some_and(|(_, row)| !row.eligible);
+        let hang = log.hang();
+        let held = log.take_all_room();
+        drain(&context, NodeId(7), by.clone(), &Leaving { secret: secret.clone(), ..Leaving::default() });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!is_drained(), "there is no room for its line");
+        drop((held, hang));
+        let drained = async {
+            while context.leaving.available_permits() < LEAVING_MAX {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), drained).await.expect("it is tried again");
+        assert!(is_drained());
+        log.close();
+        let text =
+            std::fs::read_to_string(dir.path().join("audit/audit-00000001.jsonl")).expect("it is there");
+        let line = text.lines().find(|line| line.contains("drain_node")).expect("it is recorded");
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(line["who"]["certificate"], "the agent of node 7");
+        assert_eq!((&line["what"]["method"], &line["status"]), (&"DRAIN".into(), &200.into()));
+        assert_eq!(line["changes"][0]["objects"][0], NodeId(7).to_string());
+        assert_eq!(line["changes"][0]["index"], engine.view.load().index.0);
+        assert!(!text.contains("sixteen bytes"), "no secret is told");
     }
 }

@@ -6,6 +6,7 @@ use berth_replication::{ChangeError, Member, Peer, peer::RequestError};
 
 use super::{
     Change, Cluster, LEADER_MAX, LOOK,
+    recorded::named,
     wire::{Answer, Joining, Known, Request},
 };
 
@@ -82,7 +83,20 @@ impl Cluster {
                 ));
             }
         }
-        self.answer(self.replication.set_member(joining.id, joining.peer).await)
+        self.answer(self.take(joining).await)
+    }
+
+    /// Takes a server in, or learns how it is known now, and records that.
+    async fn take(&self, Joining { id, peer, .. }: Joining) -> Result<(), ChangeError> {
+        let known = self.replication.peer(id);
+        if known.as_ref() == Some(&peer) {
+            return Ok(());
+        }
+        let change = if known.is_some() { "change_server" } else { "join_server" };
+        let recorded =
+            self.record_asked(&peer, change, [named(id, &peer.name), peer.address.clone()]).await?;
+        let done = self.replication.set_member(id, peer).await;
+        recorded.end(done).await
     }
 
     async fn remove(&self, id: u64) -> Result<(), ChangeError> {
@@ -123,7 +137,12 @@ impl Cluster {
                 "a server takes the place of a dead one"
             );
         }
-        self.replication.promote(id, replaced).await
+        let replaces = replaced.iter().map(|old| format!("in place of {}", self.named(*old)));
+        let servers: Vec<String> = [self.named(id)].into_iter().chain(replaces).collect();
+        let recorded = self.record_own("promote_server", servers);
+        let done = self.replication.promote(id, replaced).await;
+        recorded.end_now(&done);
+        done
     }
 
     /// How long a server has not been heard; none for never. For who leads.

@@ -10,6 +10,7 @@ mod hand_over;
 mod join;
 mod keys;
 mod reached;
+mod recorded;
 mod recover;
 mod rejoin;
 mod relay;
@@ -37,7 +38,7 @@ use berth_replication::{
 };
 use tokio::sync::watch;
 
-use crate::{agents::Registry, engine::EngineHandle, keyring::Keyring, peers::Certificates};
+use crate::{agents::Registry, audit::AuditLog, engine::EngineHandle, keyring::Keyring, peers::Certificates};
 pub(crate) use agents::AllAgents;
 use agents::Lent;
 use found::Founding;
@@ -81,6 +82,8 @@ pub(crate) struct Cluster {
     agents: Arc<Registry>,
     keyring: Arc<Keyring>,
     certificates: Arc<Certificates>,
+    /// Where changes of the servers are recorded; none where nothing is.
+    audit: OnceLock<AuditLog>,
 }
 
 impl Cluster {
@@ -106,6 +109,7 @@ impl Cluster {
             agents,
             keyring,
             certificates,
+            audit: OnceLock::new(),
         };
         cluster.tell_peers_of_members();
         cluster

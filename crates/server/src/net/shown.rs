@@ -182,6 +182,16 @@ pub(crate) async fn until_expired(all: &[Shown]) {
 
 /// A server with these certificates and ACLs, which joins those, or founds a cluster.
 pub(crate) async fn server(certificates: &Certificates, name: &str, join: &[String]) -> Server {
+    recording(certificates, name, join, None).await
+}
+
+/// The same, which records who did what.
+pub(crate) async fn recording(
+    certificates: &Certificates,
+    name: &str,
+    join: &[String],
+    audit: Option<AuditConfig>,
+) -> Server {
     let any = ([127, 0, 0, 1], 0).into();
     let config = ServerConfig {
         data_dir: certificates.path(name),
@@ -204,7 +214,7 @@ pub(crate) async fn server(certificates: &Certificates, name: &str, join: &[Stri
         oidc_issuer: None,
         limits: Limits::default(),
         agent_limits: AgentLimits::default(),
-        audit: None,
+        audit,
         tls: Some(certificates.of_server()),
         settings: Vec::new(),
         root_key_rotation: Duration::from_secs(24 * HOUR_S),
