@@ -98,7 +98,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/agents/incoming.rs DECODED_FRAME_BYTES_MAX", "what reports and descriptions"),
     ("server/src/agents/incoming.rs LARGE_BYTES_MAX", "frames over 16 KiB"),
     ("api/src/agent/frame.rs RENEWED_CHAIN_MAX", "a connection lasts"),
-    ("server/src/agents/listen.rs SESSION_WAIT_MAX", "connections that one address begins a second"),
+    ("server/src/agents/listen.rs BEGIN_WAIT_MAX", "connections that one address begins a second"),
     ("server/src/http/sure.rs HELD_MAX", "on a server that hears of no leader"),
     ("server/src/http/sure.rs SURE_MAX", "on a server that hears of no leader"),
     ("server/src/agents/listen.rs LEAVING_MAX", "nodes at a time that are drained"),

@@ -6,7 +6,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use berth_controller::SessionId;
@@ -15,6 +15,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
     task::JoinSet,
+    time::Instant,
 };
 
 use super::{
@@ -37,10 +38,10 @@ const TASK_APIS_MAX: usize = 4_096;
 const SECRETS_READ_MAX: usize = 256;
 /// Between two lines that tell of connections that were turned away: strangers fill no disk.
 const TURNED_AWAY_EVERY: Duration = Duration::from_secs(1);
-/// How long an agent that opens sessions faster than its address may is made to wait before it is refused.
-const SESSION_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long an agent waits whose address begins connections or sessions faster than it may, before it is refused.
+const BEGIN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Between two attempts meanwhile.
-const SESSION_WAIT: Duration = Duration::from_millis(50);
+const BEGIN_WAIT: Duration = Duration::from_millis(100);
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -136,22 +137,32 @@ impl Context {
         self.state.get()
     }
 
-    /// Waits until an address may begin another session: many agents that come back at once are not refused, they are let in one
-    /// after the other.
+    /// Waits until an address may begin another session.
     ///
     /// # Errors
     /// Why not, where that takes too long.
     pub(super) async fn may_begin_a_session(&self, address: IpAddr) -> Result<(), String> {
         let per_second = self.limits.begun_a_second;
-        let deadline = Instant::now() + SESSION_WAIT_MAX;
-        while self.asked.for_a_session(address, per_second).is_err() {
+        self.may_begin("sessions", || self.asked.for_a_session(address, per_second)).await
+    }
+
+    /// The same of a connection.
+    async fn may_begin_a_connection(&self, address: IpAddr) -> Result<(), String> {
+        let per_second = self.limits.begun_a_second;
+        self.may_begin("connections", || self.asked.for_a_connection(address, per_second)).await
+    }
+
+    /// Many agents that come back at once are not refused, they are let in one after the other: whoever is refused comes again
+    /// after a pause that grows.
+    async fn may_begin(&self, what: &str, take: impl Fn() -> Result<(), TooOften>) -> Result<(), String> {
+        let deadline = Instant::now() + BEGIN_WAIT_MAX;
+        while let Err(TooOften) = take() {
             if Instant::now() >= deadline {
-                return Err(too_many(
-                    &format!("sessions of its address are begun: it may begin {per_second} a second"),
-                    RATE_SETTING,
-                ));
+                let most = self.limits.begun_a_second;
+                let what = format!("{what} of its address are begun: it may begin {most} a second");
+                return Err(too_many(&what, RATE_SETTING));
             }
-            tokio::time::sleep(SESSION_WAIT).await;
+            tokio::time::sleep(BEGIN_WAIT).await;
         }
         Ok(())
     }
@@ -249,7 +260,7 @@ impl Doors {
 
     /// Serves a connection, unless there are too many, in all or of its address.
     fn open(&mut self, stream: TcpStream, peer: SocketAddr, context: &Arc<Context>) {
-        let place = match self.admit(peer.ip(), &context.asked) {
+        let place = match self.admit(peer.ip()) {
             Ok(place) => place,
             Err(reason) => return self.turned_away.tell(peer, &reason),
         };
@@ -266,20 +277,15 @@ impl Doors {
     ///
     /// # Errors
     /// Why there is none.
-    fn admit(&self, address: IpAddr, asked: &Asked) -> Result<Place, String> {
-        let AgentLimits { connections_max, connections_share, begun_a_second } = self.limits;
-        let of_all = self.places.clone().try_acquire_owned();
-        let of_all = of_all
-            .map_err(|_| too_many(&format!("agents: {connections_max} connections are open"), MAX_SETTING))?;
+    fn admit(&self, address: IpAddr) -> Result<Place, String> {
+        let AgentLimits { connections_max, connections_share, .. } = self.limits;
+        let of_all =
+            self.places.clone().try_acquire_owned().map_err(|_| {
+                too_many(&format!("agents: {connections_max} connections are open"), MAX_SETTING)
+            })?;
         let of_address = self.addresses.count(address, connections_share).ok_or_else(|| {
             let most = connections_share.of(address);
             too_many(&format!("agents of its address: it has {most} connections already"), ADDRESS_SETTING)
-        })?;
-        asked.for_a_connection(address, begun_a_second).map_err(|TooOften| {
-            too_many(
-                &format!("connections of its address are begun: it may begin {begun_a_second} a second"),
-                RATE_SETTING,
-            )
         })?;
         Ok(Place { _of_all: of_all, _of_address: of_address })
     }
@@ -298,6 +304,7 @@ async fn serve(
     entrance: &Entrance,
     context: &Arc<Context>,
 ) -> std::io::Result<()> {
+    context.may_begin_a_connection(peer.ip()).await.map_err(std::io::Error::other)?;
     let stream = entrance.enter(stream, peer).await?;
     if stream.enrolls() {
         return enroll::serve(stream, context).await;
@@ -314,16 +321,11 @@ mod tests {
     use super::*;
     use crate::net::Share;
 
-    /// Doors of a server with these limits.
-    fn doors(limits: AgentLimits) -> (Doors, Asked) {
-        (Doors::new(Entrance::open(), limits), Asked::default())
-    }
-
     /// Takes as many places for an address as there are; why there is no other.
-    fn fill((doors, asked): &(Doors, Asked), address: &str, places: &mut Vec<Place>) -> String {
+    fn fill(doors: &Doors, address: &str, places: &mut Vec<Place>) -> String {
         let address = address.parse().expect("an address");
         loop {
-            match doors.admit(address, asked) {
+            match doors.admit(address) {
                 Ok(place) => places.push(place),
                 Err(reason) => return reason,
             }
@@ -334,7 +336,7 @@ mod tests {
     fn an_address_has_its_share_of_connections_and_no_more() {
         let share = Share { per_address_max: 50, loopback_max: 70 };
         let limits = AgentLimits { connections_share: share, ..AgentLimits::default() };
-        let doors = doors(limits);
+        let doors = Doors::new(Entrance::open(), limits);
         for (address, max, other) in
             [("10.0.0.1", 50, "10.0.0.2"), ("127.0.0.1", 70, "127.0.0.2"), ("2001:db8::1", 50, "::1")]
         {
@@ -345,19 +347,15 @@ mod tests {
             );
             assert_eq!(reason, expected);
             assert_eq!(places.len(), max, "{address}");
-            assert!(
-                doors.0.admit(other.parse().expect("an address"), &doors.1).is_ok(),
-                "{other} has its own"
-            );
+            assert!(doors.admit(other.parse().expect("an address")).is_ok(), "{other} has its own");
             places.pop();
-            assert!(doors.0.admit(address.parse().expect("an address"), &doors.1).is_ok(), "one has ended");
+            assert!(doors.admit(address.parse().expect("an address")).is_ok(), "one has ended");
         }
     }
 
     #[test]
     fn there_are_so_many_connections_and_no_more() {
-        let limits = AgentLimits { begun_a_second: 0, ..AgentLimits::default() };
-        let doors = doors(limits);
+        let doors = Doors::new(Entrance::open(), AgentLimits::default());
         let mut places = Vec::new();
         let reasons: Vec<String> =
             (1..=3).map(|host| fill(&doors, &format!("10.0.0.{host}"), &mut places)).collect();
@@ -370,23 +368,28 @@ mod tests {
         assert!(reasons[1].starts_with("too many agents: 16384 connections are open"), "{}", reasons[1]);
         assert_eq!(reasons[2], reasons[1], "and no address has one more");
         places.pop();
-        assert!(doors.0.admit(IpAddr::from([10, 0, 0, 9]), &doors.1).is_ok(), "one has ended");
+        assert!(doors.admit(IpAddr::from([10, 0, 0, 9])).is_ok(), "one has ended");
     }
 
-    #[test]
-    fn an_address_begins_so_many_connections_a_second_and_this_machine_any_number() {
-        let doors = doors(AgentLimits { begun_a_second: 10, ..AgentLimits::default() });
-        let mut places = Vec::new();
-        let reason = fill(&doors, "10.0.0.1", &mut places);
+    #[tokio::test]
+    async fn an_address_that_begins_too_much_waits_and_is_refused_by_the_name_of_the_limit() {
+        let (inputs, _inputs) = crossbeam_channel::bounded(1);
+        let limits = AgentLimits { begun_a_second: 10, ..AgentLimits::default() };
+        let context = Context::new(inputs).with_limits(limits);
+        let (own, strange) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([10, 0, 0, 1]));
+        for _ in 0..25 {
+            assert!(context.may_begin_a_connection(strange).await.is_ok(), "it waits for its turn");
+        }
+        assert!(context.may_begin_a_session(strange).await.is_ok(), "sessions are counted apart");
+        for _ in 0..999 {
+            assert!(context.may_begin_a_connection(own).await.is_ok(), "this machine may begin any number");
+        }
+        let refused =
+            context.may_begin("connections", || Err(TooOften)).await.expect_err("it takes too long");
         assert!(
-            reason.contains("it may begin 10 a second; have the operator raise --agent-rate-address"),
-            "{reason}"
+            refused.contains("it may begin 10 a second; have the operator raise --agent-rate-address"),
+            "{refused}"
         );
-        assert!((20..40).contains(&places.len()), "{}", places.len());
-        assert!(doors.0.admit(IpAddr::from([10, 0, 0, 2]), &doors.1).is_ok(), "another has its own");
-        places.clear();
-        fill(&doors, "127.0.0.1", &mut places);
-        assert_eq!(places.len(), 12_288);
     }
 
     #[test]
