@@ -60,13 +60,18 @@ struct Own {
 }
 
 /// What was shown on a connection, and what the agent has got instead since.
-pub(super) struct Renewals(Option<(Arc<Current>, watch::Receiver<Option<Arc<Current>>>)>);
+pub(super) struct Renewals(Option<Shown>);
+
+struct Shown {
+    shown: Arc<Current>,
+    current: watch::Receiver<Option<Arc<Current>>>,
+}
 
 impl Renewals {
     /// The next certificate that is worth showing on the connection, in DER with those between it and an authority: a connection
     /// ends with the one that was shown. One of another key is not; the agent dials with that once the connection has ended.
     pub async fn next(&mut self) -> Vec<Vec<u8>> {
-        let Some((shown, current)) = &mut self.0 else { return std::future::pending().await };
+        let Some(Shown { shown, current }) = &mut self.0 else { return std::future::pending().await };
         loop {
             let next = current.borrow_and_update().clone();
             let next = next.filter(|next| {
@@ -168,7 +173,7 @@ impl Credentials {
         let shaking = current.connector.connect(stream, server);
         let shaken = timeout(HANDSHAKE_MAX.min(patience), shaking).await.map_err(late)?;
         let stream = shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))?;
-        Ok((stream, Renewals(Some((current, own.current.subscribe())))))
+        Ok((stream, Renewals(Some(Shown { shown: current, current: own.current.subscribe() }))))
     }
 
     /// Completes once what a server has shown on a connection is revoked; never for one that has shown nothing.

@@ -312,9 +312,8 @@ async fn what_lasts_is_held_while_a_server_hears_of_no_leader_and_ends_if_that_g
     engine.is_cut_off.store(true, SeqCst);
     let ended = async {
         loop {
-            match next(&mut body).await {
-                Some(Err(why)) => return why,
-                Some(Ok(_)) | None => {}
+            if let Some(Err(why)) = next(&mut body).await {
+                return why;
             }
         }
     };
