@@ -19,6 +19,9 @@ const ADDRESS_DEFAULT: &str = "http://127.0.0.1:4646";
 /// The namespace of jobs that name none.
 const NAMESPACE_DEFAULT: &str = "default";
 
+/// The only region of a cluster.
+const REGION: &str = "global";
+
 /// Options that every command takes.
 #[derive(Debug, Args)]
 pub struct Global {
@@ -34,6 +37,9 @@ pub struct Global {
     /// Certificates of authorities to believe; else BERTH_CACERT, else NOMAD_CACERT, else the system's
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
     ca_cert: Option<String>,
+    /// A directory of such files, where no --ca-cert is given; else BERTH_CAPATH, else NOMAD_CAPATH, where no such file is named
+    #[arg(long, global = true, value_name = "DIR", help_heading = HEADING)]
+    ca_path: Option<String>,
     /// The certificate to show; else BERTH_CLIENT_CERT, else NOMAD_CLIENT_CERT, else none
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
     client_cert: Option<String>,
@@ -56,6 +62,7 @@ impl Global {
             namespace: None,
             token: None,
             ca_cert: None,
+            ca_path: None,
             client_cert: None,
             client_key: None,
             tls_server_name: None,
@@ -73,6 +80,7 @@ impl Global {
                 "namespace" => global.namespace = value(),
                 "token" => global.token = value(),
                 "ca-cert" => global.ca_cert = value(),
+                "ca-path" => global.ca_path = value(),
                 "client-cert" => global.client_cert = value(),
                 "client-key" => global.client_key = value(),
                 "tls-server-name" => global.tls_server_name = value(),
@@ -86,6 +94,7 @@ impl Global {
     /// The server, as seen from the namespace. Nothing is sent yet.
     pub fn remote(&self) -> Result<Remote, Failure> {
         let address = given(self.address.as_ref(), ["BERTH_ADDR", "NOMAD_ADDR"], ADDRESS_DEFAULT);
+        refuse_unheeded()?;
         let token = match self.given_token() {
             Some(token) => token,
             None => kept_token(&address)?,
@@ -95,6 +104,7 @@ impl Global {
 
     /// The server, as whoever has this token sees it. Nothing is sent yet.
     pub fn remote_with(&self, token: &str) -> Result<Remote, Failure> {
+        refuse_unheeded()?;
         Remote::new(&self.server()?.to_string(), &self.namespace(), token, &self.certificates()?)
     }
 
@@ -111,18 +121,33 @@ impl Global {
 
     /// What servers that speak TLS are shown, and what makes them believed.
     pub fn certificates(&self) -> Result<Certificates, Failure> {
+        let (ca, ca_dir) = self.authorities();
         let file = |flag: Option<&String>, variables| {
             Some(given(flag, variables, "")).filter(|file| !file.is_empty()).map(PathBuf::from)
         };
         let server_name =
             given(self.tls_server_name.as_ref(), ["BERTH_TLS_SERVER_NAME", "NOMAD_TLS_SERVER_NAME"], "");
         Ok(Certificates {
-            ca: file(self.ca_cert.as_ref(), ["BERTH_CACERT", "NOMAD_CACERT"]),
+            ca: ca.map(PathBuf::from),
+            ca_dir: ca_dir.map(PathBuf::from),
             own: file(self.client_cert.as_ref(), ["BERTH_CLIENT_CERT", "NOMAD_CLIENT_CERT"]),
             key: file(self.client_key.as_ref(), ["BERTH_CLIENT_KEY", "NOMAD_CLIENT_KEY"]),
             server_name: Some(server_name).filter(|name| !name.is_empty()),
             skip_verify: self.tls_skip_verify || is_set(["BERTH_SKIP_VERIFY", "NOMAD_SKIP_VERIFY"])?,
         })
+    }
+
+    /// A file of authorities, or a directory of such files: what is said most closely goes first, and of two said alike the file, as
+    /// with Nomad.
+    fn authorities(&self) -> (Option<String>, Option<String>) {
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let said = [
+            (self.ca_cert.clone(), self.ca_path.clone()),
+            (set("BERTH_CACERT"), set("BERTH_CAPATH")),
+            (set("NOMAD_CACERT"), set("NOMAD_CAPATH")),
+        ];
+        let said = said.into_iter().find(|(file, dir)| file.is_some() || dir.is_some()).unwrap_or_default();
+        if said.0.is_some() { (said.0, None) } else { said }
     }
 
     /// Refuses them on a command that talks to no server.
@@ -132,6 +157,7 @@ impl Global {
             ("--namespace", &self.namespace),
             ("--token", &self.token),
             ("--ca-cert", &self.ca_cert),
+            ("--ca-path", &self.ca_path),
             ("--client-cert", &self.client_cert),
             ("--client-key", &self.client_key),
             ("--tls-server-name", &self.tls_server_name),
@@ -165,6 +191,23 @@ fn given(flag: Option<&String>, variables: [&str; 2], default: &str) -> String {
     let from_environment =
         || variables.iter().filter_map(|name| std::env::var(name).ok()).find(|value| !value.is_empty());
     flag.cloned().or_else(from_environment).unwrap_or_else(|| default.to_owned())
+}
+
+/// Refuses what Nomad's variables say that is not done here: whoever relies on it must not take it for done.
+fn refuse_unheeded() -> Result<(), Failure> {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    if let Some(region) = set("NOMAD_REGION").filter(|region| region != REGION) {
+        let told = format!("NOMAD_REGION is {region:?}: the only region of a cluster is {REGION:?}");
+        return Err(
+            Failure::new(Exit::Usage, told).help("unset it, and name the other cluster by its address")
+        );
+    }
+    if set("NOMAD_HTTP_AUTH").is_some() {
+        let told = "NOMAD_HTTP_AUTH is set: no name and password are shown to proxies here";
+        return Err(Failure::new(Exit::Usage, told)
+            .help("unset it; a proxy in front of the servers may ask for a certificate: --client-cert"));
+    }
+    Ok(())
 }
 
 /// Whether the first variable that says something says yes, in a word that Nomad understands.

@@ -8,7 +8,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use crate::{
     Expected, RevokedServers, Stream, TlsError,
     connect::{believing, named, shake_hands},
-    files::{read_certificates, read_key},
+    files::{read_certificates, read_certificates_of_dir, read_key},
     trust::roots,
 };
 
@@ -17,6 +17,8 @@ use crate::{
 pub struct ClientFiles<'a> {
     /// Authorities to believe, besides which a server needs no name; none for those that the system believes.
     pub ca: Option<&'a Path>,
+    /// A directory with files of more of them.
+    pub ca_dir: Option<&'a Path>,
     /// A certificate and its key.
     pub own: Option<(&'a Path, &'a Path)>,
     /// The name that the server's certificate must have, whatever was dialed. It is asked for by that name.
@@ -42,13 +44,17 @@ impl ClientTls {
         let server_name =
             files.server_name.map(|name| named(name).ok_or_else(|| TlsError::Host(name.into())));
         let server_name = server_name.transpose()?;
-        let roots = match files.ca {
-            Some(ca) => roots(&read_certificates(ca)?)?,
-            None => system_roots(),
+        let mut own = files.ca.map(read_certificates).transpose()?;
+        if let Some(dir) = files.ca_dir {
+            own.get_or_insert_default().extend(read_certificates_of_dir(dir)?);
+        }
+        let (roots, has_own) = match &own {
+            Some(own) => (roots(own)?, true),
+            None => (system_roots(), false),
         };
-        let expected = match (files.skip_verify, &server_name, files.ca) {
+        let expected = match (files.skip_verify, &server_name, has_own) {
             (true, ..) => Expected::Anybody,
-            (false, None, Some(_)) => Expected::ServerOrHost,
+            (false, None, true) => Expected::ServerOrHost,
             (false, ..) => Expected::Host,
         };
         let builder = believing(roots, expected, &RevokedServers::default())?;

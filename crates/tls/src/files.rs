@@ -18,6 +18,8 @@ use crate::TlsError;
 const KEY_MODE: u32 = 0o600;
 /// Larger files are none of certificates.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Files of a directory of certificates.
+const DIR_FILES_MAX: usize = 1024;
 
 /// Where a process finds what it needs for TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +52,37 @@ pub fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Tl
         return Err(wrong(path, "it holds no certificate in PEM"));
     }
     Ok(certificates)
+}
+
+/// The certificates of all files of a directory; at least one. What is below it in turn is left alone.
+///
+/// # Errors
+/// When it cannot be read, has more files than [`DIR_FILES_MAX`], or one of them holds no certificate.
+pub fn read_certificates_of_dir(dir: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let failed = |source| TlsError::Read { path: dir.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        // What a link leads to counts: secrets are mounted as links, beside links to directories.
+        let about = fs::metadata(&path).map_err(|source| TlsError::Read { path: path.clone(), source })?;
+        if about.is_dir() {
+            continue;
+        }
+        // Reading a pipe would wait for whoever writes.
+        if !about.is_file() {
+            return Err(wrong(&path, "it is not a file"));
+        }
+        if files.len() == DIR_FILES_MAX {
+            return Err(wrong(dir, &format!("it has more than {DIR_FILES_MAX} files")));
+        }
+        files.push(path);
+    }
+    if files.is_empty() {
+        return Err(wrong(dir, "there is no file of certificates in it"));
+    }
+    files.sort();
+    let read = files.iter().map(|file| read_certificates(file)).collect::<Result<Vec<_>, _>>()?;
+    Ok(read.into_iter().flatten().collect())
 }
 
 /// The key of a file.

@@ -1,4 +1,4 @@
-//! Colours: a few tones for words that say how things fare. None when NO_COLOR is set, or where no terminal is.
+//! Colours: a few tones for words that say how things fare. None when NO_COLOR is set, or NOMAD_CLI_NO_COLOR, or where no terminal is.
 
 use std::io::IsTerminal;
 
@@ -65,7 +65,8 @@ pub enum Palette {
 impl Palette {
     /// What suits the stream: <https://no-color.org>.
     pub fn of(stream: &impl IsTerminal) -> Self {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let refused = ["NO_COLOR", "NOMAD_CLI_NO_COLOR"].into_iter().any(is_set);
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         if stream.is_terminal() && !refused && !dumb { Self::Ansi } else { Self::Plain }
     }

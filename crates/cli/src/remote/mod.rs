@@ -50,6 +50,8 @@ pub struct Remote {
 pub struct Certificates {
     /// Authorities to believe; none for the system's.
     pub ca: Option<PathBuf>,
+    /// A directory with files of authorities to believe.
+    pub ca_dir: Option<PathBuf>,
     /// What to show, if anything.
     pub own: Option<PathBuf>,
     /// The key of that.
@@ -79,6 +81,7 @@ impl Certificates {
         };
         let files = ClientFiles {
             ca: self.ca.as_deref(),
+            ca_dir: self.ca_dir.as_deref(),
             own,
             server_name: self.server_name.as_deref(),
             skip_verify: self.skip_verify,
