@@ -76,6 +76,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("api/src/agent/frame.rs REVOKED_SERVERS_MAX", "servers whose certificates are revoked"),
     ("model/src/join.rs REVOKED_SERVERS_MAX", "servers whose certificates are revoked"),
     ("model/src/join.rs REVOKED_SERVER_NAME_MAX", "servers whose certificates are revoked"),
+    ("model/src/acl.rs REVOKED_TOKENS_MAX", "revoked tokens that a restored snapshot"),
     ("model/src/keyring.rs ROOT_KEYS_MAX", "root keys"),
     ("model/src/namespace.rs NAMESPACE_DEPTH_MAX", "namespaces below each other"),
     ("model/src/namespace.rs NAMESPACE_NAME_MAX", "name of a namespace"),

@@ -320,3 +320,102 @@ async fn a_server_that_is_killed_while_it_writes_and_rotates_has_all_that_it_ack
     })
     .await;
 }
+
+/// The files of key-encryption keys of a server.
+fn keks(servers: &Servers, number: u8) -> Vec<String> {
+    let names = files(&servers.data(number).join("keyring"));
+    names.iter().map(|path| path.file_name().expect("a name").to_string_lossy().into_owned()).collect()
+}
+
+async fn wrapped_by(client: &Client) -> Option<String> {
+    let mut ids: Vec<String> = keys(client).await?.into_iter().map(|key| key.key_encryption_key).collect();
+    ids.dedup();
+    (ids.len() == 1).then(|| ids.remove(0))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_key_encryption_key_is_replaced_everywhere_though_servers_die_between_any_two_steps() {
+    const COUNT: usize = 20;
+    let mut servers = Servers::start(3).await;
+    until_keyed(&servers.all[&1].client).await;
+    for number in 0..COUNT {
+        put(&servers.all[&1].client, &format!("v/{number}"), &format!("value {number}"))
+            .await
+            .expect("it is written");
+    }
+    let (before, after) = (servers.file("before.snap", ""), servers.file("after.snap", ""));
+    for file in [&before, &after] {
+        fs::remove_file(file).expect("it is there");
+    }
+    servers.all[&1].said(&["operator", "snapshot", "save", &before]);
+    let first = wrapped_by(&servers.all[&1].client).await.expect("one key opens all");
+    let copy = servers.file("copy.key", "");
+    fs::copy(servers.data(1).join("keyring").join(format!("{first}.key")), &copy).expect("it is there");
+    let all_are_read = async |servers: &Servers| {
+        for server in servers.all.values() {
+            until_keyed(&server.client).await;
+            for number in [0, COUNT - 1] {
+                let read = value(&server.client, &format!("v/{number}")).await;
+                assert_eq!(read, Some(format!("value {number}")), "at {}", server.http_addr());
+            }
+        }
+    };
+    let rewrap = Target::new("/v1/operator/keyring/rewrap");
+    for (step, asked) in [("kept", 1), ("shared", 2), ("committed", 3)] {
+        servers.kill(asked);
+        servers.all.get_mut(&asked).expect("it was made").failpoints = Some(format!("rewrap={step}"));
+        servers.run(asked, &[]);
+        servers.until_all_vote().await;
+        until_keyed(&servers.all[&asked].client).await;
+        let died = servers.all[&asked].client.put::<Value>(&rewrap, &json!({})).await;
+        assert!(died.is_err(), "{step}");
+        servers.kill(asked);
+        servers.all.get_mut(&asked).expect("it was made").failpoints = None;
+        servers.run(asked, &[]);
+        servers.until_all_vote().await;
+        all_are_read(&servers).await;
+        let now = wrapped_by(&servers.all[&asked].client).await.expect("one key opens all");
+        assert_eq!(now == first, step != "committed", "{step}");
+    }
+    // One is away meanwhile, and catches up.
+    let second = wrapped_by(&servers.all[&1].client).await.expect("one key opens all");
+    servers.kill(3);
+    servers.all[&1].said(&["operator", "root", "keyring", "rewrap", "-yes"]);
+    servers.run(3, &[]);
+    servers.until_all_vote().await;
+    all_are_read(&servers).await;
+    let third = wrapped_by(&servers.all[&3].client).await.expect("one key opens all");
+    assert!(third != first && third != second);
+    for number in 1..=3 {
+        eventually(&format!("server {number} has taken the old keys away"), async || {
+            let files = keks(&servers, number);
+            let has = |id: &str| files.contains(&format!("{id}.key"));
+            (has(&third) && !has(&first) && !has(&second)).then_some(())
+        })
+        .await;
+    }
+    eventually("variables are encrypted anew", async || {
+        let keys = keys(&servers.all[&2].client).await?;
+        keys.iter().all(|key| key.state == "active" || key.variables == 0).then_some(())
+    })
+    .await;
+    servers.all[&1].said(&["operator", "snapshot", "save", &after]);
+
+    // Whoever has the old key reads what was taken before, and nothing that was taken since.
+    let others = Servers::start(1).await;
+    let thief = &others.all[&1];
+    until_keyed(&thief.client).await;
+    thief.said(&["operator", "snapshot", "restore", "-yes", &before]);
+    fs::copy(&copy, others.data(1).join("keyring").join("stolen.key")).expect("it is copied");
+    eventually("the old copy is read with it", async || {
+        value(&thief.client, "v/0").await.filter(|value| value == "value 0")
+    })
+    .await;
+    thief.said(&["operator", "snapshot", "restore", "-yes", &after]);
+    let refused = thief.client.get::<Variable>(&var("v/0")).await.expect_err("it opens nothing");
+    assert_eq!(refused.status(), Some(503), "{refused}");
+    let keys = keys(&thief.client).await.expect("a list");
+    assert!(keys.iter().all(|key| key.key_encryption_key == third), "{keys:?}");
+    // The oldest root key is known from the old copy; nothing is encrypted with it any more.
+    assert!(keys[0].variables == 0 && keys.iter().skip(1).all(|key| !key.readable), "{keys:?}");
+}

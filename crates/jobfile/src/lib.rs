@@ -41,8 +41,9 @@ pub use limits::{
     MAP_BYTES_MAX, NAME_BYTES_MAX, SOURCE_BYTES_MAX,
 };
 pub use rules::{
-    HOST_VOLUME_CAPABILITIES, HostVolumeRule, Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules,
-    VARIABLE_CAPABILITIES, VariableRule, parse_policy,
+    HOST_VOLUME_CAPABILITIES, HostVolumeRule, Level, NAMESPACE_CAPABILITIES, NODE_POOL_CAPABILITIES,
+    NamespaceRule, NodePoolRule, OPERATOR_CAPABILITIES, OperatorRule, PolicyRules, VARIABLE_CAPABILITIES,
+    VariableRule, parse_policy,
 };
 pub use schema::{definitions, unenforced};
 pub use starters::{STARTERS, Starter};

@@ -57,6 +57,26 @@ pub struct HostVolumeRule {
     pub capabilities: Vec<String>,
 }
 
+/// What a policy allows with some node pools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodePoolRule {
+    /// Their names: `*` stands for any text.
+    pub pattern: String,
+    /// In one word.
+    pub level: Option<Level>,
+    /// In many, all of [`NODE_POOL_CAPABILITIES`].
+    pub capabilities: Vec<String>,
+}
+
+/// What a policy allows with the cluster as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OperatorRule {
+    /// In one word.
+    pub level: Option<Level>,
+    /// In many, all of [`OPERATOR_CAPABILITIES`].
+    pub capabilities: Vec<String>,
+}
+
 /// The rules of a policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyRules {
@@ -64,14 +84,18 @@ pub struct PolicyRules {
     pub namespaces: Vec<NamespaceRule>,
     /// About volumes of nodes, in the order of the file.
     pub host_volumes: Vec<HostVolumeRule>,
+    /// About node pools, in the order of the file.
+    pub node_pools: Vec<NodePoolRule>,
     /// About servers and agents.
     pub agent: Option<Level>,
     /// About nodes.
     pub node: Option<Level>,
     /// About the cluster.
-    pub operator: Option<Level>,
+    pub operator: OperatorRule,
     /// About quotas.
     pub quota: Option<Level>,
+    /// About plugins of volumes.
+    pub plugin: Option<Level>,
 }
 
 /// What may be done in a namespace, word by word.
@@ -110,6 +134,13 @@ pub const VARIABLE_CAPABILITIES: &[&str] = &["deny", "list", "read", "write", "d
 
 /// What may be done with volumes of nodes, word by word.
 pub const HOST_VOLUME_CAPABILITIES: &[&str] = &["deny", "mount-readonly", "mount-readwrite"];
+
+/// What may be done with node pools, word by word.
+pub const NODE_POOL_CAPABILITIES: &[&str] = &["deny", "delete", "read", "write"];
+
+/// What may be done with the cluster as a whole, word by word.
+pub const OPERATOR_CAPABILITIES: &[&str] =
+    &["deny", "snapshot-save", "license-read", "keyring-read", "keyring-rotate", "keyring-delete"];
 
 /// Reads the rules of a policy, and what they say of things that Berth does not have yet, as warnings.
 ///

@@ -21,6 +21,8 @@ pub const POLICY_RULES_MAX: usize = 64 << 10;
 pub const POLICIES_MAX: usize = 10_000;
 /// Most tokens.
 pub const TOKENS_MAX: usize = 1_000_000;
+/// Revoked tokens that are remembered, so that a restored state does not bring them back; a few MiB.
+pub const REVOKED_TOKENS_MAX: usize = 65_536;
 /// Most one-time tokens that were not exchanged.
 pub const ONE_TIME_TOKENS_MAX: usize = 10_000;
 /// Most of those that stand for one token: none is kept from having any by the owner of another.
@@ -262,4 +264,18 @@ pub enum ChangeAcl {
     /// What certificates there are that name a server are good for nothing any more.
     #[n(12)]
     RevokeServer(#[n(0)] String),
+}
+
+/// A token that was revoked.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct RevokedToken {
+    /// Which.
+    #[n(0)]
+    pub token: AclTokenId,
+    /// When.
+    #[n(1)]
+    pub at: Timestamp,
+    /// When it would have expired by itself; after that nothing needs to be remembered.
+    #[n(2)]
+    pub expires_at: Option<Timestamp>,
 }

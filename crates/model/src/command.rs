@@ -31,6 +31,7 @@ use crate::{
     keyring::ChangeKeyring,
     namespace::Namespace,
     node::{Node, NodeStatus},
+    node_pool::NodePool,
     quota::Quota,
     time::Timestamp,
     variable::ChangeVariable,
@@ -157,6 +158,12 @@ pub enum Command {
     /// A variable is written or taken away, or variables are encrypted with another key.
     #[n(34)]
     ChangeVariable(#[n(0)] Box<ChangeVariable>),
+    /// An operator describes a node pool. Not in entries before version 6, as what follows.
+    #[n(35)]
+    PutNodePool(#[n(0)] Box<NodePool>),
+    /// An operator takes away a node pool that nothing uses.
+    #[n(36)]
+    DeleteNodePool(#[n(0)] String),
 }
 
 impl Command {
@@ -197,6 +204,8 @@ impl Command {
             Self::ChangeAcl(..) => "change_acl",
             Self::ChangeKeyring(..) => "change_keyring",
             Self::ChangeVariable(..) => "change_variable",
+            Self::PutNodePool(..) => "put_node_pool",
+            Self::DeleteNodePool(..) => "delete_node_pool",
         }
     }
 
@@ -204,6 +213,9 @@ impl Command {
     /// or would leave out a part of it and come to another state.
     pub fn since(&self) -> u8 {
         match self {
+            Self::PutNodePool(..) | Self::DeleteNodePool(..) => 6,
+            Self::ChangeKeyring(change) if matches!(**change, ChangeKeyring::Rewrap { .. }) => 6,
+            Self::RestorePart(part) if part.revives_tokens.is_some() => 6,
             Self::RunJob(..)
             | Self::DrainNode(..)
             | Self::MigrateAllocs(..)

@@ -60,6 +60,8 @@ pub enum Event {
     NamespaceChanged(String),
     /// A quota was described, or taken away.
     QuotaChanged(String),
+    /// A node pool was described, or taken away.
+    NodePoolChanged(String),
     /// A policy, role or token was made, changed or taken away.
     AclChanged(AclObject),
     /// A root key was made, is used otherwise, or was taken away.

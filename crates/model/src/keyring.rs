@@ -10,6 +10,8 @@ use crate::{
 
 /// Most root keys.
 pub const ROOT_KEYS_MAX: usize = 256;
+/// Key-encryption keys of which it is remembered that they were replaced; the oldest are forgotten first.
+pub const RETIRED_KEKS_MAX: usize = 256;
 /// Longest wrapped part of a root key, in bytes.
 pub const WRAPPED_KEY_MAX: usize = 1024;
 /// Longest public part of a root key, in bytes.
@@ -91,4 +93,41 @@ pub enum ChangeKeyring {
     /// Takes away a key that is not active and has encrypted nothing that is still there.
     #[n(1)]
     RemoveKey(#[n(0)] RootKeyId),
+    /// Has another key-encryption key open all root keys, and makes a new one the active one: the keys that opened them so far open
+    /// nothing any more. Not in entries before version 6.
+    #[n(2)]
+    Rewrap {
+        /// All root keys that there are, as the new key-encryption key opens them.
+        #[n(0)]
+        wrapped: Vec<WrappedKey>,
+        /// The new root key, which the same one opens; as in [`Self::PutKey`].
+        #[n(1)]
+        key: Box<RootKey>,
+        /// As in [`Self::PutKey`].
+        #[n(2)]
+        replaces: Option<RootKeyId>,
+    },
+}
+
+/// The secret part of a root key, encrypted with another key-encryption key.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct WrappedKey {
+    /// Of the root key.
+    #[n(0)]
+    pub id: RootKeyId,
+    /// Its secret part.
+    #[n(1)]
+    #[cbor(with = "minicbor::bytes")]
+    pub wrapped: Vec<u8>,
+}
+
+/// A key-encryption key that was replaced, so that servers take it away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct RetiredKek {
+    /// Which.
+    #[n(0)]
+    pub id: KekId,
+    /// Where it was replaced.
+    #[n(1)]
+    pub index: Index,
 }

@@ -21,6 +21,7 @@ pub mod join;
 pub mod keyring;
 pub mod namespace;
 pub mod node;
+pub mod node_pool;
 pub mod observed;
 mod panic_text;
 pub mod quota;

@@ -4,7 +4,8 @@ use berth_model::{
     AclRoleId, AclTokenId, Index, NodeId, Timestamp,
     acl::{
         ACL_LINKS_MAX, AclPolicy, AclRole, AclToken, ChangeAcl, ONE_TIME_OF_TOKEN_MAX, ONE_TIME_TOKENS_MAX,
-        OneTimeToken, POLICIES_MAX, POLICY_RULES_MAX, SEALED_MAX, SecretHash, TOKENS_MAX, TokenType,
+        OneTimeToken, POLICIES_MAX, POLICY_RULES_MAX, REVOKED_TOKENS_MAX, SEALED_MAX, SecretHash, TOKENS_MAX,
+        TokenType,
     },
     command::{Command, Entry, Outcome, Refusal, RestorePart},
     join::{
@@ -387,7 +388,12 @@ fn restore(store: &mut Store, saved: &Store) {
     let mut bytes = Vec::new();
     snapshot::write_records(saved, &mut bytes).expect("memory takes it");
     let index = Index(store.index().0 + 1);
-    let part = Command::RestorePart(RestorePart { number: 0, bytes, granted: saved.granted() });
+    let part = Command::RestorePart(RestorePart {
+        number: 0,
+        bytes,
+        granted: saved.granted(),
+        revives_tokens: None,
+    });
     assert_eq!(store.apply(Entry::new(index, Timestamp(index.0), vec![part])).outcomes, [Ok(())]);
 }
 
@@ -408,4 +414,86 @@ fn a_restored_state_has_its_own_tokens_and_indexes_that_were_never_seen() {
 
     restore(&mut store, &Store::default());
     assert_eq!((store.acl().tokens_len(), store.acl().modify_index()), (0, Index(3)), "nothing is kept");
+}
+
+/// Brings another state in the place of this one, and has tokens of it be good again or not.
+fn restore_with(store: &mut Store, saved: &Store, revives: bool, version: u8) {
+    let revives_tokens = revives.then_some(true);
+    let mut bytes = Vec::new();
+    snapshot::write_records(saved, &mut bytes).expect("memory takes it");
+    let index = Index(store.index().0 + 1);
+    let part =
+        Command::RestorePart(RestorePart { number: 0, bytes, granted: saved.granted(), revives_tokens });
+    let entry = Entry::new(index, Timestamp(index.0), vec![part]).of_version(version);
+    assert_eq!(store.apply(entry).outcomes, [Ok(())]);
+}
+
+#[test]
+fn a_token_that_was_revoked_since_does_not_come_back_with_an_older_state_unless_it_is_asked_for() {
+    let mut store = Store::default();
+    let made = |id, ends| ChangeAcl::PutToken(Box::new(token(id, TokenType::Management, &[], ends)));
+    for (id, ends) in [(1, None), (2, None), (3, Some(1_000_000)), (4, Some(12))] {
+        assert_eq!(change(&mut store, made(id, ends)), Ok(()));
+    }
+    let saved = store.clone();
+    for id in [2, 3, 4] {
+        assert_eq!(change(&mut store, ChangeAcl::DeleteToken(AclTokenId(id))), Ok(()));
+    }
+    assert_eq!(store.acl().revoked_tokens().len(), 3);
+    let tokens = |store: &Store| store.acl().tokens(..).map(|token| token.id.0).collect::<Vec<_>>();
+    let read_back = |store: &Store| {
+        let mut bytes = Vec::new();
+        snapshot::write(store, &mut bytes).expect("memory takes it");
+        let read = snapshot::read(&mut &bytes[..]).expect("it is whole");
+        assert_eq!(read.hash(), store.hash());
+        read
+    };
+    // What is remembered outlives a snapshot of it, and restores.
+    let mut twice = read_back(&store);
+    while twice.index() < Index(12) {
+        assert_eq!(change(&mut twice, policy("p")), Ok(()));
+    }
+    for _ in 0..2 {
+        restore_with(&mut twice, &saved, false, berth_model::command::ENTRY_VERSION);
+        assert_eq!(tokens(&twice), [1, 4], "4 has expired by itself by index 13");
+        assert!(twice.acl().token_of(&SecretHash([2; 32])).is_none());
+        assert!(twice.acl().is_revoked(AclTokenId(2)) && twice.acl().is_revoked(AclTokenId(3)));
+        read_back(&twice);
+    }
+    let mut revived = store.clone();
+    restore_with(&mut revived, &saved, true, berth_model::command::ENTRY_VERSION);
+    assert_eq!(tokens(&revived), [1, 2, 3, 4]);
+    assert!(!revived.acl().is_revoked(AclTokenId(2)), "it is good again, and can be revoked again");
+    read_back(&revived);
+
+    // Servers that know no better do as they did before.
+    let mut older = store.clone();
+    restore_with(&mut older, &saved, false, 5);
+    assert_eq!(tokens(&older), [1, 2, 3, 4]);
+    let mut fresh = Store::default();
+    restore_with(&mut fresh, &saved, false, berth_model::command::ENTRY_VERSION);
+    assert_eq!(tokens(&fresh), [1, 2, 3, 4], "a cluster that knows of none lets all of them in");
+}
+
+#[test]
+fn so_many_revoked_tokens_are_remembered_and_the_oldest_are_forgotten_first() {
+    let mut store = Store::default();
+    let id = |number: usize| AclTokenId(number as u128 + 1);
+    for number in 0..REVOKED_TOKENS_MAX + 2 {
+        let mut secret = [0; 32];
+        secret[..8].copy_from_slice(&(number as u64).to_be_bytes());
+        let made = AclToken {
+            id: id(number),
+            secret: SecretHash(secret),
+            ..token(1, TokenType::Management, &[], None)
+        };
+        let commands = [ChangeAcl::PutToken(Box::new(made)), ChangeAcl::DeleteToken(id(number))];
+        let commands = commands.map(|change| Command::ChangeAcl(Box::new(change))).into();
+        let index = Index(store.index().0 + 1);
+        store.apply(Entry::new(index, Timestamp(index.0), commands));
+    }
+    let acl = store.acl();
+    assert_eq!(acl.revoked_tokens().len(), REVOKED_TOKENS_MAX);
+    let is_revoked = [0, 1, 2, REVOKED_TOKENS_MAX + 1].map(|number| acl.is_revoked(id(number)));
+    assert_eq!(is_revoked, [false, false, true, true]);
 }

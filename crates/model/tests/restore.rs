@@ -44,6 +44,7 @@ fn parts(of: &Store, bytes: usize) -> Vec<Command> {
             number: number as u32,
             bytes: bytes.to_vec(),
             granted: of.granted(),
+            revives_tokens: None,
         })
     };
     records.chunks(bytes).enumerate().map(part).collect()
@@ -88,7 +89,7 @@ fn parts_out_of_turn_and_damaged_ones_change_nothing() {
     apply(&mut store, vec![parts[0].clone()]);
     assert_eq!(refused(apply(&mut store, vec![parts[2].clone()])), "part 2 comes out of its turn");
     assert!(!store.is_restoring(), "snapshots of the state as it is may be written again");
-    let damaged = RestorePart { number: 1, bytes: vec![0xff; 64], granted: Index(0) };
+    let damaged = RestorePart { number: 1, bytes: vec![0xff; 64], granted: Index(0), revives_tokens: None };
     apply(&mut store, vec![parts[0].clone()]);
     refused(apply(&mut store, vec![Command::RestorePart(damaged)]));
     assert!(!store.is_restoring());

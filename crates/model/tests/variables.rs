@@ -4,7 +4,9 @@ use berth_model::{
     Index, KekId, RootKeyId, Timestamp,
     command::{Command, Entry, Outcome, Refusal, RestorePart},
     event::Event,
-    keyring::{ChangeKeyring, ROOT_KEYS_MAX, RootKey, RootKeyState, WRAPPED_KEY_MAX},
+    keyring::{
+        ChangeKeyring, RETIRED_KEKS_MAX, ROOT_KEYS_MAX, RootKey, RootKeyState, WRAPPED_KEY_MAX, WrappedKey,
+    },
     namespace::Namespace,
     store::{Store, snapshot},
     variable::{
@@ -224,7 +226,12 @@ fn keys_and_variables_are_in_snapshots_and_take_the_place_of_others() {
     let restore = |store: &mut Store, saved: &Store| {
         let mut bytes = Vec::new();
         snapshot::write_records(saved, &mut bytes).expect("memory takes it");
-        let part = Command::RestorePart(RestorePart { number: 0, bytes, granted: saved.granted() });
+        let part = Command::RestorePart(RestorePart {
+            number: 0,
+            bytes,
+            granted: saved.granted(),
+            revives_tokens: None,
+        });
         assert_eq!(apply(store, part).0, Ok(()));
     };
     restore(&mut store, &saved);
@@ -315,4 +322,59 @@ fn variables_are_so_long_and_no_longer() {
     let last = format!("team{namespaces}");
     let refused = change(&mut store, sized(&last, 0, 1)).expect_err("a byte too many").to_string();
     assert!(refused.contains("the cluster would have more than 256 MiB"), "{refused}");
+}
+
+fn rewrap(store: &mut Store, ids: &[u128], kek: u128, new: u128) -> Outcome {
+    let wrapped = |id: &u128| WrappedKey { id: RootKeyId(*id), wrapped: vec![9; 100] };
+    let change = ChangeKeyring::Rewrap {
+        wrapped: ids.iter().map(wrapped).collect(),
+        key: Box::new(RootKey { wrapped_by: KekId(kek), ..root_key(new) }),
+        replaces: store.keyring().active().map(|active| active.id),
+    };
+    apply(store, Command::ChangeKeyring(Box::new(change))).0
+}
+
+#[test]
+fn another_key_opens_all_root_keys_at_once_and_the_old_one_opens_none_any_more() {
+    let mut store = begun();
+    assert_eq!(change(&mut store, put("a", 1, None)), Ok(()));
+    assert_eq!(rotate(&mut store, 2, Some(1), false), Ok(()));
+    let before = store.keyring().keys().cloned().collect::<Vec<_>>();
+    for ids in [&[1][..], &[1, 2, 3], &[2, 3], &[]] {
+        assert_eq!(rewrap(&mut store, ids, 5, 9), Err(Refusal::RootKeyChanged), "{ids:?}");
+    }
+    let refused = rewrap(&mut store, &[1, 2], 1, 9);
+    assert!(matches!(refused, Err(Refusal::BadRootKey(RootKeyId(9), _))), "{refused:?}");
+    assert_eq!(
+        store.keyring().keys().cloned().collect::<Vec<_>>(),
+        before,
+        "what is refused changes nothing"
+    );
+
+    assert_eq!(rewrap(&mut store, &[1, 2], 5, 3), Ok(()));
+    assert!(store.keyring().keys().all(|key| key.wrapped_by == KekId(5)));
+    let states = [1, 2, 3].map(|id| state(&store, id));
+    assert_eq!(states, [RootKeyState::Rekeying, RootKeyState::Inactive, RootKeyState::Active]);
+    assert!(store.keyring().is_retired(KekId(1)) && !store.keyring().is_retired(KekId(5)));
+    // Whoever has not heard of it makes no root key that the old one opens.
+    let late = rotate(&mut store, 4, Some(3), false);
+    assert!(matches!(late, Err(Refusal::BadRootKey(RootKeyId(4), _))), "{late:?}");
+
+    let mut bytes = Vec::new();
+    snapshot::write(&store, &mut bytes).expect("memory takes it");
+    let read = snapshot::read(&mut &bytes[..]).expect("it is whole");
+    assert_eq!(read.hash(), store.hash());
+    assert!(read.keyring().is_retired(KekId(1)));
+}
+
+#[test]
+fn so_many_replaced_keys_are_remembered_and_the_oldest_are_forgotten() {
+    let mut store = begun();
+    for number in 0..RETIRED_KEKS_MAX as u128 + 2 {
+        let active = store.keyring().active().expect("there is one").id.0;
+        assert_eq!(rewrap(&mut store, &[active], 100 + number, 1000 + number), Ok(()));
+        assert_eq!(remove(&mut store, active), Ok(()));
+    }
+    assert_eq!(store.keyring().retired().len(), RETIRED_KEKS_MAX);
+    assert!(!store.keyring().is_retired(KekId(1)) && store.keyring().is_retired(KekId(110)));
 }

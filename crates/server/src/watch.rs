@@ -45,6 +45,8 @@ pub enum WatchKey {
     Namespaces,
     /// Any quota.
     Quotas,
+    /// Any node pool that was described.
+    NodePools,
     /// Any root key.
     Keyring,
     /// Any variable.

@@ -87,7 +87,7 @@ pub use node::{
     NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeNetwork, NodeNetworkAddress, NodeProcessors,
     NodePurged, NodeResources, NodeStub, ReservedNetworks, ReservedResources,
 };
-pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth};
+pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth, SnapshotRestored};
 pub use orders::{AllocRestart, AllocSignal};
 pub use plan::{DesiredUpdates, JobPlan, JobPlanned, PlanAnnotations, PlannedChange, PlannedPlacement};
 pub use plan_trace::PlanTrace;
@@ -112,7 +112,7 @@ pub use usage::{
     AllocResourceUsage, CpuStats, HostCpuStats, HostDiskStats, HostMemoryStats, HostStats, MemoryStats,
     ResourceUsage, TaskResourceUsage,
 };
-pub use variable::{KeyringKey, KeyringRotated, Variable, VariableMetadata};
+pub use variable::{KeyringKey, KeyringRewrapped, KeyringRotated, Variable, VariableMetadata};
 
 #[cfg(test)]
 mod tests;

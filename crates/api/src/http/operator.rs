@@ -76,3 +76,15 @@ pub struct ServerHealth {
     /// Whether it votes.
     pub voter: bool,
 }
+
+/// What came of a restored snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct SnapshotRestored {
+    /// The accessors of tokens that are good and were not there before, the first of them.
+    pub tokens_returned: Vec<String>,
+    /// How many of these there are.
+    pub tokens_returned_count: u64,
+    /// How many are in it that were revoked since, and stay so.
+    pub tokens_still_revoked: u64,
+}

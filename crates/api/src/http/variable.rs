@@ -76,6 +76,16 @@ pub struct KeyringKey {
     pub readable: bool,
 }
 
+/// The answer to a replacement of the key-encryption key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct KeyringRewrapped {
+    /// The root key that is active now, which the new key-encryption key opens as all others.
+    pub key: KeyringKey,
+    /// The ids of the key-encryption keys that open nothing any more.
+    pub replaced: Vec<String>,
+}
+
 /// The answer to a rotation: the key that is active now.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]

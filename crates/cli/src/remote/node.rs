@@ -64,4 +64,19 @@ impl Remote {
     pub async fn node_pools(&self) -> Result<Vec<NodePool>, Failure> {
         self.get(&self.target("/v1/node/pools")).await
     }
+
+    /// A node pool by its name.
+    pub async fn node_pool(&self, name: &str) -> Result<NodePool, Failure> {
+        self.get(&self.target("/v1/node/pool").part(name)).await
+    }
+
+    /// Describes a node pool.
+    pub async fn put_node_pool(&self, pool: &NodePool) -> Result<(), Failure> {
+        self.put(&self.target("/v1/node/pool").part(&pool.name), pool).await
+    }
+
+    /// Takes away a node pool that nothing uses.
+    pub async fn delete_node_pool(&self, name: &str) -> Result<(), Failure> {
+        self.delete(&self.target("/v1/node/pool").part(name)).await
+    }
 }

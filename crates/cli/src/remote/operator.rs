@@ -4,7 +4,7 @@ use std::{fs::File, io, path::Path};
 
 use berth_api::http::{
     AgentJoined, AgentMembers, AgentSelf, ByteStream, RecoveryStatus, SchedulerConfiguration,
-    SchedulerConfigurationRead, SchedulerConfigurationSet, ServerRevoked, Target,
+    SchedulerConfigurationRead, SchedulerConfigurationSet, ServerRevoked, SnapshotRestored, Target,
 };
 use serde_json::{Value, json};
 
@@ -91,11 +91,14 @@ impl Remote {
     }
 
     /// Puts a saved state in the place of the cluster's. It is read while it is sent.
-    pub async fn restore(&self, file: &Path) -> Result<(), Failure> {
+    /// Tokens in it that were revoked since stay so, unless they are to be good again.
+    pub async fn restore(&self, file: &Path, revives_tokens: bool) -> Result<SnapshotRestored, Failure> {
         let mut file = File::open(file)?;
         let pieces = upload::pieces(move |out| io::copy(&mut file, out).map(drop));
-        self.client.upload::<()>(&Target::new(SNAPSHOT), pieces).await?;
-        Ok(())
+        let target = Target::new(SNAPSHOT);
+        let target = if revives_tokens { target.param("revive_tokens", true) } else { target };
+        let answer = self.client.upload::<Option<SnapshotRestored>>(&target, pieces).await?;
+        Ok(answer.value.unwrap_or_default())
     }
 
     /// Forgets what has ended, without waiting until it is old.

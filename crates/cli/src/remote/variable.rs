@@ -1,6 +1,8 @@
 //! Requests about variables and the root keys that encrypt them.
 
-use berth_api::http::{ApiError, KeyringKey, KeyringRotated, Target, Variable, VariableMetadata};
+use berth_api::http::{
+    ApiError, KeyringKey, KeyringRewrapped, KeyringRotated, Target, Variable, VariableMetadata,
+};
 use serde_json::{Value, json};
 
 use super::Remote;
@@ -35,6 +37,11 @@ impl Remote {
     /// The root keys.
     pub async fn root_keys(&self) -> Result<Vec<KeyringKey>, Failure> {
         self.get(&Target::new("/v1/operator/keyring/keys")).await
+    }
+
+    /// Replaces the key-encryption key.
+    pub async fn rewrap_root_keys(&self) -> Result<KeyringRewrapped, Failure> {
+        self.put(&self.target("/v1/operator/keyring/rewrap"), &json!({})).await
     }
 
     /// Makes a new root key the active one.

@@ -41,6 +41,8 @@ pub struct Server {
     daemon: Option<Daemon>,
     /// Set to have its next process use a disk that can be made slow, or at which it dies.
     pub disk: Option<FaultyDisk>,
+    /// Where its next process panics: as `BERTH_FAILPOINTS` has it.
+    pub failpoints: Option<String>,
     pub client: Client,
 }
 
@@ -96,6 +98,7 @@ impl Servers {
             program: self.program.clone(),
             daemon: None,
             disk: None,
+            failpoints: None,
             client: client(&http.to_string()),
         }
     }
@@ -258,6 +261,9 @@ impl Server {
         let mut command = berth_at(&self.program, &args);
         if let Some(disk) = &self.disk {
             disk.put_into(&mut command);
+        }
+        if let Some(failpoints) = &self.failpoints {
+            command.env("BERTH_FAILPOINTS", failpoints);
         }
         command
     }

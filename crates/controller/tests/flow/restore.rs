@@ -11,7 +11,8 @@ impl Shell {
         snapshot::write_records(saved, &mut records).unwrap();
         for (number, bytes) in records.chunks(500).enumerate() {
             let granted = saved.granted().max(saved.index());
-            let part = RestorePart { number: number as u32, bytes: bytes.to_vec(), granted };
+            let part =
+                RestorePart { number: number as u32, bytes: bytes.to_vec(), granted, revives_tokens: None };
             self.request(5000 + number as u64, Command::RestorePart(part));
         }
     }
@@ -108,7 +109,7 @@ fn a_status_on_its_way_while_a_state_is_restored_is_void() {
     let restore = |shell: &mut Shell| {
         let mut records = Vec::new();
         snapshot::write_records(&saved, &mut records).unwrap();
-        let part = RestorePart { number: 0, bytes: records, granted: saved.granted() };
+        let part = RestorePart { number: 0, bytes: records, granted: saved.granted(), revives_tokens: None };
         shell.request(2, Command::RestorePart(part));
     };
     shell.slow_log = true;
@@ -133,7 +134,7 @@ fn what_is_applied_together_with_a_restore_is_published_at_its_index() {
     let before = shell.log.last().expect("it is proposed").index;
     let mut records = Vec::new();
     snapshot::write_records(&saved, &mut records).unwrap();
-    let part = RestorePart { number: 0, bytes: records, granted: Index(0) };
+    let part = RestorePart { number: 0, bytes: records, granted: Index(0), revives_tokens: None };
     shell.request(2, Command::RestorePart(part));
     shell.slow_log = false;
     shell.catch_up();
@@ -147,7 +148,12 @@ fn a_new_leader_gives_up_a_restore_that_nobody_goes_on_with() {
     let mut records = Vec::new();
     snapshot::write_records(&saved, &mut records).unwrap();
     let mut shell = Shell::new();
-    let first = RestorePart { number: 0, bytes: records[..100].to_vec(), granted: saved.granted() };
+    let first = RestorePart {
+        number: 0,
+        bytes: records[..100].to_vec(),
+        granted: saved.granted(),
+        revives_tokens: None,
+    };
     shell.request(1, Command::RestorePart(first));
     assert!(shell.store.is_restoring());
     shell.published.clear();

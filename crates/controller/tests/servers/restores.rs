@@ -24,7 +24,8 @@ fn restore(cluster: &mut Cluster, saved: &Store) {
     let granted = saved.granted().max(saved.index());
     let size = records.len() / 2 + 1;
     for (number, bytes) in records.chunks(size).enumerate() {
-        let part = RestorePart { number: number as u32, bytes: bytes.to_vec(), granted };
+        let part =
+            RestorePart { number: number as u32, bytes: bytes.to_vec(), granted, revives_tokens: None };
         cluster.request(Command::RestorePart(part));
         commit(cluster);
     }

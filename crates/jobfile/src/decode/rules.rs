@@ -3,8 +3,9 @@
 use crate::{
     diagnostic::quoted,
     rules::{
-        HOST_VOLUME_CAPABILITIES, HostVolumeRule, Level, NAMESPACE_CAPABILITIES, NamespaceRule, PolicyRules,
-        VARIABLE_CAPABILITIES, VariableRule,
+        HOST_VOLUME_CAPABILITIES, HostVolumeRule, Level, NAMESPACE_CAPABILITIES, NODE_POOL_CAPABILITIES,
+        NamespaceRule, NodePoolRule, OPERATOR_CAPABILITIES, OperatorRule, PolicyRules, VARIABLE_CAPABILITIES,
+        VariableRule,
     },
     schema::Body,
     suggest::nearest,
@@ -13,9 +14,8 @@ use crate::{
 const READ_WRITE: &[(&str, Level)] = &[("read", Level::Read), ("write", Level::Write), ("deny", Level::Deny)];
 const IN_NAMESPACE: &[(&str, Level)] =
     &[("read", Level::Read), ("write", Level::Write), ("scale", Level::Scale), ("deny", Level::Deny)];
-const OF_PLUGINS: &[(&str, Level)] = &[("list", Level::List), ("read", Level::Read), ("deny", Level::Deny)];
-const OF_POOLS: &[&str] = &["deny", "delete", "read", "write"];
-const OF_OPERATORS: &[&str] = &["snapshot-save", "license-read"];
+const OF_PLUGINS: &[(&str, Level)] =
+    &[("list", Level::List), ("read", Level::Read), ("write", Level::Write), ("deny", Level::Deny)];
 /// Of what may be done in a namespace, with what Berth does not have.
 const GRANTS_NOTHING: &[&str] = &[
     "sentinel-override",
@@ -36,44 +36,30 @@ const GRANTS_NOTHING: &[&str] = &[
 pub(crate) fn policy(body: &Body<'_>) -> PolicyRules {
     let namespaces: Vec<NamespaceRule> = body.blocks("namespace").iter().map(namespace).collect();
     let host_volumes = body.blocks("host_volume").iter().map(host_volume).collect();
-    for rule in body.blocks("node_pool") {
-        named(&rule, "node_pool");
-        rule.choice("policy", READ_WRITE);
-        capabilities(&rule, OF_POOLS);
-        nothing_yet(&rule, "node_pool");
-    }
-    if let Some(rule) = body.block("plugin") {
-        rule.choice("policy", OF_PLUGINS);
-        nothing_yet(&rule, "plugin");
-    }
+    let node_pools = body.blocks("node_pool").iter().map(node_pool).collect();
     if let Some(rule) = body.block("sentinel") {
         rule.choice("policy", READ_WRITE);
         nothing_yet(&rule, "sentinel");
     }
     let part = |name: &str| {
         let rule = body.block(name)?;
-        let words = if name == "operator" { OF_OPERATORS } else { &[] };
-        let words = capabilities(&rule, words);
-        if !words.is_empty() {
-            rule.report.warn(
-                rule.at("capabilities"),
-                "`capabilities` of operator grants nothing yet",
-                "`policy = \"read\"` or `\"write\"` does",
-            );
-        }
-        let level = rule.choice("policy", READ_WRITE);
-        if rule.lacks("policy") && words.is_empty() {
-            rule.missing("the rule says nothing", "write `policy = \"read\"`, `\"write\"` or `\"deny\"`");
+        let levels = if name == "plugin" { OF_PLUGINS } else { READ_WRITE };
+        capabilities(&rule, &[]);
+        let level = rule.choice("policy", levels);
+        if rule.lacks("policy") {
+            says_nothing(&rule);
         }
         level
     };
     let rules = PolicyRules {
         agent: part("agent"),
         node: part("node"),
-        operator: part("operator"),
+        operator: body.block("operator").map(|rule| operator(&rule)).unwrap_or_default(),
         quota: part("quota"),
+        plugin: part("plugin"),
         namespaces,
         host_volumes,
+        node_pools,
     };
     const ALL: &[&str] = &[
         "namespace",
@@ -115,6 +101,33 @@ fn host_volume(rule: &Body<'_>) -> HostVolumeRule {
     let level = rule.choice("policy", READ_WRITE);
     let capabilities = capabilities(rule, HOST_VOLUME_CAPABILITIES);
     HostVolumeRule { pattern, level, capabilities }
+}
+
+fn node_pool(rule: &Body<'_>) -> NodePoolRule {
+    let pattern = named(rule, "node_pool");
+    let level = rule.choice("policy", READ_WRITE);
+    let capabilities = capabilities(rule, NODE_POOL_CAPABILITIES);
+    if rule.lacks("policy") && capabilities.is_empty() {
+        says_nothing(rule);
+    }
+    NodePoolRule { pattern, level, capabilities }
+}
+
+fn operator(rule: &Body<'_>) -> OperatorRule {
+    let level = rule.choice("policy", READ_WRITE);
+    let capabilities = capabilities(rule, OPERATOR_CAPABILITIES);
+    if rule.lacks("policy") && capabilities.is_empty() {
+        says_nothing(rule);
+    }
+    if capabilities.iter().any(|word| word == "license-read") {
+        let message = "capability `license-read` grants nothing: there are no licenses";
+        rule.report.warn(rule.at("capabilities"), message, "it is checked and kept");
+    }
+    OperatorRule { level, capabilities }
+}
+
+fn says_nothing(rule: &Body<'_>) {
+    rule.missing("the rule says nothing", "write `policy = \"read\"`, `\"write\"` or `\"deny\"`");
 }
 
 fn variable_rule(rule: &Body<'_>) -> VariableRule {

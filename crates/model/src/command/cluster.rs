@@ -17,6 +17,10 @@ pub struct RestorePart {
     /// The last index that the restored state has or had granted: indexes go on after it.
     #[n(2)]
     pub granted: Index,
+    /// With the last part: whether tokens in it that were revoked since are good again; none stands for no. Not in entries before
+    /// version 6.
+    #[n(3)]
+    pub revives_tokens: Option<bool>,
 }
 
 /// How the cluster is to place from now on.

@@ -159,7 +159,12 @@ mod tests {
         let command = |number: usize| match number % 3 {
             0 => Command::GrantIndexes(Index(number as u64)),
             1 => Command::DeleteNamespace(format!("namespace-{number}")),
-            _ => Command::RestorePart(RestorePart { number: 7, bytes: vec![1; number], granted: Index(9) }),
+            _ => Command::RestorePart(RestorePart {
+                number: 7,
+                bytes: vec![1; number],
+                granted: Index(9),
+                revives_tokens: None,
+            }),
         };
         Entry::new(Index(index), Timestamp(index), (0..commands).map(command).collect())
     }

@@ -201,6 +201,18 @@ pub enum Refusal {
     )]
     #[n(36)]
     VariableChanged(#[n(0)] VariableKey, #[n(1)] Index),
+    /// There is no such node pool.
+    #[error("node pool {0:?} does not exist: create it with `berth node pool apply`")]
+    #[n(37)]
+    NoNodePool(#[n(0)] String),
+    /// A node pool cannot be like that.
+    #[error("node pool {0:?}: {1}")]
+    #[n(38)]
+    BadNodePool(#[n(0)] String, #[n(1)] String),
+    /// A node pool cannot be taken away.
+    #[error("node pool {0:?} cannot be deleted: {1}")]
+    #[n(39)]
+    NodePoolInUse(#[n(0)] String, #[n(1)] String),
     /// What the agent of a node has confirmed is of before allocations there were declared lost.
     #[error(
         "allocations on node {0} were declared lost meanwhile: its agent is to confirm anew what runs there"

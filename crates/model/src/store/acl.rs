@@ -9,7 +9,7 @@ use super::{
     joins::Joins,
 };
 use crate::{
-    acl::{AclPolicy, AclRole, AclToken, OneTimeToken, SecretHash},
+    acl::{AclPolicy, AclRole, AclToken, OneTimeToken, REVOKED_TOKENS_MAX, RevokedToken, SecretHash},
     ids::{AclRoleId, AclTokenId, Index},
     join::{JoinToken, RevokedNode, RevokedServer},
     time::Timestamp,
@@ -23,6 +23,9 @@ pub struct Acl {
     tokens: OrdMap<AclTokenId, Arc<AclToken>>,
     by_secret: OrdMap<SecretHash, AclTokenId>,
     by_end: OrdSet<(Timestamp, AclTokenId)>,
+    /// Tokens that are good no more before their end.
+    revoked: OrdMap<AclTokenId, RevokedToken>,
+    revoked_by_age: OrdSet<(Timestamp, AclTokenId)>,
     one_time: OrdMap<SecretHash, Arc<OneTimeToken>>,
     one_time_by_end: OrdSet<(Timestamp, SecretHash)>,
     joins: Joins,
@@ -136,6 +139,16 @@ impl Acl {
         self.by_end.iter().take_while(move |(end, _)| *end <= now).map(|(_, id)| *id)
     }
 
+    /// The tokens that were revoked, as far as that is remembered, by id.
+    pub fn revoked_tokens(&self) -> impl ExactSizeIterator<Item = &RevokedToken> {
+        self.revoked.values()
+    }
+
+    /// Whether it is remembered that a token was revoked: a state that is restored does not bring it back.
+    pub fn is_revoked(&self, id: AclTokenId) -> bool {
+        self.revoked.contains_key(&id)
+    }
+
     /// The one-time token of a secret.
     pub fn one_time(&self, secret: &SecretHash) -> Option<&Arc<OneTimeToken>> {
         self.one_time.get(secret)
@@ -213,6 +226,7 @@ impl Acl {
     pub(super) fn put_token(&mut self, token: AclToken) {
         let (id, index) = (token.id, token.modify_index);
         self.forget_token(id);
+        self.forget_revoked(id);
         self.touch(index);
         self.digest.add(hash_encoded(b't', &token));
         self.by_secret.insert(token.secret, id);
@@ -226,6 +240,49 @@ impl Acl {
             self.touch(index);
         }
         was_there
+    }
+
+    /// Takes a token away, and remembers that for as long as it would have been good otherwise.
+    pub(super) fn revoke_token(&mut self, id: AclTokenId, at: Timestamp, index: Index) -> bool {
+        let expires_at = self.token(id).and_then(|token| token.expires_at);
+        let was_there = self.remove_token(id, index);
+        if was_there {
+            self.put_revoked(RevokedToken { token: id, at, expires_at });
+        }
+        was_there
+    }
+
+    /// Remembers that a token was revoked. Of too many, those that were revoked first are forgotten.
+    pub(super) fn put_revoked(&mut self, revoked: RevokedToken) {
+        self.forget_revoked(revoked.token);
+        self.digest.add(hash_encoded(b'x', &revoked));
+        self.revoked_by_age.insert((revoked.at, revoked.token));
+        self.revoked.insert(revoked.token, revoked);
+        while self.revoked.len() > REVOKED_TOKENS_MAX
+            && let Some((_, oldest)) = self.revoked_by_age.get_min().copied()
+        {
+            self.forget_revoked(oldest);
+        }
+    }
+
+    fn forget_revoked(&mut self, id: AclTokenId) {
+        if let Some(old) = self.revoked.remove(&id) {
+            self.digest.remove(hash_encoded(b'x', &old));
+            self.revoked_by_age.remove(&(old.at, id));
+        }
+    }
+
+    /// What was revoked before this table took the place of another stays so, unless all of it is to be good again.
+    pub(super) fn keep_revoked(&mut self, before: &Self, revives: bool, now: Timestamp) {
+        let still = before.revoked.values().filter(|revoked| revoked.expires_at.is_none_or(|end| end > now));
+        for revoked in still {
+            let is_back = self.tokens.contains_key(&revoked.token);
+            if is_back && revives {
+                continue;
+            }
+            self.forget_token(revoked.token);
+            self.put_revoked(revoked.clone());
+        }
     }
 
     fn forget_token(&mut self, id: AclTokenId) -> bool {

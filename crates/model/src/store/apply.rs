@@ -10,6 +10,7 @@ mod jobs;
 mod joins;
 mod keyring;
 mod launch;
+mod node_pools;
 mod nodes;
 mod plan;
 mod promises;
@@ -80,7 +81,9 @@ impl Store {
             Command::DeleteNamespace(name) => self.delete_namespace(&name, events)?,
             Command::PutQuota(quota) => self.put_quota(*quota, events)?,
             Command::DeleteQuota(name) => self.delete_quota(&name, events)?,
-            Command::ChangeAcl(change) => self.change_acl(*change, events)?,
+            Command::PutNodePool(pool) => self.put_node_pool(*pool, events)?,
+            Command::DeleteNodePool(name) => self.delete_node_pool(&name, events)?,
+            Command::ChangeAcl(change) => self.change_acl(*change, rules, events)?,
             Command::ChangeKeyring(change) => self.change_keyring(*change, events)?,
             Command::ChangeVariable(change) => self.change_variable(*change, events)?,
             Command::LaunchJob(launch) => self.launch_job(*launch, rules, events)?,

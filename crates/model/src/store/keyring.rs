@@ -6,8 +6,8 @@ use imbl::OrdMap;
 
 use super::digest::{TableDigest, hash_encoded};
 use crate::{
-    ids::{Index, RootKeyId},
-    keyring::{RootKey, RootKeyState},
+    ids::{Index, KekId, RootKeyId},
+    keyring::{RETIRED_KEKS_MAX, RetiredKek, RootKey, RootKeyState},
 };
 
 /// All root keys.
@@ -15,6 +15,7 @@ use crate::{
 pub struct Keyring {
     keys: OrdMap<RootKeyId, Arc<RootKey>>,
     active: Option<RootKeyId>,
+    retired: OrdMap<KekId, Index>,
     digest: TableDigest,
     pub(super) modify_index: Index,
 }
@@ -42,6 +43,16 @@ impl Keyring {
         keys.into_iter()
     }
 
+    /// Key-encryption keys that were replaced, as far as that is remembered.
+    pub fn retired(&self) -> impl ExactSizeIterator<Item = RetiredKek> {
+        self.retired.iter().map(|(id, index)| RetiredKek { id: *id, index: *index })
+    }
+
+    /// Whether a key-encryption key was replaced.
+    pub fn is_retired(&self, id: KekId) -> bool {
+        self.retired.contains_key(&id)
+    }
+
     pub(super) fn digest(&self) -> u128 {
         self.digest.value()
     }
@@ -56,6 +67,20 @@ impl Keyring {
         self.digest.add(hash_encoded(b'k', &key));
         if let Some(old) = self.keys.insert(key.id, Arc::new(key)) {
             self.digest.remove(hash_encoded(b'k', &*old));
+        }
+    }
+
+    pub(super) fn retire(&mut self, retired: RetiredKek) {
+        self.touch(retired.index);
+        self.digest.add(hash_encoded(b'u', &retired));
+        if let Some(index) = self.retired.insert(retired.id, retired.index) {
+            self.digest.remove(hash_encoded(b'u', &RetiredKek { index, ..retired }));
+        }
+        while self.retired.len() > RETIRED_KEKS_MAX
+            && let Some(oldest) = self.retired().min_by_key(|retired| (retired.index, retired.id))
+        {
+            self.retired.remove(&oldest.id);
+            self.digest.remove(hash_encoded(b'u', &oldest));
         }
     }
 

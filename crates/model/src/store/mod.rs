@@ -12,6 +12,7 @@ mod joins;
 mod keyring;
 mod launches;
 mod namespaces;
+mod node_pools;
 mod nodes;
 mod page_tree;
 mod postings;
@@ -30,6 +31,7 @@ pub use joins::Joins;
 pub use keyring::Keyring;
 pub use launches::Launch;
 pub use namespaces::{NamespaceRow, NamespaceSlot, Namespaces};
+pub use node_pools::{NodePoolRow, NodePools};
 pub use nodes::{NodeDetail, NodeRow, NodeSlot, Nodes};
 pub use page_tree::PageTree;
 pub use quotas::{QuotaRow, Quotas};
@@ -63,6 +65,7 @@ pub struct Store {
     deployments: Deployments,
     namespaces: Namespaces,
     quotas: Quotas,
+    node_pools: NodePools,
     acl: Acl,
     keyring: Keyring,
     variables: Variables,
@@ -144,6 +147,11 @@ impl Store {
     /// All quotas.
     pub fn quotas(&self) -> &Quotas {
         &self.quotas
+    }
+
+    /// All node pools that operators have described.
+    pub fn node_pools(&self) -> &NodePools {
+        &self.node_pools
     }
 
     /// All policies, roles and tokens.
@@ -250,7 +258,9 @@ impl Store {
             .then(|| self.keyring.digest() ^ digest::hash_encoded(b'y', &self.keyring.modify_index));
         let variables = (self.variables.modify_index != Index(0))
             .then(|| self.variables.digest() ^ digest::hash_encoded(b'z', &self.variables.modify_index));
-        let tables = tables.into_iter().chain(acl).chain(keyring).chain(variables);
+        let pools = (self.node_pools.modify_index != Index(0))
+            .then(|| self.node_pools.digest() ^ digest::hash_encoded(b'p', &self.node_pools.modify_index));
+        let tables = tables.into_iter().chain(acl).chain(keyring).chain(variables).chain(pools);
         tables.fold(u128::from(self.index.0), |sum, table| sum.rotate_left(17) ^ table)
     }
 

@@ -12,11 +12,11 @@ use minicbor::{Decode, Encode};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{
-    AllocRow, JobVersion, Store, allocs::AllocRecord, jobs::JobRecord, namespaces::NamespaceRecord,
-    nodes::NodeRecord, quotas::QuotaRecord,
+    AllocRow, JobVersion, NodePoolRow, Store, allocs::AllocRecord, jobs::JobRecord,
+    namespaces::NamespaceRecord, nodes::NodeRecord, quotas::QuotaRecord,
 };
 use crate::{
-    acl::{AclPolicy, AclRole, AclToken, OneTimeToken},
+    acl::{AclPolicy, AclRole, AclToken, OneTimeToken, RevokedToken},
     cluster::ClusterIdentity,
     codec::{Buffer, encoded},
     command::ENTRY_VERSION_MIN,
@@ -24,7 +24,7 @@ use crate::{
     eval::Eval,
     ids::{Index, JobKey},
     join::{JoinToken, RevokedNode, RevokedServer},
-    keyring::RootKey,
+    keyring::{RetiredKek, RootKey},
     scaling::ScalingEvent,
     scheduling::SchedulerConfig,
     time::Timestamp,
@@ -107,7 +107,7 @@ enum Record {
     /// Where each table last changed (nodes, jobs, allocations, evaluations, namespaces, quotas), and the two halves of
     /// the hash, with its version: none for the first. Then where deployments last changed: none before format 3. Last where
     /// policies and tokens last changed, and where the first token was made: none as long as there are none. Then where root
-    /// keys and variables last changed, in the same way.
+    /// keys and variables last changed, in the same way. Then where node pools did.
     #[n(5)]
     End(
         #[n(0)] [Index; 6],
@@ -117,6 +117,7 @@ enum Record {
         #[n(4)] Option<Index>,
         #[n(5)] Option<[Index; 2]>,
         #[n(6)] Option<[Index; 2]>,
+        #[n(7)] Option<Index>,
     ),
     #[n(6)]
     SchedulerConfig(
@@ -160,6 +161,13 @@ enum Record {
         #[cbor(with = "crate::codec::shared")]
         Arc<Variable>,
     ),
+    /// Not in snapshots before format 6.
+    #[n(22)]
+    NodePool(#[n(0)] NodePoolRow),
+    #[n(23)]
+    RevokedToken(#[n(0)] RevokedToken),
+    #[n(24)]
+    RetiredKek(#[n(0)] RetiredKek),
     /// Not in snapshots of format 1, whose clusters had no identity.
     #[n(9)]
     Cluster(
@@ -189,10 +197,13 @@ impl Record {
             Self::AclRole(role) => format!("role {}", role.id),
             Self::AclToken(token) => format!("token {}", token.id),
             Self::OneTimeToken(token) => format!("one-time token for token {}", token.token),
+            Self::RevokedToken(revoked) => format!("revoked token {}", revoked.token),
             Self::JoinToken(_) => "join token".to_owned(),
             Self::RevokedNode(revoked) => format!("revoked node {}", revoked.node),
             Self::RevokedServer(revoked) => format!("revoked server {}", revoked.name),
+            Self::RetiredKek(retired) => format!("replaced key-encryption key {}", retired.id),
             Self::RootKey(key) => format!("root key {}", key.id),
+            Self::NodePool(row) => format!("node pool {}", row.pool.name),
             Self::Variable(variable) => format!("variable {}", variable.key),
             Self::Cluster(_) => "cluster".to_owned(),
         }
@@ -228,6 +239,9 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     for record in store.quotas.records() {
         put(&Record::Quota(record))?;
     }
+    for row in store.node_pools.iter() {
+        put(&Record::NodePool(row.clone()))?;
+    }
     for policy in store.acl.policies() {
         put(&Record::AclPolicy(Box::new(AclPolicy::clone(policy))))?;
     }
@@ -236,6 +250,9 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     }
     for token in store.acl.tokens(..) {
         put(&Record::AclToken(Box::new(AclToken::clone(token))))?;
+    }
+    for revoked in store.acl.revoked_tokens() {
+        put(&Record::RevokedToken(revoked.clone()))?;
     }
     for token in store.acl.one_time_tokens() {
         put(&Record::OneTimeToken(Box::new(OneTimeToken::clone(token))))?;
@@ -251,6 +268,9 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     }
     for key in store.keyring.keys() {
         put(&Record::RootKey(Box::new(RootKey::clone(key))))?;
+    }
+    for retired in store.keyring.retired() {
+        put(&Record::RetiredKek(retired))?;
     }
     for variable in store.variables.iter() {
         put(&Record::Variable(variable.clone()))?;
@@ -291,6 +311,7 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
         deployments,
         Some(acl).filter(|[changed, _]| *changed > Index(0)),
         Some(secrets).filter(|changed| *changed != [Index(0); 2]),
+        Some(store.node_pools.modify_index).filter(|changed| *changed > Index(0)),
     ))
 }
 

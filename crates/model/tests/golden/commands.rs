@@ -20,9 +20,10 @@ use berth_model::{
     eval::{Eval, EvalStatus, Funnel, GroupFailure, Queued, Trigger},
     job::JobType,
     join::{Join, JoinToken, Joined},
-    keyring::{ChangeKeyring, RootKey, RootKeyState},
+    keyring::{ChangeKeyring, RootKey, RootKeyState, WrappedKey},
     namespace::Namespace,
     node::{Node, NodeStatus},
+    node_pool::NodePool,
     quota::{Bounds, Quota},
     resources::Resources,
     scaling::ScalingEvent,
@@ -161,7 +162,26 @@ pub fn commands() -> Vec<Command> {
         variable(ChangeVariable::Delete(VariableKey::new("default", "unused"), Some(Index(59)))),
         Command::ChangeKeyring(Box::new(ChangeKeyring::RemoveKey(RootKeyId(1)))),
         acl(ChangeAcl::RevokeServer(text("s1"))),
-        Command::RestorePart(RestorePart { number: 0, bytes: vec![0, 0, 1], granted: Index(9) }),
+        Command::ChangeKeyring(Box::new(ChangeKeyring::Rewrap {
+            wrapped: [2, 3].map(|id| WrappedKey { id: RootKeyId(id), wrapped: vec![9; 40] }).into(),
+            key: Box::new(RootKey { wrapped_by: KekId(8), ..root_key(9) }),
+            replaces: Some(RootKeyId(3)),
+        })),
+        Command::PutNodePool(Box::new(node_pool("gpus"))),
+        Command::PutNodePool(Box::new(node_pool("unused"))),
+        Command::DeleteNodePool(text("unused")),
+        Command::RestorePart(RestorePart {
+            number: 0,
+            bytes: vec![0, 0, 1],
+            granted: Index(9),
+            revives_tokens: None,
+        }),
+        Command::RestorePart(RestorePart {
+            number: 0,
+            bytes: vec![0, 0, 1],
+            granted: Index(9),
+            revives_tokens: Some(true),
+        }),
         Command::AbandonRestore,
     ]
 }
@@ -175,7 +195,12 @@ fn variable(change: ChangeVariable) -> Command {
 }
 
 fn put_root_key(id: u8, replaces: Option<u128>, full: bool) -> Command {
-    let key = RootKey {
+    let (key, replaces) = (Box::new(root_key(id)), replaces.map(RootKeyId));
+    Command::ChangeKeyring(Box::new(ChangeKeyring::PutKey { key, replaces, full }))
+}
+
+fn root_key(id: u8) -> RootKey {
+    RootKey {
         id: RootKeyId(id.into()),
         state: RootKeyState::Active,
         created_at: Timestamp(7_000),
@@ -184,9 +209,7 @@ fn put_root_key(id: u8, replaces: Option<u128>, full: bool) -> Command {
         wrapped: vec![id; 200],
         create_index: Index(0),
         modify_index: Index(0),
-    };
-    let replaces = replaces.map(RootKeyId);
-    Command::ChangeKeyring(Box::new(ChangeKeyring::PutKey { key: Box::new(key), replaces, full }))
+    }
 }
 
 fn sealed(path: &str, root_key: u128) -> Variable {
@@ -280,6 +303,10 @@ fn bounds(amount: u64) -> Bounds {
         disk_mb: Some(amount),
         devices_milli: [(text("nvidia/gpu"), amount)].into(),
     }
+}
+
+fn node_pool(name: &str) -> NodePool {
+    NodePool { name: text(name), description: text("nodes with gpus"), meta: labels("pool") }
 }
 
 fn quota(name: &str) -> Quota {

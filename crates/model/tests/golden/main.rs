@@ -25,6 +25,7 @@ const OLDER: &[(&str, &str)] = &[
     (include_str!("entries-v2.txt"), include_str!("snapshot-v2.txt")),
     (include_str!("entries-v3.txt"), include_str!("snapshot-v3.txt")),
     (include_str!("entries-v4.txt"), include_str!("snapshot-v4.txt")),
+    (include_str!("entries-v5.txt"), include_str!("snapshot-v5.txt")),
 ];
 /// Characters in a line of a file.
 const LINE_CHARS: usize = 120;
@@ -83,18 +84,22 @@ fn facts(store: &Store) -> String {
         .map(|(slot, row)| format!("{:?} {:?} {:?}", row.status, row.used, store.nodes().detail(slot)));
     let tenants = store.namespaces().iter().map(|row| format!("{row:?}"));
     let quotas = store.quotas().iter().map(|row| format!("{row:?}"));
+    let pools = store.node_pools().iter().map(|row| format!("{row:?}"));
     let deployments = store.deployments().iter().map(|deployment| format!("{deployment:?}"));
     let acl = store.acl();
     let policies = acl.policies().map(|policy| format!("{policy:?}"));
     let roles = acl.roles().map(|role| format!("{role:?}"));
     let tokens = acl.tokens(..).map(|token| format!("{token:?} {:?}", token.secret.0));
+    let revoked_tokens = acl.revoked_tokens().map(|revoked| format!("{revoked:?}"));
     let one_time = acl.one_time_tokens().map(|token| format!("{token:?} {:?}", token.secret.0));
     let joins = acl.joins().tokens().map(|token| format!("{token:?} {:?}", token.secret.0));
     let revoked = acl.joins().revoked().map(|revoked| format!("{revoked:?}"));
     let revoked_servers = acl.joins().revoked_servers().map(|revoked| format!("{revoked:?}"));
     let revoked = revoked.chain(revoked_servers);
-    let acl = policies.chain(roles).chain(tokens).chain(one_time).chain(joins).chain(revoked);
+    let acl =
+        policies.chain(roles).chain(tokens).chain(revoked_tokens).chain(one_time).chain(joins).chain(revoked);
     let root_keys = store.keyring().keys().map(|key| format!("{key:?}"));
+    let retired = store.keyring().retired().map(|retired| format!("{retired:?}"));
     let variables = store.variables().iter().map(|variable| format!("{variable:?}"));
     let config = [format!("{:?} {:?}", store.scheduler_config(), store.granted())];
     let all = allocs
@@ -103,10 +108,12 @@ fn facts(store: &Store) -> String {
         .chain(nodes)
         .chain(tenants)
         .chain(quotas)
+        .chain(pools)
         .chain(config)
         .chain(deployments)
         .chain(acl)
         .chain(root_keys)
+        .chain(retired)
         .chain(variables);
     all.map(|fact| fact + "\n").collect()
 }
@@ -142,7 +149,8 @@ fn what_older_versions_wrote_is_read_and_replayed() {
         let counts = match version {
             1 | 2 => (2, 2, 7),
             3 => (3, 3, 9),
-            _ => (3, 2, 11),
+            4 => (3, 2, 11),
+            _ => (3, 3, 11),
         };
         assert_eq!((job.versions.len(), store.allocs().len(), store.evals().len()), counts);
         assert!(store.eval(EvalId(3)).is_some());

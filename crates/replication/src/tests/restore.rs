@@ -13,7 +13,12 @@ fn parts(store: &Store, first: u64) -> Vec<Entry> {
     let mut records = Vec::new();
     snapshot::write_records(store, &mut records).unwrap();
     let entry = |(number, bytes): (usize, &[u8])| {
-        let part = RestorePart { number: number as u32, bytes: bytes.to_vec(), granted: Index(0) };
+        let part = RestorePart {
+            number: number as u32,
+            bytes: bytes.to_vec(),
+            granted: Index(0),
+            revives_tokens: None,
+        };
         Entry { commands: vec![Command::RestorePart(part)], ..support::grant(first + number as u64) }
     };
     records.chunks(1000).enumerate().map(entry).collect()

@@ -43,10 +43,28 @@ pub enum Capability {
     AgentRead,
     /// Change how a server runs.
     AgentWrite,
+    /// Read node pools that operators or nodes name.
+    NodePoolRead,
+    /// Describe node pools.
+    NodePoolWrite,
+    /// Delete node pools.
+    NodePoolDelete,
+    /// List plugins of volumes.
+    PluginList,
     /// Look at how the servers work together.
     OperatorRead,
     /// Keep the servers in order.
     OperatorWrite,
+    /// Take a copy of the whole state.
+    SnapshotSave,
+    /// List root keys.
+    KeyringRead,
+    /// Make new root keys.
+    KeyringRotate,
+    /// Take root keys away.
+    KeyringDelete,
+    /// Search among whatever the caller may see.
+    SearchAny,
     /// List variables, without what is in them.
     VariablesList,
     /// Read variables.
@@ -85,8 +103,15 @@ impl Capability {
                 | Self::VariablesRead
                 | Self::ReadEvents
                 | Self::ReadOwnAcl
+                | Self::SnapshotSave
+                | Self::KeyringRead
                 | Self::Management
         )
+    }
+
+    /// Whether it is granted by the rules about node pools.
+    pub fn is_about_node_pools(self) -> bool {
+        matches!(self, Self::NodePoolRead | Self::NodePoolWrite | Self::NodePoolDelete)
     }
 
     /// Whether it is granted by the rules about variables.
@@ -116,6 +141,15 @@ impl Capability {
             Self::ReadFiles => "read-fs",
             Self::NodeRead => "node:read",
             Self::NodeWrite => "node:write",
+            Self::NodePoolRead => "node_pool:read",
+            Self::NodePoolWrite => "node_pool:write",
+            Self::NodePoolDelete => "node_pool:delete",
+            Self::PluginList => "plugin:list",
+            Self::SnapshotSave => "operator:snapshot-save",
+            Self::KeyringRead => "operator:keyring-read",
+            Self::KeyringRotate => "operator:keyring-rotate",
+            Self::KeyringDelete => "operator:keyring-delete",
+            Self::SearchAny => "read-job, or to read something else that is searched,",
             Self::QuotaRead => "quota:read",
             Self::QuotaWrite => "quota:write",
             Self::AgentRead => "agent:read",

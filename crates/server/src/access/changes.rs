@@ -4,6 +4,7 @@ use berth_model::{
     DeploymentId, JobKey,
     acl::ChangeAcl,
     command::{Collect, Command},
+    keyring::ChangeKeyring,
     store::Store,
     variable::{ChangeVariable, VariableKey},
 };
@@ -16,6 +17,8 @@ enum Target<'c> {
     Cluster(Capability),
     /// Jobs, or what belongs to them.
     Jobs(Vec<&'c JobKey>),
+    /// A node pool, for which it takes this.
+    NodePool(&'c str, Capability),
     /// A variable, for which it takes this.
     Variable(&'c VariableKey, Capability),
     /// What only the engine decides.
@@ -38,6 +41,7 @@ impl Access {
             Target::Cluster(capability) => self.require_of_cluster(capability),
             Target::Anything => Ok(()),
             Target::Engine => Err(Denied::new(Capability::Management, Realm::Cluster)),
+            Target::NodePool(name, capability) => self.require_node_pool(name, capability),
             Target::Variable(key, capability) => self.require_variable(key, capability),
             Target::Jobs(jobs) => jobs.into_iter().try_for_each(|job| self.require(&job.namespace)),
         }
@@ -67,6 +71,8 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
         Command::SetNodeEligibility(..) | Command::DrainNode(_) => Target::Cluster(Capability::NodeWrite),
         Command::Collect(collect) if is_of_nodes(collect) => Target::Cluster(Capability::NodeWrite),
         Command::PutQuota(_) | Command::DeleteQuota(_) => Target::Cluster(Capability::QuotaWrite),
+        Command::PutNodePool(pool) => Target::NodePool(&pool.name, Capability::NodePoolWrite),
+        Command::DeleteNodePool(name) => Target::NodePool(name, Capability::NodePoolDelete),
         Command::SetSchedulerConfig(_) => Target::Cluster(Capability::OperatorWrite),
         Command::ChangeAcl(change) if is_for_anybody(change) => Target::Anything,
         Command::ChangeAcl(change) if matches!(**change, ChangeAcl::RevokeNode(_)) => {
@@ -79,8 +85,11 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
             ChangeVariable::Delete(key, _) => Target::Variable(key, Capability::VariablesDestroy),
             ChangeVariable::Rekey(_) => Target::Engine,
         },
+        Command::ChangeKeyring(change) => Target::Cluster(match **change {
+            ChangeKeyring::PutKey { .. } | ChangeKeyring::Rewrap { .. } => Capability::KeyringRotate,
+            ChangeKeyring::RemoveKey(_) => Capability::KeyringDelete,
+        }),
         Command::Collect(_)
-        | Command::ChangeKeyring(_)
         | Command::ChangeAcl(_)
         | Command::PutNamespace(_)
         | Command::DeleteNamespace(_)

@@ -22,6 +22,10 @@ enum Place {
     Variable(String, String),
     /// Of the volume's name.
     HostVolume(String),
+    /// Of the pool's name.
+    NodePool(String),
+    /// Of no pool is it granted.
+    SomeNodePool,
     /// Of no variable is it granted.
     SomeVariable,
     /// In none is it granted: which one the request is about was not looked up.
@@ -36,6 +40,8 @@ impl Denied {
             Realm::Namespace(name) => Place::Namespace(cut(name)),
             Realm::Variable { namespace, path } => Place::Variable(cut(namespace), cut(path)),
             Realm::HostVolume(name) => Place::HostVolume(cut(name)),
+            Realm::NodePool(name) => Place::NodePool(cut(name)),
+            Realm::SomeNodePool => Place::SomeNodePool,
             Realm::SomeVariable => Place::SomeVariable,
             Realm::AllNamespaces | Realm::SomeNamespace => Place::SomeNamespace,
         };
@@ -52,6 +58,8 @@ impl fmt::Display for Denied {
             Place::Namespace(name) => write!(f, " in namespace {name:?}"),
             Place::Variable(namespace, path) => write!(f, " on {path:?} in namespace {namespace:?}"),
             Place::HostVolume(name) => write!(f, " on host volume {name:?}"),
+            Place::NodePool(name) => write!(f, " on node pool {name:?}"),
+            Place::SomeNodePool => f.write_str(" on a node pool"),
             Place::SomeVariable => f.write_str(" on a path"),
             Place::SomeNamespace => f.write_str(" in a namespace"),
         }
@@ -74,6 +82,8 @@ mod tests {
         assert_eq!(variable, r#"Permission denied: this needs variables:read on "a/b" in namespace "web""#);
         let volume = said(Capability::MountReadWrite, Realm::HostVolume("data"));
         assert_eq!(volume, r#"Permission denied: this needs mount-readwrite on host volume "data""#);
+        let pool = said(Capability::NodePoolDelete, Realm::NodePool("gpus"));
+        assert_eq!(pool, r#"Permission denied: this needs node_pool:delete on node pool "gpus""#);
         let cluster = said(Capability::NodeRead, Realm::Cluster);
         assert_eq!(cluster, "Permission denied: this needs node:read");
     }

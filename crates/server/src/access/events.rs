@@ -106,6 +106,7 @@ impl CallerView {
                 self.access().sees_everywhere()
             }
             Event::NamespaceChanged(name) => self.access().sees_namespace(name),
+            Event::NodePoolChanged(name) => self.access().reads_node_pool(name),
             Event::QuotaChanged(_) => self.access().sees_quotas(),
             Event::AclChanged(_) => self.access().has(Capability::Management),
             Event::VariableWritten(key) | Event::VariableDeleted(key) => {

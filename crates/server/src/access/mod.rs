@@ -71,6 +71,8 @@ enum Scope {
     Cluster,
     /// In one namespace, in which the capability is granted.
     Namespace(Arc<str>),
+    /// In one namespace, in which the capability is not granted: only what is not seen by it is there.
+    Beside(Arc<str>),
     /// Wherever the capability is granted.
     Granted,
 }
@@ -93,13 +95,42 @@ impl Access {
             }
             _ => (Scope::Granted, Realm::SomeNamespace),
         };
-        let realm = if capability.is_about_variables() { Realm::SomeVariable } else { realm };
+        let realm = match capability {
+            _ if capability.is_about_variables() => Realm::SomeVariable,
+            _ if capability.is_about_node_pools() => Realm::SomeNodePool,
+            _ => realm,
+        };
+        if matches!(capability, Capability::SearchAny | Capability::ReadEvents) {
+            return Self::check_many(rights, capability, (scope, realm));
+        }
         if capability != Capability::Anonymous && !rights.grant(capability, realm) {
             return Err(Denied::new(capability, realm));
         }
         // Whoever looks at the cluster comes across things of namespaces, which are told to those who may read them.
         let capability = if scope == Scope::Cluster { Capability::ReadJob } else { capability };
         Ok(Self { rights, capability, scope })
+    }
+
+    /// Checks a request that is about things of many kinds: some are seen by reading jobs, others by other rights.
+    fn check_many(
+        rights: Arc<Rights>,
+        capability: Capability,
+        (scope, realm): (Scope, Realm<'_>),
+    ) -> Result<Self, Denied> {
+        let (of_jobs, is_search) = match capability {
+            Capability::SearchAny => (Capability::ReadJob, true),
+            other => (other, false),
+        };
+        let sees_jobs = rights.grant(of_jobs, realm);
+        let sees_namespaces = is_search && rights.grant(Capability::ListNamespaces, Realm::SomeNamespace);
+        if !sees_jobs && !sees_namespaces && !rights.sees_more_than_jobs() {
+            return Err(Denied::new(capability, realm));
+        }
+        let scope = match scope {
+            Scope::Namespace(name) if !sees_jobs => Scope::Beside(name),
+            scope => scope,
+        };
+        Ok(Self { rights, capability: of_jobs, scope })
     }
 
     /// What the caller may do at all. Callers of equal rights are told the same.
@@ -111,6 +142,7 @@ impl Access {
     pub fn reaches(&self, namespace: &str) -> bool {
         match &self.scope {
             Scope::Namespace(own) => **own == *namespace,
+            Scope::Beside(_) => false,
             Scope::Cluster | Scope::Granted => {
                 self.rights.grant(self.capability, Realm::Namespace(namespace))
             }
@@ -142,7 +174,7 @@ impl Access {
     pub fn reaches_variable(&self, key: &VariableKey, capability: Capability) -> bool {
         let (namespace, path) = (&*key.namespace, &*key.path);
         let looks_there = match &self.scope {
-            Scope::Namespace(own) => **own == *namespace,
+            Scope::Namespace(own) | Scope::Beside(own) => **own == *namespace,
             Scope::Cluster | Scope::Granted => true,
         };
         looks_there && self.rights.grant(capability, Realm::Variable { namespace, path })
@@ -176,6 +208,41 @@ impl Access {
         self.rights.grant(Capability::ReadJob, Realm::Namespace(namespace))
     }
 
+    /// Refuses a caller who may not do that with a node pool, whether that is there or not.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn require_node_pool(&self, name: &str, capability: Capability) -> Result<(), Denied> {
+        let realm = Realm::NodePool(name);
+        if self.rights.grant(capability, realm) { Ok(()) } else { Err(Denied::new(capability, realm)) }
+    }
+
+    /// Refuses a request that sees no jobs, or what belongs to them, wherever it looks.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn require_jobs(&self) -> Result<(), Denied> {
+        match &self.scope {
+            Scope::Beside(name) => Err(Denied::new(self.capability, Realm::Namespace(name))),
+            Scope::Granted if !self.rights.grant(self.capability, Realm::SomeNamespace) => {
+                Err(Denied::new(self.capability, Realm::SomeNamespace))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a caller who has no such right about anything.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn require_any(&self, capability: Capability, realm: Realm<'_>) -> Result<(), Denied> {
+        if self.rights.grant(capability, realm) { Ok(()) } else { Err(Denied::new(capability, realm)) }
+    }
+
+    fn reads_node_pool(&self, name: &str) -> bool {
+        self.rights.grant(Capability::NodePoolRead, Realm::NodePool(name))
+    }
+
     fn has(&self, capability: Capability) -> bool {
         self.rights.grant(capability, Realm::Cluster)
     }
@@ -185,11 +252,11 @@ impl Access {
         if self.has(capability) { Ok(()) } else { Err(Denied::new(capability, Realm::Cluster)) }
     }
 
-    fn sees_nodes(&self) -> bool {
+    pub fn sees_nodes(&self) -> bool {
         self.has(Capability::NodeRead) || self.has(Capability::NodeWrite)
     }
 
-    fn sees_quotas(&self) -> bool {
+    pub fn sees_quotas(&self) -> bool {
         self.has(Capability::QuotaRead) || self.has(Capability::QuotaWrite)
     }
 

@@ -28,6 +28,10 @@ pub(crate) enum Realm<'r> {
     },
     /// The host volumes of a name, on whichever nodes.
     HostVolume(&'r str),
+    /// One node pool.
+    NodePool(&'r str),
+    /// Any node pool at all.
+    SomeNodePool,
     /// Any variable at all, in whatever namespace.
     SomeVariable,
     /// All namespaces, those to come included.
@@ -49,19 +53,22 @@ pub(crate) struct Rights {
     pub variables: VariableRights,
     /// With the volumes of nodes, by their names.
     pub host_volumes: RightsByName,
+    /// With node pools, by their names.
+    pub node_pools: RightsByName,
 }
 
 impl Rights {
     /// Everything.
     pub fn all() -> Self {
-        let mut host_volumes = RightsByName::default();
-        host_volumes.add("*", Capabilities::ALL);
+        let mut by_any_name = RightsByName::default();
+        by_any_name.add("*", Capabilities::ALL);
         Self {
             cluster: Capabilities::ALL,
             namespaces: BTreeMap::new(),
             patterns: vec![(Pattern::from("*"), Capabilities::ALL)],
             variables: VariableRights::all(),
-            host_volumes,
+            host_volumes: by_any_name.clone(),
+            node_pools: by_any_name,
         }
     }
 
@@ -89,9 +96,20 @@ impl Rights {
             Realm::Namespace(name) => self.within(name).has(capability),
             Realm::Variable { namespace, path } => self.variables.with(namespace, path).has(capability),
             Realm::HostVolume(name) => self.host_volumes.with(name).has(capability),
+            Realm::NodePool(name) => self.node_pools.with(name).has(capability),
+            Realm::SomeNodePool => self.node_pools.any(capability),
             Realm::SomeVariable => self.variables.any(capability),
             Realm::SomeNamespace => self.stated().any(|granted| granted.has(capability)),
         }
+    }
+
+    /// Whether the caller sees something that is in no namespace, or is not seen by reading jobs: that can be searched and followed.
+    pub fn sees_more_than_jobs(&self) -> bool {
+        use Capability::*;
+        let of_cluster = [NodeRead, NodeWrite, QuotaRead, QuotaWrite];
+        of_cluster.into_iter().any(|one| self.grant(one, Realm::Cluster))
+            || self.grant(NodePoolRead, Realm::SomeNodePool)
+            || self.grant(VariablesList, Realm::SomeVariable)
     }
 
     /// What may be done in a namespace.

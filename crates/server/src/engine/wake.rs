@@ -53,6 +53,7 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
             Event::EvalCollected(id) => vec![WatchKey::Evals, WatchKey::Eval(*id)],
             Event::NamespaceChanged(_) => vec![WatchKey::Namespaces],
             Event::QuotaChanged(_) => vec![WatchKey::Quotas],
+            Event::NodePoolChanged(_) => vec![WatchKey::NodePools],
             Event::AclChanged(_) => vec![WatchKey::Acl],
             Event::KeyringChanged => vec![WatchKey::Keyring],
             Event::VariableWritten(key) | Event::VariableDeleted(key) => {

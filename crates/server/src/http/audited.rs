@@ -444,7 +444,7 @@ impl Recorded {
         match capability {
             AllocExec | AllocNodeExec => Self::Change,
             // What is asked for in a body is read all the same.
-            ListJobs | ReadJob | ParseJob | ReadScaling | ListNamespaces => Self::Read,
+            ListJobs | ReadJob | ParseJob | ReadScaling | ListNamespaces | SearchAny => Self::Read,
             _ if changes => Self::Change,
             Anonymous => Self::Never,
             // Whoever has a token reads its policies, however often.

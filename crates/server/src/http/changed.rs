@@ -47,7 +47,10 @@ pub(super) fn changed(command: &Command, store: &Store) -> Changed {
         Command::SetNodeEligibility(node, _) => of_cluster(vec![node.to_string()]),
         Command::DrainNode(drain) => of_cluster(vec![drain.node.to_string()]),
         Command::PutNamespace(namespace) => of_cluster(vec![namespace.name.clone()]),
-        Command::DeleteNamespace(name) | Command::DeleteQuota(name) => of_cluster(vec![name.clone()]),
+        Command::DeleteNamespace(name) | Command::DeleteQuota(name) | Command::DeleteNodePool(name) => {
+            of_cluster(vec![name.clone()])
+        }
+        Command::PutNodePool(pool) => of_cluster(vec![pool.name.clone()]),
         Command::PutQuota(quota) => of_cluster(vec![quota.name.clone()]),
         Command::ChangeAcl(change) => of_acl(change, store),
         Command::ChangeKeyring(change) => of_keyring(change),
@@ -99,6 +102,7 @@ fn of_acl(change: &ChangeAcl, store: &Store) -> Changed {
 fn of_keyring(change: &ChangeKeyring) -> Changed {
     let (word, key) = match change {
         ChangeKeyring::PutKey { key, .. } => ("put_root_key", key.id),
+        ChangeKeyring::Rewrap { key, .. } => ("rewrap_root_keys", key.id),
         ChangeKeyring::RemoveKey(id) => ("remove_root_key", *id),
     };
     Changed::new(word, "", [key.to_string()])

@@ -134,6 +134,7 @@ impl From<Refusal> for Failure {
             Refusal::NoVersion(..) | Refusal::NoTag(..) | Refusal::NoAclObject(_) => {
                 Self::not_found(refusal.to_string())
             }
+            Refusal::NoNodePool(_) => Self::not_found(refusal.to_string()),
             Refusal::NoRootKey(_) => Self::not_found(refusal.to_string()),
             Refusal::RootKeyChanged | Refusal::RootKeyNotActive(_) | Refusal::VariableChanged(..) => {
                 Self::new(StatusCode::CONFLICT, refusal.to_string())
@@ -151,6 +152,7 @@ impl From<Refusal> for Failure {
             | Refusal::NodeDrained(_)
             | Refusal::BadNamespace(..)
             | Refusal::BadQuota(..)
+            | Refusal::BadNodePool(..)
             | Refusal::BadAcl(..)
             | Refusal::AclBootstrapped(_)
             | Refusal::NoQuota(_) => Self::bad_request(refusal.to_string()),
@@ -160,6 +162,7 @@ impl From<Refusal> for Failure {
             | Refusal::NotDue(..)
             | Refusal::ClusterFounded(_)
             | Refusal::NamespaceInUse(..)
+            | Refusal::NodePoolInUse(..)
             | Refusal::QuotaInUse(..) => Self::new(StatusCode::CONFLICT, refusal.to_string()),
         }
     }

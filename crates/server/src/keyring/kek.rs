@@ -74,6 +74,24 @@ impl Kek {
     }
 }
 
+/// Takes away all files of a directory that hold this key, whatever they are called, and what a crash left of writing one.
+pub(super) fn remove(dir: &Path, id: KekId) -> io::Result<()> {
+    let unfinished = dir.join(format!("{id}.next"));
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    let holds_it = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == EXTENSION)
+            && read(path).is_ok_and(|kek| kek.id == id)
+    };
+    let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    for path in files.filter(|path| *path == unfinished || holds_it(path)) {
+        fs::remove_file(path)?;
+    }
+    File::open(dir)?.sync_all()
+}
+
 /// All keys in the files of a directory that is there; what cannot be read as one is told and left alone.
 pub(super) fn load(dir: &Path) -> io::Result<Vec<Kek>> {
     let entries = match fs::read_dir(dir) {

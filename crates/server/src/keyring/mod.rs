@@ -17,7 +17,7 @@ use std::{
 
 use berth_model::{
     KekId, RootKeyId,
-    keyring::RootKey,
+    keyring::{ChangeKeyring, RootKey, WrappedKey},
     store::{Keyring as RootKeys, Store},
     variable::{Rekeyed, Variable, VariableKey},
 };
@@ -210,13 +210,23 @@ impl Keyring {
         if let Some(opened) = opened.get(&key.id) {
             return Ok(opened.clone());
         }
-        let Some(kek) = self.kek(key.wrapped_by) else {
-            let (key, kek) = (key.id, key.wrapped_by);
-            return Err(KeyringError::Locked { key, kek, path: self.path(kek) });
-        };
+        let kek = self.kek(key.wrapped_by).ok_or_else(|| self.locked(key))?;
         let fresh = root::open(key, &kek).map(Arc::new).ok_or(KeyringError::DamagedKey(key.id))?;
         opened.insert(key.id, fresh.clone());
         Ok(fresh)
+    }
+
+    /// Whether this server can unwrap a root key, and why not.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check(&self, key: &RootKey) -> Result<(), KeyringError> {
+        self.open(key).map(drop)
+    }
+
+    fn locked(&self, key: &RootKey) -> KeyringError {
+        let (key, kek) = (key.id, key.wrapped_by);
+        KeyringError::Locked { key, kek, path: self.path(kek) }
     }
 
     /// A root key that this server makes; `kek` opens it.
@@ -241,11 +251,53 @@ impl Keyring {
         if let Some(kek) = held.next() {
             return Ok((kek, false));
         }
-        let unused = self.keks().values().next().cloned();
+        let unused = self.keks().values().find(|kek| !keys.is_retired(kek.id())).cloned();
         match unused {
             Some(kek) => Ok((kek, true)),
             None => Ok((self.keep(Kek::random()?)?, true)),
         }
+    }
+
+    /// A key-encryption key that nobody has had before, on disk when this returns.
+    ///
+    /// # Errors
+    /// When it cannot be made or kept.
+    pub(crate) fn new_kek(&self) -> Result<Arc<Kek>, KeyringError> {
+        self.keep(Kek::random()?)
+    }
+
+    /// What has this key-encryption key open all root keys, and a new one that is the active one from then on.
+    ///
+    /// # Errors
+    /// Which of them this server cannot open.
+    pub(crate) fn rewrap(&self, keys: &RootKeys, kek: &Kek) -> Result<ChangeKeyring, KeyringError> {
+        let wrapped = keys.keys().map(|key| {
+            let from = self.kek(key.wrapped_by).ok_or_else(|| self.locked(key))?;
+            let wrapped = root::rewrap(key, &from, kek)?.ok_or(KeyringError::DamagedKey(key.id))?;
+            Ok(WrappedKey { id: key.id, wrapped })
+        });
+        let wrapped = wrapped.collect::<Result<_, KeyringError>>()?;
+        let replaces = keys.active().map(|active| active.id);
+        Ok(ChangeKeyring::Rewrap { wrapped, key: Box::new(self.root_key(kek)?), replaces })
+    }
+
+    /// Takes a key away, from disk first.
+    ///
+    /// # Errors
+    /// When a file of it stays.
+    pub(crate) fn discard(&self, id: KekId) -> std::io::Result<()> {
+        if let Some(dir) = &self.dir {
+            kek::remove(dir, id)?;
+        }
+        self.keks_mut().remove(&id);
+        Ok(())
+    }
+
+    /// Those that it has though they were replaced, and that open no root key of the state.
+    fn replaced(&self, keys: &RootKeys) -> Vec<KekId> {
+        let needed = self.needed.read().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |id: &KekId| keys.is_retired(*id) && !needed.contains(id);
+        self.keks().keys().copied().filter(is_over).collect()
     }
 
     /// A key-encryption key by its id.

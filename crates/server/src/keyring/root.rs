@@ -76,6 +76,14 @@ pub(super) fn make(id: RootKeyId, kek: &Kek) -> Result<RootKey, NoRandomness> {
     })
 }
 
+/// The secret part of a root key, unwrapped with one key-encryption key and wrapped with another; none when it is not what it was
+/// when it was made.
+pub(super) fn rewrap(key: &RootKey, from: &Kek, to: &Kek) -> Result<Option<Vec<u8>>, NoRandomness> {
+    let about = about(key.id, &key.signing_public);
+    let Some(text) = sealed::open(from.cipher(), &about, &key.wrapped) else { return Ok(None) };
+    sealed::seal(to.cipher(), &about, &Zeroizing::new(text)).map(Some)
+}
+
 /// Unwraps a root key; none when it is not what it was when it was made.
 pub(super) fn open(key: &RootKey, kek: &Kek) -> Option<OpenedKey> {
     let text = sealed::open(kek.cipher(), &about(key.id, &key.signing_public), &key.wrapped)?;

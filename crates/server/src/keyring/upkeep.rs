@@ -43,6 +43,8 @@ pub(crate) async fn look_after(
         rotated: None,
         unrotated: String::new(),
         left_alone: LeftAlone::default(),
+        undiscarded: false,
+        discarded: None,
     };
     let stopped = async move {
         let _ = stop.wait_for(|stop| *stop).await;
@@ -69,6 +71,10 @@ struct Upkeep {
     /// Why there was none, as people were told.
     unrotated: String,
     left_alone: LeftAlone,
+    /// Whether key-encryption keys that were replaced may still be here.
+    undiscarded: bool,
+    /// When it was tried last to take one away.
+    discarded: Option<Instant>,
 }
 
 /// What could not be encrypted anew.
@@ -100,12 +106,36 @@ impl Upkeep {
                 self.followed = changed;
                 self.asked = None;
                 self.keyring.follow(store.keyring());
+                self.undiscarded = true;
             }
+            self.discard_replaced(&store).await;
             self.find_missing().await;
             if self.cluster.leads() {
                 self.rotate_in_time(&store).await;
                 // Step by step: each looks at the state that the last one led to.
                 while self.cluster.leads() && self.rekey().await {}
+            }
+        }
+    }
+
+    /// Takes away key-encryption keys that were replaced: whoever finds one here later opens nothing with it.
+    async fn discard_replaced(&mut self, store: &Store) {
+        if !self.undiscarded || self.discarded.is_some_and(|tried| tried.elapsed() < AGAIN) {
+            return;
+        }
+        self.undiscarded = false;
+        for id in self.keyring.replaced(store.keyring()) {
+            let keyring = self.keyring.clone();
+            match tokio::task::spawn_blocking(move || keyring.discard(id)).await {
+                Ok(Ok(())) => {
+                    tracing::info!(kek = %id, "a key-encryption key that was replaced is taken away")
+                }
+                Ok(Err(error)) => {
+                    let path = self.keyring.path(id);
+                    tracing::error!(kek = %id, path = %path.display(), %error, "a replaced key-encryption key stays on disk");
+                    (self.undiscarded, self.discarded) = (true, Some(Instant::now()));
+                }
+                Err(_) => self.undiscarded = true,
             }
         }
     }

@@ -1,10 +1,15 @@
 //! The keyring: which root keys there are, a new one in the place of the active one, and the end of one that is not needed.
 
+use std::{collections::BTreeSet, sync::Arc};
+
 use axum::{body::Body, response::Response};
-use berth_api::http::{KeyringKey, KeyringRotated};
+use berth_api::{
+    failpoint,
+    http::{KeyringKey, KeyringRewrapped, KeyringRotated},
+};
 use berth_model::{
-    RootKeyId,
-    command::Command,
+    Index, KekId, RootKeyId,
+    command::{Command, Refusal},
     keyring::{ChangeKeyring, RootKey},
 };
 use hyper::StatusCode;
@@ -19,9 +24,13 @@ use crate::{
         list::array_of,
         reply,
     },
-    keyring::KeyringError,
+    keyring::{Kek, KeyringError},
 };
 
+/// The version of log entries from which on root keys can be wrapped anew.
+const REWRAPS_SINCE: u8 = 6;
+/// How often it is tried again because another root key was made meanwhile.
+const REWRAPPED_AGAIN_MAX: usize = 3;
 const ALGORITHM: &str = "aes256-gcm";
 
 /// `GET /v1/operator/keyring/keys`
@@ -55,6 +64,62 @@ pub(super) async fn rotate(call: Call) -> Reply {
     Ok(response)
 }
 
+/// `PUT /v1/operator/keyring/rewrap`: step by step, so that whoever is killed between two of them has changed nothing but what the
+/// next try does not use. The new key-encryption key is on the disks of most servers before anything is wrapped with it; all root keys
+/// change in one entry of the log; and the old key is taken away by each server that has applied that.
+pub(super) async fn rewrap(call: Call) -> Reply {
+    let version = call.proposer().log_version();
+    if version < REWRAPS_SINCE {
+        let why = format!(
+            "this takes log entries of version {REWRAPS_SINCE}, and not all servers of this cluster know them: it writes version \
+             {version} until all are upgraded"
+        );
+        return Err(Failure::new(StatusCode::CONFLICT, why));
+    }
+    let (keyring, keys) = (call.keyring().clone(), call.view().root_keys().clone());
+    let made = move || keys.keys().try_for_each(|key| keyring.check(key)).and_then(|()| keyring.new_kek());
+    let kek = call.api.heavy.run(made).await?;
+    failpoint("rewrap", b"kept");
+    if let Err(why) = call.share_kek(&kek).await {
+        // Nothing is wrapped with it, and nothing will be.
+        let (keyring, id) = (call.keyring().clone(), kek.id());
+        let discarded = call.api.heavy.run(move || keyring.discard(id)).await;
+        discarded.map_err(|error| Failure::unwritten(&error))?;
+        return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, why));
+    }
+    failpoint("rewrap", b"shared");
+    let (index, retired, key) = rewrap_with(&call, &kek).await?;
+    failpoint("rewrap", b"committed");
+    let view = call.view();
+    let key = view.root_keys().key(key).ok_or_else(|| Failure::not_found("root key not found"))?;
+    let answer = KeyringRewrapped {
+        key: shown(&call, &view, key)?,
+        replaced: retired.iter().map(ToString::to_string).collect(),
+    };
+    let mut response = reply::json(&call.query, &answer)?;
+    reply::stamp(response.headers_mut(), index, &view);
+    Ok(response)
+}
+
+/// Where it was committed, the key-encryption keys that were replaced, and the new root key.
+async fn rewrap_with(call: &Call, kek: &Arc<Kek>) -> Result<(Index, BTreeSet<KekId>, RootKeyId), Failure> {
+    for _ in 0..REWRAPPED_AGAIN_MAX {
+        let keys = call.view().root_keys().clone();
+        let replaced = keys.keys().map(|key| key.wrapped_by).collect();
+        let (keyring, kek) = (call.keyring().clone(), kek.clone());
+        let change = call.api.heavy.run(move || keyring.rewrap(&keys, &kek)).await?;
+        let ChangeKeyring::Rewrap { key, .. } = &change else { break };
+        let key = key.id;
+        match call.proposer().decide(Command::ChangeKeyring(Box::new(change))).await? {
+            Ok(index) => return Ok((index, replaced, key)),
+            // Another root key was made meanwhile.
+            Err(Refusal::RootKeyChanged) => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
+    }
+    Err(Refusal::RootKeyChanged.into())
+}
+
 /// `DELETE /v1/operator/keyring/key/:id`
 pub(super) async fn remove(call: Call) -> Reply {
     let id = call.param("id").parse::<RootKeyId>();
@@ -65,7 +130,7 @@ pub(super) async fn remove(call: Call) -> Reply {
     Ok(response)
 }
 
-async fn change(call: &Call, change: ChangeKeyring) -> Result<berth_model::Index, Failure> {
+async fn change(call: &Call, change: ChangeKeyring) -> Result<Index, Failure> {
     call.propose(Command::ChangeKeyring(Box::new(change))).await
 }
 

@@ -2,7 +2,13 @@
 
 use axum::{body::Body, response::Response};
 use berth_api::http::Namespace;
-use berth_model::{Index, command::Command, job::Job, namespace::NAMESPACE_DEFAULT};
+use berth_model::{
+    Index, JobKey,
+    command::{Collect, Command},
+    job::Job,
+    namespace::NAMESPACE_DEFAULT,
+    store::NamespaceRow,
+};
 
 use crate::{
     WatchKey,
@@ -21,6 +27,9 @@ use crate::{
 pub(super) const DEFAULT: &str = NAMESPACE_DEFAULT;
 /// Stands for all namespaces.
 pub(super) const ALL: &str = "*";
+
+/// Jobs forgotten in one command: a job takes its allocations along.
+const JOBS_FORGOTTEN_MAX: usize = 256;
 
 /// `GET /v1/namespaces`
 pub(super) async fn list(call: Call) -> Reply {
@@ -66,7 +75,34 @@ pub(super) async fn delete(call: Call) -> Reply {
     if call.view().namespace(&name).is_none() {
         return Err(Failure::not_found("namespace not found"));
     }
+    forget_jobs(&call, &name).await?;
     change(&call, Command::DeleteNamespace(name)).await
+}
+
+/// Forgets the jobs of a namespace if all of them are over, and nothing else keeps it: as with Nomad, what is stopped does not keep it. It is looked at once more
+/// when that is applied.
+async fn forget_jobs(call: &Call, name: &str) -> Result<(), Failure> {
+    let (store, own) = (call.view().everything()?.clone(), name.to_owned());
+    let decided_on = Some(store.index());
+    let is_below = |row: &NamespaceRow| row.namespace.parent.as_deref() == Some(name);
+    let stays = name == DEFAULT
+        || store.variables().held_by(name).count > 0
+        || store.namespaces().iter().any(is_below);
+    if stays {
+        return Ok(());
+    }
+    let over = call.api.heavy.run(move || {
+        let jobs = store.jobs().range(JobKey::new(&own, "")..).map_while(|(key, slot)| {
+            let row = store.jobs().row(slot).filter(|_| *key.namespace == *own)?;
+            Some(row.is_over().then(|| key.clone()))
+        });
+        jobs.collect::<Option<Vec<JobKey>>>()
+    });
+    for jobs in over.await.unwrap_or_default().chunks(JOBS_FORGOTTEN_MAX) {
+        let collect = Collect { jobs: jobs.to_vec(), decided_on, ..Collect::default() };
+        call.propose(Command::Collect(Box::new(collect))).await?;
+    }
+    Ok(())
 }
 
 /// The name in the path, or that in the body; they must not differ.

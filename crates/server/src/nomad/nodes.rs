@@ -36,7 +36,7 @@ pub(super) async fn list(call: Call) -> Reply {
     list_in(&call, call.query.text("node_pool")).await
 }
 
-/// `GET /v1/node/pool/:name/nodes`
+/// The nodes of the pool that the path names.
 pub(super) async fn of_pool(call: Call) -> Reply {
     list_in(&call, Some(call.param("name"))).await
 }

@@ -43,6 +43,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("related", Kind::Flag, "Tell the evaluations that made it or that it made too"),
     Parameter::new("resources", Kind::Flag, "Tell what it has or holds too"),
     Parameter::new("reverse", Kind::Flag, "In the opposite order"),
+    Parameter::new("revive_tokens", Kind::Flag, "Have tokens of the copy be good again that were revoked since it was taken"),
     Parameter::new("stale", Kind::Flag, "Any server may answer"),
     Parameter::new("status", Kind::Text, "Only those with this status"),
     Parameter::new("task", Kind::Text, "The task's name; needed when there are several"),

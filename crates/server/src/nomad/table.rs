@@ -13,12 +13,12 @@ use berth_api::http::{
     FuzzySearch, HostStats, ImagePull, ImagePulled, ImagesLoaded, Job, JobDeregistered, JobDispatch,
     JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
     JobScale, JobScaleStatus, JobStability, JobStatus, JobStatusesAsked, JobStub, JobSummary, JobTag,
-    JobValidated, JobVersionChanged, JobVersions, JobsParse, Jwks, KeyringKey, KeyringRotated, Measurements,
-    Namespace, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodeImages, NodePool, NodePurged,
-    NodeRevoked, NodeStub, NodeToken, NodeTokenAsked, OpenIdConfiguration, PeriodicForced, PlanTrace, Quota,
-    QuotaUsage, RaftConfiguration, RecoveryStatus, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
-    SchedulerConfigurationRead, SchedulerConfigurationSet, Search, ServerRevoked, StreamFrame, Variable,
-    VariableMetadata,
+    JobValidated, JobVersionChanged, JobVersions, JobsParse, Jwks, KeyringKey, KeyringRewrapped,
+    KeyringRotated, Measurements, Namespace, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged,
+    NodeImages, NodePool, NodePurged, NodeRevoked, NodeStub, NodeToken, NodeTokenAsked, OpenIdConfiguration,
+    PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, RecoveryStatus, ScalingPolicy,
+    ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
+    ServerRevoked, SnapshotRestored, StreamFrame, Variable, VariableMetadata,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -33,8 +33,8 @@ use crate::http::{
     routes::{
         Capability, Contract, NamespaceFrom, Route, Table, Verb,
         contract::{
-            accepts, bytes, converses, empty, lists, pages, picks, reads, streams, takes, takes_bytes,
-            takes_bytes_tells, tells, text,
+            accepts, bytes, converses, empty, lists, pages, picks, reads, streams, takes, takes_bytes_tells,
+            tells, text,
         },
         route,
     },
@@ -117,9 +117,13 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/nodes/token", (Management, Cluster), "Make a token with which one agent joins", takes::<NodeTokenAsked, NodeToken>(&[]), joins::make),
         route(Put, "/v1/node/{id}/revoke", (NodeWrite, Cluster), "Make the certificates of a node good for nothing, and end its connections", tells::<NodeRevoked>(&[]), joins::revoke),
         route(Put, "/v1/node/{id}/purge", (NodeWrite, Cluster), "Forget a node that is down", tells::<NodePurged>(&[]), nodes::purge),
-        route(Get, "/v1/node/pools", (NodeRead, Cluster), "List node pools", lists::<NodePool>(&["prefix"]), pools::list),
-        route(Get, "/v1/node/pool/{name}", (NodeRead, Cluster), "Read a node pool", reads::<NodePool>(&[]), pools::read),
-        route(Get, "/v1/node/pool/{name}/nodes", (NodeRead, Cluster), "List the nodes of a pool", pages::<NodeStub>(&["resources", "os"]), nodes::of_pool),
+        route(Get, "/v1/node/pools", (NodePoolRead, Cluster), "List node pools", lists::<NodePool>(&["prefix"]), pools::list),
+        route(Put, "/v1/node/pools", (NodePoolWrite, Cluster), "Describe a node pool", accepts::<NodePool>(), pools::put),
+        route(Get, "/v1/node/pool/{name}", (NodePoolRead, Cluster), "Read a node pool", reads::<NodePool>(&[]), pools::read),
+        route(Put, "/v1/node/pool/{name}", (NodePoolWrite, Cluster), "Describe a node pool", accepts::<NodePool>(), pools::put),
+        route(Delete, "/v1/node/pool/{name}", (NodePoolDelete, Cluster), "Delete a node pool that nothing uses", empty(), pools::delete),
+        route(Get, "/v1/node/pool/{name}/nodes", (NodeRead, Cluster), "List the nodes of a pool", pages::<NodeStub>(&["resources", "os"]), pools::nodes),
+        route(Get, "/v1/node/pool/{name}/jobs", (ListJobs, Query), "List the jobs that use a pool", pages::<JobStub>(&["namespace"]), pools::jobs),
 
         route(Get, "/v1/deployments", (ReadJob, Query), "List deployments", pages::<Deployment>(&["namespace"]), deployments::list),
         route(Get, "/v1/deployment/{id}", (ReadJob, Object), "Read a deployment", reads::<Deployment>(&[]), deployments::read),
@@ -134,7 +138,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/scaling/policy/{id}", (ReadScaling, Object), "Read a scaling policy", reads::<ScalingPolicy>(&[]), scaling::policy),
 
         route(Get, "/v1/volumes", (ReadJob, Query), "List volumes: there are none yet", lists::<Value>(&["namespace", "type"]), absent::none),
-        route(Get, "/v1/plugins", (ReadJob, Query), "List volume plugins: there are none yet", lists::<Value>(&["namespace", "type"]), absent::none),
+        route(Get, "/v1/plugins", (PluginList, Cluster), "List volume plugins: there are none yet", lists::<Value>(&["namespace", "type"]), absent::none),
         route(Get, "/v1/services", (ReadJob, Query), "List services: there are none yet", lists::<Value>(&["namespace"]), absent::none),
 
         route(Get, "/v1/vars", (VariablesList, Query), "List variables", pages::<VariableMetadata>(&["namespace"]), variables::list),
@@ -142,8 +146,8 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/var/{*path}", (VariablesWrite, Body), "Write a variable", takes::<Variable, Variable>(&["namespace", "cas", "lock-operation"]), variables::put),
         route(Delete, "/v1/var/{*path}", (VariablesDestroy, Query), "Delete a variable", Contract { parameters: vec!["namespace", "cas", "lock-operation"], ..empty() }, variables::delete),
 
-        route(Put, "/v1/search", (ReadJob, Query), "Find what begins with a text", takes::<Search, Found>(&["namespace"]), search::prefix),
-        route(Put, "/v1/search/fuzzy", (ReadJob, Query), "Find what has a text in its name", takes::<FuzzySearch, FuzzyFound>(&["namespace"]), search::fuzzy),
+        route(Put, "/v1/search", (SearchAny, Query), "Find what begins with a text", takes::<Search, Found>(&["namespace"]), search::prefix),
+        route(Put, "/v1/search/fuzzy", (SearchAny, Query), "Find what has a text in its name", takes::<FuzzySearch, FuzzyFound>(&["namespace"]), search::fuzzy),
 
         route(Get, "/v1/event/stream", (ReadEvents, Query), "Follow changes", streams::<EventFrame>(&["namespace", "index", "topic", "stale"]), stream_events),
 
@@ -201,11 +205,12 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/operator/scheduler/configuration", (OperatorRead, Cluster), "Read how the cluster places", tells::<SchedulerConfigurationRead>(&[]), scheduling::read),
         route(Put, "/v1/operator/scheduler/configuration", (OperatorWrite, Cluster), "Set how the cluster places", takes::<SchedulerConfiguration, SchedulerConfigurationSet>(&["cas"]), scheduling::set),
         route(Get, "/v1/operator/scheduler/plans", (OperatorRead, Cluster), "List the latest plans", tells::<Vec<PlanTrace>>(&[]), scheduling::plans),
-        route(Get, "/v1/operator/keyring/keys", (Management, Cluster), "List root keys", lists::<KeyringKey>(&[]), keyring::list),
-        route(Put, "/v1/operator/keyring/rotate", (Management, Cluster), "Make a new root key the active one", tells::<KeyringRotated>(&["full"]), keyring::rotate),
-        route(Delete, "/v1/operator/keyring/key/{id}", (Management, Cluster), "Take a root key away that nothing is encrypted with", empty(), keyring::remove),
-        route(Get, "/v1/operator/snapshot", (Management, Cluster), "Take a copy of the state", bytes(&[]), snapshot::save),
-        route(Put, "/v1/operator/snapshot", (Management, Cluster), "Put a copy in the place of the state", takes_bytes(), restore_snapshot),
+        route(Get, "/v1/operator/keyring/keys", (KeyringRead, Cluster), "List root keys", lists::<KeyringKey>(&[]), keyring::list),
+        route(Put, "/v1/operator/keyring/rotate", (KeyringRotate, Cluster), "Make a new root key the active one", tells::<KeyringRotated>(&["full"]), keyring::rotate),
+        route(Put, "/v1/operator/keyring/rewrap", (KeyringRotate, Cluster), "Replace the key-encryption key that opens root keys", tells::<KeyringRewrapped>(&[]), keyring::rewrap),
+        route(Delete, "/v1/operator/keyring/key/{id}", (KeyringDelete, Cluster), "Take a root key away that nothing is encrypted with", empty(), keyring::remove),
+        route(Get, "/v1/operator/snapshot", (SnapshotSave, Cluster), "Take a copy of the state", bytes(&[]), snapshot::save),
+        route(Put, "/v1/operator/snapshot", (Management, Cluster), "Put a copy in the place of the state", takes_bytes_tells::<SnapshotRestored>(&["revive_tokens"]), restore_snapshot),
         route(Put, "/v1/system/gc", (Management, Cluster), "Forget what has ended", empty(), system::collect),
         route(Put, "/v1/system/reconcile/summaries", (Management, Cluster), "Count allocations anew", empty(), system::reconcile_summaries),
 

@@ -1,12 +1,13 @@
-//! How much may be said of a namespace or a quota, and how many there may be: every server holds all of them, and each
+//! How much may be said of a namespace, a quota or a node pool, and how many there may be: every server holds all of them, and each
 //! decision about whose turn it is looks at them. Checked where they come in; what is there already stays.
 
 use berth_model::{
     namespace::Namespace,
+    node_pool::NodePool,
     quota::{Bounds, Quota},
 };
 
-/// Namespaces, and as many quotas.
+/// Namespaces, and as many quotas and node pools.
 const TENANTS_MAX: usize = 10_000;
 /// What is said of one for people.
 const DESCRIPTION_BYTES_MAX: usize = 4 << 10;
@@ -32,6 +33,13 @@ pub(super) fn check_quota(quota: &Quota) -> Result<(), String> {
     let devices = |what: &str, bounds: &Bounds| listed(what, bounds.devices_milli.keys());
     devices("Devices of the limit", &quota.limit)?;
     devices("Devices of the guarantee", &quota.guarantee)
+}
+
+/// The same of a node pool.
+pub(super) fn check_node_pool(pool: &NodePool) -> Result<(), String> {
+    let meta = pool.meta.iter().map(|(name, value)| name.len() + value.len()).sum();
+    within("Description", pool.description.len(), DESCRIPTION_BYTES_MAX)?;
+    within("Meta", meta, META_BYTES_MAX)
 }
 
 /// Whether one more may be made where there are so many.

@@ -77,6 +77,18 @@ impl Listing for Variables {
     }
 }
 
+/// Variables of a namespace, or of all if it is `*`, whose paths begin so; each may be one that the caller does not see.
+pub(super) fn beginning_with<'v>(
+    view: &'v CallerView,
+    namespace: &str,
+    prefix: &str,
+) -> impl Iterator<Item = Maybe<'v>> + use<'v> {
+    let namespace = Some(namespace).filter(|name| *name != ALL).map(str::to_owned);
+    let prefix = prefix.to_owned();
+    let span = Variables { namespace, prefix: prefix.clone() }.span();
+    view.variables(span).filter(move |variable| variable.key().path.starts_with(&prefix))
+}
+
 /// `GET /v1/var/:path`
 pub(super) async fn read(call: Call) -> Reply {
     let key = key(&call, call.namespace())?;

@@ -130,7 +130,7 @@ pub async fn restore(mut random: Random, servers: Servers, truth: Truth, save_ns
     truth.count("restores");
     let size = bytes.len() / 2 + 1;
     for (number, part) in bytes.chunks(size).enumerate() {
-        let part = RestorePart { number: number as u32, bytes: part.to_vec(), granted };
+        let part = RestorePart { number: number as u32, bytes: part.to_vec(), granted, revives_tokens: None };
         let answer = server.request(vec![Command::RestorePart(part)]);
         let answer = <Simulated as Runtime>::Async::select2(answer, sleep_ns(PATIENCE_NS)).await;
         if !matches!(answer, Select2::First(Ok(Answer::Committed(..)))) {

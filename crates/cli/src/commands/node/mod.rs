@@ -31,7 +31,7 @@ pub enum Verb {
     Token(token::Token),
     /// Cast a node out: its certificates are good for nothing, and its connection ends within a second
     Revoke(revoke::Revoke),
-    /// Look at the groups of nodes that jobs choose between
+    /// Describe the groups of nodes that jobs choose between
     #[command(subcommand)]
     Pool(pool::Verb),
 }

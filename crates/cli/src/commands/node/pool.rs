@@ -4,8 +4,9 @@ use berth_api::http::NodePool;
 use clap::{Args, Subcommand};
 
 use crate::{
-    failure::Failure,
-    output::{Column, Layout, Table, View},
+    ask::Ask,
+    failure::{Exit, Failure},
+    output::{self, Column, Layout, Table, View},
     remote::Remote,
     show::Show,
 };
@@ -15,6 +16,10 @@ use crate::{
 pub enum Verb {
     /// List the node pools
     List(List),
+    /// Describe a node pool; what is not named stays as it is
+    Apply(Apply),
+    /// Delete a node pool that no node is in and no job uses
+    Delete(Delete),
 }
 
 /// Arguments of `node pool list`.
@@ -24,10 +29,72 @@ pub struct List {
     show: Show,
 }
 
+/// Arguments of `node pool apply`.
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// Letters, digits, dashes and underscores
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// For people
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// A label of your own; all that there were are replaced
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    meta: Vec<(String, String)>,
+}
+
+impl Apply {
+    /// Reads it if it is there, changes and writes it.
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let mut pool = match remote.node_pool(&self.name).await {
+            Ok(pool) => pool,
+            Err(failure) if failure.exit() == Exit::NotFound => {
+                NodePool { name: self.name.clone(), ..NodePool::default() }
+            }
+            Err(failure) => return Err(failure),
+        };
+        if let Some(description) = &self.description {
+            pool.description.clone_from(description);
+        }
+        if !self.meta.is_empty() {
+            pool.meta = Some(self.meta.iter().cloned().collect());
+        }
+        remote.put_node_pool(&pool).await?;
+        output::tell(&format!("node pool {} is described", self.name));
+        Ok(())
+    }
+}
+
+/// Arguments of `node pool delete`.
+#[derive(Debug, Args)]
+pub struct Delete {
+    /// The pool's name
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Delete {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        self.ask.about("delete node pool", &self.name, &self.name)?;
+        remote.delete_node_pool(&self.name).await?;
+        output::tell(&format!("node pool {} is deleted", self.name));
+        Ok(())
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
 impl Verb {
     /// Does it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
+            Self::Apply(apply) => apply.run(remote).await,
+            Self::Delete(delete) => delete.run(remote).await,
             Self::List(list) => list.show.show(remote, async |remote| remote.node_pools().await).await,
         }
     }

@@ -1,6 +1,6 @@
 //! Applying changes of who may do what.
 
-use super::Store;
+use super::{Store, rules::Rules};
 use crate::{
     acl::{
         ACL_DESCRIPTION_MAX, ACL_LINKS_MAX, AclPolicy, AclRole, AclToken, ChangeAcl, ONE_TIME_OF_TOKEN_MAX,
@@ -19,7 +19,7 @@ const EXPIRED_FORGOTTEN_MAX: usize = 16;
 const NAME: &str = "a name has 1 to 128 letters, digits, dashes and underscores";
 
 impl Store {
-    pub(super) fn change_acl(&mut self, change: ChangeAcl, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn change_acl(&mut self, change: ChangeAcl, rules: Rules, events: &mut Vec<Event>) -> Outcome {
         let index = self.index;
         let object = match change {
             ChangeAcl::Bootstrap(token, again) => self.bootstrap(*token, again)?,
@@ -36,7 +36,11 @@ impl Store {
             ChangeAcl::PutToken(token) => self.put_token(*token, events)?,
             ChangeAcl::DeleteToken(id) => {
                 let object = AclObject::Token(id);
-                if self.acl.remove_token(id, index) { object } else { return not_found(object) }
+                let was_there = match rules.revoked_tokens_are_remembered() {
+                    true => self.acl.revoke_token(id, self.at, index),
+                    false => self.acl.remove_token(id, index),
+                };
+                if was_there { object } else { return not_found(object) }
             }
             ChangeAcl::PutOneTime(token) => self.put_one_time(*token)?,
             ChangeAcl::TakeOneTime(secret) => match self.acl.remove_one_time(&secret, index) {

@@ -1,11 +1,16 @@
 //! Applying changes of the keyring.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::Store;
 use crate::{
     command::{Outcome, Refusal},
     event::Event,
     ids::RootKeyId,
-    keyring::{ChangeKeyring, ROOT_KEYS_MAX, RootKey, RootKeyState, SIGNING_PUBLIC_MAX, WRAPPED_KEY_MAX},
+    keyring::{
+        ChangeKeyring, ROOT_KEYS_MAX, RetiredKek, RootKey, RootKeyState, SIGNING_PUBLIC_MAX, WRAPPED_KEY_MAX,
+        WrappedKey,
+    },
 };
 
 impl Store {
@@ -13,6 +18,7 @@ impl Store {
         match change {
             ChangeKeyring::PutKey { key, replaces, full } => self.put_root_key(*key, replaces, full)?,
             ChangeKeyring::RemoveKey(id) => self.remove_root_key(id)?,
+            ChangeKeyring::Rewrap { wrapped, key, replaces } => self.rewrap(wrapped, *key, replaces)?,
         }
         events.push(Event::KeyringChanged);
         Ok(())
@@ -25,6 +31,9 @@ impl Store {
         }
         if self.keyring.key(key.id).is_some() {
             return refuse("another one has this id".to_owned());
+        }
+        if self.keyring.is_retired(key.wrapped_by) {
+            return refuse("the key-encryption key that opens it was replaced".to_owned());
         }
         if key.wrapped.len() > WRAPPED_KEY_MAX || key.signing_public.len() > SIGNING_PUBLIC_MAX {
             return refuse("it is too long".to_owned());
@@ -48,6 +57,35 @@ impl Store {
         let (state, created_at) = (RootKeyState::Active, self.at);
         let (create_index, modify_index) = (self.index, self.index);
         self.keyring.put(RootKey { state, created_at, create_index, modify_index, ..key });
+        Ok(())
+    }
+
+    /// All that is checked is checked before anything changes.
+    fn rewrap(&mut self, wrapped: Vec<WrappedKey>, key: RootKey, replaces: Option<RootKeyId>) -> Outcome {
+        let (kek, index) = (key.wrapped_by, self.index);
+        let old: Vec<RootKey> = self.keyring.keys().map(|key| RootKey::clone(key)).collect();
+        let mut wrapped: BTreeMap<RootKeyId, Vec<u8>> =
+            wrapped.into_iter().map(|key| (key.id, key.wrapped)).collect();
+        let there: BTreeSet<RootKeyId> = old.iter().map(|key| key.id).collect();
+        // One that was made or taken away meanwhile: whoever asks looks again.
+        if !there.iter().eq(wrapped.keys()) {
+            return Err(Refusal::RootKeyChanged);
+        }
+        let refuse = |why: &str| Err(Refusal::BadRootKey(key.id, why.to_owned()));
+        if old.iter().any(|old| old.wrapped_by == kek) {
+            return refuse("the key-encryption key that is to open it opens others already");
+        }
+        if wrapped.values().any(|wrapped| wrapped.len() > WRAPPED_KEY_MAX) {
+            return refuse("another one is too long as it is wrapped anew");
+        }
+        self.put_root_key(key, replaces, true)?;
+        for id in there {
+            let (Some(key), Some(wrapped)) = (self.keyring.key(id), wrapped.remove(&id)) else { continue };
+            let key = RootKey { wrapped_by: kek, wrapped, modify_index: index, ..RootKey::clone(key) };
+            self.keyring.put(key);
+        }
+        let replaced: BTreeSet<_> = old.into_iter().map(|key| key.wrapped_by).collect();
+        replaced.into_iter().for_each(|id| self.keyring.retire(RetiredKek { id, index }));
         Ok(())
     }
 

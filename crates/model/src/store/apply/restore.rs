@@ -28,13 +28,13 @@ impl Store {
         let complete = Arc::make_mut(&mut parts).add(&part.bytes);
         match complete.map_err(|error| Refusal::BadRestore(error.to_string()))? {
             None => self.restoring = Some(parts),
-            Some(store) => self.replace(store, rules, events),
+            Some(store) => self.replace(store, part.revives_tokens == Some(true), rules, events),
         }
         Ok(())
     }
 
     /// Another state takes the place of this one. Indexes go on from here, and whoever reads a table sees it changed.
-    fn replace(&mut self, mut store: Store, rules: Rules, events: &mut Vec<Event>) {
+    fn replace(&mut self, mut store: Store, revives_tokens: bool, rules: Rules, events: &mut Vec<Event>) {
         store.at = store.at.max(self.at);
         store.granted = store.granted.max(self.granted);
         store.cluster = Arc::new(self.cluster.restoring(&store.cluster));
@@ -44,6 +44,9 @@ impl Store {
             store.doubt_nodes(self.index);
         }
         store.set_table_indexes([self.index; 6]);
+        if rules.revoked_tokens_are_remembered() {
+            store.acl.keep_revoked(&self.acl, revives_tokens, self.at);
+        }
         store.acl.restored_at(self.index, &self.acl);
         store.keyring.restored_at(self.index, &self.keyring);
         store.variables.restored_at(self.index, &self.variables);

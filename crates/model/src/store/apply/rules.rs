@@ -72,6 +72,11 @@ impl Rules {
         self.version >= 5
     }
 
+    /// Whether a token that was revoked stays so when an older state is restored.
+    pub fn revoked_tokens_are_remembered(self) -> bool {
+        self.version >= 6
+    }
+
     /// Whether an allocation is declared lost only while its node is silent, and a node that was confirmed before that is not
     /// ready: what runs on there would hold room that others were given.
     pub fn losses_void_confirmations(self) -> bool {

@@ -7,6 +7,7 @@ use crate::{
     ids::{AllocId, JobKey},
     namespace::{NAMESPACE_DEFAULT, NAMESPACE_DEPTH_MAX, Namespace, WEIGHT_MILLI_MAX, is_tenant_name},
     quota::{Quota, Usage},
+    store::JobStatus,
 };
 
 impl Store {
@@ -67,8 +68,12 @@ impl Store {
         if name == NAMESPACE_DEFAULT {
             return refuse("it is always there".to_owned());
         }
-        if let Some(job) = self.first_job(name) {
-            return refuse(format!("it has job {}: stop and purge its jobs first", job.id));
+        if let Some(key) = self.first_job(name) {
+            let row = self.job(key);
+            // Clients know by these words that it may work later: a job that is purged goes with its last allocation.
+            let leaves = row.is_some_and(|row| row.purge || row.status() != JobStatus::Dead);
+            let what = if leaves { "non-terminal jobs, as" } else { "job" };
+            return refuse(format!("it has {what} {}: stop and purge its jobs first", key.id));
         }
         let variables = self.variables.held_by(name).count;
         if variables > 0 {

@@ -43,9 +43,11 @@ impl Builder {
             Record::SchedulerConfig(config) => store.scheduler_config = config,
             Record::Namespace(record) => store.namespaces.restore(record),
             Record::Quota(record) => store.quotas.restore(record),
+            Record::NodePool(row) => store.node_pools.restore(row),
             Record::AclPolicy(policy) => store.acl.put_policy(*policy),
             Record::AclRole(role) => store.acl.put_role(*role),
             Record::AclToken(token) => store.acl.put_token(*token),
+            Record::RevokedToken(revoked) => store.acl.put_revoked(revoked),
             Record::OneTimeToken(token) => {
                 let index = token.create_index;
                 store.acl.put_one_time(*token, index);
@@ -58,6 +60,7 @@ impl Builder {
             Record::RevokedNode(revoked) => store.acl.revoke_node(revoked, Index(0)),
             Record::RevokedServer(revoked) => store.acl.revoke_server(revoked, Index(0)),
             Record::RootKey(key) => store.keyring.put(*key),
+            Record::RetiredKek(retired) => store.keyring.retire(retired),
             Record::Variable(variable) => store.variables.put(Arc::unwrap_or_clone(variable)),
             Record::Node(node) if store.nodes.find_purged(node.node.id).is_some() => {
                 return Err(twice(&format!("node {}", node.node.id)));
@@ -82,7 +85,7 @@ impl Builder {
                 })?;
                 store.deployments.insert(job, *deployment);
             }
-            Record::End(indexes, high, low, hash_version, deployments, acl, secrets) => {
+            Record::End(indexes, high, low, hash_version, deployments, acl, secrets, pools) => {
                 check_tenants(store)?;
                 share_promised_room(store);
                 store.count_all_devices();
@@ -92,6 +95,7 @@ impl Builder {
                 [store.acl.modify_index, store.acl.bootstrapped_at] = acl.unwrap_or_default();
                 store.acl.rights_index = store.acl.modify_index;
                 [store.keyring.modify_index, store.variables.modify_index] = secrets.unwrap_or_default();
+                store.node_pools.modify_index = pools.unwrap_or_default();
                 let (found, written) = (store.hash(), u128::from(high) << 64 | u128::from(low));
                 if found != written && hash_version == Some(HASH_VERSION) {
                     return Err(SnapshotError::Hash { found, written });
@@ -236,7 +240,7 @@ mod tests {
     /// What is said of a snapshot of these records, whose checksums are right.
     fn refusal(records: Vec<Record>) -> Option<String> {
         let mut builder = Builder::default();
-        let end = Record::End(Default::default(), 0, 0, None, None, None, None);
+        let end = Record::End(Default::default(), 0, 0, None, None, None, None, None);
         let mut added = records.into_iter().chain([end]).map(|record| builder.add(record));
         added.find_map(Result::err).map(|error| error.to_string())
     }

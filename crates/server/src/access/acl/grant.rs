@@ -1,6 +1,6 @@
 //! What the words of policies grant.
 
-use berth_jobfile::{HostVolumeRule, Level, NamespaceRule, VariableRule};
+use berth_jobfile::{HostVolumeRule, Level, NamespaceRule, NodePoolRule, OperatorRule, VariableRule};
 
 use crate::access::capability::{Capabilities, Capability};
 
@@ -92,6 +92,55 @@ pub(super) fn on_host_volumes(rule: &HostVolumeRule) -> Option<Capabilities> {
         };
         Some(granted.and(more.iter().copied().collect()))
     })
+}
+
+/// What a rule about node pools grants; none when it denies all. Each word grants what it says and no more.
+pub(super) fn on_node_pools(rule: &NodePoolRule) -> Option<Capabilities> {
+    let level: &[Capability] = match rule.level {
+        Some(Level::Deny) => return None,
+        Some(Level::Read) => &[NodePoolRead],
+        Some(Level::Write) => &[NodePoolRead, NodePoolWrite, NodePoolDelete],
+        _ => &[],
+    };
+    rule.capabilities.iter().try_fold(level.iter().copied().collect(), |granted: Capabilities, word| {
+        let more = match word.as_str() {
+            "read" => NodePoolRead,
+            "write" => NodePoolWrite,
+            "delete" => NodePoolDelete,
+            _ => return None,
+        };
+        Some(granted.and([more].into()))
+    })
+}
+
+/// What a rule about the cluster as a whole grants; none when it denies all. Root keys are for those whose rules name them.
+pub(super) fn of_operator(rule: &OperatorRule) -> Option<Capabilities> {
+    let level: &[Capability] = match rule.level {
+        Some(Level::Deny) => return None,
+        Some(Level::Read) => &[OperatorRead],
+        Some(Level::Write) => &[OperatorRead, OperatorWrite, SnapshotSave],
+        _ => &[],
+    };
+    rule.capabilities.iter().try_fold(level.iter().copied().collect(), |granted: Capabilities, word| {
+        let more: &[Capability] = match word.as_str() {
+            "snapshot-save" => &[SnapshotSave],
+            "keyring-read" => &[KeyringRead],
+            "keyring-rotate" => &[KeyringRotate],
+            "keyring-delete" => &[KeyringDelete],
+            // There are no licenses.
+            "license-read" => &[],
+            _ => return None,
+        };
+        Some(granted.and(more.iter().copied().collect()))
+    })
+}
+
+/// What a rule about plugins grants: whoever may read one may list all.
+pub(super) fn of_plugins(level: Option<Level>) -> Capabilities {
+    match level {
+        Some(Level::List | Level::Read | Level::Write) => [PluginList].into(),
+        _ => Capabilities::default(),
+    }
 }
 
 /// What a rule about a part of the cluster grants to those who may read it, and to those who may change it.

@@ -274,6 +274,128 @@ fn rules_about_host_volumes_come_to_what_the_plainest_evaluator_says() {
     assert!(granted > 3000 && refused > 3000, "{granted} granted, {refused} refused");
 }
 
+/// The plainest evaluator: of all rules whose name fits best, one must grant it and none deny.
+fn grants_node_pool(policies: &[PolicyRules], name: &str, word: &str) -> bool {
+    use berth_jobfile::Level;
+    let rules: Vec<_> = policies.iter().flat_map(|policy| &policy.node_pools).collect();
+    let fitting = rules.iter().map(|rule| &*rule.pattern).filter(|pattern| fits(pattern, name));
+    let best = fitting.min_by_key(|pattern| {
+        let letters = pattern.chars().filter(|c| *c != '*').count();
+        (pattern.contains('*'), std::cmp::Reverse(letters), pattern.to_string())
+    });
+    let said: Vec<_> = rules.into_iter().filter(|rule| Some(&*rule.pattern) == best).collect();
+    let says = |word: &str| said.iter().any(|rule| rule.capabilities.iter().any(|one| one == word));
+    let has_level = |level: Level| said.iter().any(|rule| rule.level == Some(level));
+    let granted = says(word) || has_level(Level::Write) || (word == "read" && has_level(Level::Read));
+    granted && !says("deny") && !has_level(Level::Deny)
+}
+
+#[test]
+fn rules_about_node_pools_come_to_what_the_plainest_evaluator_says() {
+    const NAMES: [&str; 6] = ["gpu", "gpu-*", "*", "*-eu", "g*u", "default"];
+    const SAYS: [&str; 7] = [
+        r#"policy = "read""#,
+        r#"policy = "write""#,
+        r#"policy = "deny""#,
+        r#"capabilities = ["read"]"#,
+        r#"capabilities = ["write"]"#,
+        r#"capabilities = ["delete", "read"]"#,
+        r#"capabilities = ["deny", "write"]"#,
+    ];
+    let (mut granted, mut refused) = (0, 0);
+    for seed in 0..3000_u64 {
+        let mut digit = digits(seed);
+        let mut policies = Vec::new();
+        for _ in 0..=digit(2) {
+            let rules: String = (0..=digit(4))
+                .map(|_| format!("node_pool \"{}\" {{ {} }}\n", NAMES[digit(6)], SAYS[digit(7)]))
+                .collect();
+            let (parsed, warnings) = parse_policy(rules.as_bytes(), "p").expect("it is right");
+            assert!(warnings.is_empty(), "{warnings}");
+            policies.push(parsed);
+        }
+        let rights = compile(&policies);
+        for name in ["gpu", "gpu-1", "gpu-eu", "default", "gxu", "x", "all"] {
+            for (capability, word) in [
+                (Capability::NodePoolRead, "read"),
+                (Capability::NodePoolWrite, "write"),
+                (Capability::NodePoolDelete, "delete"),
+            ] {
+                let expected = grants_node_pool(&policies, name, word);
+                let found = rights.grant(capability, Realm::NodePool(name));
+                assert_eq!(found, expected, "{capability:?} {name} by {policies:#?}");
+                if expected { granted += 1 } else { refused += 1 }
+            }
+        }
+        assert!(!rights.grant(Capability::NodeRead, Realm::Cluster), "nodes are not their pools");
+    }
+    assert!(granted > 3000 && refused > 3000, "{granted} granted, {refused} refused");
+}
+
+#[test]
+fn a_word_about_the_cluster_grants_what_it_says_and_write_no_root_keys() {
+    use Capability::*;
+    let of = |rules: &str| {
+        let (rules, _) = parse_policy(rules.as_bytes(), "p").expect("it is right");
+        compile([&rules]).cluster
+    };
+    let only = |words: &str| of(&format!("operator {{ {words} }}"));
+    assert_eq!(only(r#"policy = "read""#), [OperatorRead].into());
+    assert_eq!(only(r#"policy = "write""#), [OperatorRead, OperatorWrite, SnapshotSave].into());
+    for (word, granted) in [
+        ("snapshot-save", vec![SnapshotSave]),
+        ("keyring-read", vec![KeyringRead]),
+        ("keyring-rotate", vec![KeyringRotate]),
+        ("keyring-delete", vec![KeyringDelete]),
+        ("license-read", vec![]),
+        ("deny", vec![]),
+    ] {
+        assert_eq!(only(&format!("capabilities = [\"{word}\"]")), granted.into_iter().collect(), "{word}");
+    }
+    let both = only(
+        r#"policy = "read"
+        capabilities = ["keyring-read"]"#,
+    );
+    assert_eq!(both, [OperatorRead, KeyringRead].into());
+    let denied = only(
+        r#"policy = "write"
+        capabilities = ["deny"]"#,
+    );
+    assert!(denied.is_empty());
+    let others = ["policy = \"write\"", "capabilities = [\"deny\"]"].map(|words| {
+        let text = format!("operator {{ {words} }}");
+        parse_policy(text.as_bytes(), "p").expect("it is right").0
+    });
+    assert!(compile(&others).cluster.is_empty(), "what one policy denies, none grants");
+    for (word, lists) in [("list", true), ("read", true), ("write", true), ("deny", false)] {
+        let granted = of(&format!("plugin {{ policy = \"{word}\" }}"));
+        assert_eq!(granted.has(PluginList), lists, "{word}");
+    }
+}
+
+#[test]
+fn words_that_no_rule_knows_are_refused_with_their_line_and_column() {
+    for (rules, place, help) in [
+        ("operator {\n  capabilities = [\"snapshot-safe\"]\n}", "2:", "did you mean `snapshot-save`?"),
+        ("node_pool \"a\" {\n  capabilities = [\"red\"]\n}", "2:", "did you mean `read`?"),
+        ("node_pool \"a\" {\n  policy = \"list\"\n}", "2:", "read"),
+        ("plugin {\n  policy = \"scale\"\n}", "2:", "list"),
+        ("plugin {\n  capabilities = [\"list\"]\n}", "2:", "there is no capability"),
+        ("agent {\n  capabilities = [\"read\"]\n}", "2:", "there is no capability"),
+        ("node_pool \"a\" { }", "1:", "the rule says nothing"),
+        ("plugin { }", "1:", "the rule says nothing"),
+        ("operator { }", "1:", "the rule says nothing"),
+        ("node_pool \"a/b\" { policy = \"read\" }", "1:", "cannot be the name of a node_pool"),
+    ] {
+        let refused = parse_policy(rules.as_bytes(), "p").expect_err("it is wrong").to_string();
+        assert!(refused.contains(&format!("p:{place}")), "{rules}: {refused}");
+        assert!(refused.contains(help), "{rules}: {refused}");
+    }
+    let (_, warnings) =
+        parse_policy(br#"operator { capabilities = ["license-read"] }"#, "p").expect("it is right");
+    assert!(warnings.to_string().contains("`license-read` grants nothing"), "{warnings}");
+}
+
 #[test]
 fn no_word_grants_more_than_write_but_one_or_anything_in_another_namespace() {
     let write = br#"namespace "web" {
@@ -424,7 +546,12 @@ fn rights_that_were_kept_are_not_those_of_a_state_that_was_restored() {
     assert_eq!(world.may(&owner, Capability::SubmitJob, 9), Ok(true));
     let mut bytes = Vec::new();
     snapshot::write_records(&saved.store, &mut bytes).expect("memory takes it");
-    world.apply(Command::RestorePart(RestorePart { number: 0, bytes, granted: Index(0) }));
+    world.apply(Command::RestorePart(RestorePart {
+        number: 0,
+        bytes,
+        granted: Index(0),
+        revives_tokens: None,
+    }));
     assert_eq!(world.may(&owner, Capability::SubmitJob, 9), Ok(false), "the same policy at the same index");
     assert_eq!(world.may(&owner, Capability::ReadJob, 9), Ok(true));
 }

@@ -62,12 +62,21 @@ impl CallerView {
         &self.access
     }
 
-    /// All there is, for those who keep the servers in order: they copy it and clean it up.
+    /// All there is, for those who keep the servers in order: they clean it up.
     ///
     /// # Errors
     /// For everybody else.
     pub fn everything(&self) -> Result<&Store, Denied> {
         self.access.require_of_cluster(Capability::Management)?;
+        Ok(&self.view.store)
+    }
+
+    /// All there is, for those who may copy it.
+    ///
+    /// # Errors
+    /// For everybody else.
+    pub fn to_copy(&self) -> Result<&Store, Denied> {
+        self.access.require_of_cluster(Capability::SnapshotSave)?;
         Ok(&self.view.store)
     }
 

@@ -1,10 +1,11 @@
 //! Nodes, and what runs on them.
 
-use std::ops::RangeBounds;
+use std::{collections::BTreeMap, ops::RangeBounds};
 
 use berth_model::{
     Index, NodeId,
-    store::{AllocSlot, NodeDetail, NodeRow, NodeSlot},
+    node::{NODE_POOL_ALL, NODE_POOL_DEFAULT},
+    store::{AllocSlot, NodeDetail, NodePoolRow, NodeRow, NodeSlot},
 };
 
 use super::CallerView;
@@ -33,6 +34,46 @@ impl CallerView {
     /// All nodes, by id.
     pub fn all_nodes(&self) -> impl DoubleEndedIterator<Item = (&NodeRow, &NodeDetail)> {
         self.nodes(..)
+    }
+
+    /// The node pools that the caller may read, by name: those that are always there, those that operators described, and those that
+    /// nodes name, whoever sees the nodes. Looks at every node.
+    pub fn node_pools(&self) -> BTreeMap<&str, Option<&NodePoolRow>> {
+        let (nodes, pools) = (self.view.store.nodes(), self.view.store.node_pools());
+        let mut named = BTreeMap::from([(NODE_POOL_DEFAULT, None), (NODE_POOL_ALL, None)]);
+        for (_, slot) in nodes.range(..) {
+            if let Some(detail) = nodes.detail(slot) {
+                named.entry(&*detail.node.pool).or_default();
+            }
+        }
+        named.extend(pools.iter().map(|row| (&*row.pool.name, Some(row))));
+        named.retain(|name, _| self.access.reads_node_pool(name));
+        named
+    }
+
+    /// One of these pools.
+    pub fn node_pool(&self, name: &str) -> Option<Option<&NodePoolRow>> {
+        self.node_pools().remove(name)
+    }
+
+    /// A pool that the caller may read, if an operator has described it.
+    pub fn described_node_pool(&self, name: &str) -> Option<&NodePoolRow> {
+        self.view.store.node_pools().get(name).filter(|_| self.access.reads_node_pool(name))
+    }
+
+    /// How many pools operators have described, whoever reads them.
+    pub fn node_pools_described(&self) -> usize {
+        self.view.store.node_pools().iter().count()
+    }
+
+    /// Whether an operator has described this pool, whoever reads it.
+    pub fn describes_node_pool(&self, name: &str) -> bool {
+        self.view.store.node_pools().get(name).is_some()
+    }
+
+    /// Where any node pool last changed, or any node, which may be in a pool that nobody described.
+    pub fn node_pools_index(&self) -> Index {
+        self.nodes_index().max(self.view.store.node_pools().modify_index())
     }
 
     /// Whether any node has a driver of that name, whoever sees the nodes: what becomes of a job tells as much.

@@ -151,8 +151,3 @@ pub(crate) fn bytes(parameters: &[&'static str]) -> Contract {
 pub(crate) fn takes_bytes_tells<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     Contract { body: Some(Carried::Bytes), ..tells::<T>(parameters) }
 }
-
-/// Takes bytes and answers nothing.
-pub(crate) fn takes_bytes() -> Contract {
-    Contract { body: Some(Carried::Bytes), ..empty() }
-}

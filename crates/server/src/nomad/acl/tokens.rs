@@ -214,7 +214,9 @@ fn new(call: &Call, asked: AclToken, secret: &str) -> Result<Token, Failure> {
 fn renewed(view: &CallerView, id: AclTokenId, asked: AclToken) -> Result<Token, Failure> {
     let old = view.acl()?.token(id).ok_or_else(not_found)?;
     let same_type = asked.token_type.is_empty() || asked.token_type == old.token_type.as_str();
-    let same_end = asked.expiration_ttl.is_none()
+    // Clients send back how long it was to last, and nothing as a text without letters.
+    let lasts = old.expires_at.map(|end| Duration::from_nanos(end.0.saturating_sub(old.created_at.0)));
+    let same_end = span(asked.expiration_ttl)?.is_none_or(|span| Some(span) == lasts)
         && asked.expiration_time.is_none_or(|end| Some(end.0) == old.expires_at.map(|end| end.0));
     if !same_type || !same_end {
         let text = "a token's Type and its end cannot be changed: make another one";
@@ -250,8 +252,8 @@ fn roles(view: &CallerView, links: Vec<AclLink>) -> Result<Vec<AclRoleId>, Failu
     Ok(roles.into_iter().map(|(_, id)| id).collect())
 }
 
-/// When a token that is made now ends.
-fn end(now: Timestamp, ttl: Option<AclTtl>, at: Option<Time>) -> Result<Option<Timestamp>, Failure> {
+/// How long a token is to last; none where nothing is said, or no time at all.
+fn span(ttl: Option<AclTtl>) -> Result<Option<Duration>, Failure> {
     let span = match ttl {
         None => None,
         Some(AclTtl::Nanoseconds(nanos)) => Some(Duration::from_nanos(nanos)),
@@ -263,7 +265,12 @@ fn end(now: Timestamp, ttl: Option<AclTtl>, at: Option<Time>) -> Result<Option<T
             Some(duration::parse(&text).ok_or_else(wrong)?)
         }
     };
-    let by_span = span.filter(|span| !span.is_zero()).map(|span| now.after(span));
+    Ok(span.filter(|span| !span.is_zero()))
+}
+
+/// When a token that is made now ends.
+fn end(now: Timestamp, ttl: Option<AclTtl>, at: Option<Time>) -> Result<Option<Timestamp>, Failure> {
+    let by_span = span(ttl)?.map(|span| now.after(span));
     let at = at.filter(|at| at.0 > 0).map(|at| Timestamp(at.0));
     match (by_span, at) {
         (Some(_), Some(_)) => Err(Failure::bad_request("give ExpirationTTL or ExpirationTime, not both")),

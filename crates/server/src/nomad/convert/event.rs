@@ -1,6 +1,6 @@
 //! Changes, as the event stream tells them.
 
-use berth_api::http::{Allocation, Deployment, Evaluation, Node, ScalingEvent, VariableMetadata};
+use berth_api::http::{Allocation, Deployment, Evaluation, Node, NodePool, ScalingEvent, VariableMetadata};
 use berth_model::{
     AllocId, DeploymentId, EvalId, JobKey, NodeId,
     event::{AclObject, DeploymentChange, Event as Logged, NodeChange},
@@ -11,12 +11,17 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{allocation, deployment, evaluation, job, node, redact::without_secrets, scale::scaling_event};
-use crate::{Change, access::CallerView, http::text::Text, nomad::variables};
+use crate::{
+    Change,
+    access::CallerView,
+    http::text::Text,
+    nomad::{pools, variables},
+};
 
 /// What a change is about: enough to decide whether a follower wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject<'v> {
-    /// `Job`, `Allocation`, `Evaluation`, `Deployment` or `Node`.
+    /// `Job`, `Allocation`, `Evaluation`, `Deployment`, `Node`, `NodePool` or `Variable`.
     pub topic: &'static str,
     /// What happened.
     pub kind: &'static str,
@@ -43,6 +48,8 @@ pub enum Payload<'v> {
     Evaluation(Box<Evaluation>),
     /// A deployment.
     Deployment(Box<Deployment>),
+    /// A node pool.
+    NodePool(Box<NodePool>),
     /// A variable, without what is in it.
     Variable(Box<VariableMetadata>),
     /// A job, and what was asked of its scale.
@@ -103,6 +110,11 @@ fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
         Logged::EvalChanged(id) => eval(view, *id),
         Logged::EvalCollected(id) => Some(gone("Evaluation", "EvaluationCollected", (*id).into())),
         Logged::AclChanged(object) => acl(view, object),
+        Logged::NodePoolChanged(name) => {
+            let is_there = view.described_node_pool(name).is_some();
+            let kind = if is_there { "NodePoolUpserted" } else { "NodePoolDeleted" };
+            Some(gone("NodePool", kind, (&**name).into()))
+        }
         Logged::VariableWritten(key) => Some(variable_subject(key, "VariableUpserted")),
         Logged::VariableDeleted(key) => Some(variable_subject(key, "VariableDeleted")),
         // Of no topic that clients know.
@@ -218,6 +230,10 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
         }
         Logged::VariableWritten(key) => {
             Some(Payload::Variable(Box::new(variables::metadata(view.listed_variable(key)?))))
+        }
+        Logged::NodePoolChanged(name) => {
+            let row = view.described_node_pool(name)?;
+            Some(Payload::NodePool(Box::new(pools::pool(name, Some(row)))))
         }
         Logged::DeploymentCollected(_)
         | Logged::VariableDeleted(_)

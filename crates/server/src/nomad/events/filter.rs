@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use crate::{
-    access::Access,
+    access::{Access, Capability, Denied, Realm},
     http::{call::Call, failure::Failure},
     nomad::convert::Subject,
 };
 
 /// Topics that the stream has; `*` stands for all.
-const TOPICS: &[&str] = &["*", "Job", "Allocation", "Evaluation", "Deployment", "Node", "Variable"];
+const TOPICS: &[&str] =
+    &["*", "Job", "Allocation", "Evaluation", "Deployment", "Node", "NodePool", "Variable"];
 /// Topics that other servers have, and that are followed without ever hearing anything: most are of what is not here, and who
 /// changed a policy, role or token stands in the audit log.
 const EMPTY_TOPICS: &[&str] = &[
@@ -21,7 +22,6 @@ const EMPTY_TOPICS: &[&str] = &[
     "CSIPlugin",
     "CSIVolume",
     "HostVolume",
-    "NodePool",
     "Operator",
     "Service",
 ];
@@ -46,6 +46,7 @@ impl Filter {
                 "query parameter topic is given more than {FILTERS_MAX} times"
             )));
         }
+        permit_any(call.access(), topics.iter().map(|(topic, _)| topic.as_str()))?;
         Ok(Self::new(topics, call.access().clone()))
     }
 
@@ -61,6 +62,24 @@ impl Filter {
                 && (key == "*" || keys.any(|own| own.read(|own| own == key)))
         };
         self.topics.is_empty() || self.topics.iter().any(topic_fits)
+    }
+}
+
+/// Refuses topics of all of which the caller would never be told anything for want of rights. What is told of one is asked of each
+/// change.
+fn permit_any<'t>(access: &Access, topics: impl Iterator<Item = &'t str>) -> Result<(), Denied> {
+    let asked: Vec<_> = topics.map(|topic| permit(access, topic)).collect();
+    let first = asked.first().cloned().unwrap_or_else(|| access.require_jobs());
+    if asked.iter().any(Result::is_ok) { Ok(()) } else { first }
+}
+
+fn permit(access: &Access, topic: &str) -> Result<(), Denied> {
+    match topic {
+        "*" | "Job" | "Allocation" | "Evaluation" | "Deployment" => access.require_jobs(),
+        "Node" if !access.sees_nodes() => access.require_any(Capability::NodeRead, Realm::Cluster),
+        "NodePool" => access.require_any(Capability::NodePoolRead, Realm::SomeNodePool),
+        "Variable" => access.require_any(Capability::VariablesList, Realm::SomeVariable),
+        _ => Ok(()),
     }
 }
 

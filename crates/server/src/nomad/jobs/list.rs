@@ -21,9 +21,18 @@ use crate::{
 /// Counts alone wake no reader of the whole list, or it would wake with every allocation of the cluster.
 pub(in crate::nomad) async fn list(call: Call) -> Reply {
     let named = Jobs::of(call.namespace(), call.query.text("prefix").unwrap_or_default());
-    let listing = Jobs { meta: call.query.flag("meta", false)?, ..named };
+    list_as(&call, Jobs { meta: call.query.flag("meta", false)?, ..named }).await
+}
+
+/// The jobs that use the node pool that the path names.
+pub(in crate::nomad) async fn of_pool(call: Call) -> Reply {
+    let named = Jobs::of(call.namespace(), "");
+    list_as(&call, Jobs { pool: Some(call.param("name").to_owned()), ..named }).await
+}
+
+async fn list_as(call: &Call, listing: Jobs) -> Reply {
     let index = |view: &CallerView| view.jobs_index();
-    listed(&call, &[WatchKey::Jobs], index, listing).await
+    listed(call, &[WatchKey::Jobs], index, listing).await
 }
 
 /// The jobs of a namespace, or of all, whose ids begin so.
@@ -31,6 +40,8 @@ pub(in crate::nomad) struct Jobs {
     /// None for all.
     namespace: Option<String>,
     prefix: String,
+    /// None for any.
+    pool: Option<String>,
     meta: bool,
 }
 
@@ -59,7 +70,8 @@ impl Listing for Jobs {
     }
 
     fn has(&self, row: &&JobRow) -> bool {
-        row.key.id.starts_with(&self.prefix)
+        let is_of_pool = self.pool.as_ref().is_none_or(|pool| *pool == row.job().node_pool);
+        row.key.id.starts_with(&self.prefix) && is_of_pool
     }
 
     fn whole(&self, view: &CallerView, row: &&JobRow) -> Value {
@@ -75,7 +87,7 @@ impl Jobs {
     /// Those of one namespace, or of all when it is `*`.
     pub fn of(namespace: &str, prefix: &str) -> Self {
         let namespace = Some(namespace).filter(|name| *name != namespaces::ALL).map(str::to_owned);
-        Self { namespace, prefix: prefix.to_owned(), meta: false }
+        Self { namespace, prefix: prefix.to_owned(), pool: None, meta: false }
     }
 
     /// All of them, by namespace and id.

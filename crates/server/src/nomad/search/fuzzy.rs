@@ -16,11 +16,12 @@ use crate::{
         failure::Failure,
         reply,
     },
-    nomad::{jobs::Jobs, pools},
+    nomad::{jobs::Jobs, variables},
 };
 
 /// Where to look.
-const CONTEXTS: &[&str] = &["classes", "groups", "jobs", "namespaces", "node_pools", "nodes", "tasks"];
+const CONTEXTS: &[&str] =
+    &["classes", "groups", "jobs", "namespaces", "node_pools", "nodes", "quotas", "tasks", "vars"];
 /// Names that one search looks at, some hundreds of milliseconds; beyond, what was found is told to be cut.
 const NAMES_MAX: usize = 1_000_000;
 /// A shorter text is in everything.
@@ -29,7 +30,7 @@ const TEXT_CHARS_MIN: usize = 2;
 /// `PUT /v1/search/fuzzy`
 pub(in crate::nomad) async fn fuzzy(mut call: Call) -> Reply {
     let search: FuzzySearch = call.json().await?;
-    let contexts = asked(&search.context, CONTEXTS)?;
+    let contexts = asked(&search.context, CONTEXTS, call.access())?;
     if search.text.chars().count() < TEXT_CHARS_MIN {
         return Err(Failure::bad_request(format!("Text has less than {TEXT_CHARS_MIN} characters")));
     }
@@ -84,7 +85,18 @@ impl Hits<'_> {
             self.look("nodes", &node.name, || vec![node.id.to_string()])?;
             self.look("classes", &node.class, Vec::new)?;
         }
-        pools::names(view).iter().try_for_each(|name| self.look("node_pools", name, Vec::new))?;
+        for name in view.node_pools().into_keys() {
+            self.look("node_pools", name, || vec![name.to_owned()])?;
+        }
+        view.quotas().try_for_each(|row| self.look("quotas", &row.quota.name, Vec::new))?;
+        if self.contexts.contains(&"vars") {
+            for maybe in variables::beginning_with(view, namespace, "") {
+                // Whether it may be listed takes work: it is asked of those that have the text.
+                let (own, path) = (&maybe.key().namespace, &maybe.key().path);
+                let may_list = || maybe.listed().is_some();
+                self.look_if("vars", path, may_list, || vec![own.to_string(), path.to_string()])?;
+            }
+        }
         let mut tenants = view.namespaces();
         tenants.try_for_each(|row| self.look("namespaces", &row.namespace.name, Vec::new))
     }
@@ -96,6 +108,17 @@ impl Hits<'_> {
         name: &str,
         scope: impl FnOnce() -> Vec<String>,
     ) -> Result<(), End> {
+        self.look_if(context, name, || true, scope)
+    }
+
+    /// The same of a name that the caller may be allowed to see.
+    fn look_if(
+        &mut self,
+        context: &'static str,
+        name: &str,
+        is_seen: impl FnOnce() -> bool,
+        scope: impl FnOnce() -> Vec<String>,
+    ) -> Result<(), End> {
         if self.left.load(Ordering::Relaxed) {
             return Err(End::Left);
         }
@@ -104,6 +127,9 @@ impl Hits<'_> {
             return Ok(());
         }
         let Some(at) = name.to_lowercase().find(&self.text) else { return Ok(()) };
+        if !is_seen() {
+            return Ok(());
+        }
         let found = self.found.entry(context).or_default();
         found.insert((at, name.to_owned(), scope()));
         // One more than are told, to know whether there are more.

@@ -6,27 +6,46 @@ mod prefix;
 pub(super) use fuzzy::fuzzy;
 pub(super) use prefix::prefix;
 
-use crate::http::failure::Failure;
+use crate::{
+    access::{Access, Capability, Denied, Realm},
+    http::failure::Failure,
+};
 
 /// Matches told of one context.
 const MATCHES_MAX: usize = 20;
 /// Stands for every context.
 const ALL: &str = "all";
 /// Contexts that other servers have: nothing is ever found there.
-const EMPTY_CONTEXTS: &[&str] =
-    &["deployment", "plugins", "quotas", "recommendations", "scaling_policy", "vars", "volumes"];
+const EMPTY_CONTEXTS: &[&str] = &["host_volumes", "plugins", "recommendations", "volumes"];
 
-/// The contexts that are asked for.
-fn asked<'c>(context: &str, known: &[&'c str]) -> Result<Vec<&'c str>, Failure> {
+/// The contexts that are asked for: one, if the caller may see anything there, or all of those.
+fn asked<'c>(context: &str, known: &[&'c str], access: &Access) -> Result<Vec<&'c str>, Failure> {
     if context.is_empty() || context == ALL {
-        return Ok(known.to_vec());
+        return Ok(known.iter().copied().filter(|context| permit(access, context).is_ok()).collect());
     }
+    let context = if context == "deployments" { "deployment" } else { context };
     if EMPTY_CONTEXTS.contains(&context) {
         return Ok(Vec::new());
     }
     let found = known.iter().find(|known| **known == context);
-    found.map(|context| vec![*context]).ok_or_else(|| {
+    let context = found.ok_or_else(|| {
         let cut: String = context.chars().take(64).collect();
         Failure::bad_request(format!("Context: `{cut}` is not one of {ALL}, {}", known.join(", ")))
-    })
+    })?;
+    permit(access, context)?;
+    Ok(vec![*context])
+}
+
+/// Refuses a context in which the caller would never find anything for want of rights. What is found in one is asked of each thing.
+fn permit(access: &Access, context: &str) -> Result<(), Denied> {
+    match context {
+        "nodes" | "classes" if access.sees_nodes() => Ok(()),
+        "nodes" | "classes" => access.require_any(Capability::NodeRead, Realm::Cluster),
+        "node_pools" => access.require_any(Capability::NodePoolRead, Realm::SomeNodePool),
+        "quotas" if access.sees_quotas() => Ok(()),
+        "quotas" => access.require_any(Capability::QuotaRead, Realm::Cluster),
+        "vars" => access.require_any(Capability::VariablesList, Realm::SomeVariable),
+        "namespaces" => access.require_any(Capability::ListNamespaces, Realm::SomeNamespace),
+        _ => access.require_jobs(),
+    }
 }

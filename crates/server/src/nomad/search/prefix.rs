@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use berth_api::http::{Found, Search};
-use berth_model::{AllocId, EvalId, NodeId};
+use berth_model::{AllocId, DeploymentId, EvalId, NodeId};
 use berth_scheduler::Cancelled;
 
 use super::{MATCHES_MAX, asked};
@@ -11,20 +11,31 @@ use crate::{
     access::CallerView,
     http::{
         call::{Call, Reply},
-        heavy::unless_left,
+        heavy::{unless_left, while_waited_for},
         ids::IdRange,
         reply,
     },
-    nomad::{jobs::Jobs, pools},
+    nomad::{convert, jobs::Jobs, variables},
 };
 
 /// Where to look.
-const CONTEXTS: &[&str] = &["allocs", "evals", "jobs", "namespaces", "node_pools", "nodes"];
+const CONTEXTS: &[&str] = &[
+    "allocs",
+    "deployment",
+    "evals",
+    "jobs",
+    "namespaces",
+    "node_pools",
+    "nodes",
+    "quotas",
+    "scaling_policy",
+    "vars",
+];
 
 /// `PUT /v1/search`
 pub(in crate::nomad) async fn prefix(mut call: Call) -> Reply {
     let search: Search = call.json().await?;
-    let contexts = asked(&search.context, CONTEXTS)?;
+    let contexts = asked(&search.context, CONTEXTS, call.access())?;
     let namespace = call.namespace().to_owned();
     let view = call.view();
     let find = move |left: &AtomicBool| found(&view, &contexts, &namespace, &search.prefix, left);
@@ -45,7 +56,8 @@ fn found(
     let mut found = Found::default();
     for context in contexts {
         unless_left(left, ())?;
-        let mut matches = matches(view, context, namespace, prefix);
+        let mut matches = matches(view, context, (namespace, prefix), left);
+        unless_left(left, ())?;
         found.truncations.insert((*context).to_owned(), matches.len() > MATCHES_MAX);
         matches.truncate(MATCHES_MAX);
         found.matches.insert((*context).to_owned(), matches);
@@ -54,7 +66,12 @@ fn found(
 }
 
 /// One more than are told, if there are so many.
-fn matches(view: &CallerView, context: &str, namespace: &str, prefix: &str) -> Vec<String> {
+fn matches(
+    view: &CallerView,
+    context: &str,
+    (namespace, prefix): (&str, &str),
+    left: &AtomicBool,
+) -> Vec<String> {
     // What is not the beginning of an id begins none.
     let ids = IdRange::parse(prefix);
     let span = ids.iter();
@@ -76,7 +93,28 @@ fn matches(view: &CallerView, context: &str, namespace: &str, prefix: &str) -> V
             nodes.map(|(row, _)| row.id.to_string()).take(limit).collect()
         }
         "node_pools" => {
-            pools::names(view).into_iter().filter(|name| name.starts_with(prefix)).take(limit).collect()
+            let names = view.node_pools().into_keys().filter(|name| name.starts_with(prefix));
+            names.take(limit).map(str::to_owned).collect()
+        }
+        "deployment" => {
+            let found = span.flat_map(|ids| view.deployments_by_id(ids.span(DeploymentId)));
+            found.map(|deployment| deployment.id.to_string()).take(limit).collect()
+        }
+        "quotas" => {
+            let names = view.quotas().map(|row| row.quota.name.clone());
+            names.filter(|name| name.starts_with(prefix)).take(limit).collect()
+        }
+        "scaling_policy" => {
+            let jobs = Jobs::of(namespace, "");
+            let policies = while_waited_for(left, jobs.all(view)).flat_map(|row| {
+                convert::scaled_groups(row).filter_map(move |group| convert::scaling_policy(row, group))
+            });
+            policies.map(|policy| policy.id).filter(|id| id.starts_with(prefix)).take(limit).collect()
+        }
+        "vars" => {
+            let found = variables::beginning_with(view, namespace, prefix);
+            let found = while_waited_for(left, found).filter_map(|maybe| maybe.listed());
+            found.map(|variable| variable.key.path.to_string()).take(limit).collect()
         }
         _ => {
             let names = view.namespaces().map(|row| row.namespace.name.clone());

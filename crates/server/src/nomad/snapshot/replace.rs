@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use axum::body::Body;
+use berth_api::http::SnapshotRestored;
 use berth_model::{
-    Index,
+    AclTokenId, Index,
     command::{Command, RestorePart},
     store::{Store, snapshot},
 };
@@ -28,6 +28,8 @@ use crate::{
 
 /// Accessors of tokens that the log names, of those that a snapshot brings back.
 const RETURNING_SHOWN_MAX: usize = 64;
+/// The version of log entries from which on servers remember which tokens were revoked.
+const REVIVES_SINCE: u8 = 6;
 /// Bytes of a part; an entry of the log must have room for one.
 const PART_BYTES: usize = 512 << 10;
 
@@ -47,14 +49,27 @@ pub(in crate::nomad) async fn restore(mut call: Call, restoring: Arc<Semaphore>)
         );
         return Err(Failure::new(StatusCode::CONFLICT, why));
     }
-    let returning = match call.view().acl() {
-        Ok(acl) => store.acl().tokens_unknown(clock::now(), |id| acl.token(id).is_some()),
-        Err(_) => Vec::new(),
+    let revives_tokens = call.query.flag("revive_tokens", false)?;
+    if revives_tokens && ours < REVIVES_SINCE {
+        let why = format!(
+            "revive_tokens takes log entries of version {REVIVES_SINCE}: this cluster writes version {ours} until all servers are \
+             upgraded, and as long revoked tokens come back with a snapshot anyway"
+        );
+        return Err(Failure::new(StatusCode::CONFLICT, why));
+    }
+    let (returning, still_revoked) = match call.view().acl() {
+        Ok(acl) => {
+            let unknown = store.acl().tokens_unknown(clock::now(), |id| acl.token(id).is_some());
+            let remembers = ours >= REVIVES_SINCE && !revives_tokens;
+            let (stay, return_) = unknown.into_iter().partition(|id| remembers && acl.is_revoked(*id));
+            (return_, Vec::<AclTokenId>::len(&stay))
+        }
+        Err(_) => (Vec::new(), 0),
     };
     // Goes on when the client goes away: half a snapshot is none.
     let replaced = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        replace(&proposer, &store)
+        replace(&proposer, &store, revives_tokens.then_some(true))
     });
     let index = replaced.await.map_err(|_| Failure::bad_request("the snapshot cannot be restored"))??;
     tracing::warn!(%index, "the state was restored from a snapshot");
@@ -68,15 +83,22 @@ pub(in crate::nomad) async fn restore(mut call: Call, restoring: Arc<Semaphore>)
             "the snapshot brought back tokens that were not there before it: revoke again those that were revoked"
         );
     }
-    let mut response = reply::with_type(Body::empty(), reply::JSON);
+    let shown = returning.iter().take(RETURNING_SHOWN_MAX).map(ToString::to_string).collect();
+    let restored = SnapshotRestored {
+        tokens_returned: shown,
+        tokens_returned_count: returning.len() as u64,
+        tokens_still_revoked: still_revoked as u64,
+    };
+    let mut response = reply::json(&call.query, &restored)?;
     reply::stamp(response.headers_mut(), index, &call.view());
     Ok(response)
 }
 
 /// Proposes a store part by part; where the last one was committed. Blocks.
-fn replace(proposer: &Proposer, store: &Store) -> Result<Index, Failure> {
+fn replace(proposer: &Proposer, store: &Store, revives_tokens: Option<bool>) -> Result<Index, Failure> {
     let granted = store.granted().max(store.index());
-    let mut parts = Parts { proposer, granted, number: 0, bytes: Vec::new(), last: Ok(Index::default()) };
+    let last = Ok(Index::default());
+    let mut parts = Parts { proposer, granted, revives_tokens, number: 0, bytes: Vec::new(), last };
     let written = snapshot::write_records(store, &mut parts).and_then(|()| parts.flush());
     let Parts { last, .. } = parts;
     let index = last?;
@@ -88,6 +110,7 @@ fn replace(proposer: &Proposer, store: &Store) -> Result<Index, Failure> {
 struct Parts<'a> {
     proposer: &'a Proposer,
     granted: Index,
+    revives_tokens: Option<bool>,
     number: u32,
     bytes: Vec<u8>,
     /// What came of the last part.
@@ -107,7 +130,12 @@ impl Write for Parts<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         let bytes = std::mem::take(&mut self.bytes);
-        let part = RestorePart { number: self.number, bytes, granted: self.granted };
+        let part = RestorePart {
+            number: self.number,
+            bytes,
+            granted: self.granted,
+            revives_tokens: self.revives_tokens,
+        };
         self.number += 1;
         self.last = Handle::current().block_on(self.proposer.propose(Command::RestorePart(part)));
         match &self.last {

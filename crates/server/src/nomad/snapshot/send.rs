@@ -23,7 +23,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// `GET /v1/operator/snapshot`: as the state is now, while it goes on changing.
 pub(in crate::nomad) async fn save(call: Call) -> Reply {
     let view = call.view();
-    let store = view.everything()?.clone();
+    let store = view.to_copy()?.clone();
     // Written twice, so that its digest can stand before it and nothing of it has to be kept.
     let summed = store.clone();
     let digest = call.api.heavy.run(move || digest(&summed)).await;

@@ -46,7 +46,12 @@ const SECRETS: [(&str, &str); 6] = [
     (
         "operator",
         r#"
-        operator { policy = "write" }
+        operator {
+          policy       = "write"
+          capabilities = ["keyring-read", "keyring-rotate", "keyring-delete"]
+        }
+        node_pool "*" { policy = "write" }
+        plugin { policy = "list" }
         agent { policy = "write" }
         node { policy = "write" }
         quota { policy = "write" }
@@ -187,14 +192,34 @@ async fn no_route_takes_what_nodes_show_or_what_is_for_one_use() {
 async fn tokens_open_the_routes_that_their_policies_name_and_no_other() {
     use Capability::*;
     let (_, router) = guarded();
-    let of_cluster =
-        [NodeRead, NodeWrite, QuotaRead, QuotaWrite, AgentRead, AgentWrite, OperatorRead, OperatorWrite];
+    let of_cluster = [
+        NodeRead,
+        NodeWrite,
+        NodePoolRead,
+        NodePoolWrite,
+        NodePoolDelete,
+        PluginList,
+        QuotaRead,
+        QuotaWrite,
+        AgentRead,
+        AgentWrite,
+        OperatorRead,
+        OperatorWrite,
+        SnapshotSave,
+        KeyringRead,
+        KeyringRotate,
+        KeyringDelete,
+    ];
     let (mut opened, mut shut) = (0, 0);
     for route in table().routes.iter().filter(|route| route.capability != Anonymous) {
         let reads = matches!(
             route.capability,
-            ListJobs | ReadJob | ParseJob | ReadScaling | ReadEvents | ListNamespaces
+            ListJobs | ReadJob | ParseJob | ReadScaling | ReadEvents | ListNamespaces | SearchAny
         );
+        // Whoever may see anything may search for it.
+        let is_search = route.capability == SearchAny;
+        // This takes the right to the pool and to its jobs, which none of these has both.
+        let takes_two = route.path == "/v1/node/pool/{name}/jobs";
         let operates = of_cluster.contains(&route.capability);
         // The path names another token than the one that is shown, which whoever has it may read.
         let of_another = (route.path, route.verb) == ("/v1/acl/token/{id}", Verb::Get);
@@ -202,9 +227,9 @@ async fn tokens_open_the_routes_that_their_policies_name_and_no_other() {
         let own = route.capability == ReadOwnAcl && !of_another;
         for (secret, expected) in [
             ("management", true),
-            ("reader", reads || own),
-            ("writer", in_namespace),
-            ("operator", operates || own),
+            ("reader", !takes_two && (reads || own)),
+            ("writer", !takes_two && in_namespace),
+            ("operator", operates || own || is_search),
             ("elsewhere", own),
         ] {
             // What is in no namespace is found by who has rights in some other, and shows him nothing.
@@ -228,7 +253,7 @@ async fn a_task_may_do_nothing_by_who_it_is_but_read_its_own_variables_until_a_p
     let (engine, router) = guarded();
     let task = token_of(&engine, RUNNING, "server");
     for route in table().routes.iter().filter(|route| route.capability != Anonymous) {
-        let reads = matches!(route.capability, VariablesList | VariablesRead);
+        let reads = matches!(route.capability, VariablesList | VariablesRead | SearchAny);
         for method in route.verb.methods() {
             let (status, said) = status(&router, method.as_str(), &path(route), &task).await;
             let place = format!("{method} {}: {status} {said}", route.path);
@@ -483,4 +508,30 @@ async fn a_one_time_token_is_exchanged_once_for_the_secret_of_the_token_that_it_
 
 async fn status_of_wrong(router: &Router, exchange: &str) -> u16 {
     put(router, exchange, "", &json!({ "OneTimeSecretID": "never made" })).await.0
+}
+
+#[tokio::test]
+async fn a_token_that_is_changed_may_be_said_to_last_as_long_as_it_does_and_no_longer() {
+    let (_, router) = guarded();
+    let asked = json!({ "Name": "one", "Type": "client", "Policies": ["reader"], "ExpirationTTL": "1h0m0s" });
+    let (made, token) = put(&router, "/v1/acl/token", "management", &asked).await;
+    assert_eq!(made, 200, "{token}");
+    let id = token["AccessorID"].as_str().expect("text");
+    let end = token["ExpirationTime"].clone();
+    for (what, expected) in [
+        (json!({ "ExpirationTTL": "" }), 200),
+        (json!({ "ExpirationTTL": 0 }), 200),
+        (json!({ "ExpirationTTL": "1h" }), 200),
+        (json!({ "ExpirationTime": end }), 200),
+        (json!({}), 200),
+        (json!({ "ExpirationTTL": "2h" }), 400),
+        (json!({ "ExpirationTTL": "soon" }), 400),
+        (json!({ "Type": "management" }), 400),
+    ] {
+        let mut change = json!({ "AccessorID": id, "Name": "two", "Type": "client", "Policies": ["reader"] });
+        change.as_object_mut().expect("an object").extend(what.as_object().expect("an object").clone());
+        let (status, said) = put(&router, &format!("/v1/acl/token/{id}"), "management", &change).await;
+        assert_eq!(status, expected, "{what}: {said}");
+        assert!(status != 200 || said["ExpirationTime"] == end, "{said}");
+    }
 }

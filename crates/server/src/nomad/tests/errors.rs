@@ -48,7 +48,7 @@ async fn values_that_make_no_sense_are_named() {
           ^
         /v1/allocations?reverse=maybe -> 400 query parameter reverse: `maybe` is not true or false
         /v1/allocations?prefix=xyz -> 400 query parameter prefix: `xyz` is not the beginning of an id
-        /v1/event/stream?topic=Jobs:web -> 400 query parameter topic: `Jobs:web` is not one of the topics Job, Allocation, Evaluation, Deployment, Node, Variable
+        /v1/event/stream?topic=Jobs:web -> 400 query parameter topic: `Jobs:web` is not one of the topics Job, Allocation, Evaluation, Deployment, Node, NodePool, Variable
         /v1/metrics?format=xml -> 400 query parameter format: `xml` is not json or prometheus
         /v1/job/%FF -> 400 Invalid UTF-8 in `id`
         /v1/allocation/../jobs -> 404 no such path: /v1/allocation/../jobs

@@ -99,8 +99,23 @@ impl Answer {
     }
 }
 
+/// The answer to whoever shows a token.
+pub async fn answer_with(
+    router: &Router,
+    method: &str,
+    target: &str,
+    (secret, body): (&str, impl Into<Body>),
+) -> Answer {
+    let mut request = request(method, target, body);
+    request.headers_mut().insert("x-nomad-token", secret.parse().expect("it is text"));
+    answered(send(router, request).await).await
+}
+
 pub async fn answer(router: &Router, method: &str, target: &str, body: impl Into<Body>) -> Answer {
-    let response = send(router, request(method, target, body)).await;
+    answered(send(router, request(method, target, body)).await).await
+}
+
+async fn answered(response: Response) -> Answer {
     let mut headers = String::new();
     for name in HEADERS_SHOWN {
         if let Some(value) = response.headers().get(*name) {

@@ -33,6 +33,7 @@ mod operator;
 mod orders;
 mod pages;
 mod plans;
+mod pools;
 mod rates;
 mod routes;
 mod scaling;

@@ -30,19 +30,27 @@ async fn what_begins_with_a_text_is_found() {
               "aaaaaaaa-0000-4000-8000-000000000001",
               "aaaabbbb-0000-4000-8000-000000000002"
             ],
+            "deployment": [],
             "evals": [],
             "jobs": [],
             "namespaces": [],
             "node_pools": [],
-            "nodes": []
+            "nodes": [],
+            "quotas": [],
+            "scaling_policy": [],
+            "vars": []
           },
           "Truncations": {
             "allocs": false,
+            "deployment": false,
             "evals": false,
             "jobs": false,
             "namespaces": false,
             "node_pools": false,
-            "nodes": false
+            "nodes": false,
+            "quotas": false,
+            "scaling_policy": false,
+            "vars": false
           }
         }
     "#]]
@@ -53,7 +61,9 @@ async fn what_begins_with_a_text_is_found() {
         search(&router, "/v1/search?namespace=other", json!({ "Prefix": "", "Context": "jobs" })).await;
     assert_eq!(other.json()["Matches"]["jobs"], json!([]));
     let vars = search(&router, "/v1/search", json!({ "Prefix": "", "Context": "vars" })).await;
-    assert_eq!(vars.json()["Matches"], json!({}));
+    assert_eq!(vars.json()["Matches"], json!({ "vars": [] }));
+    let nothing = search(&router, "/v1/search", json!({ "Prefix": "", "Context": "volumes" })).await;
+    assert_eq!(nothing.json()["Matches"], json!({}));
 }
 
 #[tokio::test]
@@ -93,8 +103,8 @@ async fn searches_that_make_no_sense_are_refused() {
         shown += &format!("{path} -> {} {}\n", answer.status.as_u16(), answer.body);
     }
     expect![[r#"
-        /v1/search -> 400 Context: `job` is not one of all, allocs, evals, jobs, namespaces, node_pools, nodes
+        /v1/search -> 400 Context: `job` is not one of all, allocs, deployment, evals, jobs, namespaces, node_pools, nodes, quotas, scaling_policy, vars
         /v1/search/fuzzy -> 400 Text has less than 2 characters
-        /v1/search/fuzzy -> 400 Context: `allocs` is not one of all, classes, groups, jobs, namespaces, node_pools, nodes, tasks
+        /v1/search/fuzzy -> 400 Context: `allocs` is not one of all, classes, groups, jobs, namespaces, node_pools, nodes, quotas, tasks, vars
     "#]].assert_eq(&shown);
 }

@@ -2,11 +2,14 @@
 
 use axum::body::Body;
 use base64::{Engine, engine::general_purpose::STANDARD};
+use berth_model::{AclTokenId, acl::ChangeAcl};
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::{
+    acl::{change, token},
     exchange::{answer, api, get, request, send},
     fake_engine::FakeEngine,
     world::world,
@@ -29,7 +32,8 @@ async fn what_was_saved_is_there_again_on_a_server_that_had_nothing() {
     // A cluster is founded by an entry of the version that it writes.
     empty.apply(Vec::new());
     let restored = answer(&api(&empty), "PUT", PATH, snapshot).await;
-    assert_eq!((restored.status.as_u16(), restored.body.as_str()), (200, ""));
+    let told = json!({ "TokensReturned": [], "TokensReturnedCount": 0, "TokensStillRevoked": 0 });
+    assert_eq!((restored.status.as_u16(), restored.json()), (200, told));
     for path in ["/v1/jobs", "/v1/allocations", "/v1/evaluations", "/v1/nodes", "/v1/job/web/versions"] {
         let (there, here) = (get(&api(&world()), path).await, get(&api(&empty), path).await);
         let logged = |answer: &super::exchange::Answer| answer.json().as_array().map(Vec::len);
@@ -72,4 +76,31 @@ async fn a_damaged_snapshot_changes_nothing() {
     "#]]
     .assert_eq(&shown);
     assert_eq!(world.view.load().store.hash(), before);
+}
+
+#[tokio::test]
+async fn tokens_that_were_revoked_since_stay_so_unless_they_are_asked_back() {
+    let world = world();
+    for number in [1, 2] {
+        change(&world, ChangeAcl::PutToken(Box::new(token(number, &format!("secret {number}"), None))));
+    }
+    let router = api(&world);
+    let taken = send(&router, request("GET", PATH, Body::empty())).await;
+    let snapshot = taken.into_body().collect().await.expect("it ends well").to_bytes();
+    change(&world, ChangeAcl::DeleteToken(AclTokenId(2)));
+    let is_there = |number| world.view.load().store.acl().token(AclTokenId(number)).is_some();
+    let restored = answer(&router, "PUT", PATH, snapshot.clone()).await.json();
+    assert_eq!(restored["TokensStillRevoked"], 1);
+    assert_eq!(restored["TokensReturned"], json!([]));
+    assert!(is_there(1) && !is_there(2));
+    let restored =
+        answer(&router, "PUT", &format!("{PATH}?revive_tokens=true"), snapshot.clone()).await.json();
+    assert_eq!(restored["TokensReturned"], json!([AclTokenId(2).to_string()]));
+    assert_eq!((&restored["TokensReturnedCount"], &restored["TokensStillRevoked"]), (&json!(1), &json!(0)));
+    assert!(is_there(1) && is_there(2));
+    // Another cluster knows of none that was revoked: all are named.
+    let fresh = std::sync::Arc::new(FakeEngine::default());
+    fresh.apply(Vec::new());
+    let restored = answer(&api(&fresh), "PUT", PATH, snapshot).await.json();
+    assert_eq!(restored["TokensReturnedCount"], 2);
 }

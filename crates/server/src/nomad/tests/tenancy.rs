@@ -228,8 +228,11 @@ fn ends(route: &Route) -> bool {
 }
 
 fn assert_silent(said: &Answer, place: &str) {
-    // A refusal repeats the name of the namespace that was asked for, whether that is there or not.
-    let body = said.body.replace(&format!(" in namespace {HIDDEN:?}"), "").replace(r#" on "hidden-job""#, "");
+    // A refusal repeats the name of the namespace or the pool that was asked for, whether that is there or not.
+    let repeated = [format!(" in namespace {HIDDEN:?}"), format!(" on node pool {HIDDEN:?}")];
+    let body = repeated
+        .iter()
+        .fold(said.body.replace(r#" on "hidden-job""#, ""), |body, name| body.replace(name, ""));
     let text = format!("{}\n{body}", said.headers);
     for canary in [HIDDEN, "eeee9999", "aaaa9999", "dddd9999"] {
         assert!(!text.contains(canary), "{place} tells of {canary}: {text}");
@@ -372,7 +375,7 @@ async fn whoever_may_reads_and_changes_all_of_it() {
             "DELETE /v1/job/{id}/versions/{name}/tag",
             "GET /v1/client/allocation/{id}/checks",
             "GET /v1/client/allocation/{id}/exec",
-            "GET /v1/plugins",
+            "GET /v1/node/pool/{name}/jobs",
             "GET /v1/services",
             "GET /v1/volumes",
             "PUT /v1/deployment/unblock/{id}",

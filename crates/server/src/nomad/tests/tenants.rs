@@ -1,11 +1,13 @@
 //! Namespaces and quotas over HTTP: made, read, changed, refused, taken away.
 
+use axum::body::Body;
+use berth_model::{EvalId, JobKey, command::Command, eval::EvalStatus, job::Job};
 use expect_test::expect;
 use serde_json::json;
 
 use super::{
     exchange::{Answer, answer, api, get},
-    world::world,
+    world::{register, small_job, world},
 };
 
 const TEAM: &str = r#"{"Name": "team", "Description": "The team", "Quota": "small", "Parent": "dept", "Weight": 2.5,
@@ -148,6 +150,36 @@ async fn a_job_needs_a_namespace_that_allows_its_drivers() {
     answer(&router, "PUT", "/v1/namespace/team", "{}").await;
     assert_eq!(answer(&router, "PUT", "/v1/jobs", job("team")).await.status, 200);
     let kept = answer(&router, "DELETE", "/v1/namespace/team", "").await;
-    let why = "409 namespace \"team\" cannot be deleted: it has job web: stop and purge its jobs first";
+    let why = "409 namespace \"team\" cannot be deleted: it has non-terminal jobs, as web: stop and purge its jobs first";
     assert_eq!(refusal(&kept), why);
+}
+
+#[tokio::test]
+async fn jobs_that_are_over_do_not_keep_their_namespace_and_others_do() {
+    let world = world();
+    let router = api(&world);
+    assert_eq!(answer(&router, "PUT", "/v1/namespace", r#"{"Name":"team"}"#).await.status, 200);
+    let in_team = |id: &str, stop: bool, eval: u128| {
+        let job = Job { key: JobKey::new("team", id), stop, ..small_job(id) };
+        world.apply(vec![register(job, EvalId(eval))]);
+        let done = Command::SetEvalStatus(EvalId(eval), EvalStatus::Complete, String::new());
+        world.apply(vec![done]);
+    };
+    in_team("over", true, 71);
+    in_team("waits", false, 72);
+    let refused = answer(&router, "DELETE", "/v1/namespace/team", Body::empty()).await;
+    assert_eq!(refused.status, 409, "{}", refused.body);
+    let jobs = answer(&router, "GET", "/v1/jobs?namespace=team", Body::empty()).await.json();
+    assert_eq!(jobs.as_array().map(Vec::len), Some(2), "nothing is forgotten where it stays");
+    in_team("waits", true, 73);
+    let below = r#"{"Name":"below","Parent":"team"}"#;
+    assert_eq!(answer(&router, "PUT", "/v1/namespace", below).await.status, 200);
+    let refused = answer(&router, "DELETE", "/v1/namespace/team", Body::empty()).await;
+    assert_eq!(refused.status, 409, "{}", refused.body);
+    assert!(world.view.load().store.job(&JobKey::new("team", "over")).is_some(), "nor here");
+    assert_eq!(answer(&router, "DELETE", "/v1/namespace/below", Body::empty()).await.status, 200);
+    let deleted = answer(&router, "DELETE", "/v1/namespace/team", Body::empty()).await;
+    assert_eq!(deleted.status, 200, "{}", deleted.body);
+    assert_eq!(answer(&router, "GET", "/v1/namespace/team", Body::empty()).await.status, 404);
+    assert!(world.view.load().store.job(&JobKey::new("team", "over")).is_none());
 }

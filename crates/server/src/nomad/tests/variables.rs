@@ -390,3 +390,59 @@ async fn the_event_stream_tells_of_variables_and_never_what_is_in_them() {
     assert!(text.contains(r#""Key":"other""#) && !text.contains("app/a"), "{text}");
     assert!(engine.view.load().index > Index(0));
 }
+
+#[tokio::test]
+async fn variables_and_quotas_are_searched_by_those_who_may_list_them() {
+    let engine = keyed();
+    let all = api(&engine);
+    for path in ["app/db", "app/web", "other/app"] {
+        assert_eq!(put(&all, &format!("/v1/var/{path}"), json!({ "k": "canary" })).await.status, 200);
+    }
+    let quota = json!({ "Name": "app-quota" }).to_string();
+    assert_eq!(answer(&all, "PUT", "/v1/quota", quota).await.status, 200);
+    let lists = |path: &str, cluster: Capabilities| {
+        let mut rights = Rights { cluster, ..Rights::default() };
+        rights.variables.add("default", path, [Capability::VariablesList].into());
+        governed(&engine, Arc::new(rights))
+    };
+    let search = async |router: &Router, target: &str, body: Value| {
+        answer(router, "PUT", target, body.to_string()).await.json()["Matches"].clone()
+    };
+    let (prefix, fuzzy) = ("/v1/search", "/v1/search/fuzzy");
+    let (by_prefix, by_text) =
+        (json!({ "Prefix": "app", "Context": "all" }), json!({ "Text": "app", "Context": "all" }));
+    let found = search(&all, prefix, by_prefix.clone()).await;
+    assert_eq!(found["vars"], json!(["app/db", "app/web"]));
+    assert_eq!(found["quotas"], json!(["app-quota"]));
+    let some = lists("app/db", Capabilities::default());
+    assert_eq!(search(&some, prefix, by_prefix.clone()).await, json!({ "vars": ["app/db"] }));
+    let elsewhere = search(&some, "/v1/search?namespace=other", by_prefix.clone()).await;
+    assert_eq!(elsewhere, json!({ "vars": [] }));
+    let reads_quotas = lists("other/*", [Capability::QuotaRead].into());
+    let found = search(&reads_quotas, prefix, by_prefix).await;
+    assert_eq!(found, json!({ "quotas": ["app-quota"], "vars": [] }));
+    let found = search(&some, fuzzy, by_text.clone()).await;
+    assert_eq!(found, json!({ "vars": [{ "ID": "app/db", "Scope": ["default", "app/db"] }] }));
+    let found = search(&reads_quotas, fuzzy, by_text).await;
+    assert_eq!(found["vars"], json!([{ "ID": "other/app", "Scope": ["default", "other/app"] }]));
+    assert_eq!(found["quotas"][0]["ID"], "app-quota");
+}
+
+#[tokio::test]
+async fn another_key_opens_all_root_keys_and_what_is_encrypted_with_them_is_read_on() {
+    let engine = keyed();
+    let router = api(&engine);
+    assert_eq!(put(&router, "/v1/var/a", json!({ "k": "canary" })).await.status, 200);
+    let keys = async || get(&router, "/v1/operator/keyring/keys").await.json();
+    let before = keys().await[0]["KeyEncryptionKey"].clone();
+    let done = answer(&router, "PUT", "/v1/operator/keyring/rewrap", Body::empty()).await;
+    assert_eq!(done.status, 200, "{}", done.body);
+    assert_eq!(done.json()["Replaced"], json!([before]));
+    let after = keys().await;
+    let opened_by: Vec<&Value> =
+        after.as_array().expect("a list").iter().map(|key| &key["KeyEncryptionKey"]).collect();
+    assert_eq!(opened_by.len(), 2);
+    assert!(opened_by[0] == opened_by[1] && *opened_by[0] != before, "{after}");
+    assert_eq!(get(&router, "/v1/var/a").await.json()["Items"]["k"], "canary");
+    assert!(after.as_array().expect("a list").iter().all(|key| key["Readable"] == true));
+}

@@ -26,6 +26,8 @@ pub enum Keyring {
     List(List),
     /// Make a new root key the active one; older ones still decrypt what they have encrypted
     Rotate(Rotate),
+    /// Replace the key-encryption key on all servers: the old one opens nothing any more
+    Rewrap(Rewrap),
     /// Take a root key away that nothing is encrypted with
     Remove(Remove),
 }
@@ -38,6 +40,7 @@ impl Verb {
                 list.show.show(remote, async |remote| remote.root_keys().await).await
             }
             Self::Keyring(Keyring::Rotate(rotate)) => rotate.run(remote).await,
+            Self::Keyring(Keyring::Rewrap(rewrap)) => rewrap.run(remote).await,
             Self::Keyring(Keyring::Remove(remove)) => remove.run(remote).await,
         }
     }
@@ -68,6 +71,39 @@ impl Rotate {
             );
         }
         Ok(output::print(&format!("{}\n", key.key_id))?)
+    }
+}
+
+/// Arguments of `operator root keyring rewrap`.
+#[derive(Debug, Args)]
+pub struct Rewrap {
+    #[command(flatten)]
+    ask: Ask,
+}
+
+impl Rewrap {
+    async fn run(&self, remote: &Remote) -> Result<(), Failure> {
+        let keys = remote.root_keys().await?;
+        let old: std::collections::BTreeSet<&str> = keys.iter().map(|key| &*key.key_encryption_key).collect();
+        let old = old.into_iter().collect::<Vec<_>>().join(", ");
+        output::tell(
+            "note: snapshots that were taken before need the old key: keep a copy of its file apart from them",
+        );
+        self.ask.about("replace key-encryption key", &old, &old)?;
+        let done = remote.rewrap_root_keys().await?;
+        for replaced in &done.replaced {
+            output::tell(&format!(
+                "key-encryption key {replaced} opens nothing any more, and is being taken away"
+            ));
+        }
+        output::tell(&format!(
+            "root key {} is active, and variables are being encrypted with it: `berth operator root keyring list -watch`",
+            done.key.key_id
+        ));
+        output::tell(
+            "next: berth operator root keyring remove, for each root key that is inactive and has no variables",
+        );
+        Ok(output::print(&format!("{}\n", done.key.key_encryption_key))?)
     }
 }
 

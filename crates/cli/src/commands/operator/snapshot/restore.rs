@@ -1,8 +1,8 @@
 //! `berth operator snapshot restore`: a saved state, put in the place of the cluster's.
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::path::PathBuf;
 
-use berth_model::{AclTokenId, Timestamp, store::Store};
+use berth_api::http::SnapshotRestored;
 use clap::{Args, ValueHint};
 
 use super::read;
@@ -17,6 +17,9 @@ pub struct Restore {
     /// The saved state
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
+    /// Have tokens in it be good again that were revoked since it was taken
+    #[arg(long)]
+    revive_tokens: bool,
     #[command(flatten)]
     ask: Ask,
 }
@@ -33,33 +36,31 @@ impl Restore {
             output::count(jobs, "job"),
             output::count(allocs, "allocation"),
         );
-        note_returning(&returning(&store, remote).await);
         self.ask.about(&deed, &file, &file)?;
-        remote.restore(&self.file).await?;
+        let restored = remote.restore(&self.file, self.revive_tokens).await?;
         output::tell(&format!("the state of {file} is restored; agents report again by and by"));
+        note_tokens(&restored);
         output::tell("next: berth node status");
         Ok(())
     }
 }
 
-/// Tokens that come back with a saved state: the cluster does not have them, be it that they were revoked. None where nobody is asked
-/// for a token.
-async fn returning(store: &Store, remote: &Remote) -> Vec<AclTokenId> {
-    if store.acl().tokens_len() == 0 {
-        return Vec::new();
+/// Says which tokens are good again that the cluster did not have, and how many were kept from that.
+fn note_tokens(restored: &SnapshotRestored) {
+    let SnapshotRestored { tokens_returned, tokens_returned_count, tokens_still_revoked } = restored;
+    if let Some(count) = Some(*tokens_returned_count).filter(|count| *count > 0) {
+        let shown: Vec<&str> = tokens_returned.iter().take(RETURNING_SHOWN_MAX).map(String::as_str).collect();
+        let rest = if count > shown.len() as u64 { ", ..." } else { "" };
+        output::tell(&format!(
+            "note: {} in it that the cluster did not have is good again: delete those that were revoked: {}{rest}",
+            output::count(usize::try_from(count).unwrap_or(usize::MAX), "token"),
+            shown.join(", ")
+        ));
     }
-    let Ok(now) = remote.acl_tokens().await else { return Vec::new() };
-    let known: BTreeSet<AclTokenId> = now.iter().filter_map(|token| token.accessor_id.parse().ok()).collect();
-    store.acl().tokens_unknown(Timestamp(output::now_ns()), |id| known.contains(&id))
-}
-
-fn note_returning(returning: &[AclTokenId]) {
-    let Some(count) = Some(returning.len()).filter(|count| *count > 0) else { return };
-    let shown: Vec<String> = returning.iter().take(RETURNING_SHOWN_MAX).map(ToString::to_string).collect();
-    let rest = if count > shown.len() { ", ..." } else { "" };
-    output::tell(&format!(
-        "note: {} in it that the cluster does not have is good again: delete those that were revoked: {}{rest}",
-        output::count(count, "token"),
-        shown.join(", ")
-    ));
+    if *tokens_still_revoked > 0 {
+        output::tell(&format!(
+            "note: {} in it that was revoked since stays revoked: --revive-tokens has them be good again",
+            output::count(usize::try_from(*tokens_still_revoked).unwrap_or(usize::MAX), "token"),
+        ));
+    }
 }
