@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use berth_agent::devices::Device;
 use berth_agent::drivers::DriverSwitches;
 use berth_agent::volumes::MountDir;
-use berth_agent::{Agent, AgentConfig, ImagesConfig, NetworkConfig, RegistryConfig, ShutdownMode, keeper};
+use berth_agent::{
+    Agent, AgentConfig, ImagesConfig, NetworkConfig, RegistryConfig, SetupMoment, ShutdownMode, keeper,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 fn main() -> ExitCode {
@@ -43,6 +45,7 @@ fn run(data_dir: &str, server: &str, more: &[String]) -> ExitCode {
         mount_dirs: mount_dirs(),
         devices: more.iter().skip(2).enumerate().map(widget).collect(),
         update_delay: std::time::Duration::from_millis(50),
+        on_setup: std::env::var_os("AGENT_ENDS_AT").map(|_| end_there as fn(SetupMoment)),
         ..AgentConfig::new(data_dir, vec![server.into()], vec![me, "keeper".into()])
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -57,6 +60,17 @@ fn run(data_dir: &str, server: &str, more: &[String]) -> ExitCode {
             eprintln!("{failure}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Ends at the moment that `AGENT_ENDS_AT` names, as an agent that is killed, without a word: `prepare network before`,
+/// `clean-up directory after`.
+fn end_there(moment: SetupMoment) {
+    let SetupMoment { prepares, step, done } = moment;
+    let what = if prepares { "prepare" } else { "clean-up" };
+    let now = format!("{what} {step} {}", if done { "after" } else { "before" });
+    if std::env::var("AGENT_ENDS_AT").is_ok_and(|at| at == now) {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
     }
 }
 

@@ -138,7 +138,7 @@ fn what_cannot_be_prepared_fails_with_a_reason() {
         Setup Failure: find the driver "vm": this node has none of that name
         Setup Failure: replace ${attr.nonsense}: there is no such name
         Setup Failure: read the settings of raw_exec: unknown field `comand`, expected one of `command`, `args`, `work_dir`
-        Setup Failure: make the directory of task "../t": its name cannot name one
+        Setup Failure: prepare the allocation's directory: make the directory of task "../t": its name cannot name one
         Driver Failure: run /nowhere"#]].assert_eq(&messages.collect::<Vec<_>>().join("\n"));
 }
 

@@ -1,5 +1,5 @@
-//! The directory of an allocation, made ready for one of its tasks: what tasks share, what is a task's own, and what is
-//! there before it starts.
+//! The directory of an allocation: what tasks share, made before any of them starts, what is a task's own, and what is there
+//! before that one starts.
 
 pub(crate) mod deleted;
 mod payload;
@@ -19,8 +19,7 @@ use crate::place::AllocPlace;
 use crate::shell::make_dir;
 use crate::users;
 
-/// Who the tasks of a group are, as far as the directories that they share depend on it: all of them set the same modes,
-/// whichever of them starts last.
+/// Who the tasks of a group are, as far as the directories that they share depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Sharers {
     /// One that lives on the host has a user of its own, who has to pass.
@@ -46,33 +45,46 @@ impl Sharers {
     }
 }
 
-/// Makes all of it, for the task of that number. `user` owns it; empty for the agent's own.
-pub(crate) fn make(
+/// Makes what its tasks share, and takes over what its predecessors left to any of them. Their names are plain ones.
+pub(crate) fn make_shared(place: &AllocPlace, run: &RunSpec, sharers: Sharers) -> Result<(), Failure> {
+    let (tasks, mode) = (run.group.tasks.iter().map(|task| task.name.as_str()), sharers.mode());
+    make_dir(place.root(), mode)?;
+    let root = Dir::open(place.root())?;
+    let shared = root.make("alloc", sharers.shared_mode())?;
+    let own = root.make("tasks", mode)?;
+    tasks.clone().try_for_each(|task| own.make(task, 0o755).map(drop))?;
+    sticky::take_over(run.previous.iter().map(|id| place.of(*id)), place, tasks)?;
+    fill_shared(&shared, sharers.containers)?;
+    ["logs", "keepers"].iter().try_for_each(|name| root.make(name, 0o700).map(drop))
+}
+
+/// Again before each start of a task: one that ran may have removed what the next relies on, or put a link there.
+fn fill_shared(shared: &Dir, for_containers: bool) -> Result<(), Failure> {
+    ["data", "tmp"].iter().try_for_each(|name| shared.make(name, 0o1777).map(drop))?;
+    if for_containers {
+        // What the logs are mounted on, so that a task can read what the others print.
+        shared.make("logs", 0o755)?;
+    }
+    Ok(())
+}
+
+/// Makes what is one task's own, beside what they share. `user` owns it; empty for the agent's own.
+pub(crate) fn make_own(
     place: &AllocPlace,
     run: &RunSpec,
     task: u16,
     user: &str,
     base: Base,
-    sharers: Sharers,
 ) -> Result<(), Failure> {
     let spec = &run.group.tasks[usize::from(task)];
     let user = if user.is_empty() { None } else { Some(users::find(user)?) };
-    let mode = sharers.mode();
-    make_dir(place.root(), mode)?;
-    let root = Dir::open(place.root())?;
-    let shared = root.make("alloc", sharers.shared_mode())?;
-    let own = root.make("tasks", mode)?.make(&spec.name, 0o755)?;
-    sticky::take_over(run.previous.iter().map(|id| place.of(*id)), place, &spec.name)?;
-    ["data", "tmp"].iter().try_for_each(|name| shared.make(name, 0o1777).map(drop))?;
-    root.make("logs", 0o700)?;
-    let keeper = root.make("keepers", 0o700)?.make(&spec.name, 0o700)?;
-    let local = make_own(&own, user.as_ref(), base, has_secrets(spec))?;
+    let dir = |name: &str| Dir::open(&place.root().join(name));
+    fill_shared(&dir("alloc")?, base == Base::Container)?;
+    let own = dir("tasks")?.make(&spec.name, 0o755)?;
+    let keeper = dir("keepers")?.make(&spec.name, 0o700)?;
+    let local = make_dirs(&own, user.as_ref(), base, has_secrets(spec))?;
     if base == Base::Container && has_secrets(spec) {
         secrets::mount_for_keeper(&keeper.make(MEMORY, 0o700)?, &keeper)?;
-    }
-    if base == Base::Container {
-        // What the logs are mounted on, so that a task can read what the others print.
-        shared.make("logs", 0o755)?;
     }
     if !spec.payload_file.is_empty() {
         payload::write(&local, &spec.payload_file, &run.group.payload, user.as_ref())?;
@@ -87,7 +99,7 @@ pub(crate) fn has_secrets(spec: &TaskSpec) -> bool {
 }
 
 /// A task's own directories; answers with the one for its files.
-fn make_own(own: &Dir, user: Option<&User>, base: Base, has_secrets: bool) -> Result<Dir, Failure> {
+fn make_dirs(own: &Dir, user: Option<&User>, base: Base, has_secrets: bool) -> Result<Dir, Failure> {
     // Nobody but a container's own user comes to its directories, and who that is is known once its image is mounted.
     let modes = if base == Base::Container { [0o777; 3] } else { [0o755, 0o755, 0o700] };
     let make = |name: &str, mode| {

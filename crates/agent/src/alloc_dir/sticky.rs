@@ -8,18 +8,20 @@ use crate::failure::{Doing, Failure};
 use crate::place::AllocPlace;
 
 /// Moves what the tasks share, and what is one task's own, from the latest of the predecessors that has it: one that never
-/// started has not. They have ended. What was moved before is not there any more, so that this may be done again at each
-/// start; and it is done before anything is made, so that what is moved comes first.
-pub(super) fn take_over(
+/// started has not. They have ended. What was moved before is not there any more, so that this may be done again by an agent
+/// that was ended meanwhile; and it is done before anything is made, so that what is moved comes first.
+pub(super) fn take_over<'a>(
     previous: impl Iterator<Item = AllocPlace>,
     own: &AllocPlace,
-    task: &str,
+    tasks: impl Iterator<Item = &'a str> + Clone,
 ) -> Result<(), Failure> {
-    let (data, local) =
-        (|of: &AllocPlace| of.shared_dir().join("data"), |of: &AllocPlace| of.task_dir(task).join("local"));
+    let data = |of: &AllocPlace| of.shared_dir().join("data");
     for previous in previous {
         replace(&data(&previous), &data(own))?;
-        replace(&local(&previous), &local(own))?;
+        for task in tasks.clone() {
+            let local = |of: &AllocPlace| of.task_dir(task).join("local");
+            replace(&local(&previous), &local(own))?;
+        }
     }
     Ok(())
 }
@@ -32,7 +34,7 @@ fn replace(from: &Path, to: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     match fs::rename(from, to) {
-        // Another task of the group has moved it, or tasks have written.
+        // It was moved before, or tasks have written.
         Err(error) if matches!(error.kind(), NotFound | DirectoryNotEmpty | AlreadyExists) => Ok(()),
         moved => moved.doing(|| format!("take over {}", from.display())),
     }
@@ -61,7 +63,7 @@ mod tests {
         fs::write(local(&own).join("mine"), "mine").expect("written");
         for _ in 0..2 {
             let line = [waited.clone(), oldest.clone()];
-            take_over(line.into_iter(), &own, "web").expect("taken over");
+            take_over(line.into_iter(), &own, ["web", "other"].into_iter()).expect("taken over");
             assert_eq!(fs::read(data(&own).join("rows")).expect("a file"), b"rows");
             assert!(!local(&own).join("page").exists(), "what is there stays as it is");
             assert!(local(&own).join("mine").exists());

@@ -1,11 +1,13 @@
 //! One allocation: its tasks start together, or one after the other by their hooks, and end by each other's fate.
 
 mod checks;
+mod clock;
 mod ending;
 mod health;
 mod hooks;
 mod limit;
 mod order;
+mod setup;
 
 use std::{collections::BTreeSet, num::NonZeroU64};
 
@@ -13,6 +15,7 @@ use berth_api::agent::{
     AllocId, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskSpec, TaskState, TaskStatus,
 };
 
+use self::setup::Setup;
 use super::checks::Probe;
 use super::history::{event, push};
 use super::restart::{Verdict, decide, mix};
@@ -25,6 +28,7 @@ pub struct Alloc {
     run: RunSpec,
     status: AllocStatus,
     tasks: Box<[Task]>,
+    setup: Setup,
     seed: u64,
     /// From when on kill signals may be sent: the group's shutdown delay after the first reason for one.
     kill_from_ns: Option<NonZeroU64>,
@@ -91,6 +95,7 @@ impl Alloc {
             run,
             status,
             tasks,
+            setup: Setup::Nothing,
             seed,
             kill_from_ns,
             kill_timeout_ms_max: KILL_TIMEOUT_MS_MAX,
@@ -108,10 +113,13 @@ impl Alloc {
 
     pub(super) fn restore(run: RunSpec, record: AllocRecord, seed: u64) -> Self {
         let mut tasks: Vec<Task> = record.tasks.iter().map(Task::from).collect();
+        // Records of older versions do not say it otherwise.
+        let may_be_there = record.may_be_there || tasks.iter().any(|task| task.attempt > 0);
         tasks.resize(run.group.tasks.len(), Task::default());
         let mut status = record.status.unwrap_or_default();
         status.tasks.resize(tasks.len(), TaskStatus::default());
         let mut alloc = Self::with(run, status, tasks.into(), seed);
+        alloc.setup = Setup::restored(may_be_there);
         (alloc.stop, alloc.lost, alloc.deserted) = (record.stop, record.lost, record.deserted);
         alloc.fate = match (record.purged, record.forgotten) {
             (true, _) => Fate::Purged,
@@ -127,19 +135,26 @@ impl Alloc {
     }
 
     pub(super) fn record(&self) -> AllocRecord {
+        let mut status = self.status.clone();
+        if self.tasks_are_dead() {
+            // Nothing more is written once it is cleaned up: this is how it ended.
+            let outcome = self.outcome();
+            (status.status, status.description) = (outcome as i32, self.description(outcome).into());
+        }
         AllocRecord {
             alloc_id: self.id().0.to_vec(),
             run: Some(self.run.to_record()),
             stop: self.stop,
             forgotten: self.fate >= Fate::Forgotten,
             purged: self.fate == Fate::Purged,
-            status: Some(self.status.clone()),
+            status: Some(status),
             tasks: self.tasks.iter().map(Into::into).collect(),
             lost: self.lost,
             term: 0,
             index: 0,
             cluster_id: Vec::new(),
             deserted: self.deserted,
+            may_be_there: self.setup.may_be_there(),
         }
     }
 
@@ -163,8 +178,17 @@ impl Alloc {
         self.stop
     }
 
-    /// Whether nothing of it runs or ever will.
+    /// Whether nothing of it runs or ever will, and nothing of what was prepared for it is left.
     pub fn has_ended(&self) -> bool {
+        self.tasks_are_dead() && self.setup == Setup::Nothing
+    }
+
+    /// Whether all that ran of it has ended, and what was prepared for it is being removed.
+    pub fn is_cleaning_up(&self) -> bool {
+        self.setup == Setup::CleaningUp
+    }
+
+    pub(super) fn tasks_are_dead(&self) -> bool {
         self.tasks.iter().all(Task::is_dead)
     }
 
@@ -179,7 +203,7 @@ impl Alloc {
     }
 
     pub(super) fn is_waiting(&self) -> bool {
-        !self.stop && !self.has_ended() && !self.has_started()
+        !self.stop && !self.tasks_are_dead() && !self.has_started()
     }
 
     pub(super) fn deadline(&self) -> Option<u64> {
@@ -240,11 +264,10 @@ impl Alloc {
             }
             self.tasks[task].attempt += 1;
             self.tasks[task].restart = Restart::No;
-            self.tasks[task].phase = Phase::Starting;
         }
         actions.push(Action::Persist(self.id()));
         self.dirty = false;
-        actions.extend(tasks.iter().map(|task| Action::StartTask(self.task_ref(*task))));
+        self.launch(tasks, actions);
     }
 
     pub(super) fn stop(&mut self, fate: Fate) {
@@ -256,7 +279,7 @@ impl Alloc {
     /// After how many nanoseconds without a server it has to end, if it lives.
     pub(super) fn stops_after_silence(&self) -> Option<u64> {
         let after_ms = self.run.group.stop_after_silence_ms;
-        (after_ms > 0 && !self.stop && !self.has_ended()).then(|| after_ms.saturating_mul(1_000_000))
+        (after_ms > 0 && !self.stop && !self.tasks_are_dead()).then(|| after_ms.saturating_mul(1_000_000))
     }
 
     /// No server was heard of for so long.
@@ -284,11 +307,11 @@ impl Alloc {
         match found {
             Found::Running { started_ns } if told => {
                 self.tasks[task].phase = Phase::Running;
-                self.tasks[task].since_ns = started_ns;
+                self.tasks[task].since_ns = started_ns.min(now_ns);
             }
-            Found::Running { started_ns } => self.on_started(task, started_ns),
+            Found::Running { started_ns } => self.on_started(task, started_ns.min(now_ns)),
             Found::Nothing if self.tasks[task].kill != Kill::No => self.killed(task, now_ns),
-            Found::Nothing => actions.push(Action::StartTask(self.task_ref(task))),
+            Found::Nothing => self.launch(&[task], actions),
             Found::Rebooted => {
                 self.lost = true;
                 self.die(task, now_ns);
@@ -377,6 +400,7 @@ impl Alloc {
 
     /// Does what time alone calls for.
     pub(super) fn on_tick(&mut self, now_ns: u64, actions: &mut Vec<Action>) {
+        self.keep_to_clock(now_ns);
         let is_due = |task: &usize| self.tasks[*task].deadline().is_some_and(|at_ns| at_ns <= now_ns);
         let due: Vec<usize> = (0..self.tasks.len()).filter(is_due).collect();
         let (backoffs, kills): (Vec<_>, Vec<_>) =
@@ -391,6 +415,7 @@ impl Alloc {
         self.enforce(now_ns, actions);
         self.begin_waiting(now_ns, actions);
         self.ask_checks(now_ns, actions);
+        self.clean_up(actions);
         let found = self.judge_health(now_ns);
         let status = self.client_status();
         // A task that restarts often does not cost an urgent report each time; that what runs does not stay up is news.
@@ -402,6 +427,11 @@ impl Alloc {
         if self.dirty {
             actions.push(Action::Persist(self.id()));
         }
+        self.dirty = false;
+        if self.setup == Setup::CleaningUp {
+            // It is reported once with all that came of it, and not before its room is free.
+            return;
+        }
         if self.changed {
             self.status.status = status as i32;
             self.status.description = self.description(status).into();
@@ -410,17 +440,23 @@ impl Alloc {
         if self.changed && self.fate == Fate::Told {
             actions.push(Action::Report { alloc: self.id(), urgent });
         }
-        (self.changed, self.dirty) = (false, false);
+        self.changed = false;
     }
 
-    /// Ended only when all tasks have: until then the allocation holds its resources. It runs when one of its tasks does,
+    /// Ended only when all tasks have, and nothing is left of what it had: until then the allocation holds its resources. It runs when one of its tasks does,
     /// and not between two starts.
     fn client_status(&self) -> ClientStatus {
+        if self.has_ended() {
+            return self.outcome();
+        }
+        let runs = self.status.tasks.iter().any(|task| task.state() == TaskState::Running);
+        if runs { ClientStatus::Running } else { ClientStatus::Pending }
+    }
+
+    /// How it ended, once all tasks have.
+    fn outcome(&self) -> ClientStatus {
         if let Some(status) = self.ended_as {
             status
-        } else if !self.has_ended() {
-            let runs = self.status.tasks.iter().any(|task| task.state() == TaskState::Running);
-            if runs { ClientStatus::Running } else { ClientStatus::Pending }
         } else if self.lost || self.deserted {
             ClientStatus::Lost
         } else if self.status.tasks.iter().any(|task| task.failed) {

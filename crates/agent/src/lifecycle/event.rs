@@ -55,6 +55,18 @@ pub enum Event {
     Forget(AllocId),
     /// Nobody will ask for its files any more.
     Purge(AllocId),
+    /// Answers [`Action::Prepare`]: all is there that tasks of the allocation need.
+    Prepared(AllocId),
+    /// The same: something cannot be made; the message names it. A failure that is recoverable may pass, others fail the
+    /// allocation.
+    PrepareFailed(AllocId, StartFailure),
+    /// Answers [`Action::CleanUp`].
+    CleanedUp {
+        /// Which.
+        alloc: AllocId,
+        /// What could not be removed, and why; for people.
+        left: Option<String>,
+    },
     /// How far a start has come.
     Noted {
         /// Which.
@@ -162,6 +174,11 @@ pub enum Found {
 pub enum Action {
     /// Write [`super::Node::record`] durably before anything that follows.
     Persist(AllocId),
+    /// Make what an allocation has for all of its tasks, unless it is there: once, before any of them starts, and once more
+    /// after a restart of the agent. Answer with [`Event::Prepared`] or [`Event::PrepareFailed`], in bounded time.
+    Prepare(AllocId),
+    /// Remove it, in the same way: all of its tasks have ended. Answer with [`Event::CleanedUp`].
+    CleanUp(AllocId),
     /// Answer with [`Event::Started`] or [`Event::StartFailed`], in bounded time.
     StartTask(TaskRef),
     /// Find out what became of a task of an earlier run of the agent.
@@ -174,7 +191,7 @@ pub enum Action {
     KillTask(TaskRef),
     /// Ask what a check asks; answer with [`Event::Checked`] within its time-out.
     Check(CheckRef),
-    /// [`super::Alloc::status`] changed.
+    /// [`super::Alloc::status`] changed; of one that has ended, nothing is left that others could want.
     Report {
         /// Whose.
         alloc: AllocId,
@@ -189,7 +206,11 @@ impl Action {
     /// Whose it is. Actions of different allocations may be executed in any order.
     pub fn alloc(&self) -> AllocId {
         match self {
-            Self::Persist(alloc) | Self::RemoveDir(alloc) | Self::Report { alloc, .. } => *alloc,
+            Self::Persist(alloc)
+            | Self::RemoveDir(alloc)
+            | Self::Prepare(alloc)
+            | Self::CleanUp(alloc)
+            | Self::Report { alloc, .. } => *alloc,
             Self::StartTask(of)
             | Self::Recover(of)
             | Self::CancelStart(of)

@@ -91,6 +91,13 @@ impl Node {
             Event::Stop { alloc, .. } => self.on_stop(alloc, now_ns, actions),
             Event::Forget(id) => self.let_go(id, Fate::Forgotten, now_ns, actions),
             Event::Purge(id) => self.let_go(id, Fate::Purged, now_ns, actions),
+            Event::Prepared(id) => self.on_alloc(id, now_ns, actions, Alloc::on_prepared),
+            Event::PrepareFailed(id, failure) => self.on_alloc(id, now_ns, actions, |alloc, _| {
+                alloc.on_prepare_failed(&failure, now_ns);
+            }),
+            Event::CleanedUp { alloc: id, left } => self.on_alloc(id, now_ns, actions, |alloc, _| {
+                alloc.on_cleaned_up(left, now_ns);
+            }),
             Event::Noted { of, kind, at_ns, message } => {
                 self.on_task(of, now_ns, actions, |alloc, task, _| {
                     alloc.on_noted(task, kind, message, at_ns);
@@ -113,18 +120,12 @@ impl Node {
             Event::Recovered(of, found) => self.on_task(of, now_ns, actions, |alloc, task, actions| {
                 alloc.on_found(task, found, now_ns, actions);
             }),
-            Event::Checked(of, answer) => {
-                if let Some(alloc) = self.alloc_mut(of.alloc) {
-                    alloc.on_checked(of, answer, now_ns);
-                    self.settle(of.alloc, now_ns, actions);
-                }
-            }
-            Event::Overran { alloc: id, why } => {
-                if let Some(alloc) = self.alloc_mut(id) {
-                    alloc.on_overran(&why, now_ns);
-                    self.settle(id, now_ns, actions);
-                }
-            }
+            Event::Checked(of, answer) => self.on_alloc(of.alloc, now_ns, actions, |alloc, _| {
+                alloc.on_checked(of, answer, now_ns);
+            }),
+            Event::Overran { alloc: id, why } => self.on_alloc(id, now_ns, actions, |alloc, _| {
+                alloc.on_overran(&why, now_ns);
+            }),
             Event::Heard => self.pending.heard(now_ns),
             Event::Tick => self.on_tick(now_ns, actions),
         }
@@ -278,6 +279,19 @@ impl Node {
         } else if fate == Fate::Purged {
             self.forgotten.retain(|tombstone| tombstone.id != id);
             actions.push(Action::RemoveDir(id));
+        }
+    }
+
+    fn on_alloc(
+        &mut self,
+        id: AllocId,
+        now_ns: u64,
+        actions: &mut Vec<Action>,
+        change: impl FnOnce(&mut Alloc, &mut Vec<Action>),
+    ) {
+        if let Some(alloc) = self.alloc_mut(id) {
+            change(alloc, actions);
+            self.settle(id, now_ns, actions);
         }
     }
 

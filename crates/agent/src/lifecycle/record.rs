@@ -47,6 +47,9 @@ pub struct AllocRecord {
     /// It was stopped because no server was heard of for too long.
     #[prost(bool, tag = "14")]
     pub deserted: bool,
+    /// Something of what was prepared for it may be there: it is to be cleaned up once its tasks have ended.
+    #[prost(bool, tag = "15")]
+    pub may_be_there: bool,
 }
 
 impl AllocRecord {
@@ -163,7 +166,7 @@ impl From<&Task> for TaskRecord {
     fn from(task: &Task) -> Self {
         Self {
             attempt: task.attempt,
-            begun: matches!(task.phase, Phase::Starting | Phase::Running),
+            begun: matches!(task.phase, Phase::Preparing | Phase::Starting | Phase::Running),
             dead: task.phase == Phase::Dead,
             backoff_until_ns: if let Phase::Backoff { until_ns } = task.phase { until_ns } else { 0 },
             window_start_ns: task.window.start_ns,

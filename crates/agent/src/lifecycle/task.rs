@@ -13,6 +13,8 @@ pub(super) enum Phase {
     /// Its allocation may not start yet.
     #[default]
     Waiting,
+    /// Its start is on disk, and its allocation is being prepared: there is no process.
+    Preparing,
     /// A start was asked for, and has not been answered.
     Starting,
     /// Its process lives.

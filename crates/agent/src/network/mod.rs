@@ -21,7 +21,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use berth_api::agent::{AllocId, DnsSpec, PortBinding};
 
@@ -36,10 +35,6 @@ use self::table::Table;
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::RunSpec;
 use crate::pool::Pool;
-
-/// How long a stopping agent waits for networks to be gone.
-const CLOSE_WAIT_MAX: Duration = Duration::from_secs(10);
-const CLOSE_PAUSE: Duration = Duration::from_millis(10);
 
 /// What stands in records of ports in the host's network: the subnet's own address, which no network has, and a task that no
 /// group has, for its other tasks may have networks.
@@ -118,8 +113,6 @@ struct State {
     networks: BTreeMap<Key, Arc<Network>>,
     /// Ports of allocations whose tasks live in the host's network.
     host_ports: BTreeMap<AllocId, Vec<Mapping>>,
-    /// How many allocations that have ended are about to lose theirs.
-    closing: usize,
 }
 
 /// One network; its lock is held while it is made or unmade.
@@ -155,7 +148,7 @@ impl Networks {
         let table = Table::new(rules, config.name.clone());
         table.check_possible()?;
         let pool = Pool::new(subnets.offsets());
-        let state = State { pool, networks: BTreeMap::new(), host_ports: BTreeMap::new(), closing: 0 };
+        let state = State { pool, networks: BTreeMap::new(), host_ports: BTreeMap::new() };
         let (state, table) = (Mutex::new(state), Mutex::new(table));
         Ok(Self { subnets, name: config.name.clone(), records, state, table, _claim: claim })
     }
@@ -289,60 +282,55 @@ impl Networks {
         lock(&self.table).add(mappings.into_iter().map(|mapping| (mapping, network.addresses)))
     }
 
-    /// An allocation has ended: its ports are free when this returns, the rest of its networks goes soon after.
-    pub(crate) fn end(self: &Arc<Self>, alloc: AllocId) {
+    /// An allocation has ended: its ports are free and its networks are gone when this returns. Takes its time.
+    ///
+    /// # Errors
+    /// When something cannot be removed: it is on record still, and this may be called again.
+    pub(crate) fn end(&self, alloc: AllocId) -> Result<(), Failure> {
         let (host_ports, ended) = {
-            let mut state = lock(&self.state);
-            let host_ports = state.host_ports.remove(&alloc);
-            state.closing += usize::from(host_ports.is_some());
-            let keys: Vec<Key> =
-                state.networks.range((alloc, None)..=(alloc, Some(u16::MAX))).map(|(key, _)| *key).collect();
-            let ended: Vec<Arc<Network>> =
-                keys.into_iter().filter_map(|key| state.networks.remove(&key)).collect();
-            (host_ports, ended)
+            let state = lock(&self.state);
+            let ended: Vec<Arc<Network>> = state
+                .networks
+                .range((alloc, None)..=(alloc, Some(u16::MAX)))
+                .map(|(_, network)| network.clone())
+                .collect();
+            (state.host_ports.get(&alloc).cloned(), ended)
         };
-        if let Some(mappings) = host_ports {
-            let networks = self.clone();
-            tokio::task::spawn_blocking(move || {
-                if let Err(failure) = networks.close_host_ports(alloc, &mappings) {
-                    tracing::error!(%alloc, %failure, "could not close the ports of an allocation");
-                }
-                lock(&networks.state).closing -= 1;
-            });
-        }
-        for network in ended {
-            lock(&network.reserved).clear();
-            let networks = self.clone();
-            tokio::task::spawn_blocking(move || {
-                let (alloc, address) = (network.key.0, network.addresses.v4);
-                if let Err(failure) = networks.unmake(&network) {
-                    // What is left is found at the next start; until then nobody gets its address.
-                    tracing::error!(%alloc, %address, %failure, "could not remove an allocation's network");
-                }
-            });
-        }
+        ended.iter().for_each(|network| lock(&network.reserved).clear());
+        let closed = host_ports.map_or(Ok(()), |mappings| self.close_host_ports(alloc, &mappings));
+        // One that stays keeps no other.
+        ended.iter().map(|network| self.unmake(network)).fold(closed, Result::and)
     }
 
     /// Another allocation may have been given one of the ports since: that stays open.
     fn close_host_ports(&self, alloc: AllocId, mappings: &[Mapping]) -> Result<(), Failure> {
         let mut table = lock(&self.table);
-        let used: Vec<Mapping> = lock(&self.state).host_ports.values().flatten().cloned().collect();
+        let others = |state: &State| {
+            let others = state.host_ports.iter().filter(|(of, _)| **of != alloc);
+            others.flat_map(|(_, mappings)| mappings.clone()).collect::<Vec<Mapping>>()
+        };
+        let used = others(&lock(&self.state));
         let is_used = |port: &Mapping| {
             used.iter().any(|used| (&used.host_ip, used.host_port) == (&port.host_ip, port.host_port))
         };
         let closed: Vec<Mapping> = mappings.iter().filter(|port| !is_used(port)).cloned().collect();
         table.remove_host_ports(&closed)?;
-        self.records.remove((alloc, HOST_TASK))
+        self.records.remove((alloc, HOST_TASK))?;
+        lock(&self.state).host_ports.remove(&alloc);
+        Ok(())
     }
 
     fn unmake(&self, network: &Network) -> Result<(), Failure> {
-        let _made = lock(&network.is_made);
-        let mappings = std::mem::take(&mut *lock(&network.made));
+        let mut is_made = lock(&network.is_made);
+        *is_made = false;
+        let mappings = lock(&network.made).clone();
         lock(&network.reserved).clear();
         lock(&self.table).remove(mappings.into_iter().map(|mapping| (mapping, network.addresses)))?;
         network.link.remove()?;
         self.records.remove(network.key)?;
-        lock(&self.state).pool.give_back(network.addresses.offset);
+        let mut state = lock(&self.state);
+        state.networks.remove(&network.key);
+        state.pool.give_back(network.addresses.offset);
         Ok(())
     }
 
@@ -353,17 +341,9 @@ impl Networks {
         }
     }
 
-    /// Takes the rules away, unless a network needs them; those that are on their way out are waited for. Takes its time.
+    /// Takes the rules away, unless a network needs them. Takes its time.
     pub(crate) fn close(&self) {
-        let deadline = Instant::now() + CLOSE_WAIT_MAX;
-        let (mut used, mut live, mut closing) = (1, 0, 0);
-        while (used > live || closing > 0) && Instant::now() < deadline {
-            {
-                let state = lock(&self.state);
-                (used, live, closing) = (state.pool.used(), state.networks.len(), state.closing);
-            }
-            std::thread::sleep(CLOSE_PAUSE);
-        }
+        let used = lock(&self.state).pool.used();
         if used == 0 {
             lock(&self.table).drop_all();
             let _ = programs::IP.run(&self.subnets.routes("delete"));

@@ -26,15 +26,14 @@ impl Agent {
             }
             match action {
                 Action::Persist(alloc) => self.persist(alloc),
+                Action::Prepare(alloc) => self.prepare(alloc),
+                Action::CleanUp(alloc) => self.clean_up(alloc),
                 Action::StartTask(of) => self.start(of),
                 Action::Recover(of) => self.recover(of),
                 Action::SignalTask(of) => self.signal(of),
                 Action::CancelStart(of) => self.runners.command(of, TaskCommand::CancelStart),
                 Action::KillTask(of) => self.runners.command(of, TaskCommand::Kill),
                 Action::Check(of) => self.ask_check(of),
-                Action::Report { alloc, .. } if self.releases(alloc) => {
-                    self.disk_work.queue(alloc, (action, status));
-                }
                 Action::Report { alloc, urgent } => self.report(alloc, status.as_ref(), urgent),
                 Action::RemoveDir(alloc) => self.disk_work.remove(alloc, self.session.fence()),
             }
@@ -56,8 +55,9 @@ impl Agent {
         // What is not on disk may not be started: an agent that comes after would not know of it.
         let covered = waiting.iter().take_while(|(action, _)| !matches!(action, Action::Persist(_))).count();
         let after = waiting.split_off(covered);
+        let is_start = |action: &Action| matches!(action, Action::StartTask(_) | Action::Prepare(_));
         let (starts, others): (Vec<_>, Vec<_>) =
-            waiting.into_iter().partition(|(action, _)| matches!(action, Action::StartTask(_)));
+            waiting.into_iter().partition(|(action, _)| is_start(action));
         self.perform_queued(others.into_iter().chain(after));
         self.fail_starts(starts, &failure);
     }
@@ -72,9 +72,12 @@ impl Agent {
 
     fn fail_starts(&mut self, starts: Vec<Queued>, failure: &Failure) {
         for (action, _) in starts {
-            let Action::StartTask(of) = action else { continue };
             let failure = StartFailure { kind: StartFailureKind::Recoverable, message: failure.to_string() };
-            self.handle(Event::StartFailed(of, failure));
+            match action {
+                Action::StartTask(of) => self.handle(Event::StartFailed(of, failure)),
+                Action::Prepare(alloc) => self.handle(Event::PrepareFailed(alloc, failure)),
+                _ => {}
+            }
         }
     }
 
@@ -95,16 +98,6 @@ impl Agent {
             let signal = self.context.kill_signal(&alloc.spec().group.tasks[usize::from(of.task)]);
             self.runners.command(of, TaskCommand::Signal(signal));
         }
-    }
-
-    /// Whether an allocation has ended and what it had of memory is now being taken away: nobody hears of its end before
-    /// that is gone.
-    fn releases(&mut self, alloc: AllocId) -> bool {
-        let ended = self.node.alloc(alloc).filter(|alloc| alloc.has_ended());
-        ended.is_some_and(|ended| {
-            let tasks = ended.spec().group.tasks.iter().map(|task| task.name.clone());
-            self.disk_work.release(alloc, tasks)
-        })
     }
 
     fn report(&mut self, alloc: AllocId, status: Option<&AllocStatus>, urgent: bool) {

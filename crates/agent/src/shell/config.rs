@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::credentials::AgentTls;
+use super::setup::SetupMoment;
 use crate::artifacts::ArtifactConfig;
 use crate::devices::Device;
 use crate::drivers::DriverSwitches;
@@ -82,6 +83,8 @@ pub struct AgentConfig {
     pub kill_timeout_max: Duration,
     /// How long task events wait for company on their way to the servers.
     pub update_delay: Duration,
+    /// Hears how far the preparing and cleaning up of allocations has come: for tests that end the agent there.
+    pub on_setup: Option<fn(SetupMoment)>,
 }
 
 impl AgentConfig {
@@ -120,6 +123,7 @@ impl AgentConfig {
             keeper_command,
             kill_timeout_max: Duration::from_millis(KILL_TIMEOUT_MS_MAX.into()),
             update_delay: Duration::from_secs(1),
+            on_setup: None,
         }
     }
 }

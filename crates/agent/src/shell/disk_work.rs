@@ -1,6 +1,6 @@
 //! What is written and removed, away from the agent's loop: a slow disk holds up what waits for it, and no heartbeat.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
@@ -9,7 +9,6 @@ use berth_api::agent::{AllocId, AllocStatus, Fence};
 use tokio::sync::mpsc;
 
 use super::data_dir::{DataDir, ServersRecord};
-use crate::alloc_dir::secrets;
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::{Action, AllocRecord};
 
@@ -35,12 +34,6 @@ enum Work {
     Servers(ServersRecord),
 }
 
-/// An allocation that has ended, and its tasks' names.
-struct Ended {
-    alloc: AllocId,
-    tasks: Vec<String>,
-}
-
 /// An action that waits, and the status that a report tells: the one of the moment when it was decided on.
 pub(super) type Queued = (Action, Option<AllocStatus>);
 
@@ -56,9 +49,6 @@ pub(super) enum Done {
 /// under way, so that what is queued is bounded by the node's allocations.
 pub(super) struct DiskWork {
     work: Sender<Work>,
-    ended: Sender<Ended>,
-    /// Allocations that have ended and have nothing mounted any more, or soon will not.
-    released: BTreeSet<AllocId>,
     waiting: BTreeMap<AllocId, VecDeque<Queued>>,
     waiting_actions: usize,
     keeps_fence: bool,
@@ -70,8 +60,7 @@ impl DiskWork {
         let (work, todo) = channel();
         let (done, news) = mpsc::unbounded_channel();
         let (poke, pokes) = sync_channel(1);
-        let (ended, ending) = channel();
-        let (remover, ender, released) = (data.clone(), data.clone(), done.clone());
+        let remover = data.clone();
         let doing = || "start the disk's workers".to_owned();
         thread::Builder::new()
             .name("disk-remove".into())
@@ -81,12 +70,7 @@ impl DiskWork {
             .name("disk-write".into())
             .spawn(move || work_off(&data, &todo, &done, &poke))
             .doing(doing)?;
-        thread::Builder::new()
-            .name("secrets-end".into())
-            .spawn(move || end_secrets(&ender, &ending, &released))
-            .doing(doing)?;
-        let (released, waiting) = (BTreeSet::new(), BTreeMap::new());
-        Ok((Self { work, ended, released, waiting, waiting_actions: 0, keeps_fence: false }, news))
+        Ok((Self { work, waiting: BTreeMap::new(), waiting_actions: 0, keeps_fence: false }, news))
     }
 
     /// Whether more may be taken in: there is room for what it asks of the disk, and it is known for which cluster.
@@ -126,19 +110,7 @@ impl DiskWork {
         self.begin(alloc, Work::Write(alloc, Box::new(record)));
     }
 
-    /// Takes away what the tasks of an allocation that has ended had of memory: unmounting waits for all processors. False
-    /// where that was done before.
-    pub(super) fn release(&mut self, alloc: AllocId, tasks: impl Iterator<Item = String>) -> bool {
-        if !self.released.insert(alloc) {
-            return false;
-        }
-        self.waiting.entry(alloc).or_default();
-        let _ = self.ended.send(Ended { alloc, tasks: tasks.collect() });
-        true
-    }
-
     pub(super) fn remove(&mut self, alloc: AllocId, fence: Fence) {
-        self.released.remove(&alloc);
         self.begin(alloc, Work::Remove(alloc, fence));
     }
 
@@ -257,13 +229,6 @@ fn set_out(
         }
     }
     removed.iter().map(|(alloc, _)| (*alloc, data.set_out(*alloc))).collect()
-}
-
-fn end_secrets(data: &DataDir, ending: &Receiver<Ended>, done: &mpsc::UnboundedSender<Done>) {
-    for Ended { alloc, tasks } in ending {
-        secrets::end(&data.place(alloc), tasks.iter().map(String::as_str));
-        let _ = done.send(Done::Alloc(alloc, Ok(())));
-    }
 }
 
 /// Removes what was set out, which may take long, until there is nobody to set out more.

@@ -30,6 +30,7 @@ mod runner;
 mod secret_files;
 mod secrets;
 mod servers;
+mod setup;
 mod socket_dir;
 mod task_api;
 mod usage;
@@ -73,13 +74,14 @@ use self::reads::Reads;
 pub use self::runner::starting_max;
 use self::runner::{Context, Providers, Runners};
 use self::servers::Servers;
+pub use self::setup::{SetupMoment, setup_steps};
 use self::usage::Sampler;
 use crate::alloc_dir;
 use crate::artifacts::Artifacts;
 use crate::failure::{Failure, PANICKED};
 use crate::images::Images;
 use crate::keeper::plan::StartRecord;
-use crate::lifecycle::{Action, AllocRecord, Event, GroupCache, Node, events_of};
+use crate::lifecycle::{Alloc, AllocRecord, Event, GroupCache, Node, events_of};
 
 /// News of tasks that wait to be taken in.
 const EVENTS_MAX: usize = 256;
@@ -90,6 +92,9 @@ const HEARD_EVERY_NS: u64 = 5_000_000_000;
 /// How long tasks are given to end when the agent stops and takes them along, and how much more than the longest kill timeout.
 const STOP_TASKS_MAX: Duration = Duration::from_secs(60);
 const STOP_TASKS_BEYOND: Duration = Duration::from_secs(30);
+
+/// How long an agent that starts waits for what had ended before to be cleaned up.
+const CLEAN_UP_MAX: Duration = Duration::from_secs(10);
 
 /// How long a stopping agent waits for its last words to be sent.
 const FLUSH_MAX: Duration = Duration::from_millis(500);
@@ -216,7 +221,8 @@ impl Agent {
         let artifacts = Artifacts::new(config.artifacts.clone(), keeper.clone());
         let providers = Providers { images, artifacts, networks, user_ids };
         let (asker, asked) = Asker::new();
-        let context = Context::new(clock, node_id, equipment, providers, keeper, sender, asker);
+        let context =
+            Context::new(clock, node_id, equipment, providers, keeper, sender, asker, config.on_setup);
         let context = Arc::new(context);
         let kill_timeout_ms_max = u32::try_from(config.kill_timeout_max.as_millis()).unwrap_or(u32::MAX);
         let node = Node::new(u64::from_le_bytes(*identity.node_id.first_chunk().unwrap_or(&[0; 8])))
@@ -263,8 +269,9 @@ impl Agent {
         shutdown: impl Future<Output = ()>,
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
-        self.restore().await?;
         let Inputs { mut events, mut done, mut asked } = inputs;
+        self.restore().await?;
+        self.finish_cleaning_up(&mut events, &mut done).await;
         let mut shutdown = pin!(shutdown);
         let mut looks = tokio::time::interval_at(Instant::now() + looking::EVERY, looking::EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -347,6 +354,25 @@ impl Agent {
         Ok(())
     }
 
+    /// What had ended was about to be cleaned up, and may be on record as ended: no server hears of that before it is.
+    async fn finish_cleaning_up(
+        &mut self,
+        events: &mut mpsc::Receiver<Event>,
+        done: &mut mpsc::UnboundedReceiver<Done>,
+    ) {
+        let deadline = Instant::now() + CLEAN_UP_MAX;
+        while self.node.allocs().any(Alloc::is_cleaning_up) {
+            tokio::select! {
+                Some(event) = events.recv() => self.handle(event),
+                Some(done) = done.recv() => self.on_disk_done(done),
+                () = tokio::time::sleep_until(deadline) => {
+                    tracing::warn!("not all that has ended is cleaned up yet: the agent goes on meanwhile");
+                    return;
+                }
+            }
+        }
+    }
+
     fn restore_networks(&self) -> Result<(), Failure> {
         let Ok(networks) = &self.context.providers.networks else { return Ok(()) };
         networks.restore(|alloc| self.lives(alloc))
@@ -367,25 +393,6 @@ impl Agent {
         self.node.alloc(alloc).is_some_and(|alloc| !alloc.has_ended())
     }
 
-    /// What an allocation had of networks and ids is free before anybody hears of its end.
-    fn release_ended(&self, actions: &[Action]) {
-        for action in actions {
-            let Action::Report { alloc, .. } = action else { continue };
-            if self.lives(*alloc) {
-                continue;
-            }
-            self.context.host_ports.end(*alloc);
-            self.context.held.end(*alloc);
-            self.context.held_secrets.end(*alloc);
-            if let Ok(networks) = &self.context.providers.networks {
-                networks.end(*alloc);
-            }
-            if let Ok(ids) = &self.context.providers.user_ids {
-                ids.end(*alloc);
-            }
-        }
-    }
-
     fn stop_all(&mut self) {
         let all: Vec<_> = self.node.allocs().map(|alloc| alloc.id()).collect();
         for alloc in all {
@@ -400,7 +407,6 @@ impl Agent {
         }
         let mut actions = Vec::new();
         self.node.handle(event, self.clock.now_ns(), &mut actions);
-        self.release_ended(&actions);
         self.perform(actions);
     }
 

@@ -61,20 +61,32 @@ fn network(
     task: &TaskContext<'_>,
     of: TaskRef,
 ) -> Result<Option<TaskNetwork>, StartFailure> {
-    let run = task.run;
-    let (key, mappings) = match driver.network(task)? {
-        NetworkNeed::Nothing => return Ok(None),
+    match driver.network(task)? {
+        NetworkNeed::Nothing => Ok(None),
         NetworkNeed::Host => {
             let networks = context.providers.networks.as_deref().ok();
-            context.host_ports.take(run, task.place, &context.host_ip, networks)?;
-            return Ok(None);
+            context.host_ports.take(task.run, task.place, &context.host_ip, networks)?;
+            Ok(None)
         }
-        NetworkNeed::Shared => ((of.alloc, None), Mapping::all(run, &context.host_ip)?),
-        NetworkNeed::Own(mappings) => ((of.alloc, Some(of.task)), mappings),
-    };
+        NetworkNeed::Shared => shared_network(context, task.run),
+        NetworkNeed::Own(mappings) => provide(context, task.run, Some(of.task), &mappings),
+    }
+}
+
+/// The one that all tasks of an allocation share, made unless it is there: its tasks find it made.
+pub(super) fn shared_network(context: &Context, run: &RunSpec) -> Result<Option<TaskNetwork>, StartFailure> {
+    provide(context, run, None, &Mapping::all(run, &context.host_ip)?)
+}
+
+fn provide(
+    context: &Context,
+    run: &RunSpec,
+    task: Option<u16>,
+    mappings: &[Mapping],
+) -> Result<Option<TaskNetwork>, StartFailure> {
     let dns = run.group.network.as_ref().and_then(|network| network.dns.as_ref());
     match &context.providers.networks {
-        Ok(networks) => Ok(Some(networks.provide(key, &mappings, dns)?)),
+        Ok(networks) => Ok(Some(networks.provide((run.alloc, task), mappings, dns)?)),
         Err(why) if run.is_bridged() => {
             Err(setup(format!("find the group's network of mode \"bridge\": this node has none: {why}")))
         }
@@ -118,7 +130,7 @@ pub(super) fn begin(
     let (driver, task) = host.resolve(run, of, place)?;
     let base = driver.base();
     let user = if base == Base::Host { task.user.clone() } else { String::new() };
-    alloc_dir::make(place, run, of.task, &user, base, host.sharers(&run.group.tasks))?;
+    alloc_dir::make_own(place, run, of.task, &user, base)?;
     let replaced = |artifact: &ArtifactSpec| {
         let ArtifactSpec { source, destination, options, headers, .. } = artifact;
         // These are told to people.
@@ -189,10 +201,19 @@ impl<'h> Host<'h> {
     }
 
     /// Who these tasks are to the directories that they share.
-    fn sharers(&self, tasks: &[TaskSpec]) -> Sharers {
+    pub(super) fn sharers(&self, tasks: &[TaskSpec]) -> Sharers {
         let is_container = |task: &TaskSpec| self.base_of(task) == Base::Container;
         let has_user = |task: &TaskSpec| !is_container(task) && !task.user.is_empty();
         Sharers { host_users: tasks.iter().any(has_user), containers: tasks.iter().any(is_container) }
+    }
+
+    /// What a task needs of a network, as far as that can be said before it is given anything of variables; none where it
+    /// cannot be. A group that has one is given it all the same: whatever is wrong with the task its own start tells.
+    pub(super) fn network_need(&self, run: &RunSpec, task: u16, place: &AllocPlace) -> Option<NetworkNeed> {
+        let of = TaskRef { alloc: run.alloc, task, attempt: 0 };
+        let host = self.with(&NO_SECRETS);
+        let need = host.resolve(run, of, place).and_then(|(driver, task)| driver.network(&task));
+        need.ok().or_else(|| run.is_bridged().then_some(NetworkNeed::Shared))
     }
 
     fn base_of(&self, spec: &TaskSpec) -> Base {

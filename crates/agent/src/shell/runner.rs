@@ -16,6 +16,7 @@ use super::host_ports::HostPorts;
 use super::identities::{self, Held};
 use super::prepare::{self, Needs, prepare};
 use super::secrets::{self, HeldSecrets};
+use super::setup::SetupMoment;
 use super::task_api::{self, TaskApis};
 use super::{kept, mock};
 use crate::artifacts::{Artifacts, Recipient};
@@ -74,6 +75,10 @@ pub(super) struct Context {
     pub(super) task_apis: TaskApis,
     pub(super) keeper_command: Vec<String>,
     pub(super) starting: Arc<Semaphore>,
+    /// The same for allocations that are prepared or cleaned up.
+    pub(super) setting_up: Arc<Semaphore>,
+    /// Hears how far that has come.
+    pub(super) on_setup: Option<fn(SetupMoment)>,
     pub(super) events: mpsc::Sender<Event>,
 }
 
@@ -86,8 +91,10 @@ impl Context {
         keeper_command: Vec<String>,
         events: mpsc::Sender<Event>,
         asker: Asker,
+        on_setup: Option<fn(SetupMoment)>,
     ) -> Self {
         let (host_ports, starting) = (HostPorts::default(), Arc::new(Semaphore::new(starting_max())));
+        let setting_up = Arc::new(Semaphore::new(starting_max()));
         let (held, held_secrets) = (Held::default(), HeldSecrets::default());
         let host_ip = equipment.node.host_ip.clone();
         let equipment = RwLock::new(Arc::new(equipment));
@@ -104,6 +111,8 @@ impl Context {
             task_apis: TaskApis::default(),
             keeper_command,
             starting,
+            setting_up,
+            on_setup,
             events,
         }
     }

@@ -20,6 +20,8 @@ pub struct World {
     args: Vec<String>,
     /// The same, by variables.
     env: Vec<(&'static str, &'static str)>,
+    /// Where those end that are started from now on, as if they were killed.
+    pub ends_at: Option<String>,
 }
 
 impl World {
@@ -48,10 +50,10 @@ impl World {
 
     fn start(data: TempDir, args: Vec<String>, env: Vec<(&'static str, &'static str)>) -> Self {
         let mut server = Server::new();
-        let agent = spawn(&data, &server, (&args, &env));
+        let agent = spawn(&data, &server, (&args, &env, None));
         let (hello, mode) = server.accept();
         assert_eq!((hello.epoch, mode), (1, WelcomeMode::Equal));
-        Self { data, server, agent, args, env }
+        Self { data, server, agent, args, env, ends_at: None }
     }
 
     pub fn kill_agent(&mut self) {
@@ -62,7 +64,7 @@ impl World {
 
     /// Starts another agent: what it says first, and how it was welcomed.
     pub fn start_agent(&mut self) -> (Hello, WelcomeMode) {
-        self.agent = spawn(&self.data, &self.server, (&self.args, &self.env));
+        self.agent = spawn(&self.data, &self.server, (&self.args, &self.env, self.ends_at.as_deref()));
         self.server.accept()
     }
 
@@ -89,7 +91,7 @@ impl Drop for World {
     fn drop(&mut self) {
         if !matches!(self.agent.try_wait(), Ok(None)) {
             self.server.disconnect();
-            self.agent = spawn(&self.data, &self.server, (&self.args, &self.env));
+            self.agent = spawn(&self.data, &self.server, (&self.args, &self.env, self.ends_at.as_deref()));
             self.server.until_dialed();
         }
         end_agent(&mut self.agent);
@@ -100,11 +102,11 @@ impl Drop for World {
 fn spawn(
     data: &TempDir,
     server: &Server,
-    (args, env): (&[String], &[(&'static str, &'static str)]),
+    (args, env, ends_at): (&[String], &[(&'static str, &'static str)], Option<&str>),
 ) -> Child {
     let mut command = Command::new(agent_program());
     command.arg("run").arg(data.path()).arg(server.address()).args(args);
-    command.envs(env.iter().copied()).stdin(Stdio::null());
+    command.envs(env.iter().copied()).envs(ends_at.map(|at| ("AGENT_ENDS_AT", at))).stdin(Stdio::null());
     command.spawn().expect("an agent")
 }
 

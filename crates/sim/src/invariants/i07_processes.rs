@@ -1,5 +1,5 @@
 //! I7: never two live processes of one task of an allocation; what is acknowledged as done never runs again; nothing runs
-//! that nobody wants.
+//! that nobody wants; what is prepared for tasks is there while they run, and no longer.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,7 @@ use super::{Check, history::Step};
 use crate::node::{Content, Machine, Process, node_id};
 
 const RULE: &str = "I7 an allocation runs once";
+const PREPARED: &str = "I7 what is prepared for tasks is there while they run, and no longer";
 
 /// What is done.
 #[derive(Default)]
@@ -62,6 +63,10 @@ impl Processes {
                 format!("{} starts again on node {}, and was acknowledged as done", of.alloc, node + 1);
             return Err((RULE, what));
         }
+        if !machine.prepared.contains(&of.alloc) {
+            let what = format!("{} starts on node {} before it was prepared", of.alloc, node + 1);
+            return Err((PREPARED, what));
+        }
         Ok(())
     }
 }
@@ -82,6 +87,13 @@ pub fn at_rest(store: &Store, machines: &[Machine]) -> Check {
                     "I7 nothing runs that nobody wants",
                     format!("{id} runs on node {}", number + 1),
                 ));
+            }
+        }
+        for alloc in &content.prepared {
+            let row = store.alloc(AllocId(u128::from_be_bytes(alloc.0))).map(|(_, row)| row);
+            if row.is_none_or(|row| row.is_terminal()) {
+                let what = format!("what was prepared for {alloc} is left on node {}", number + 1);
+                return Err((PREPARED, what));
             }
         }
     }

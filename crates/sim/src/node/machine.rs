@@ -1,7 +1,7 @@
 //! A node's machine: what outlives its agent. Processes, each with a keeper that knows how it ended, and a disk.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -50,6 +50,8 @@ pub struct Content {
     pub processes: BTreeMap<TaskRef, Process>,
     /// In which boot each start was made, as keepers write it down.
     started_in: BTreeMap<TaskRef, u32>,
+    /// Allocations that something is prepared for.
+    pub prepared: BTreeSet<AllocId>,
     /// What the agent wrote down.
     pub records: BTreeMap<AllocId, AllocRecord>,
     /// What the agent wrote down of its cluster.
@@ -143,6 +145,7 @@ impl Machine {
     pub fn reboot(&self) {
         let mut content = self.content();
         content.boots += 1;
+        content.prepared.clear();
         content.processes.clear();
     }
 

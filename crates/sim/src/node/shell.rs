@@ -162,6 +162,14 @@ impl Agent {
             self.live_on()?;
             match action {
                 Action::Persist(alloc) => self.persist(alloc),
+                Action::Prepare(alloc) => {
+                    self.around.machine.content().prepared.insert(alloc);
+                    self.waiting.push_back(Event::Prepared(alloc));
+                }
+                Action::CleanUp(alloc) => {
+                    self.around.machine.content().prepared.remove(&alloc);
+                    self.waiting.push_back(Event::CleanedUp { alloc, left: None });
+                }
                 Action::StartTask(of) => self.start(of),
                 Action::Recover(of) => self.recover(of),
                 Action::SignalTask(of) => {

@@ -62,7 +62,7 @@ impl Alloc {
         }
         match self.tasks[task].phase {
             Phase::Waiting | Phase::Dead => self.die(task, now_ns),
-            Phase::Backoff { .. } => self.killed(task, now_ns),
+            Phase::Backoff { .. } | Phase::Preparing => self.killed(task, now_ns),
             Phase::Starting | Phase::Running => {
                 let group_ns = self.run.group.shutdown_delay_ms.saturating_mul(1_000_000);
                 let from_ns = NonZeroU64::new(now_ns.saturating_add(group_ns)).unwrap_or(NonZeroU64::MIN);

@@ -10,7 +10,7 @@ impl Alloc {
     /// When its time is over; none before it runs, where its group sets no limit, and once it is to end anyway.
     pub(super) fn run_deadline(&self) -> Option<u64> {
         let max_ns = self.run.group.max_run_ms.saturating_mul(1_000_000);
-        if max_ns == 0 || self.has_ended() || self.cause_of_end().is_some() {
+        if max_ns == 0 || self.tasks_are_dead() || self.cause_of_end().is_some() {
             return None;
         }
         let started = self.status.tasks.iter().map(|task| task.started_ns).filter(|at_ns| *at_ns > 0);
@@ -28,7 +28,7 @@ impl Alloc {
 
     /// It takes more than it may, unless it is to end anyway.
     pub(in crate::lifecycle) fn on_overran(&mut self, why: &str, now_ns: u64) {
-        if !self.has_ended() && self.cause_of_end().is_none() {
+        if !self.tasks_are_dead() && self.cause_of_end().is_none() {
             self.fail_all(why, now_ns);
         }
     }

@@ -24,7 +24,7 @@ impl Alloc {
             Phase::Backoff { .. } => {
                 Err(not_running(format!("task {name} is between two starts: wait until it runs")))
             }
-            Phase::Waiting | Phase::Starting => {
+            Phase::Waiting | Phase::Preparing | Phase::Starting => {
                 Err(not_running(format!("task {name} has not started yet: wait until it runs")))
             }
         }
@@ -38,7 +38,7 @@ impl Alloc {
     }
 
     fn nothing_runs(&self) -> Refusal {
-        let why = if self.has_ended() { "it has ended" } else { "wait until one does" };
+        let why = if self.tasks_are_dead() { "it has ended" } else { "wait until one does" };
         not_running(format!("no task of allocation {} runs: {why}", self.id()))
     }
 
@@ -48,7 +48,7 @@ impl Alloc {
             return Err(Refusal::new(RefusalKind::Invalid, text));
         }
         // An allocation that has ended is in the log as such; one that is ending is not held up.
-        if self.has_ended() {
+        if self.tasks_are_dead() {
             return Err(self.nothing_runs());
         }
         if self.cause_of_end().is_some() {
@@ -74,7 +74,7 @@ impl Alloc {
                 self.start_again(task, now_ns);
             }
             // It will run anew in any case.
-            Phase::Running | Phase::Waiting | Phase::Starting => {}
+            Phase::Running | Phase::Waiting | Phase::Preparing | Phase::Starting => {}
         }
     }
 

@@ -15,8 +15,9 @@ fn an_allocation_is_healthy_once_its_checks_have_passed_for_long_enough() {
         &expect![[r#"
             > run 1 service web check= check=:ignored healthy=10
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [web Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [web Running (Started)]
             > answer 3s critical
@@ -45,8 +46,9 @@ fn what_never_passes_is_unhealthy_by_the_check_that_did_not() {
         &expect![[r#"
             > run 1 service web check=:warns check= healthy=10
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [web Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [web Running (Started)]
             > answer 90s warning
@@ -88,9 +90,10 @@ fn bad_answers_restart_the_task_by_its_restart_policy() {
         &expect![[r#"
             > run 1 service web db check=web:limit2
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [web Pending (Task Setup), db Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
-               1.0 report 1 Pending [web Pending (Task Setup), db Pending (Task Setup)]
             > started 1.0
                1.0 report 1 Running! [web Running (Started), db Pending (Task Setup)]
             > started 1.1
@@ -139,8 +142,9 @@ fn a_restart_that_a_check_called_for_outlives_the_agent() {
         &expect![[r#"
             > run 1 service web:once check=:limit2
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [web Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [web Running (Started)]
             > answer 40s critical
@@ -159,6 +163,7 @@ fn a_restart_that_a_check_called_for_outlives_the_agent() {
               41.0 report 1 Running [web Running (Killing)]
             > exited 1.0 signal=9
               41.0 persist 1
+              41.0 clean up 1
               41.0 report 1 Failed! [web Failed (Not Restarting)]
         "#]],
     );
@@ -178,9 +183,10 @@ fn nothing_is_asked_of_what_does_not_run() {
         &expect![[r#"
             > run 1 service web db check=
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [web Pending (Task Setup), db Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
-               1.0 report 1 Pending [web Pending (Task Setup), db Pending (Task Setup)]
             > answer 5s passing
             > started 1.0
                6.0 report 1 Running! [web Running (Started), db Pending (Task Setup)]

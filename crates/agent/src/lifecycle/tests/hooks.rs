@@ -22,9 +22,10 @@ fn each_waits_for_those_before_it() {
         &expect![[r#"
             > run 1 batch main init:prestart proxy:prestart:sidecar hello:poststart bye:poststop
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [main Pending (Received), init Pending (Task Setup), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
                1.0 start 1.1#1
                1.0 start 1.2#1
-               1.0 report 1 Pending [main Pending (Received), init Pending (Task Setup), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
             > started 1.1
                1.0 report 1 Running! [main Pending (Received), init Running (Started), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
             > started 1.2
@@ -54,6 +55,7 @@ fn each_waits_for_those_before_it() {
                1.0 report 1 Running! [main Dead (Terminated), init Dead (Terminated), proxy Dead (Killed), hello Dead (Terminated), bye Running (Started)]
             > exited 1.4
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Complete! [main Dead (Terminated), init Dead (Terminated), proxy Dead (Killed), hello Dead (Terminated), bye Dead (Terminated)]
                   1.0 Received: 
                   1.0 Task Setup: Building Task Directory
@@ -81,8 +83,9 @@ fn a_failed_prestart_is_tried_again_and_fails_all_but_the_last() {
         &expect![[r#"
             > run 1 service main init:prestart:once bye:poststop
                1.0 persist 1
-               1.0 start 1.1#1
+               1.0 prepare 1
                1.0 report 1 Pending [main Pending (Received), init Pending (Task Setup), bye Pending (Received)]
+               1.0 start 1.1#1
             > started 1.1
                1.0 report 1 Running! [main Pending (Received), init Running (Started), bye Pending (Received)]
             > exited 1.1 code=1
@@ -100,6 +103,7 @@ fn a_failed_prestart_is_tried_again_and_fails_all_but_the_last() {
               13.0 report 1 Running [main Dead (Sibling Task Failed), init Failed (Not Restarting), bye Running (Started)]
             > exited 1.2
               13.0 persist 1
+              13.0 clean up 1
               13.0 report 1 Failed! [main Dead (Sibling Task Failed), init Failed (Not Restarting), bye Dead (Terminated)]
         "#]],
     );
@@ -113,8 +117,9 @@ fn a_failed_prestart_is_tried_again_and_fails_all_but_the_last() {
         &expect![[r#"
             > run 1 service main init:prestart
                1.0 persist 1
-               1.0 start 1.1#1
+               1.0 prepare 1
                1.0 report 1 Pending [main Pending (Received), init Pending (Task Setup)]
+               1.0 start 1.1#1
             > started 1.1
                1.0 report 1 Running! [main Pending (Received), init Running (Started)]
             > exited 1.1 code=1
@@ -150,8 +155,9 @@ fn a_sidecar_runs_again_whenever_it_ends_and_ends_last() {
         &expect![[r#"
             > run 1 batch main proxy:prestart:sidecar tail:poststart:sidecar bye:poststop
                1.0 persist 1
-               1.0 start 1.1#1
+               1.0 prepare 1
                1.0 report 1 Pending [main Pending (Received), proxy Pending (Task Setup), tail Pending (Received), bye Pending (Received)]
+               1.0 start 1.1#1
             > started 1.1
                1.0 persist 1
                1.0 start 1.0#1
@@ -184,6 +190,7 @@ fn a_sidecar_runs_again_whenever_it_ends_and_ends_last() {
             > stop 1
             > exited 1.3
               13.0 persist 1
+              13.0 clean up 1
               13.0 report 1 Complete! [main Dead (Killed), proxy Dead (Restarting), tail Dead (Killed), bye Dead (Terminated)]
         "#]],
     );
@@ -203,8 +210,9 @@ fn what_never_started_leaves_nothing_to_clean_up() {
         &expect![[r#"
             > run 1 service a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > run 2 service main init:prestart bye:poststop after=1
                1.0 persist 2
                1.0 report 2 Pending [main Pending (Received), init Pending (Received), bye Pending (Received)]
@@ -213,8 +221,9 @@ fn what_never_started_leaves_nothing_to_clean_up() {
                1.0 report 2 Complete! [main Dead (Received), init Dead (Received), bye Dead (Received)]
             > run 3 service main:leader init:prestart bye:poststop
                1.0 persist 3
-               1.0 start 3.1#1
+               1.0 prepare 3
                1.0 report 3 Pending [main Pending (Received), init Pending (Task Setup), bye Pending (Received)]
+               1.0 start 3.1#1
             > stop 3
                1.0 cancel 3.1#1
                1.0 persist 3
@@ -227,6 +236,7 @@ fn what_never_started_leaves_nothing_to_clean_up() {
                1.0 report 3 Running! [main Dead (Received), init Dead (Killed), bye Running (Started)]
             > exited 3.2
                1.0 persist 3
+               1.0 clean up 3
                1.0 report 3 Complete! [main Dead (Received), init Dead (Killed), bye Dead (Terminated)]
         "#]],
     );
@@ -252,8 +262,9 @@ fn the_end_of_the_leader_ends_the_others_and_what_follows_goes_on() {
         &expect![[r#"
             > run 1 service main:leader log proxy:prestart:sidecar bye:poststop max=60
                1.0 persist 1
-               1.0 start 1.2#1
+               1.0 prepare 1
                1.0 report 1 Pending [main Pending (Received), log Pending (Received), proxy Pending (Task Setup), bye Pending (Received)]
+               1.0 start 1.2#1
             > started 1.2
                1.0 persist 1
                1.0 start 1.0#1
@@ -291,6 +302,7 @@ fn the_end_of_the_leader_ends_the_others_and_what_follows_goes_on() {
             > wait 100s
             > exited 1.3
              173.0 persist 1
+             173.0 clean up 1
              173.0 report 1 Failed! [main Failed (Killed), log Failed (Killed), proxy Failed (Killed), bye Dead (Terminated)]
         "#]],
     );
@@ -327,15 +339,17 @@ fn a_restart_of_the_agent_is_survived_in_each_phase() {
         &expect![[r#"
             > run 1 batch main init:prestart proxy:prestart:sidecar hello:poststart bye:poststop
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [main Pending (Received), init Pending (Task Setup), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
                1.0 start 1.1#1
                1.0 start 1.2#1
-               1.0 report 1 Pending [main Pending (Received), init Pending (Task Setup), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
             > restart
                1.0 recover 1.1#1
                1.0 recover 1.2#1
             > found 1.1 running
                1.0 report 1 Running! [main Pending (Received), init Running (Started), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
             > found 1.2 nothing
+               1.0 prepare 1
                1.0 start 1.2#1
             > exited 1.1
                1.0 persist 1
@@ -348,6 +362,7 @@ fn a_restart_of_the_agent_is_survived_in_each_phase() {
                1.0 recover 1.0#1
                1.0 recover 1.2#1
             > found 1.0 nothing
+               1.0 prepare 1
                1.0 start 1.0#1
             > found 1.2 running
             > started 1.0
@@ -381,14 +396,16 @@ fn a_restart_of_the_agent_is_survived_in_each_phase() {
             > found 1.2 running
             > exited 1.2 signal=15
                1.0 persist 1
-               1.0 start 1.4#1
+               1.0 prepare 1
                1.0 report 1 Pending! [main Dead (Terminated), init Dead (Terminated), proxy Dead (Killed), hello Dead (Terminated), bye Pending (Task Setup)]
+               1.0 start 1.4#1
             > restart
                1.0 recover 1.4#1
             > found 1.4 running
                1.0 report 1 Running! [main Dead (Terminated), init Dead (Terminated), proxy Dead (Killed), hello Dead (Terminated), bye Running (Started)]
             > exited 1.4
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Complete! [main Dead (Terminated), init Dead (Terminated), proxy Dead (Killed), hello Dead (Terminated), bye Dead (Terminated)]
         "#]],
     );
@@ -404,14 +421,16 @@ fn a_machine_that_restarted_runs_nothing_more_of_it() {
         &expect![[r#"
             > run 1 service main bye:poststop
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [main Pending (Task Setup), bye Pending (Received)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [main Running (Started), bye Pending (Received)]
             > restart
                1.0 recover 1.0#1
             > found 1.0 rebooted
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Lost! [main Dead (Task Setup), bye Dead (Received)]
         "#]],
     );
@@ -441,8 +460,9 @@ fn all_are_restarted_in_their_order() {
         &expect![[r#"
             > run 1 service main init:prestart hello:poststart bye:poststop
                1.0 persist 1
-               1.0 start 1.1#1
+               1.0 prepare 1
                1.0 report 1 Pending [main Pending (Received), init Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
+               1.0 start 1.1#1
             > started 1.1
                1.0 report 1 Running! [main Pending (Received), init Running (Started), hello Pending (Received), bye Pending (Received)]
             > exited 1.1
@@ -513,9 +533,10 @@ fn health_is_that_of_main_tasks_and_sidecars() {
         &expect![[r#"
             > run 1 service healthy=5 main init:prestart proxy:prestart:sidecar hello:poststart bye:poststop
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [main Pending (Received), init Pending (Task Setup), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
                1.0 start 1.1#1
                1.0 start 1.2#1
-               1.0 report 1 Pending [main Pending (Received), init Pending (Task Setup), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
             > started 1.1
                1.0 report 1 Running! [main Pending (Received), init Running (Started), proxy Pending (Task Setup), hello Pending (Received), bye Pending (Received)]
             > exited 1.1
@@ -546,8 +567,9 @@ fn health_is_that_of_main_tasks_and_sidecars() {
         &expect![[r#"
             > run 1 service healthy=5 main init:prestart
                1.0 persist 1
-               1.0 start 1.1#1
+               1.0 prepare 1
                1.0 report 1 Pending [main Pending (Received), init Pending (Task Setup)]
+               1.0 start 1.1#1
             > started 1.1
                1.0 report 1 Running! [main Pending (Received), init Running (Started)]
             > wait 70s
@@ -569,8 +591,9 @@ fn checks_of_the_group_are_about_what_serves() {
         &expect![[r#"
             > run 1 service check= main init:prestart bye:poststop
                1.0 persist 1
-               1.0 start 1.1#1
+               1.0 prepare 1
                1.0 report 1 Pending [main Pending (Received), init Pending (Task Setup), bye Pending (Received)]
+               1.0 start 1.1#1
             > started 1.1
                1.0 report 1 Running! [main Pending (Received), init Running (Started), bye Pending (Received)]
             > answer 20s passing

@@ -19,9 +19,10 @@ fn what_has_run_for_long_enough_is_ended_and_has_failed() {
         &expect![[r#"
             > run 1 batch a b max=60
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
             > wait 100s
             > started 1.0
              101.0 report 1 Running! [a Running (Started), b Pending (Task Setup)]
@@ -37,6 +38,7 @@ fn what_has_run_for_long_enough_is_ended_and_has_failed() {
              161.0 report 1 Running [a Failed (Killing), b Dead (Terminated)]
             > exited 1.0 signal=15
              161.0 persist 1
+             161.0 clean up 1
              161.0 report 1 Failed! [a Failed (Killed), b Dead (Terminated)]
                   1.0 Received: 
                   1.0 Task Setup: Building Task Directory
@@ -68,8 +70,9 @@ fn neither_restarts_of_tasks_nor_of_the_agent_give_it_more_time() {
         &expect![[r#"
             > run 1 service a max=60
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > wait 20s
@@ -95,6 +98,7 @@ fn neither_restarts_of_tasks_nor_of_the_agent_give_it_more_time() {
             > found 1.0 running
             > exited 1.0 signal=15
               66.0 persist 1
+              66.0 clean up 1
               66.0 report 1 Failed! [a Failed (Killed)]
         "#]],
     );
@@ -118,8 +122,9 @@ fn what_is_stopped_anyway_has_not_run_for_too_long() {
         &expect![[r#"
             > run 1 batch a max=60
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0 code=1
@@ -152,6 +157,7 @@ fn what_is_stopped_anyway_has_not_run_for_too_long() {
              116.0 kill 1.0#2
             > exited 1.0 signal=9
              121.0 persist 1
+             121.0 clean up 1
              121.0 report 1 Complete! [a Dead (Killed)]
         "#]],
     );
@@ -171,8 +177,9 @@ fn what_takes_too_much_fails_once_and_is_not_restarted() {
         &expect![[r#"
             > run 1 service a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > overran 1
@@ -182,6 +189,7 @@ fn what_takes_too_much_fails_once_and_is_not_restarted() {
             > overran 1
             > exited 1.0 signal=15
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Failed! [a Failed (Killed)]
             > overran 1
             > wait 60s
@@ -208,8 +216,9 @@ fn what_is_stopped_does_not_fail_for_what_it_takes() {
         &expect![[r#"
             > run 1 service a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > stop 1
@@ -219,6 +228,7 @@ fn what_is_stopped_does_not_fail_for_what_it_takes() {
             > overran 1
             > exited 1.0 signal=15
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Complete! [a Dead (Killed)]
         "#]],
     );

@@ -1,11 +1,13 @@
 //! Stories of a node, told in lines, and what it does about them.
 
 mod checks;
+mod clock;
 mod hooks;
 mod limits;
 mod orders;
 mod predecessors;
 mod restarts;
+mod setup;
 mod starts;
 mod stops;
 mod story;

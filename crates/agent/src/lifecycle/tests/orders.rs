@@ -19,8 +19,9 @@ fn a_restart_that_was_asked_for_follows_at_once_and_does_not_count() {
         &expect![[r#"
             > run 1 service a:once
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > ask-restart 1 a
@@ -47,6 +48,7 @@ fn a_restart_that_was_asked_for_follows_at_once_and_does_not_count() {
                = Running failed=false restarts=1
             > exited 1.0 code=1
                2.0 persist 1
+               2.0 clean up 1
                2.0 report 1 Failed! [a Failed (Not Restarting)]
         "#]],
     );
@@ -68,8 +70,9 @@ fn what_restarts_a_task_for_its_own_sake_counts_as_little_and_stops_nothing_that
         &expect![[r#"
             > run 1 service a:once
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > renewed 1.0
@@ -92,6 +95,7 @@ fn what_restarts_a_task_for_its_own_sake_counts_as_little_and_stops_nothing_that
             > renewed 1.0
             > exited 1.0 signal=2
                2.0 persist 1
+               2.0 clean up 1
                2.0 report 1 Complete! [a Dead (Killed)]
         "#]],
     );
@@ -111,9 +115,10 @@ fn a_task_that_does_not_go_is_killed_and_restarts_all_the_same() {
         &expect![[r#"
             > run 1 batch a b
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
             > started 1.0
                1.0 report 1 Running! [a Running (Started), b Pending (Task Setup)]
             > started 1.1
@@ -157,9 +162,10 @@ fn all_means_those_that_have_ended_too() {
         &expect![[r#"
             > run 1 batch a b
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
             > started 1.0
                1.0 report 1 Running! [a Running (Started), b Pending (Task Setup)]
             > started 1.1
@@ -209,8 +215,9 @@ fn a_restart_outlives_the_agent() {
         &expect![[r#"
             > run 1 service a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > ask-restart 1 a
@@ -227,6 +234,7 @@ fn a_restart_outlives_the_agent() {
                1.0 report 1 Pending! [a Pending (Restarting)]
             > wait 1s
                1.0 persist 1
+               1.0 prepare 1
                1.0 start 1.0#2
         "#]],
     );
@@ -247,8 +255,9 @@ fn who_is_stopped_does_not_start_again() {
         &expect![[r#"
             > run 1 service a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > ask-restart 1 a
@@ -261,6 +270,7 @@ fn who_is_stopped_does_not_start_again() {
                       Invalid: Task not running: allocation 01010101-0101-0101-0101-010101010101 is being stopped
             > exited 1.0
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Complete! [a Dead (Killed)]
             > ask-restart 1 all
                       Invalid: Task not running: no task of allocation 01010101-0101-0101-0101-010101010101 runs: it has ended
@@ -293,9 +303,10 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
         &expect![[r#"
             > run 1 service a b
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
             > ask-restart 9 a
                       NotFound: its node knows nothing of allocation 09090909-0909-0909-0909-090909090909: it has not come there yet, or ended there
             > ask-restart 1 c
@@ -328,10 +339,11 @@ fn signals_go_to_tasks_that_run() {
         &expect![[r#"
             > run 1 service a b c
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup), c Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
                1.0 start 1.2#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup), c Pending (Task Setup)]
             > started 1.0
                1.0 report 1 Running! [a Running (Started), b Pending (Task Setup), c Pending (Task Setup)]
             > started 1.1

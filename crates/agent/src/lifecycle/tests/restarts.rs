@@ -20,8 +20,9 @@ fn a_service_restarts_even_after_success_until_its_attempts_are_used_up() {
         &expect![[r#"
             > run 1 service a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0
@@ -40,6 +41,7 @@ fn a_service_restarts_even_after_success_until_its_attempts_are_used_up() {
               31.0 report 1 Running [a Running (Started)]
             > exited 1.0 signal=9 oom
               31.0 persist 1
+              31.0 clean up 1
               31.0 report 1 Failed! [a Failed (Not Restarting)]
                   1.0 Task Setup: Building Task Directory
                   1.0 Started: 
@@ -73,8 +75,9 @@ fn the_delay_mode_never_gives_up() {
         &expect![[r#"
             > run 1 batch a:delay-mode
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0 code=1
@@ -121,12 +124,14 @@ fn an_end_with_a_message_is_no_success() {
         &expect![[r#"
             > run 1 batch a:once
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0 message=broken
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Failed! [a Failed (Not Restarting)]
                   1.0 Received: 
                   1.0 Task Setup: Building Task Directory
@@ -154,10 +159,11 @@ fn the_end_of_the_leader_ends_the_others() {
         &expect![[r#"
             > run 1 batch a:leader b c
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup), c Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
                1.0 start 1.2#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup), c Pending (Task Setup)]
             > started 1.0
                1.0 report 1 Running! [a Running (Started), b Pending (Task Setup), c Pending (Task Setup)]
             > started 1.1
@@ -175,6 +181,7 @@ fn the_end_of_the_leader_ends_the_others() {
                1.0 report 1 Running [a Dead (Terminated), b Dead (Killed), c Running (Killing)]
             > exited 1.2 code=143
                5.0 persist 1
+               5.0 clean up 1
                5.0 report 1 Complete! [a Dead (Terminated), b Dead (Killed), c Dead (Killed)]
                   1.0 Received: 
                   1.0 Task Setup: Building Task Directory

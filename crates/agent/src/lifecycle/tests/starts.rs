@@ -17,9 +17,10 @@ fn the_tasks_of_a_batch_start_together_and_complete() {
         &expect![[r#"
             > run 1 batch a b
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
             > started 1.0
                1.0 report 1 Running! [a Running (Started), b Pending (Task Setup)]
             > started 1.1
@@ -30,6 +31,7 @@ fn the_tasks_of_a_batch_start_together_and_complete() {
                6.0 report 1 Running [a Dead (Terminated), b Running (Started)]
             > exited 1.1
                6.0 persist 1
+               6.0 clean up 1
                6.0 report 1 Complete! [a Dead (Terminated), b Dead (Terminated)]
                   1.0 Received: 
                   1.0 Task Setup: Building Task Directory
@@ -52,14 +54,16 @@ fn a_start_is_told_of_while_it_lasts() {
         &expect![[r#"
             > run 1 batch a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > noted 1.0 half way
                1.0 report 1 Pending [a Pending (Driver)]
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Complete! [a Dead (Terminated)]
             > noted 1.0 too late
                   1.0 Received: 
@@ -84,8 +88,9 @@ fn a_successor_waits_until_its_room_is_free() {
         &expect![[r#"
             > run 1 service old
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [old Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [old Running (Started)]
             > run 2 service new after=1,9
@@ -97,10 +102,12 @@ fn a_successor_waits_until_its_room_is_free() {
                1.0 report 1 Running [old Running (Killing)]
             > exited 1.0
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Complete! [old Dead (Killed)]
                1.0 persist 2
-               1.0 start 2.0#1
+               1.0 prepare 2
                1.0 report 2 Pending [new Pending (Task Setup)]
+               1.0 start 2.0#1
             > started 2.0
                1.0 report 2 Running! [new Running (Started)]
         "#]],
@@ -119,9 +126,10 @@ fn bad_settings_fail_at_once_and_take_the_siblings_along() {
         &expect![[r#"
             > run 1 service a b
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
             > started 1.1
                1.0 report 1 Running! [a Pending (Task Setup), b Running (Started)]
             > failed 1.0 setup
@@ -130,6 +138,7 @@ fn bad_settings_fail_at_once_and_take_the_siblings_along() {
                1.0 report 1 Running [a Failed (Setup Failure), b Running (Killing)]
             > exited 1.1 signal=15
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Failed! [a Failed (Setup Failure), b Dead (Killed)]
                   1.0 Received: 
                   1.0 Task Setup: Building Task Directory
@@ -158,8 +167,9 @@ fn a_driver_that_may_recover_is_asked_again() {
         &expect![[r#"
             > run 1 batch a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > failed 1.0 recoverable
                1.0 report 1 Pending [a Pending (Restarting)]
             > wait 15s
@@ -167,6 +177,7 @@ fn a_driver_that_may_recover_is_asked_again() {
               13.2 start 1.0#2
             > failed 1.0 driver
               16.0 persist 1
+              16.0 clean up 1
               16.0 report 1 Failed! [a Failed (Not Restarting)]
                   1.0 Received: 
                   1.0 Task Setup: Building Task Directory
@@ -194,8 +205,9 @@ fn desired_state_may_come_twice_and_news_of_old_attempts_are_ignored() {
         &expect![[r#"
             > run 1 batch a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > run 1 batch a
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]

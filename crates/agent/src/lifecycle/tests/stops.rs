@@ -3,7 +3,7 @@
 use berth_api::agent::ClientStatus;
 use expect_test::expect;
 
-use super::story::{check, id, run};
+use super::story::{check, happens as told, id, run};
 use crate::lifecycle::{Action, Alloc, Event, Exit, Node, TaskRef};
 
 #[test]
@@ -24,10 +24,11 @@ fn a_stop_signals_and_then_kills() {
         &expect![[r#"
             > run 1 service a b:kill0 c:kill99
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup), c Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
                1.0 start 1.2#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup), c Pending (Task Setup)]
             > started 1.0
                1.0 report 1 Running! [a Running (Started), b Pending (Task Setup), c Pending (Task Setup)]
             > started 1.1
@@ -52,6 +53,7 @@ fn a_stop_signals_and_then_kills() {
               31.0 kill 1.2#1
             > exited 1.2 signal=9
               36.0 persist 1
+              36.0 clean up 1
               36.0 report 1 Complete! [a Dead (Killed), b Dead (Killed), c Dead (Killed)]
             > stop 1
                   1.0 Received: 
@@ -70,9 +72,9 @@ fn a_kill_timeout_beyond_the_nodes_limit_is_cut_and_the_task_says_so() {
     const AT: u64 = 1_000_000_000;
     let mut node = Node::new(1).with_kill_timeout_max(60_000);
     let (mut actions, of) = (Vec::new(), TaskRef { alloc: id(1), task: 0, attempt: 1 });
-    node.handle(Event::Run(run(&["1", "service", "c:kill99"])), AT, &mut actions);
-    node.handle(Event::Started { of, at_ns: AT }, AT, &mut actions);
-    node.handle(Event::Stop { alloc: of.alloc, reason: String::new() }, AT, &mut actions);
+    told(&mut node, Event::Run(run(&["1", "service", "c:kill99"])), AT, &mut actions);
+    told(&mut node, Event::Started { of, at_ns: AT }, AT, &mut actions);
+    told(&mut node, Event::Stop { alloc: of.alloc, reason: String::new() }, AT, &mut actions);
     assert_eq!(node.deadline(), Some(AT + 60_000_000_000));
     let events = &node.alloc(of.alloc).expect("an allocation").status().tasks[0].events;
     let said = events.last().map(|event| event.message.as_str());
@@ -94,9 +96,10 @@ fn shutdown_delays_add_up_and_the_leader_goes_first() {
         &expect![[r#"
             > run 1 service+2 a b:leader:shutdown3
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
             > started 1.0
                1.0 report 1 Running! [a Running (Started), b Pending (Task Setup)]
             > started 1.1
@@ -113,6 +116,7 @@ fn shutdown_delays_add_up_and_the_leader_goes_first() {
             > wait 1s
             > exited 1.0 code=130
                7.0 persist 1
+               7.0 clean up 1
                7.0 report 1 Complete! [a Dead (Killed), b Dead (Killed)]
         "#]],
     );
@@ -128,8 +132,9 @@ fn what_never_started_ends_complete() {
         &expect![[r#"
             > run 1 service a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > run 2 service b after=1
                1.0 persist 2
                1.0 report 2 Pending [b Pending (Received)]
@@ -156,9 +161,10 @@ fn a_stop_during_the_start_waits_for_its_answer() {
         &expect![[r#"
             > run 1 service a b
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
             > stop 1
                1.0 cancel 1.0#1
                1.0 cancel 1.1#1
@@ -174,6 +180,7 @@ fn a_stop_during_the_start_waits_for_its_answer() {
               22.0 report 1 Pending! [a Dead (Killed), b Pending (Task Setup)]
             > failed 1.1 recoverable
               22.0 persist 1
+              22.0 clean up 1
               22.0 report 1 Complete! [a Dead (Killed), b Dead (Killed)]
         "#]],
     );
@@ -190,14 +197,16 @@ fn a_stop_between_two_starts_is_immediate() {
         &expect![[r#"
             > run 1 service a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0 code=1
                1.0 report 1 Pending! [a Pending (Restarting)]
             > stop 1
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Complete! [a Dead (Killed)]
             > wait 60s
         "#]],
@@ -220,12 +229,14 @@ fn a_restored_server_is_told_how_what_it_wants_again_has_ended() {
         &expect![[r#"
             > run 1 batch a:once
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0 code=1
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Failed! [a Failed (Not Restarting)]
             > forget 1
                1.0 persist 1
@@ -245,8 +256,9 @@ fn a_restored_server_is_told_how_what_it_wants_again_has_ended() {
                1.0 remove 1
             > run 1 batch a:once
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
         "#]],
     );
 }
@@ -269,16 +281,19 @@ fn the_forgotten_are_ended_silently_and_never_run_again() {
         &expect![[r#"
             > run 1 batch a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > run 2 batch b
                1.0 persist 2
-               1.0 start 2.0#1
+               1.0 prepare 2
                1.0 report 2 Pending [b Pending (Task Setup)]
+               1.0 start 2.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Complete! [a Dead (Terminated)]
             > started 2.0
                1.0 report 2 Running! [b Running (Started)]
@@ -290,6 +305,7 @@ fn the_forgotten_are_ended_silently_and_never_run_again() {
                1.0 persist 2
             > exited 2.0
                1.0 persist 2
+               1.0 clean up 2
                1.0 persist 2
             > run 1 batch a
                1.0 persist 1
@@ -310,7 +326,7 @@ fn what_minds_the_silence_of_servers_ends_by_itself_and_tells_that_it_is_lost() 
     const SECOND: u64 = 1_000_000_000;
     let (mut node, mut actions) = (Node::new(1), Vec::new());
     let mut happens = |node: &mut Node, second: u64, event| {
-        node.handle(event, second * SECOND, &mut actions);
+        told(node, event, second * SECOND, &mut actions);
         std::mem::take(&mut actions)
     };
     for words in [&["1", "service", "a", "silence=8"][..], &["2", "service", "b"]] {
@@ -341,7 +357,7 @@ fn an_agent_that_is_restarted_remembers_since_when_it_is_cut_off_and_tries_first
     let deserts_at = |heard_ns: u64, now_ns: u64| {
         let mut node = Node::new(1);
         let mut actions = Vec::new();
-        node.handle(Event::Run(run(&["1", "service", "a", "silence=60"])), 1, &mut actions);
+        told(&mut node, Event::Run(run(&["1", "service", "a", "silence=60"])), 1, &mut actions);
         node.restore_heard(heard_ns, now_ns);
         node.deadline().map(|at_ns| at_ns / 1_000_000_000)
     };

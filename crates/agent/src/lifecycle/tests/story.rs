@@ -2,8 +2,8 @@
 //!
 //! One event a line. `run 1 batch web db:leader after=2 max=60` (tasks also `:prestart`, `:poststart`, `:poststop`, `:sidecar`), `noted 1.0 half way`, `started 1.0`, `exited 1.0 code=1
 //! signal=9 oom`, `failed 1.0 setup`, `stop 1`, `forget 1`, `purge 1`, `found 1.0
-//! running|nothing|rebooted`, `heard` (a server; `silence=8` after `run` is for how long there may be none), `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last),
-//! `events 1.0`, `checks 1`; `answer 30s passing|warning|critical` (the questions of checks that come within that time);
+//! running|nothing|rebooted`, `heard` (a server; `silence=8` after `run` is for how long there may be none), `wait 10s` (ticks at each deadline), `restart` (of the agent, from what it wrote last; `set-back 100s` before it is what has become of the clock),
+//! `events 1.0`, `checks 1`; from `hold-setup` on what is prepared and cleaned up is answered by `prepared 1`, `unprepared 1 setup` and `cleaned 1 it stays`; `answer 30s passing|warning|critical` (the questions of checks that come within that time);
 //! what people ask: `ask-restart 1 web`, `ask-restart 1 all`, `ask-signal 1 web SIGHUP` (`-` for no task). `run` of what runs already, with `revision=2`, tells what is new of it.
 
 use std::collections::BTreeMap;
@@ -31,6 +31,8 @@ pub struct Story {
     now_ns: u64,
     disk: BTreeMap<AllocId, AllocRecord>,
     out: String,
+    /// Whether what is prepared and cleaned up is answered at once.
+    sets_up: bool,
     /// Questions of checks without an answer.
     asked: Vec<CheckRef>,
     /// How they are answered; none for not at all.
@@ -44,8 +46,22 @@ impl Default for Story {
             now_ns: SECOND,
             disk: BTreeMap::new(),
             out: String::new(),
+            sets_up: true,
             asked: Vec::new(),
             answers: None,
+        }
+    }
+}
+
+/// Lets something happen on a node where all can be prepared and cleaned up at once.
+pub fn happens(node: &mut Node, event: Event, now_ns: u64, actions: &mut Vec<Action>) {
+    let before = actions.len();
+    node.handle(event, now_ns, actions);
+    for action in actions[before..].to_vec() {
+        match action {
+            Action::Prepare(alloc) => happens(node, Event::Prepared(alloc), now_ns, actions),
+            Action::CleanUp(alloc) => happens(node, Event::CleanedUp { alloc, left: None }, now_ns, actions),
+            _ => {}
         }
     }
 }
@@ -164,7 +180,9 @@ impl Story {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[0] {
             "wait" => return self.wait(words[1]),
+            "set-back" => return self.set_back(words[1]),
             "restart" => return self.restart(),
+            "hold-setup" => return self.sets_up = false,
             "events" => return self.events(words[1]),
             "checks" => return self.checks(words[1]),
             "answer" => return self.answer(words[1], words[2]),
@@ -190,6 +208,12 @@ impl Story {
                 at_ns: self.now_ns,
                 message: words[1..].join(" "),
             },
+            "prepared" => Event::Prepared(alloc()),
+            "unprepared" => Event::PrepareFailed(alloc(), failure(words[1])),
+            "cleaned" => {
+                let left = words[1..].join(" ");
+                Event::CleanedUp { alloc: alloc(), left: Some(left).filter(|left| !left.is_empty()) }
+            }
             "started" => Event::Started { of: self.task_ref(words[0]), at_ns: self.now_ns },
             "exited" => Event::Exited(self.task_ref(words[0]), self.exit(&words[1..])),
             "renewed" => Event::RestartAsked { of: self.task_ref(words[0]), why: "renewed".into() },
@@ -271,6 +295,7 @@ impl Story {
     }
 
     fn perform(&mut self, actions: &[Action]) {
+        let mut answers = Vec::new();
         for action in actions {
             let line = match action {
                 Action::Persist(alloc) => {
@@ -280,6 +305,14 @@ impl Story {
                 Action::RemoveDir(alloc) => {
                     self.disk.remove(alloc);
                     format!("remove {}", alloc.0[0])
+                }
+                Action::Prepare(alloc) => {
+                    answers.push(Event::Prepared(*alloc));
+                    format!("prepare {}", alloc.0[0])
+                }
+                Action::CleanUp(alloc) => {
+                    answers.push(Event::CleanedUp { alloc: *alloc, left: None });
+                    format!("clean up {}", alloc.0[0])
                 }
                 Action::StartTask(of) => format!("start {}", name(of)),
                 Action::Recover(of) => format!("recover {}", name(of)),
@@ -293,6 +326,9 @@ impl Story {
                 Action::Report { alloc, urgent } => self.report(*alloc, *urgent),
             };
             self.out += &format!("{:6.1} {line}\n", self.now_ns as f64 / 1e9);
+        }
+        if self.sets_up {
+            answers.into_iter().for_each(|event| self.handle(event));
         }
     }
 
@@ -321,6 +357,12 @@ impl Story {
         self.out += &format!("> wait {span}\n");
         let until_ns = self.now_ns + span.trim_end_matches('s').parse::<u64>().expect("seconds") * SECOND;
         self.tick_until(until_ns);
+    }
+
+    /// The machine's clock; no agent lives meanwhile.
+    fn set_back(&mut self, span: &str) {
+        self.out += &format!("> set-back {span}\n");
+        self.now_ns -= span.trim_end_matches('s').parse::<u64>().expect("seconds") * SECOND;
     }
 
     fn tick_until(&mut self, until_ns: u64) {

@@ -1,6 +1,6 @@
 //! Agents that end and start again, and events in any order.
 
-use berth_api::agent::HookSpec;
+use berth_api::agent::{AllocId, HookSpec};
 use expect_test::expect;
 use proptest::prelude::*;
 
@@ -29,10 +29,11 @@ fn a_restarted_agent_takes_up_what_runs() {
         &expect![[r#"
             > run 1 service a b c
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup), c Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
                1.0 start 1.2#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup), c Pending (Task Setup)]
             > started 1.0
                1.0 report 1 Running! [a Running (Started), b Pending (Task Setup), c Pending (Task Setup)]
             > started 1.1
@@ -51,6 +52,7 @@ fn a_restarted_agent_takes_up_what_runs() {
             > exited 1.1 code=1
                1.0 report 1 Running [a Running (Started), b Pending (Restarting), c Pending (Task Setup)]
             > found 1.2 nothing
+               1.0 prepare 1
                1.0 start 1.2#1
             > started 1.2
                1.0 report 1 Running [a Running (Started), b Pending (Restarting), c Running (Started)]
@@ -96,19 +98,22 @@ fn a_reboot_loses_what_ran() {
         &expect![[r#"
             > run 1 service a b
                1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
                1.0 start 1.0#1
                1.0 start 1.1#1
-               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
             > started 1.0
                1.0 report 1 Running! [a Running (Started), b Pending (Task Setup)]
             > run 2 batch c
                1.0 persist 2
-               1.0 start 2.0#1
+               1.0 prepare 2
                1.0 report 2 Pending [c Pending (Task Setup)]
+               1.0 start 2.0#1
             > started 2.0
                1.0 report 2 Running! [c Running (Started)]
             > exited 2.0
                1.0 persist 2
+               1.0 clean up 2
                1.0 report 2 Complete! [c Dead (Terminated)]
             > run 3 service d after=1
                1.0 persist 3
@@ -116,16 +121,20 @@ fn a_reboot_loses_what_ran() {
             > restart
                1.0 recover 1.0#1
                1.0 recover 1.1#1
+               1.0 clean up 2
+               1.0 report 2 Complete [c Dead (Terminated)]
             > found 1.0 rebooted
                1.0 cancel 1.1#1
                1.0 persist 1
                1.0 report 1 Pending [a Dead (Task Setup), b Pending (Task Setup)]
             > found 1.1 rebooted
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Lost! [a Dead (Task Setup), b Dead (Task Setup)]
                1.0 persist 3
-               1.0 start 3.0#1
+               1.0 prepare 3
                1.0 report 3 Pending [d Pending (Task Setup)]
+               1.0 start 3.0#1
                   1.0 Received: 
                   1.0 Task Setup: Building Task Directory
                = Dead failed=false restarts=0
@@ -146,14 +155,18 @@ fn an_end_that_was_written_is_final() {
         &expect![[r#"
             > run 1 batch a
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > exited 1.0
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Complete! [a Dead (Terminated)]
             > restart
+               1.0 clean up 1
+               1.0 report 1 Complete [a Dead (Terminated)]
             > forget 1
                1.0 persist 1
                1.0 persist 1
@@ -169,6 +182,8 @@ fn an_end_that_was_written_is_final() {
 enum Step {
     Wish(u8, u8),
     News(u8, u16, u8),
+    /// What is prepared or cleaned up for an allocation is done, or cannot be.
+    SetUp(u8, u8),
     Wait(u64),
     Restart,
 }
@@ -177,6 +192,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => (1..5u8, 0..9u8).prop_map(|(alloc, kind)| Step::Wish(alloc, kind)),
         6 => (1..5u8, 0..5u16, 0..9u8).prop_map(|(alloc, task, kind)| Step::News(alloc, task, kind)),
+        5 => (1..5u8, 0..8u8).prop_map(|(alloc, kind)| Step::SetUp(alloc, kind)),
         4 => (0..40u64).prop_map(Step::Wait),
         1 => Just(Step::Restart),
     ];
@@ -219,6 +235,10 @@ struct World {
     asked: std::collections::BTreeSet<TaskRef>,
     alive: std::collections::BTreeSet<TaskRef>,
     disk: std::collections::BTreeMap<AllocIdKey, AllocRecord>,
+    /// Something of what was prepared for them is there.
+    made: std::collections::BTreeSet<AllocId>,
+    /// What is being prepared or cleaned up.
+    setting_up: std::collections::BTreeMap<AllocId, Action>,
 }
 
 type AllocIdKey = [u8; 16];
@@ -227,7 +247,22 @@ impl World {
     fn perform(&mut self, node: &Node, actions: &[Action]) {
         for action in actions {
             match action {
+                Action::Prepare(alloc) => {
+                    assert!(self.disk[&alloc.0].may_be_there, "prepared before it was written");
+                    assert_eq!(self.setting_up.insert(*alloc, *action), None, "one after the other");
+                    self.made.insert(*alloc);
+                }
+                Action::CleanUp(alloc) => {
+                    let record = &self.disk[&alloc.0];
+                    assert!(record.tasks.iter().all(|task| task.dead), "cleaned up before it was written");
+                    assert!(record.status.as_ref().is_some_and(|status| status.status().is_terminal()));
+                    assert_eq!(self.setting_up.insert(*alloc, *action), None, "one after the other");
+                    let mut begun = self.asked.iter().chain(&self.alive);
+                    assert_eq!(begun.find(|of| of.alloc == *alloc), None, "cleaned up under a task");
+                }
                 Action::StartTask(of) => {
+                    assert!(self.made.contains(&of.alloc), "started before it was prepared");
+                    assert_eq!(self.setting_up.get(&of.alloc), None, "started before it was prepared");
                     let same = |other: &&TaskRef| (other.alloc, other.task) == (of.alloc, of.task);
                     assert_eq!(self.alive.iter().find(same), None, "a second process for {of:?}");
                     let known = &self.disk[&of.alloc.0].tasks[usize::from(of.task)];
@@ -240,11 +275,26 @@ impl World {
                     }
                 }
                 Action::RemoveDir(alloc) => {
+                    assert!(!self.made.contains(alloc), "nobody would know of it any more");
                     self.disk.remove(&alloc.0);
                 }
                 _ => {}
             }
         }
+    }
+
+    /// The answer to what is being prepared or cleaned up.
+    fn set_up(&mut self, alloc: AllocId, kind: u8) -> Option<Event> {
+        let failure = |kind| StartFailure { kind, message: "x".into() };
+        Some(match (self.setting_up.remove(&alloc)?, kind) {
+            (Action::Prepare(_), 0) => Event::PrepareFailed(alloc, failure(StartFailureKind::Setup)),
+            (Action::Prepare(_), 1) => Event::PrepareFailed(alloc, failure(StartFailureKind::Recoverable)),
+            (Action::Prepare(_), _) => Event::Prepared(alloc),
+            _ => {
+                self.made.remove(&alloc);
+                Event::CleanedUp { alloc, left: (kind == 0).then(|| "x".into()) }
+            }
+        })
     }
 
     fn believe(&mut self, event: &Event) {
@@ -263,6 +313,7 @@ impl World {
 
     fn restart(&mut self, node: &mut Node) {
         *node = Node::new(3);
+        self.setting_up.clear();
         let (mut actions, mut groups) = (Vec::new(), GroupCache::default());
         for record in self.disk.values() {
             node.restore(record.clone(), &mut groups, &mut actions).expect("a good record");
@@ -295,6 +346,7 @@ fn assert_sound(node: &Node, world: &World) {
                 "a terminal allocation runs"
             );
         }
+        assert!(!alloc.has_ended() || !world.made.contains(&alloc.id()), "something of it is left");
         assert!(alloc.status().tasks.iter().all(|task| task.events.len() <= EVENTS_MAX));
         let begun = world.asked.iter().chain(&world.alive).filter(lives);
         let hooks: Vec<_> = begun.map(|of| &alloc.spec().group.tasks[usize::from(of.task)]).collect();
@@ -331,6 +383,11 @@ proptest! {
                         handle(&mut node, &mut world, event);
                     }
                 }
+                Step::SetUp(alloc, kind) => {
+                    if let Some(event) = world.set_up(id(alloc), kind) {
+                        handle(&mut node, &mut world, event);
+                    }
+                }
                 Step::Wait(seconds) => {
                     world.now_ns += seconds * 1_000_000_000;
                     handle(&mut node, &mut world, Event::Tick);
@@ -345,13 +402,18 @@ proptest! {
         for _ in 0..20 {
             world.now_ns += 10_000_000_000;
             handle(&mut node, &mut world, Event::Tick);
+            for alloc in 1..5 {
+                if let Some(event) = world.set_up(id(alloc), 7) {
+                    handle(&mut node, &mut world, event);
+                }
+            }
             for of in world.asked.clone().into_iter().chain(world.alive.clone()) {
                 let at_ns = world.now_ns;
                 handle(&mut node, &mut world, Event::Exited(of, Exit { at_ns, ..Exit::default() }));
             }
         }
         prop_assert!(node.allocs().all(|alloc| alloc.has_ended() && alloc.status().status().is_terminal()));
-        prop_assert_eq!(node.deadline(), None);
+        prop_assert_eq!((node.deadline(), world.made), (None, Default::default()));
     }
 }
 

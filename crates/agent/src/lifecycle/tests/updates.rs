@@ -3,7 +3,7 @@
 use expect_test::expect;
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use super::story::{check, id, run};
+use super::story::{check, happens, id, run};
 use crate::lifecycle::*;
 
 #[test]
@@ -22,8 +22,9 @@ fn a_newer_kill_timeout_counts_at_the_stop_and_after_a_restart_of_the_agent() {
         &expect![[r#"
             > run 1 service web healthy=10
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [web Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [web Running (Started)]
             > wait 20s
@@ -65,8 +66,9 @@ fn restarts_are_counted_on_against_the_newer_policy() {
         &expect![[r#"
             > run 1 service web:once
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [web Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [web Running (Started)]
             > run 1 service web revision=1
@@ -94,6 +96,7 @@ fn restarts_are_counted_on_against_the_newer_policy() {
               41.0 report 1 Running [web Running (Started)]
             > exited 1.0 code=1
               41.0 persist 1
+              41.0 clean up 1
               41.0 report 1 Failed! [web Failed (Not Restarting)]
         "#]],
     );
@@ -116,8 +119,9 @@ fn checks_that_are_new_decide_about_health_and_those_that_stay_go_on() {
         &expect![[r#"
             > run 1 service web check= healthy=10
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [web Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [web Running (Started)]
             > answer 15s passing
@@ -169,8 +173,9 @@ fn what_is_new_before_the_start_or_after_the_end_starts_nothing() {
         &expect![[r#"
             > run 1 service web
                1.0 persist 1
-               1.0 start 1.0#1
+               1.0 prepare 1
                1.0 report 1 Pending [web Pending (Task Setup)]
+               1.0 start 1.0#1
             > started 1.0
                1.0 report 1 Running! [web Running (Started)]
             > run 2 service web after=1
@@ -185,16 +190,19 @@ fn what_is_new_before_the_start_or_after_the_end_starts_nothing() {
                1.0 report 1 Running [web Running (Killing)]
             > exited 1.0 signal=15
                1.0 persist 1
+               1.0 clean up 1
                1.0 report 1 Complete! [web Dead (Killed)]
                1.0 persist 2
-               1.0 start 2.0#1
+               1.0 prepare 2
                1.0 report 2 Pending [web Pending (Task Setup)]
+               1.0 start 2.0#1
             > started 2.0
                1.0 report 2 Running! [web Running (Started)]
             > exited 2.0 code=1
                1.0 report 2 Pending! [web Pending (Restarting)]
             > stop 2
                1.0 persist 2
+               1.0 clean up 2
                1.0 report 2 Complete! [web Dead (Killed)]
             > run 2 service web:kill0 revision=2
                1.0 persist 2
@@ -213,7 +221,7 @@ fn question(node: &mut Node, at_ns: u64) -> Option<CheckRef> {
 #[test]
 fn an_answer_that_a_check_of_before_asked_for_is_none_of_the_check_in_its_place() {
     let mut node = Node::new(1);
-    let tell = |node: &mut Node, event| node.handle(event, 1, &mut Vec::new());
+    let tell = |node: &mut Node, event| happens(node, event, 1, &mut Vec::new());
     tell(&mut node, Event::Run(run(&["1", "service", "web", "check="])));
     tell(&mut node, Event::Started { of: TaskRef { alloc: id(1), task: 0, attempt: 1 }, at_ns: 1 });
     let asked = question(&mut node, 2_000_000_000).expect("the first question");
@@ -243,7 +251,7 @@ proptest! {
         let mut node = Node::new(1);
         let mut actions = Vec::new();
         let mut now_ns = 1;
-        node.handle(Event::Run(run(&["1", "service", "web"])), now_ns, &mut actions);
+        happens(&mut node, Event::Run(run(&["1", "service", "web"])), now_ns, &mut actions);
         let of = node.alloc(id(1)).expect("it is known").task_ref(0);
         node.handle(Event::Started { of, at_ns: now_ns }, now_ns, &mut actions);
         let mut record = node.record(id(1));

@@ -44,6 +44,9 @@ impl SimNode {
 
     pub(super) fn act(&mut self, action: Action, now_ns: u64, common: &mut Common) {
         match action {
+            // There is nothing to prepare, and nothing is left.
+            Action::Prepare(alloc) => self.happens(Event::Prepared(alloc), now_ns, common),
+            Action::CleanUp(alloc) => self.happens(Event::CleanedUp { alloc, left: None }, now_ns, common),
             Action::StartTask(of) => self.start(of, now_ns, common),
             Action::SignalTask(of) => {
                 if let Some(mock) = self.mocks.iter_mut().find(|mock| mock.of == of && !mock.stopping) {

@@ -1,0 +1,239 @@
+//! What an allocation has for all of its tasks, made before the first of them starts and removed after the last has ended;
+//! one list names all of it. What belongs to one task, as its image and artifacts, is a step of that task's own start
+//! (`runner.rs`); what is left of it then goes here, too.
+//!
+//! Each step finds what is there: after a restart of the agent it may be asked for what it has done before, or has done in
+//! part.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use berth_api::agent::AllocId;
+
+use super::Agent;
+use super::prepare::shared_network;
+use super::runner::Context;
+use crate::alloc_dir;
+use crate::drivers::settings::setup;
+use crate::failure::PANICKED;
+use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind};
+use crate::network::NetworkNeed;
+use crate::place::{AllocPlace, is_plain_name};
+use crate::volumes;
+
+/// How often a step is tried, and how long it is waited in between: another program may be about to let go of a port, or to
+/// change the same tables of the kernel. Nomad tries networks three times, too.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Whose it is, and what its node has.
+struct Subject<'a> {
+    context: &'a Context,
+    run: &'a RunSpec,
+    place: &'a AllocPlace,
+}
+
+type Work = fn(&Subject<'_>) -> Result<(), StartFailure>;
+
+/// One thing that an allocation has for all of its tasks.
+struct Step {
+    /// As events of tasks name it.
+    name: &'static str,
+    prepare: Work,
+    clean_up: Work,
+    /// Whether trying again may help.
+    may_pass: bool,
+}
+
+/// In the order in which they are prepared; they are cleaned up in the opposite one.
+const STEPS: [Step; 6] = [
+    Step { name: "directory", prepare: make_directory, clean_up: empty_memory, may_pass: false },
+    Step { name: "volumes", prepare: find_volumes, clean_up: nothing, may_pass: false },
+    Step { name: "users", prepare: nothing, clean_up: release_users, may_pass: false },
+    Step { name: "ports", prepare: take_host_ports, clean_up: release_host_ports, may_pass: false },
+    Step { name: "network", prepare: make_network, clean_up: remove_networks, may_pass: true },
+    Step { name: "tokens and secrets", prepare: nothing, clean_up: drop_secrets, may_pass: false },
+];
+
+/// How far the preparing or cleaning up of an allocation has come: before one of its steps, or after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetupMoment {
+    /// Whether the allocation is being prepared, and not cleaned up.
+    pub prepares: bool,
+    /// The step's name.
+    pub step: &'static str,
+    /// Whether the step is done.
+    pub done: bool,
+}
+
+/// The names of all steps, in the order in which they are prepared.
+pub fn setup_steps() -> impl Iterator<Item = &'static str> {
+    STEPS.iter().map(|step| step.name)
+}
+
+impl Step {
+    fn carry_out(&self, prepares: bool, subject: &Subject<'_>) -> Result<(), StartFailure> {
+        let reached = |done| {
+            if let Some(watch) = subject.context.on_setup {
+                watch(SetupMoment { prepares, step: self.name, done });
+            }
+        };
+        reached(false);
+        let work = if prepares { self.prepare } else { self.clean_up };
+        let mut left = if self.may_pass { TRIES } else { 1 };
+        let done = loop {
+            left -= 1;
+            match work(subject) {
+                Err(_) if left > 0 => sleep(PAUSE),
+                done => break done,
+            }
+        };
+        reached(true);
+        done
+    }
+}
+
+/// All of it, or the first that cannot be made: no task could run without.
+fn prepare(subject: &Subject<'_>) -> Result<(), String> {
+    STEPS.iter().try_for_each(|step| {
+        let failed =
+            |failure: StartFailure| format!("prepare the allocation's {}: {}", step.name, failure.message);
+        step.carry_out(true, subject).map_err(failed)
+    })
+}
+
+/// As much of it as can be removed; what cannot holds up nothing else.
+fn clean_up(subject: &Subject<'_>) -> Option<String> {
+    let failures: Vec<String> = STEPS
+        .iter()
+        .rev()
+        .filter_map(|step| {
+            let failure = step.carry_out(false, subject).err()?;
+            Some(format!("clean up the allocation's {}: {}", step.name, failure.message))
+        })
+        .collect();
+    (!failures.is_empty()).then(|| failures.join("; "))
+}
+
+fn nothing(_: &Subject<'_>) -> Result<(), StartFailure> {
+    Ok(())
+}
+
+fn make_directory(subject: &Subject<'_>) -> Result<(), StartFailure> {
+    let Subject { context, run, place } = subject;
+    let tasks = &run.group.tasks;
+    if let Some(odd) = tasks.iter().find(|task| !is_plain_name(&task.name)) {
+        return Err(setup(format!("make the directory of task {:?}: its name cannot name one", odd.name)));
+    }
+    let equipment = context.equipment();
+    Ok(alloc_dir::make_shared(place, run, equipment.host(&context.node_id).sharers(tasks))?)
+}
+
+/// What tasks had of memory, to hold their secrets.
+fn empty_memory(subject: &Subject<'_>) -> Result<(), StartFailure> {
+    let names = subject.run.group.tasks.iter().map(|task| task.name.as_str());
+    alloc_dir::secrets::end(subject.place, names);
+    Ok(())
+}
+
+/// Those of the node are there already: what its tasks ask of them is looked at.
+fn find_volumes(subject: &Subject<'_>) -> Result<(), StartFailure> {
+    let (group, equipment) = (&subject.run.group, subject.context.equipment());
+    let volumes = equipment.host(&subject.context.node_id).volumes;
+    group.tasks.iter().try_for_each(|task| Ok(volumes::mounts_of(group, task, volumes).map(drop)?))
+}
+
+fn release_users(subject: &Subject<'_>) -> Result<(), StartFailure> {
+    if let Ok(ids) = &subject.context.providers.user_ids {
+        ids.end(subject.run.alloc);
+    }
+    Ok(())
+}
+
+/// Whether any of its tasks needs that of a network.
+fn needs(subject: &Subject<'_>, need: &NetworkNeed) -> bool {
+    let Subject { context, run, place } = subject;
+    let equipment = context.equipment();
+    let host = equipment.host(&context.node_id);
+    (0..).zip(&run.group.tasks).any(|(task, _)| host.network_need(run, task, place).as_ref() == Some(need))
+}
+
+fn take_host_ports(subject: &Subject<'_>) -> Result<(), StartFailure> {
+    let Subject { context, run, place } = subject;
+    if run.ports.is_empty() || !needs(subject, &NetworkNeed::Host) {
+        return Ok(());
+    }
+    let networks = context.providers.networks.as_deref().ok();
+    Ok(context.host_ports.take(run, place, &context.host_ip, networks)?)
+}
+
+fn release_host_ports(subject: &Subject<'_>) -> Result<(), StartFailure> {
+    subject.context.host_ports.end(subject.run.alloc);
+    Ok(())
+}
+
+fn make_network(subject: &Subject<'_>) -> Result<(), StartFailure> {
+    if !needs(subject, &NetworkNeed::Shared) {
+        return Ok(());
+    }
+    shared_network(subject.context, subject.run).map(drop)
+}
+
+/// Those of single tasks, too.
+fn remove_networks(subject: &Subject<'_>) -> Result<(), StartFailure> {
+    let Ok(networks) = &subject.context.providers.networks else { return Ok(()) };
+    Ok(networks.end(subject.run.alloc)?)
+}
+
+fn drop_secrets(subject: &Subject<'_>) -> Result<(), StartFailure> {
+    subject.context.held.end(subject.run.alloc);
+    subject.context.held_secrets.end(subject.run.alloc);
+    Ok(())
+}
+
+impl Agent {
+    pub(super) fn prepare(&self, alloc: AllocId) {
+        let failed = move |message| {
+            Event::PrepareFailed(alloc, StartFailure { kind: StartFailureKind::Setup, message })
+        };
+        let work = move |subject: &Subject<'_>| match prepare(subject) {
+            Ok(()) => Event::Prepared(alloc),
+            Err(message) => failed(message),
+        };
+        self.set_up(alloc, work, failed);
+    }
+
+    pub(super) fn clean_up(&self, alloc: AllocId) {
+        let failed = move |left: String| {
+            // What is on record is tried again when the agent starts anew.
+            tracing::error!(%alloc, left, "something of an allocation that has ended is left");
+            Event::CleanedUp { alloc, left: Some(left) }
+        };
+        let work = move |subject: &Subject<'_>| match clean_up(subject) {
+            None => Event::CleanedUp { alloc, left: None },
+            Some(left) => failed(left),
+        };
+        self.set_up(alloc, work, failed);
+    }
+
+    /// Does what takes its time where it holds nothing up, so many at a time as are started.
+    fn set_up(
+        &self,
+        alloc: AllocId,
+        work: impl FnOnce(&Subject<'_>) -> Event + Send + 'static,
+        failed: impl FnOnce(String) -> Event + Send + 'static,
+    ) {
+        let Some(run) = self.node.spec_to_start(alloc) else { return };
+        let (context, place) = (self.context.clone(), self.data.place(alloc));
+        tokio::spawn(async move {
+            // None once the agent ends.
+            let _permit = context.setting_up.clone().acquire_owned().await.ok();
+            let events = context.events.clone();
+            let done = tokio::task::spawn_blocking(move || {
+                work(&Subject { context: &context, run: &run, place: &place })
+            });
+            let event = done.await.unwrap_or_else(|_| failed(PANICKED.to_owned()));
+            let _ = events.send(event).await;
+        });
+    }
+}
