@@ -97,7 +97,7 @@ impl Cgroup {
     }
 
     /// It and all within, from the outside to the inside.
-    fn within(&self) -> Vec<PathBuf> {
+    pub(super) fn within(&self) -> Vec<PathBuf> {
         let mut found = vec![self.dir.clone()];
         let mut at = 0;
         while at < found.len() && found.len() < WITHIN_MAX {

@@ -66,7 +66,7 @@ impl Controllers {
 }
 
 /// Has a controller of version 2 work for Berth's cgroups, from the outside to the inside. Whether it does.
-fn enable(mount: &Path, name: &str) -> bool {
+pub(super) fn enable(mount: &Path, name: &str) -> bool {
     let own = mount.join(DIR);
     let _ = fs::create_dir_all(&own);
     [mount, &own].into_iter().all(|dir| {

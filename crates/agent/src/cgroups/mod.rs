@@ -3,6 +3,7 @@
 //! Version 2 wherever it is mounted, alone or beside version 1; else the freezer of version 1. All of Berth's lie in one
 //! directory, `berth`, beside those that OCI runtimes make for containers.
 
+mod cpuset;
 mod group;
 mod leftovers;
 mod limits;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use crate::failure::{Doing, Failure};
 use crate::mountinfo;
+pub(crate) use cpuset::{Cores, Cpuset};
 pub(crate) use group::Cgroup;
 pub(crate) use leftovers::remove_leftovers;
 pub(crate) use limits::{Controllers, Limits};
@@ -28,6 +30,8 @@ pub(crate) struct Cgroups {
     /// 1 or 2.
     pub(crate) version: u8,
     pub(crate) controllers: Controllers,
+    /// None where tasks cannot be kept to cores.
+    pub(crate) cpuset: Option<Cpuset>,
 }
 
 /// Ends what is in any of them and removes them; whether all is gone.
@@ -55,7 +59,8 @@ impl Cgroups {
         let mut reasons = Vec::new();
         for Hierarchy { mount, version, .. } in candidates(&mounted) {
             let controllers = Controllers::find(&mounts::all(&mounted));
-            let found = Self { dir: mount.join(DIR), version, controllers };
+            let cpuset = Cpuset::find().ok();
+            let found = Self { dir: mount.join(DIR), version, controllers, cpuset };
             match found.probe() {
                 Ok(()) => return Ok(found),
                 Err(failure) => reasons.push(failure.to_string()),

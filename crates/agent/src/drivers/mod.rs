@@ -22,7 +22,7 @@ use nix::sys::signal::Signal;
 use crate::images::Image;
 pub use crate::images::ImageRequest;
 use crate::keeper::plan::Run;
-use crate::lifecycle::{RunSpec, StartFailure};
+use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
 use crate::network::{NetworkNeed, TaskNetwork};
 use crate::place::AllocPlace;
 use crate::secrets::Secrets;
@@ -116,13 +116,21 @@ pub struct TaskContext<'a> {
     pub(crate) network: Option<TaskNetwork>,
     /// What its root is on the host, where its users are not the host's.
     pub(crate) first_id: Option<u32>,
+    /// Where tasks without cores of their own are to run; empty for everywhere.
+    pub(crate) shared_cores: Vec<u32>,
 }
 
 impl TaskContext<'_> {
+    /// The cores on which it is to run: its own, or those that nobody else has; empty for all.
+    pub(crate) fn cores(&self) -> &[u32] {
+        if self.given.cores.is_empty() { &self.shared_cores } else { &self.given.cores }
+    }
+
     /// Names this start of the task, on the whole host.
     pub(crate) fn start_name(&self) -> String {
         let index = self.run.group.tasks.iter().position(|spec| spec.name == self.spec.name).unwrap_or(0);
-        format!("{}-{index}-{}", self.run.alloc, self.attempt)
+        let task = u16::try_from(index).unwrap_or(u16::MAX);
+        TaskRef { alloc: self.run.alloc, task, attempt: self.attempt }.start_name()
     }
 }
 

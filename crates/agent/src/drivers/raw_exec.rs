@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::settings::{parse, setup};
 use super::{Driver, Launch, TaskContext};
 use crate::cgroups::{Cgroups, Limits};
-use crate::keeper::plan::{ProcessRun, Run};
+use crate::keeper::plan::{CgroupSetting, ProcessRun, Run};
 use crate::lifecycle::StartFailure;
 use crate::network::NetworkNeed;
 
@@ -63,6 +63,14 @@ fn limits(task: &TaskContext<'_>) -> Limits {
     }
 }
 
+/// What its cgroups are told.
+fn cgroup_settings(cgroups: &Cgroups, task: &TaskContext<'_>) -> Result<Vec<CgroupSetting>, StartFailure> {
+    let (name, cores) = (task.start_name(), task.cores());
+    let limits = cgroups.controllers.settings(&name, limits(task));
+    let cpuset = cgroups.cpuset.as_ref().map_or(Ok(Vec::new()), |cpuset| cpuset.settings(&name, cores))?;
+    Ok(limits.into_iter().chain(cpuset).collect())
+}
+
 impl Driver for RawExec {
     fn name(&self) -> &'static str {
         NAME
@@ -103,10 +111,7 @@ impl Driver for RawExec {
             dir: dir.to_string_lossy().into_owned(),
             user: task.user.clone(),
             cores: task.given.cores.clone(),
-            limits: self
-                .cgroups
-                .as_ref()
-                .map_or(Vec::new(), |cgroups| cgroups.controllers.settings(&task.start_name(), limits(task))),
+            limits: self.cgroups.as_ref().map_or(Ok(Vec::new()), |cgroups| cgroup_settings(cgroups, task))?,
             cgroup: self.cgroups.as_ref().map_or(String::new(), |cgroups| {
                 cgroups.path(&task.start_name()).to_string_lossy().into_owned()
             }),

@@ -15,6 +15,13 @@ pub struct TaskRef {
     pub attempt: u32,
 }
 
+impl TaskRef {
+    /// Names this start of the task, on the whole host.
+    pub fn start_name(&self) -> String {
+        format!("{}-{}-{}", self.alloc, self.task, self.attempt)
+    }
+}
+
 /// One question of one check. An answer to any but the latest is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CheckRef {

@@ -81,7 +81,7 @@ use crate::artifacts::Artifacts;
 use crate::failure::{Failure, PANICKED};
 use crate::images::Images;
 use crate::keeper::plan::StartRecord;
-use crate::lifecycle::{Alloc, AllocRecord, Event, GroupCache, Node, events_of};
+use crate::lifecycle::{Alloc, AllocRecord, Event, Found, GroupCache, Node, events_of};
 
 /// News of tasks that wait to be taken in.
 const EVENTS_MAX: usize = 256;
@@ -347,6 +347,7 @@ impl Agent {
         self.node.restore_heard(self.data.heard_ns(), self.clock.now_ns());
         self.restore_networks()?;
         self.restore_user_ids();
+        self.restore_cores();
         let living = self.node.allocs().filter(|alloc| !alloc.has_ended());
         alloc_dir::secrets::sweep(self.data.path(), living.map(|alloc| self.data.place(alloc.id())))?;
         self.perform(actions);
@@ -405,9 +406,16 @@ impl Agent {
             self.execs.on_task_end(*of);
             self.checks.on_task_end(*of);
         }
+        let started = match &event {
+            Event::Started { of, .. } | Event::Recovered(of, Found::Running { .. }) => Some(*of),
+            _ => None,
+        };
         let mut actions = Vec::new();
         self.node.handle(event, self.clock.now_ns(), &mut actions);
         self.perform(actions);
+        if let Some(of) = started {
+            self.keep_off_cores(of);
+        }
     }
 
     fn on_link(&mut self, link: Link) {

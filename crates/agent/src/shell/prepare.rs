@@ -49,7 +49,7 @@ pub(super) fn prepare(
     let task = TaskContext { image, secrets: secrets.clone(), ..task };
     let network = network(context, driver, &task, of)?;
     let first_id = first_id(context, driver, &task, of)?;
-    let task = TaskContext { network, first_id, ..task };
+    let task = TaskContext { network, first_id, shared_cores: context.cores.shared(), ..task };
     let launch = driver.launch(&task)?;
     Ok(Prepared { launch, logs: log_plan(place, spec) })
 }
@@ -273,6 +273,7 @@ impl<'h> Host<'h> {
             image: None,
             network: None,
             first_id: None,
+            shared_cores: Vec::new(),
         };
         Ok((&**driver, task))
     }

@@ -20,6 +20,7 @@ use super::setup::SetupMoment;
 use super::task_api::{self, TaskApis};
 use super::{kept, mock};
 use crate::artifacts::{Artifacts, Recipient};
+use crate::cgroups::Cores;
 use crate::drivers::mock::MockSettings;
 use crate::drivers::{ImageRequest, Launch};
 use crate::failure::PANICKED;
@@ -65,6 +66,8 @@ pub(super) struct Context {
     equipment: RwLock<Arc<Equipment>>,
     pub(super) providers: Providers,
     pub(super) host_ports: HostPorts,
+    /// Which tasks have cores of their own.
+    pub(super) cores: Cores,
     /// Asks servers for what tasks need.
     pub(super) asker: Asker,
     /// The tokens that tasks hold.
@@ -105,6 +108,7 @@ impl Context {
             equipment,
             providers,
             host_ports,
+            cores: Cores::new(),
             asker,
             held,
             held_secrets,

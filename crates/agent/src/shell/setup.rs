@@ -5,10 +5,11 @@
 //! Each step finds what is there: after a restart of the agent it may be asked for what it has done before, or has done in
 //! part.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
 use std::time::Duration;
 
-use berth_api::agent::AllocId;
+use berth_api::agent::{AllocId, TaskSpec};
 
 use super::Agent;
 use super::prepare::shared_network;
@@ -16,7 +17,7 @@ use super::runner::Context;
 use crate::alloc_dir;
 use crate::drivers::settings::setup;
 use crate::failure::PANICKED;
-use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind};
+use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::network::NetworkNeed;
 use crate::place::{AllocPlace, is_plain_name};
 use crate::volumes;
@@ -46,10 +47,11 @@ struct Step {
 }
 
 /// In the order in which they are prepared; they are cleaned up in the opposite one.
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step { name: "directory", prepare: make_directory, clean_up: empty_memory, may_pass: false },
     Step { name: "volumes", prepare: find_volumes, clean_up: nothing, may_pass: false },
     Step { name: "users", prepare: nothing, clean_up: release_users, may_pass: false },
+    Step { name: "cores", prepare: reserve_cores, clean_up: release_cores, may_pass: true },
     Step { name: "ports", prepare: take_host_ports, clean_up: release_host_ports, may_pass: false },
     Step { name: "network", prepare: make_network, clean_up: remove_networks, may_pass: true },
     Step { name: "tokens and secrets", prepare: nothing, clean_up: drop_secrets, may_pass: false },
@@ -150,6 +152,23 @@ fn release_users(subject: &Subject<'_>) -> Result<(), StartFailure> {
     Ok(())
 }
 
+/// Cores of tasks by the tasks' numbers; of tasks that have any.
+pub(super) fn cores_of(run: &RunSpec) -> BTreeMap<u16, BTreeSet<u32>> {
+    let own = |(number, task): (u16, &TaskSpec)| {
+        let devices = run.devices.iter().find(|devices| devices.task == task.name)?;
+        (!devices.cores.is_empty()).then(|| (number, devices.cores.iter().copied().collect()))
+    };
+    (0..).zip(&run.group.tasks).filter_map(own).collect()
+}
+
+fn reserve_cores(subject: &Subject<'_>) -> Result<(), StartFailure> {
+    Ok(subject.context.cores.reserve(subject.run.alloc, cores_of(subject.run))?)
+}
+
+fn release_cores(subject: &Subject<'_>) -> Result<(), StartFailure> {
+    Ok(subject.context.cores.release(subject.run.alloc)?)
+}
+
 /// Whether any of its tasks needs that of a network.
 fn needs(subject: &Subject<'_>, need: &NetworkNeed) -> bool {
     let Subject { context, run, place } = subject;
@@ -214,6 +233,28 @@ impl Agent {
             Some(left) => failed(left),
         };
         self.set_up(alloc, work, failed);
+    }
+
+    /// A task that has just started may have been about to when others got cores of their own.
+    pub(super) fn keep_off_cores(&self, of: TaskRef) {
+        if self.context.cores.are_reserved() {
+            let context = self.context.clone();
+            tokio::task::spawn_blocking(move || {
+                if let Err(failure) = context.cores.renew(&of.start_name()) {
+                    tracing::warn!(?of, %failure, "a task runs on cores that others have for themselves");
+                }
+            });
+        }
+    }
+
+    /// Takes up which tasks have cores of their own, and keeps all others off these.
+    pub(super) fn restore_cores(&self) {
+        let living = self.node.allocs().filter(|alloc| alloc.has_started() && !alloc.has_ended());
+        let owned = living.map(|alloc| (alloc.id(), cores_of(alloc.spec())));
+        let owned = owned.filter(|(_, tasks)| !tasks.is_empty()).collect();
+        if let Err(failure) = self.context.cores.restore(owned) {
+            tracing::warn!(%failure, "not all tasks run where they are to");
+        }
     }
 
     /// Does what takes its time where it holds nothing up, so many at a time as are started.

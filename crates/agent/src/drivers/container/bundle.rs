@@ -182,8 +182,8 @@ fn resources(
         resources["cpu"]["quota"] = quota.into();
         resources["cpu"]["period"] = period.into();
     }
-    if !task.given.cores.is_empty() {
-        let cores: Vec<String> = task.given.cores.iter().map(u32::to_string).collect();
+    if !task.cores().is_empty() {
+        let cores: Vec<String> = task.cores().iter().map(u32::to_string).collect();
         resources["cpu"]["cpus"] = cores.join(",").into();
     }
     if most > own {

@@ -295,6 +295,7 @@ mod tests {
             image: None,
             network: None,
             first_id: None,
+            shared_cores: Vec::new(),
         };
         let dir = |path: &str, real: &str, read_only| AllowedDir {
             path: path.into(),

@@ -36,7 +36,7 @@ impl Alloc {
     }
 
     /// Whether a start of any of its tasks was ever asked for.
-    pub(super) fn has_started(&self) -> bool {
+    pub fn has_started(&self) -> bool {
         self.tasks.iter().any(|task| task.attempt > 0)
     }
 

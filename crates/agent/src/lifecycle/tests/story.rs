@@ -57,7 +57,8 @@ impl Default for Story {
 pub fn happens(node: &mut Node, event: Event, now_ns: u64, actions: &mut Vec<Action>) {
     let before = actions.len();
     node.handle(event, now_ns, actions);
-    for action in actions[before..].to_vec() {
+    let new = actions[before..].to_vec();
+    for action in new {
         match action {
             Action::Prepare(alloc) => happens(node, Event::Prepared(alloc), now_ns, actions),
             Action::CleanUp(alloc) => happens(node, Event::CleanedUp { alloc, left: None }, now_ns, actions),
