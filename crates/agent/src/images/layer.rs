@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use super::digest::{Digest, Hasher};
 use super::manifest::Descriptor;
 use super::registry::error::PullError;
-use super::registry::retry::Tries;
+use super::registry::retry::Waits;
 use super::registry::session::Session;
 use super::registry::transport::piece;
 use super::store::{Begun, Store};
@@ -24,6 +24,8 @@ pub(crate) struct Progress {
     pub(crate) done: AtomicU64,
     /// Bytes in all; 0 while that is not known.
     pub(crate) total: AtomicU64,
+    /// What is waited for where something did not come.
+    pub(crate) waits: Arc<Waits>,
 }
 
 impl Progress {
@@ -138,7 +140,7 @@ pub(crate) async fn pull(
         return Ok(());
     }
     let mut inflow = Inflow::start(store, layer.digest, unpack_command)?;
-    let mut tries = Tries::default();
+    let mut tries = session.tries();
     while inflow.taken < layer.size && !inflow.has_failed() {
         let before = inflow.taken;
         let came = match session.blob_from(layer.digest, before).await {

@@ -211,6 +211,7 @@ impl Images {
         note(format!("Downloading image {name}"));
         let (began, deadline) = (Instant::now(), tokio::time::Instant::now() + request.timeout);
         let mut outcome = pull.outcome.clone();
+        let mut waits = pull.progress.waits.subscribe();
         let mut ticks = interval_at(tokio::time::Instant::now() + NOTE_EVERY, NOTE_EVERY);
         let pulled = loop {
             tokio::select! {
@@ -222,6 +223,12 @@ impl Images {
                         request.timeout.as_secs(), pull.so_far()
                     ))),
                 },
+                Ok(()) = waits.changed() => {
+                    let said = waits.borrow_and_update().clone();
+                    if !said.is_empty() {
+                        note(format!("Downloading image {name}: {said}"));
+                    }
+                }
                 _ = ticks.tick() => note(format!("Downloading image {name}: {}", pull.so_far())),
             }
         };
@@ -265,7 +272,14 @@ impl Pull {
     fn so_far(&self) -> String {
         let (done, total) =
             (self.progress.done.load(Ordering::Relaxed), self.progress.total.load(Ordering::Relaxed));
-        if total == 0 { "its registry is asked".into() } else { format!("{} of {}", mib(done), mib(total)) }
+        let waits = self.progress.waits.subscribe().borrow().clone();
+        if !waits.is_empty() {
+            waits
+        } else if total == 0 {
+            "its registry is asked".into()
+        } else {
+            format!("{} of {}", mib(done), mib(total))
+        }
     }
 }
 

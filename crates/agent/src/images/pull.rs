@@ -41,7 +41,7 @@ impl Puller {
         progress: &Arc<Progress>,
     ) -> Result<(ImageRecord, Lease), PullError> {
         let mut last = None;
-        for session in self.registries.sessions(image, credentials)? {
+        for session in self.registries.sessions(image, credentials, &progress.waits)? {
             match self.pull_from(&session, image, credentials, progress).await {
                 Ok(pulled) => return Ok(pulled),
                 Err(error) if error.again == Again::Later => return Err(error),

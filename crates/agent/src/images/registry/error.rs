@@ -13,6 +13,8 @@ pub(crate) enum Again {
     Never,
     /// The same registry may answer otherwise in a moment, or in this many seconds if it says so.
     Soon(Option<u64>),
+    /// Nothing is to be reached there, as is known at once: a name that is not known, a port where nobody listens, no way.
+    Unreachable,
     /// What the host lacks now it may have later; another registry would not help.
     Later,
 }
@@ -36,11 +38,16 @@ impl PullError {
         Self { again: Again::Soon(None), reason: reason.into() }
     }
 
+    /// There is nobody.
+    pub(crate) fn unreachable(reason: impl Into<String>) -> Self {
+        Self { again: Again::Unreachable, reason: reason.into() }
+    }
+
     /// What a task is told whose image this was.
     pub(crate) fn failure(&self, image: &str) -> StartFailure {
         let kind = match self.again {
             Again::Never => StartFailureKind::Driver,
-            Again::Soon(_) | Again::Later => StartFailureKind::Recoverable,
+            Again::Soon(_) | Again::Unreachable | Again::Later => StartFailureKind::Recoverable,
         };
         StartFailure { kind, message: format!("get the image {image}: {}", self.reason) }
     }

@@ -12,11 +12,11 @@ pub(crate) mod transport;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use self::credentials::{Credentials, Known};
 use self::error::PullError;
-use self::retry::Patience;
+use self::retry::{Patience, Waits};
 use self::session::Session;
 use self::transport::{Operators, Transport};
 use super::reference::{DEFAULT_REGISTRY, Reference};
@@ -53,6 +53,7 @@ impl Registries {
         &self,
         image: &Reference,
         own: Option<&Credentials>,
+        waits: &Arc<Waits>,
     ) -> Result<Vec<Session<'_>>, PullError> {
         let transport = self.transport()?;
         let mirrors = self.config.mirrors.get(&image.registry).into_iter().flatten();
@@ -60,14 +61,16 @@ impl Registries {
         // Whoever brings credentials asks for what is not everybody's.
         for mirror in mirrors.filter(|_| own.is_none()) {
             let known = self.known(mirror)?;
-            sessions.push(Session::new(transport, mirror, &image.repository, known, Patience::Followed));
+            let (name, waits) = (&image.repository, waits.clone());
+            sessions.push(Session::new(transport, mirror, name, known, Patience::Followed, waits));
         }
         let host = if image.registry == DEFAULT_REGISTRY { DOCKER_HUB } else { &image.registry };
         let credentials = match own {
             Some(own) => Known { own: Some(own.clone()), helper: None },
             None => self.known(&image.registry)?,
         };
-        sessions.push(Session::new(transport, host, &image.repository, credentials, Patience::Last));
+        let (name, waits) = (&image.repository, waits.clone());
+        sessions.push(Session::new(transport, host, name, credentials, Patience::Last, waits));
         Ok(sessions)
     }
 

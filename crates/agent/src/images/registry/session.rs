@@ -1,5 +1,7 @@
 //! One registry, asked for things of one repository by one caller.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -11,7 +13,7 @@ use tokio::sync::Mutex;
 use super::challenge::{self, Challenge};
 use super::credentials::{Credentials, Known};
 use super::error::{Again, PullError, plain};
-use super::retry::{Patience, retried};
+use super::retry::{Patience, Tries, Waits, retried};
 use super::transport::{Ask, Transport, read};
 use crate::images::digest::Digest;
 use crate::images::manifest::{ACCEPTED, Descriptor, MANIFEST_BYTES_MAX};
@@ -32,6 +34,8 @@ pub(crate) struct Session<'a> {
     repository: String,
     credentials: Known,
     patience: Patience,
+    /// Whoever waits for the image hears what is waited for.
+    waits: Arc<Waits>,
     /// What the registry knows us by, once it has asked who we are.
     authorization: Mutex<Option<HeaderValue>>,
 }
@@ -63,9 +67,10 @@ impl<'a> Session<'a> {
         repository: &str,
         credentials: Known,
         patience: Patience,
+        waits: Arc<Waits>,
     ) -> Self {
         let (host, repository) = (host.to_owned(), repository.to_owned());
-        Self { transport, host, repository, credentials, patience, authorization: Mutex::default() }
+        Self { transport, host, repository, credentials, patience, waits, authorization: Mutex::default() }
     }
 
     /// Who is asked.
@@ -73,9 +78,14 @@ impl<'a> Session<'a> {
         &self.host
     }
 
+    /// Counts tries of a part of the image.
+    pub(crate) fn tries(&self) -> Tries<'_> {
+        Tries::of(Patience::Last, &self.waits)
+    }
+
     /// The manifest, or list of them, that a tag or digest names, and its own digest.
     pub(crate) async fn manifest(&self, pointer: &str) -> Result<(Digest, Vec<u8>), PullError> {
-        let bytes = retried(self.patience, || async {
+        let bytes = retried(self.patience, &self.waits, || async {
             let answer = self.get(&format!("manifests/{pointer}"), ACCEPTED, 0).await?;
             read(answer.into_body(), MANIFEST_BYTES_MAX).await
         });
@@ -89,7 +99,7 @@ impl<'a> Session<'a> {
 
     /// A blob that is small enough for memory.
     pub(crate) async fn blob(&self, wanted: &Descriptor) -> Result<Vec<u8>, PullError> {
-        let bytes = retried(self.patience, || async {
+        let bytes = retried(self.patience, &self.waits, || async {
             let answer = self.get(&format!("blobs/{}", wanted.digest), "", 0).await?;
             read(answer.into_body(), wanted.size).await
         });
@@ -186,7 +196,7 @@ impl<'a> Session<'a> {
         let basic = self.credentials.own.as_ref().and_then(Credentials::basic);
         ask.authorization = basic.and_then(|basic| HeaderValue::from_str(&basic).ok());
         let uri: Uri = uri.parse().map_err(|_| self.unauthorized("it names no address to log in at"))?;
-        let bytes = retried(self.patience, || async {
+        let bytes = retried(self.patience, &self.waits, || async {
             let answer = self.transport.ask(&uri, &ask).await?;
             if !answer.status().is_success() {
                 return Err(self.refusal(answer).await);

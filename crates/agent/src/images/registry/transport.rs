@@ -25,6 +25,8 @@ use tower::Service;
 use super::error::PullError;
 
 const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// Until it is known where a host is.
+const RESOLVE_MAX: Duration = Duration::from_secs(5);
 /// Until an answer begins.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Until the next piece of an answer.
@@ -124,8 +126,8 @@ impl Transport {
             let request = request(&uri, &ask);
             let response = match timeout(ANSWER_MAX, self.client.request(request)).await {
                 Ok(Ok(response)) => response,
-                Ok(Err(error)) => return Err(unreachable(&host, &innermost(&error))),
-                Err(_) => return Err(unreachable(&host, "it does not answer")),
+                Ok(Err(error)) => return Err(failed(&host, &error)),
+                Err(_) => return Err(PullError::soon(no_way(&host, "it does not answer"))),
             };
             if !response.status().is_redirection() {
                 return Ok(response);
@@ -182,9 +184,28 @@ fn local(host: &str, setting: &str) -> String {
     )
 }
 
-fn unreachable(host: &str, why: &str) -> PullError {
-    PullError::soon(format!("cannot reach {host}: {why}; is its name right, and has this node a way there?"))
+fn no_way(host: &str, why: &str) -> String {
+    format!("cannot reach {host}: {why}; is its name right, and has this node a way there?")
 }
+
+/// What is known at once is not asked for as long as what may be a hiccup.
+fn failed(host: &str, error: &(dyn std::error::Error + 'static)) -> PullError {
+    let reason = no_way(host, &innermost(error));
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    if causes.any(is_at_once) { PullError::unreachable(reason) } else { PullError::soon(reason) }
+}
+
+/// Nobody listens there, there is no way, or nobody knows the name.
+fn is_at_once(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    matches!(kind, Some(ConnectionRefused | HostUnreachable | NetworkUnreachable)) || error.is::<Unresolved>()
+}
+
+/// Why a name has no address that may be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Unresolved(String);
 
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
@@ -280,11 +301,11 @@ struct Resolver {
 
 impl Service<Name> for Resolver {
     type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = std::io::Error;
+    type Error = Unresolved;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.system.poll_ready(context)
+        self.system.poll_ready(context).map_err(|error| Unresolved(error.to_string()))
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
@@ -292,11 +313,14 @@ impl Service<Name> for Resolver {
         let (allowed, setting) = (self.operators.names(&host), self.operators.setting);
         let found = self.system.call(name);
         Box::pin(async move {
-            let found: Vec<SocketAddr> = found.await?.collect();
+            let found = timeout(RESOLVE_MAX, found).await.map_err(|_| {
+                Unresolved(format!("no name server says where it is, after {} s", RESOLVE_MAX.as_secs()))
+            })?;
+            let found: Vec<SocketAddr> = found.map_err(|error| Unresolved(error.to_string()))?.collect();
             let kept: Vec<SocketAddr> =
                 found.iter().copied().filter(|found| allowed || !is_local(found.ip())).collect();
             if kept.is_empty() && !found.is_empty() {
-                return Err(std::io::Error::other(local(&host, setting)));
+                return Err(Unresolved(local(&host, setting)));
             }
             Ok(kept.into_iter())
         })
@@ -305,6 +329,7 @@ impl Service<Name> for Resolver {
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::Again;
     use super::*;
 
     #[test]
@@ -315,6 +340,21 @@ mod tests {
         assert_eq!(joined("//c.d/e").as_deref(), Some("https://c.d/e"));
         assert_eq!(joined("/e").as_deref(), Some("https://a.b:5/e"));
         assert_eq!((joined("e"), joined(""), joined("file:///etc/passwd")), (None, None, None));
+    }
+
+    #[test]
+    fn what_is_known_at_once_is_told_from_what_may_pass() {
+        use std::io::{Error, ErrorKind};
+        let again = |error: &(dyn std::error::Error + 'static)| failed("a.b", error).again;
+        let wrapped = |kind| Error::other(Error::from(kind));
+        for kind in [ErrorKind::ConnectionRefused, ErrorKind::NetworkUnreachable, ErrorKind::HostUnreachable]
+        {
+            assert_eq!(again(&Error::from(kind)), Again::Unreachable);
+        }
+        assert_eq!(again(&Unresolved("no such name".into())), Again::Unreachable);
+        for kind in [ErrorKind::TimedOut, ErrorKind::ConnectionReset] {
+            assert_eq!([again(&Error::from(kind)), again(&wrapped(kind))], [Again::Soon(None); 2]);
+        }
     }
 
     #[test]
