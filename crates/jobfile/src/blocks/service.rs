@@ -56,6 +56,12 @@ impl Record for Service {
             let message = format!("name of service {} holds space or control characters", quoted(&self.name));
             body.report.error(body.at("name"), message);
         }
+        if !matches!(self.address_mode.as_str(), "" | "auto") {
+            let message =
+                format!("address_mode {} in service is not enforced yet", quoted(&self.address_mode));
+            let help = "it is checked and kept, and shown again; its checks ask as with `auto`";
+            body.report.warn(body.at("address_mode"), &message, help);
+        }
     }
 }
 

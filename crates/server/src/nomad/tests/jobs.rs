@@ -168,6 +168,33 @@ async fn keys_that_newer_clients_send_are_warned_of() {
 }
 
 #[tokio::test]
+async fn settings_that_change_nothing_are_warned_of_wherever_a_job_is_given() {
+    let world = world();
+    let router = api(&world);
+    let mut job = berth_jobfile::to_json(&small_job("kept"));
+    let group = &mut job["TaskGroups"][0];
+    group["EphemeralDisk"] = json!({ "Sticky": true, "SizeMB": 300, "Migrate": true });
+    let check = json!({ "Type": "tcp", "PortLabel": "80", "Interval": 10_000_000_000_u64,
+        "Timeout": 2_000_000_000_u64, "AddressMode": "alloc" });
+    let quiet = json!({ "Name": "quiet", "AddressMode": "auto" });
+    let loud = json!({ "Name": "loud", "AddressMode": "driver", "Checks": [check] });
+    group["Services"] = json!([quiet, loud]);
+    let body = json!({ "Job": job }).to_string();
+    for path in ["/v1/jobs", "/v1/job/kept/plan", "/v1/validate/job"] {
+        let answer = answer(&router, "PUT", path, body.clone()).await;
+        let warnings = answer.json()["Warnings"].as_str().unwrap_or_default().to_owned();
+        for warned in [
+            "`Migrate` in ephemeral_disk is not enforced yet",
+            "`AddressMode` in check is not enforced yet",
+            "address_mode `driver` in service is not enforced yet",
+        ] {
+            assert!(warnings.contains(warned), "{path}: {warned}: {warnings}");
+        }
+        assert!(!warnings.contains("address_mode `auto`"), "{path}: {warnings}");
+    }
+}
+
+#[tokio::test]
 async fn the_namespace_of_a_request_counts_for_more_than_the_jobs() {
     let world = world();
     let router = api(&world);
