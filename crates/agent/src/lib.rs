@@ -34,6 +34,9 @@ mod shell;
 #[allow(dead_code)]
 #[path = "../tests/common/disk.rs"]
 mod test_disk;
+#[cfg(test)]
+#[path = "../tests/common/header.rs"]
+mod test_header;
 mod user_ids;
 mod users;
 pub mod volumes;

@@ -88,27 +88,13 @@ fn volumes_of_an_image_are_writable_though_its_root_is_not() {
 /// As kaniko writes layers: all from the root on, which has an entry of its own.
 #[test]
 fn a_layer_that_names_all_from_the_root_on_runs() {
-    let mut layer = tar::Builder::new(Vec::new());
-    let mut add = |path: &str, kind: tar::EntryType, link: &str, bytes: &[u8]| {
-        let mut header = tar::Header::new_gnu();
-        header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
-        header.as_mut_bytes()[157..157 + link.len()].copy_from_slice(link.as_bytes());
-        header.set_entry_type(kind);
-        header.set_mode(0o755);
-        header.set_uid(0);
-        header.set_gid(0);
-        header.set_mtime(0);
-        header.set_size(bytes.len() as u64);
-        header.set_cksum();
-        layer.append(&header, bytes).expect("appended");
-    };
     let busybox = fs::read("/bin/busybox").expect("busybox");
-    add("/", tar::EntryType::Directory, "", b"");
-    add("/bin/", tar::EntryType::Directory, "", b"");
-    add("/bin/busybox", tar::EntryType::Regular, "", &busybox);
-    add("/bin/echo", tar::EntryType::Link, "/bin/busybox", b"");
-    let layer = layer.into_inner().expect("finished");
-    let image = Image::new(vec![layer], json!({"Cmd": ["/bin/echo", "from the root"]}));
+    let layer = Layer::new()
+        .named("/", tar::EntryType::Directory, "", b"")
+        .named("/bin/", tar::EntryType::Directory, "", b"")
+        .named("/bin/busybox", tar::EntryType::Regular, "", &busybox)
+        .named("/bin/echo", tar::EntryType::Link, "/bin/busybox", b"");
+    let image = Image::new(vec![layer.finish()], json!({"Cmd": ["/bin/echo", "from the root"]}));
     let fake = Fake::with(&image, |_| None);
     let Some(mut world) = World::new(&fake.host) else { return };
     let name = format!("{}/acme/kaniko", fake.host);
@@ -195,6 +181,10 @@ fn who_may_not_know_an_image_is_told_so() {
     assert_eq!(world.output(6, &json!({"image": name})), "known\n");
     let told = world.refusal(7, &json!({"image": name, "force_pull": true}));
     assert!(told.contains("cannot reach 127.0.0.1:"), "{told}");
+    // Meanwhile it was told whom it waited for, and why.
+    let events = events(&world.server.status(7).expect("a status"));
+    let waited = |next| events.contains(&format!("has this node a way there?; try {next} of 3 follows"));
+    assert!(waited(2) && waited(3) && events.contains("Connection refused"), "{events}");
 }
 
 #[test]

@@ -123,6 +123,32 @@ impl World {
         self.server.wait_for(number, |status| status.status().is_terminal());
     }
 
+    /// An allocation that says `web` on port 25080 of the host.
+    fn run_web(&mut self, number: u8) {
+        let task = self.task("t", &serve(80, "web"), json!({"ports": ["web"]}));
+        self.run(number, "", vec![task], &[("web", 25_080, 80)]);
+        self.runs(number);
+    }
+
+    /// What a server on the host beyond sees of who connects from within allocation 1, where that host has this address.
+    fn seen_beyond(&mut self, request: u64, beyond: &str) -> String {
+        let says = self.data.path().join("says");
+        fs::write(&says, "#!/bin/sh\n/bin/busybox netstat -tn\n").expect("written");
+        sh(&format!("chmod 755 {}", says.display()));
+        let mut listener = Command::new("/usr/sbin/ip");
+        listener.args(["netns", "exec", "beyond", "/bin/busybox", "nc", "-ll", "-p", "7000", "-e"]);
+        let mut listener = listener.arg(&says).stdin(Stdio::null()).spawn().expect("a listener");
+        let dial = format!("until nc -w 2 {beyond} 7000 < /dev/null; do sleep 0.1; done 2> /dev/null");
+        let seen = self.within(1, request, &dial);
+        listener.kill().and_then(|()| listener.wait()).expect("an end");
+        seen
+    }
+
+    /// How many networks and ports are on record.
+    fn records(&self) -> usize {
+        fs::read_dir(self.data.path().join("networks")).expect("listed").count()
+    }
+
     fn within(&mut self, number: u8, request: u64, script: &str) -> String {
         let mut exec = Exec::start(&mut self.server, request, number, &["sh", "-c", script], false);
         let _ = exec.end(&mut self.server);
@@ -151,6 +177,18 @@ fn told(status: &AllocStatus) -> String {
 /// What a server on this port of this host says; an agent may still be about to map it.
 fn fetched(address: &str) -> String {
     eventually(address, || fetch(address))
+}
+
+/// What the host beyond is told on port 25080 of this address.
+fn fetched_beyond(host: &str) -> String {
+    let beyond = format!("ip netns exec beyond /bin/busybox nc -w 2 {host} 25080 < /dev/null");
+    let output = Command::new("/bin/sh").args(["-c", &beyond]).output().expect("a shell");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Whether the host is as it was before there was any allocation.
+fn is_clean() -> bool {
+    namespaces().is_empty() && interfaces().is_empty() && !rules().contains("25080")
 }
 
 fn fetch(address: &str) -> Option<String> {
@@ -204,9 +242,7 @@ fn ports_lead_in_and_the_way_leads_out() {
     world.runs(1);
     assert_eq!(fetched(&format!("{HOST}:25080")), "web\n");
     // From beyond, and UDP.
-    let beyond = format!("ip netns exec beyond /bin/busybox nc -w 2 {HOST} 25080 < /dev/null");
-    let output = Command::new("/bin/sh").args(["-c", &beyond]).output().expect("a shell");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "web\n");
+    assert_eq!(fetched_beyond(HOST), "web\n");
     echo_udp(53);
     let udp = UdpSocket::bind((HOST, 0)).expect("a socket");
     udp.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
@@ -218,18 +254,7 @@ fn ports_lead_in_and_the_way_leads_out() {
     assert_eq!(&buffer[..length], b"asked");
 
     // Out to another host, under the host's own address; by its own port, as others do.
-    let says = world.data.path().join("says");
-    fs::write(&says, "#!/bin/sh\n/bin/busybox netstat -tn\n").expect("written");
-    sh(&format!("chmod 755 {}", says.display()));
-    let mut listener = Command::new("/usr/sbin/ip");
-    listener.args(["netns", "exec", "beyond", "/bin/busybox", "nc", "-ll", "-p", "7000", "-e"]).arg(&says);
-    let mut listener = listener.stdin(Stdio::null()).spawn().expect("a listener");
-    let out = world.within(
-        1,
-        1,
-        &format!("until nc -w 2 {BEYOND} 7000 < /dev/null; do sleep 0.1; done 2> /dev/null"),
-    );
-    listener.kill().and_then(|()| listener.wait()).expect("an end");
+    let out = world.seen_beyond(1, BEYOND);
     assert!(out.contains(&format!("{HOST}:")), "{out}");
     assert_eq!(world.within(1, 2, &format!("nc -w 2 {HOST} 25080 < /dev/null")), "web\n");
 
@@ -254,10 +279,8 @@ fn ports_lead_in_and_the_way_leads_out() {
     let seen = world.within(1, 4, "hostname; cat /etc/resolv.conf; grep web-1 /etc/hosts");
     assert_eq!(seen, format!("web-1\nsearch lan\nnameserver {BEYOND}\n172.27.64.2 web-1\n"));
     world.stop(1);
-    eventually("nothing is left", || {
-        (namespaces().is_empty() && interfaces().is_empty() && !rules().contains("25080")).then_some(())
-    });
-    assert_eq!(fs::read_dir(world.data.path().join("networks")).expect("listed").count(), 0);
+    assert!(is_clean(), "nothing is left once its end is known");
+    assert_eq!(world.records(), 0);
 }
 
 /// A task in the host's network listens there itself: others reach its ports, for as long as its allocation runs.
@@ -295,33 +318,20 @@ fn ports_in_the_hosts_network_are_reached_while_they_are_an_allocations() {
     let held = eventually("the port is free", || TcpListener::bind((HOST, 25_090)).ok());
     assert_eq!(reach(&mut world, 3), "Connection refused\n");
     drop(held);
-    let left = || fs::read_dir(world.data.path().join("networks")).expect("listed").count();
-    eventually("one record is left", || (left() == 1).then_some(()));
+    assert_eq!(world.records(), 1);
 }
 
 /// On a host that forwards IPv6, whose allocations are reached on an address of it.
 #[test]
 fn ports_and_the_way_out_are_ipv6s_too() {
     let Some(mut world) = World::on(HOST_V6) else { return };
-    let task = world.task("t", &serve(80, "web"), json!({"ports": ["web"]}));
-    world.run(1, "", vec![task], &[("web", 25_080, 80)]);
-    world.runs(1);
+    world.run_web(1);
     let address = format!("[{HOST_V6}]:25080");
     assert_eq!(fetched(&address), "web\n");
-    let beyond = format!("ip netns exec beyond /bin/busybox nc -w 2 {HOST_V6} 25080 < /dev/null");
-    let output = Command::new("/bin/sh").args(["-c", &beyond]).output().expect("a shell");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "web\n", "from beyond");
+    assert_eq!(fetched_beyond(HOST_V6), "web\n");
     // By its own port, and out under the host's address.
     assert_eq!(world.within(1, 1, &format!("nc -w 2 {HOST_V6} 25080 < /dev/null")), "web\n");
-    let says = world.data.path().join("says");
-    fs::write(&says, "#!/bin/sh\n/bin/busybox netstat -tn\n").expect("written");
-    sh(&format!("chmod 755 {}", says.display()));
-    let mut listener = Command::new("/usr/sbin/ip");
-    listener.args(["netns", "exec", "beyond", "/bin/busybox", "nc", "-ll", "-p", "7000", "-e"]).arg(&says);
-    let mut listener = listener.stdin(Stdio::null()).spawn().expect("a listener");
-    let dial = format!("until nc -w 2 {BEYOND_V6} 7000 < /dev/null; do sleep 0.1; done 2> /dev/null");
-    let out = world.within(1, 2, &dial);
-    listener.kill().and_then(|()| listener.wait()).expect("an end");
+    let out = world.seen_beyond(2, BEYOND_V6);
     assert!(out.contains(HOST_V6), "{out}");
     // The host itself is as closed as by its other addresses.
     let held = TcpListener::bind((HOST_V6, 9_999)).expect("free");
@@ -329,9 +339,7 @@ fn ports_and_the_way_out_are_ipv6s_too() {
     assert_eq!(reached, "Connection refused\n");
     drop(held);
     world.stop(1);
-    eventually("nothing is left", || {
-        (namespaces().is_empty() && interfaces().is_empty() && !rules().contains("25080")).then_some(())
-    });
+    assert!(is_clean(), "nothing is left once its end is known");
 }
 
 #[test]
@@ -394,11 +402,7 @@ fn tasks_of_a_group_share_a_network_and_others_do_not_see_it() {
 #[test]
 fn networks_survive_the_agent_and_what_is_nobodys_goes() {
     let Some(mut world) = World::new() else { return };
-    let port = [("web", 25_080, 80)];
-    let task = |world: &World| world.task("t", &serve(80, "web"), json!({"ports": ["web"]}));
-    let first = task(&world);
-    world.run(1, "", vec![first], &port);
-    world.runs(1);
+    world.run_web(1);
     let address = format!("{HOST}:25080");
     assert_eq!(fetched(&address), "web\n");
     let before = (namespaces(), interfaces());
@@ -426,9 +430,7 @@ fn networks_survive_the_agent_and_what_is_nobodys_goes() {
 
     // A killed agent misses an end; its successor gives the port on.
     world.stop(1);
-    let next = task(&world);
-    world.run(2, "", vec![next], &port);
-    world.runs(2);
+    world.run_web(2);
     assert_eq!(fetched(&address), "web\n");
     assert_eq!(namespaces(), ["berth-3"], "the address that was used last is the last to be used again");
     world.stop(2);

@@ -14,6 +14,10 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
+#[path = "header.rs"]
+mod header;
+
+use self::header::header;
 use crate::common::eventually;
 
 pub const REGISTRY: &str = "/usr/bin/docker-registry";
@@ -45,6 +49,13 @@ impl Layer {
         } else {
             self.0.append_link(&mut header, path, link).expect("appended");
         }
+    }
+
+    /// An entry whose name and target stand there as they are.
+    pub fn named(mut self, path: &str, kind: tar::EntryType, link: &str, bytes: &[u8]) -> Self {
+        let header = header(path, kind, link, (0o755, 0), bytes.len() as u64);
+        self.0.append(&header, bytes).expect("appended");
+        self
     }
 
     pub fn file(mut self, path: &str, text: impl AsRef<[u8]>) -> Self {

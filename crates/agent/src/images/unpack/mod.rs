@@ -339,9 +339,10 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use tar::{Builder, Header};
+    use tar::Builder;
 
     use super::*;
+    use crate::test_header::header;
 
     struct Tar(Builder<Vec<u8>>);
 
@@ -352,15 +353,8 @@ mod tests {
 
         /// Writes the path as it is: the builder would refuse what these tests are about.
         fn add(mut self, path: &str, kind: EntryType, link: &str, data: &str) -> Self {
-            let mut header = Header::new_gnu();
-            header.as_mut_bytes()[..path.len()].copy_from_slice(path.as_bytes());
-            header.as_mut_bytes()[157..157 + link.len()].copy_from_slice(link.as_bytes());
-            header.set_entry_type(kind);
-            header.set_mode(0o6755);
-            header.set_uid(nix::unistd::getuid().as_raw().into());
-            header.set_gid(nix::unistd::getgid().as_raw().into());
-            header.set_size(data.len() as u64);
-            header.set_cksum();
+            let own = nix::unistd::getuid().as_raw().into();
+            let header = header(path, kind, link, (0o6755, own), data.len() as u64);
             self.0.append(&header, data.as_bytes()).expect("appended");
             self
         }
@@ -542,48 +536,32 @@ mod tests {
     #[test]
     fn a_bomb_of_zstd_is_one_too() {
         use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-        let mut header = Header::new_gnu();
+        check_bomb(&compress_to_vec(zeros(), CompressionLevel::Fastest));
+    }
+
+    /// An archive of nothing but zeros, larger than any that may be much smaller when it is packed.
+    fn zeros() -> impl Read {
         let bytes = FILES_FREE_BYTES * 2;
-        header.set_path("zeros").expect("a path");
-        header.set_size(bytes);
-        header.set_mtime(0);
-        header.set_mode(0o644);
-        header.set_cksum();
-        let bomb = io::Read::chain(header.as_bytes().as_slice(), io::repeat(0).take(bytes + 1024));
-        let bomb = compress_to_vec(bomb, CompressionLevel::Fastest);
+        let header = header("zeros", EntryType::Regular, "", (0o644, 0), bytes);
+        io::Cursor::new(header.as_bytes().to_vec()).chain(io::repeat(0).take(bytes + 1024))
+    }
+
+    fn check_bomb(bomb: &[u8]) {
         let dir = tempfile::tempdir().expect("a directory");
-        let refusal = unpack(bomb.as_slice(), dir.path(), Content::Files).expect_err("refused").to_string();
+        let refusal = unpack(bomb, dir.path(), Content::Files).expect_err("refused").to_string();
         assert!(refusal.contains("more than 200 times its own size"), "{refusal}");
     }
 
     #[test]
     fn files_for_a_task_may_not_be_much_larger_than_their_archive() {
         let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        let mut header = Header::new_gnu();
-        let bytes = FILES_FREE_BYTES * 2;
-        header.set_path("zeros").expect("a path");
-        header.set_size(bytes);
-        header.set_mtime(0);
-        header.set_mode(0o644);
-        header.set_cksum();
-        io::Write::write_all(&mut bomb, header.as_bytes()).expect("written");
-        io::copy(&mut io::repeat(0).take(bytes + 1024), &mut bomb).expect("written");
-        let bomb = bomb.finish().expect("written");
-        let dir = tempfile::tempdir().expect("a directory");
-        let refusal = unpack(bomb.as_slice(), dir.path(), Content::Files).expect_err("refused").to_string();
-        assert!(refusal.contains("more than 200 times its own size"), "{refusal}");
+        io::copy(&mut zeros(), &mut bomb).expect("written");
+        check_bomb(&bomb.finish().expect("written"));
     }
 
     #[test]
     fn files_for_a_task_are_whose_process_unpacks_them() {
-        let mut header = Header::new_gnu();
-        header.set_path(".wh.kept").expect("a path");
-        header.set_uid(12_345);
-        header.set_gid(12_345);
-        header.set_mode(0o4755);
-        header.set_mtime(0);
-        header.set_size(1);
-        header.set_cksum();
+        let header = header(".wh.kept", EntryType::Regular, "", (0o4755, 12_345), 1);
         let mut archive = Builder::new(Vec::new());
         archive.append(&header, b"x".as_slice()).expect("appended");
         let bytes = archive.into_inner().expect("finished");
