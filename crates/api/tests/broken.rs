@@ -15,7 +15,7 @@ async fn answering(answer: &'static [u8]) -> io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await?;
-        stream.read(&mut [0; 1024]).await?;
+        let _a_part = stream.read(&mut [0; 1024]).await?;
         stream.write_all(answer).await
     });
     Ok(address)
