@@ -59,7 +59,7 @@ pub struct CheckSpec {
 pub enum CheckKindSpec {
     /// A connection is taken.
     Tcp = 0,
-    /// A request is answered with a status below 400; 429 is a warning.
+    /// A request is answered with a status that it passes on; 429 is a warning otherwise.
     Http = 1,
     /// A command exits with 0; 1 is a warning.
     Script = 2,
@@ -93,6 +93,20 @@ pub struct HttpCheckSpec {
     /// Sent with it.
     #[prost(string, tag = "4")]
     pub body: String,
+    /// The statuses on which it passes; any below 400 when there is none.
+    #[prost(message, repeated, tag = "5")]
+    pub success: Vec<StatusRange>,
+}
+
+/// Statuses of HTTP, from the first to the last.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct StatusRange {
+    /// The first.
+    #[prost(uint32, tag = "1")]
+    pub first: u32,
+    /// The last.
+    #[prost(uint32, tag = "2")]
+    pub last: u32,
 }
 
 /// A line of a request's head.

@@ -9,6 +9,7 @@ pub const FEATURES: &[&str] = &[
     "artifacts",
     "dispatch_payloads",
     "grpc_checks",
+    "http_success_codes",
     "in_place_updates",
     "max_run_duration",
     "networks",

@@ -36,7 +36,7 @@ pub use ask::{
 };
 pub use check::{
     AllocChecks, AskAllocChecks, CheckKindSpec, CheckNeed, CheckRestartSpec, CheckSpec, CheckState,
-    CheckStatus, HeaderSpec, HttpCheckSpec, TlsCheckSpec,
+    CheckStatus, HeaderSpec, HttpCheckSpec, StatusRange, TlsCheckSpec,
 };
 pub use digest::{Digest, desired_hash, observed_hash};
 pub use enroll::{ENROLL_BYTES_MAX, ENROLLED_BYTES_MAX, Enroll, Enrolled, JoinCode};

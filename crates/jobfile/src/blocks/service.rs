@@ -97,6 +97,7 @@ impl Record for Check {
             "grpc_service",
             "grpc_use_tls",
             "notes",
+            "success_codes",
             "tls_server_name",
             "tls_skip_verify",
         ];
@@ -138,6 +139,13 @@ fn check_request(check: &Check, body: &Body<'_>) {
     if !check.method.is_empty() && !is_token(&check.method) {
         let message = format!("check method is {}, which is no method of HTTP", quoted(&check.method));
         body.report.error(body.at("method"), message);
+    }
+    for code in body.texts("success_codes").unwrap_or_default() {
+        if Check::parse_codes(&code).is_some() {
+            continue;
+        }
+        let message = format!("check success_codes has {}, which is no status code of HTTP", quoted(&code));
+        body.report.error_with_help(body.at("success_codes"), message, "write `[\"204\", \"300-399\"]`");
     }
     if let Some(name) = check.header.keys().find(|name| !is_token(name)) {
         let message = format!("{} is no name of a header", quoted(name));

@@ -16,6 +16,14 @@ job "web" {
         timeout  = "2s"
       }
       check {
+        type          = "http"
+        port          = "8080"
+        path          = "/"
+        interval      = "10s"
+        timeout       = "2s"
+        success_codes = ["200-204", "2xx", "99", "404-403", "600"]
+      }
+      check {
         type            = "tcp"
         port            = "8080"
         interval        = "10s"

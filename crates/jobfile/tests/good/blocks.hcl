@@ -119,6 +119,7 @@ job "shop" {
           limit = 3
           grace = "90s"
         }
+        success_codes = ["204", "300-399"]
         expose = true
       }
       check {

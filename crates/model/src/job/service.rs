@@ -173,6 +173,29 @@ impl Check {
     }
 }
 
+/// The setting of [`Check::success_codes`] among what is kept.
+const SUCCESS_CODES: &str = "SuccessCodes";
+
+impl Check {
+    /// HTTP: the status codes on which it passes, as ranges with both ends; empty for any below 400.
+    pub fn success_codes(&self) -> Vec<(u16, u16)> {
+        let Some(Value::List(codes)) = self.kept.get(SUCCESS_CODES) else { return Vec::new() };
+        let texts =
+            codes.iter().filter_map(|code| if let Value::String(code) = code { Some(code) } else { None });
+        texts.filter_map(|code| Self::parse_codes(code)).collect()
+    }
+
+    /// Reads a status code of HTTP, or a range of them: `204`, `200-299`.
+    pub fn parse_codes(text: &str) -> Option<(u16, u16)> {
+        let (from, to) = text.split_once('-').unwrap_or((text, text));
+        let code = |text: &str| {
+            let code = text.parse::<u16>().ok().filter(|_| text.len() == 3);
+            code.filter(|code| (100..600).contains(code))
+        };
+        Some((code(from)?, code(to)?)).filter(|(from, to)| from <= to)
+    }
+}
+
 /// When bad answers restart a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct CheckRestart {

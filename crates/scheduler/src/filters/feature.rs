@@ -18,6 +18,8 @@ pub enum Feature {
     GrpcChecks,
     /// Checks within TLS; asked in plain text otherwise.
     TlsChecks,
+    /// The statuses on which an HTTP check passes; any below 400 would do.
+    SuccessCodes,
     /// The end of an allocation after `max_run_duration`; it would run on.
     RunLimits,
     /// The end of an allocation whose agent hears of no server; it would run on.
@@ -41,9 +43,10 @@ pub enum Feature {
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::GrpcChecks,
         Self::TlsChecks,
+        Self::SuccessCodes,
         Self::RunLimits,
         Self::StopOnClientAfter,
         Self::Networks,
@@ -60,6 +63,7 @@ impl Feature {
         match self {
             Self::GrpcChecks => "grpc_checks",
             Self::TlsChecks => "tls_checks",
+            Self::SuccessCodes => "http_success_codes",
             Self::RunLimits => "max_run_duration",
             Self::StopOnClientAfter => "stop_on_client_after",
             Self::Networks => "networks",
@@ -87,6 +91,7 @@ impl Feature {
         match self {
             Self::GrpcChecks => checks_of(group).any(|check| check.kind == CheckKind::Grpc),
             Self::TlsChecks => checks_of(group).any(Check::asks_by_tls),
+            Self::SuccessCodes => checks_of(group).any(|check| !check.success_codes().is_empty()),
             Self::RunLimits => group.max_run_duration.is_some(),
             Self::StopOnClientAfter => group.on_disconnect().stops_after().is_some(),
             Self::Networks => group.networks.iter().any(is_special),

@@ -2,7 +2,7 @@
 
 use berth_api::agent::{
     CheckKindSpec, CheckNeed, CheckRestartSpec, CheckSpec, CheckState, HeaderSpec, HttpCheckSpec,
-    TlsCheckSpec,
+    StatusRange, TlsCheckSpec,
 };
 use berth_model::{
     job::{Check, CheckKind, CheckRestart, Group, Service},
@@ -69,6 +69,11 @@ fn request(check: &Check) -> HttpCheckSpec {
         method: if check.method.is_empty() { "GET".to_owned() } else { check.method.clone() },
         headers: lines.map(|(name, value)| HeaderSpec { name: name.clone(), value: value.clone() }).collect(),
         body: check.body.clone(),
+        success: check
+            .success_codes()
+            .into_iter()
+            .map(|(first, last)| StatusRange { first: first.into(), last: last.into() })
+            .collect(),
     }
 }
 

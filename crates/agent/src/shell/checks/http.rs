@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use berth_api::agent::{CheckState, HttpCheckSpec};
+use berth_api::agent::{CheckState, HttpCheckSpec, StatusRange};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -31,9 +31,10 @@ impl Question {
         connection.max_buf_size(HEAD_BYTES_MAX);
         let (mut sender, connection) =
             connection.handshake(TokioIo::new(stream)).await.map_err(|error| describe(&error))?;
+        let success = self.spec.http.as_ref().map_or(&[][..], |http| &http.success);
         let answer = async {
             let response = sender.send_request(request).await.map_err(|error| describe(&error))?;
-            said(response).await
+            said(response, success).await
         };
         let mut answer = pin!(answer);
         tokio::select! {
@@ -45,7 +46,7 @@ impl Question {
     }
 
     fn request(&self) -> Result<Request<Full<Bytes>>, String> {
-        let HttpCheckSpec { path, method, headers, body } = self.spec.http.clone().unwrap_or_default();
+        let HttpCheckSpec { path, method, headers, body, .. } = self.spec.http.clone().unwrap_or_default();
         let mut texts = vec![&*path, &*body];
         texts.extend(headers.iter().map(|header| &*header.value));
         let replaced = self.replace(&texts);
@@ -64,13 +65,22 @@ impl Question {
     }
 }
 
-async fn said(response: Response<Incoming>) -> Result<Said, String> {
-    let status = response.status();
-    let state = match status.as_u16() {
-        BUSY => CheckState::Warning,
-        code if code < BAD => CheckState::Passing,
-        _ => CheckState::Critical,
+/// What a status says, where the check passes on these, or on all below 400 when there are none.
+fn state_of(status: u16, success: &[StatusRange]) -> CheckState {
+    let passes = match success {
+        [] => status < BAD,
+        ranges => ranges.iter().any(|range| (range.first..=range.last).contains(&status.into())),
     };
+    match status {
+        _ if passes => CheckState::Passing,
+        BUSY => CheckState::Warning,
+        _ => CheckState::Critical,
+    }
+}
+
+async fn said(response: Response<Incoming>, success: &[StatusRange]) -> Result<Said, String> {
+    let status = response.status();
+    let state = state_of(status.as_u16(), success);
     let mut body = response.into_body();
     let mut read = Vec::new();
     while read.len() < OUTPUT_BYTES_MAX
@@ -88,4 +98,28 @@ async fn said(response: Response<Incoming>) -> Result<Said, String> {
 pub(super) fn describe(error: &hyper::Error) -> String {
     let source = std::error::Error::source(error);
     source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_passes_on_the_statuses_that_it_names_alone() {
+        use CheckState::{Critical, Passing, Warning};
+        let range = |first, last| StatusRange { first, last };
+        let named = [range(401, 401), range(500, 503)];
+        for (status, by_itself, by_name) in [
+            (200, Passing, Critical),
+            (399, Passing, Critical),
+            (401, Critical, Passing),
+            (429, Warning, Warning),
+            (503, Critical, Passing),
+            (504, Critical, Critical),
+        ] {
+            assert_eq!(state_of(status, &[]), by_itself, "{status}");
+            assert_eq!(state_of(status, &named), by_name, "{status}");
+        }
+        assert_eq!(state_of(429, &[range(429, 429)]), Passing);
+    }
 }

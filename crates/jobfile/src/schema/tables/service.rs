@@ -62,6 +62,7 @@ pub(crate) static CHECK: Schema = schema(
         text("grpc_service", "GRPCService"),
         flag("grpc_use_tls", "GRPCUseTLS"),
         text("notes", "Notes"),
+        texts("success_codes", "SuccessCodes"),
         text("tls_server_name", "TLSServerName"),
         flag("tls_skip_verify", "TLSSkipVerify"),
     ],
