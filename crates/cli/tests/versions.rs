@@ -142,3 +142,42 @@ async fn a_job_restarts_in_batches_and_an_interrupt_leaves_the_rest_alone() {
     }
     cluster.said(&["job", "stop", "-yes", "web"]);
 }
+
+/// A batch job that prints this.
+fn sum(says: &str) -> String {
+    format!(
+        r#"job "sum" {{
+  type = "batch"
+  group "g" {{
+    task "t" {{
+      driver = "raw_exec"
+      config {{
+        command = "/bin/sh"
+        args    = ["-c", "echo {says}"]
+      }}
+    }}
+  }}
+}}
+"#
+    )
+}
+
+#[tokio::test]
+async fn a_batch_job_is_followed_to_its_end_whatever_changes_it() {
+    let cluster = Cluster::dev(&[]);
+    cluster.said(&["job", "run", &cluster.job_file(&sum("one"))]);
+    cluster.said(&["job", "run", &cluster.job_file(&sum("two"))]);
+    let changes: [&[&str]; 5] = [
+        &["job", "scale", "sum", "2"],
+        &["job", "revert", "sum", "0"],
+        // These change nothing that runs.
+        &["job", "scale", "sum", "1"],
+        &["job", "eval", "sum"],
+        &["job", "scale", "sum", "0"],
+    ];
+    for change in changes {
+        let done = cluster.berth(change);
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success() && told.contains("job sum is complete"), "{change:?}: {told}");
+    }
+}

@@ -1,6 +1,6 @@
 //! What a deployment failed by: the allocation that was last found unhealthy, why, and the last lines of its task's log.
 
-use berth_api::http::{Allocation, Deployment, TaskState};
+use berth_api::http::{Allocation, Deployment, TaskState, UnhealthyAlloc};
 use serde::Serialize;
 
 use crate::{
@@ -37,8 +37,7 @@ impl Evidence {
         if deployment.status != "failed" {
             return None;
         }
-        let mut groups = deployment.task_groups.iter();
-        let (group, last) = groups.find_map(|(name, group)| Some((name, group.last_unhealthy.as_ref()?)))?;
+        let (group, last) = culprit(deployment)?;
         let mut evidence = Self {
             group: group.clone(),
             alloc_id: last.alloc_id.clone(),
@@ -93,9 +92,46 @@ impl Evidence {
     }
 }
 
+/// The allocation that the deployment names as why it failed; the first that was found unhealthy where it names none.
+fn culprit(deployment: &Deployment) -> Option<(&String, &UnhealthyAlloc)> {
+    let unhealthy = || {
+        let groups = deployment.task_groups.iter();
+        groups.filter_map(|(name, group)| Some((name, group.last_unhealthy.as_ref()?)))
+    };
+    let is_named = |(_, last): &(_, &UnhealthyAlloc)| {
+        deployment.status_description.contains(&format!("allocation {}", short_id(&last.alloc_id)))
+    };
+    unhealthy().find(is_named).or_else(|| unhealthy().next())
+}
+
 /// The task that fares worst: one that has failed, or else has started most often.
 fn troubled(alloc: &Allocation) -> Option<String> {
     let states = alloc.task_states.iter().flatten();
     let worst = |(_, state): &(&String, &TaskState)| (state.failed, state.restarts);
     states.max_by_key(worst).map(|(name, _)| name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::http::DeploymentState;
+
+    use super::*;
+
+    #[test]
+    fn the_allocation_is_shown_that_made_the_deployment_fail() {
+        let group = |alloc: &str| DeploymentState {
+            last_unhealthy: Some(UnhealthyAlloc { alloc_id: alloc.to_owned(), ..UnhealthyAlloc::default() }),
+            ..DeploymentState::default()
+        };
+        let (a, b) = ("aaaaaaaa-0000-4000-8000-000000000001", "bbbbbbbb-0000-4000-8000-000000000001");
+        let mut deployment = Deployment {
+            status_description:
+                "Failed due to unhealthy allocations (group \"z\", allocation bbbbbbbb: it ended)".to_owned(),
+            task_groups: [("a".to_owned(), group(a)), ("z".to_owned(), group(b))].into(),
+            ..Deployment::default()
+        };
+        assert_eq!(culprit(&deployment).unwrap().0, "z");
+        deployment.status_description = "somebody has had enough of it".to_owned();
+        assert_eq!(culprit(&deployment).unwrap().0, "a");
+    }
 }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use berth_api::http::Deployment;
 use clap::Args;
+use serde_json::Value;
 
 use crate::{
     commands::deployment::Evidence,
@@ -59,6 +60,12 @@ impl Detach {
         }
         judge(&job, &progress)
     }
+}
+
+/// Whether the allocations of a job, as the API tells of it, end by themselves. One that only makes other jobs never ends.
+pub fn ends(job: &Value) -> bool {
+    let makes_jobs = !job["Periodic"].is_null() || !job["ParameterizedJob"].is_null();
+    matches!(job["Type"].as_str(), Some("batch" | "sysbatch")) && !makes_jobs
 }
 
 /// What came of its deployment.

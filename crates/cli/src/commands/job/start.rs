@@ -6,7 +6,7 @@ use berth_api::http::JobStanding;
 use clap::Args;
 use serde::Deserialize;
 
-use super::outcome::{Accepted, Detach};
+use super::outcome::{Accepted, Detach, ends};
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -34,7 +34,6 @@ impl Start {
             return Err(Failure::new(Exit::Failed, format!("job {} is not stopped", clean(&id)))
                 .help(format!("`berth job restart {}` restarts what runs", clean(&id))));
         }
-        let makes_jobs = !job["Periodic"].is_null() || !job["ParameterizedJob"].is_null();
         let standing = JobStanding::deserialize(&job).unwrap_or_default();
         let started = remote.revert(&id, standing.version, Some(standing.version)).await?;
         let accepted = Accepted {
@@ -43,7 +42,7 @@ impl Start {
             eval: &started.eval_id,
             index: started.job_modify_index,
             since,
-            ends: matches!(job["Type"].as_str(), Some("batch" | "sysbatch")) && !makes_jobs,
+            ends: ends(&job),
         };
         self.detach.or_follow(remote, &accepted).await
     }
