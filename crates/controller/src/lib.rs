@@ -16,6 +16,7 @@ mod event;
 mod fair_queue;
 mod follow;
 mod index_mint;
+pub mod invariants;
 mod leader;
 mod liveness;
 mod messages;

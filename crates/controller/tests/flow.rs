@@ -43,7 +43,7 @@ use berth_controller::{
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
-    alloc::{ClientStatus, DesiredStatus},
+    alloc::{AllocEnd, ClientStatus, DesiredStatus},
     command::{Command, DeregisterJob, ENTRY_BYTES_MAX, Entry, RegisterJob},
     eval::{EvalStatus, Trigger},
     job::{Group, Job, JobType, Task, TaskResources},

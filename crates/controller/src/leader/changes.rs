@@ -12,7 +12,10 @@ use berth_model::{
 };
 
 use super::{Leader, Liveness, Observing, Replica, Work, sessions::Sessions};
-use crate::replica::stop_reason;
+use crate::{
+    invariants::{lacks_of_count, lacks_of_nodes},
+    replica::stop_reason,
+};
 
 impl Leader {
     pub(super) fn on_change(&mut self, replica: &Replica, change: &Change) {
@@ -95,6 +98,20 @@ impl Leader {
                 self.want_jobs_on(store, slot);
                 self.work.awaited.insert(row.id);
             }
+        }
+        self.want_lacking(store);
+    }
+
+    /// Who led before may have ended between a change and the evaluations that it asks for: a node that came, or the end of an
+    /// allocation. One too many finds nothing to do.
+    fn want_lacking(&mut self, store: &Store) {
+        for (_, row) in store.jobs().iter() {
+            let trigger = match () {
+                () if lacks_of_count(store, row).is_some() => Trigger::AllocFailure,
+                () if lacks_of_nodes(store, row).is_some() => Trigger::NodeUpdate,
+                () => continue,
+            };
+            self.work.wanting.entry(row.key.clone()).or_insert(trigger);
         }
     }
 

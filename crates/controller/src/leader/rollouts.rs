@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{
     DeploymentId, JobKey, Timestamp,
-    deployment::{Deployment, DeploymentGroup, DeploymentStatus},
+    deployment::{Culprit, Deployment, DeploymentGroup, DeploymentStatus},
     event::Event as Change,
     job::JobType,
     store::{AllocRow, JobRow, Store},
@@ -148,14 +148,14 @@ fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Verdi
     let row = store.job(&deployment.job).filter(|_| deployment.status == DeploymentStatus::Running)?;
     let at_once = |group: &&DeploymentGroup| group.progress_deadline.is_zero() && group.unhealthy > 0;
     if let Some(group) = deployment.groups.iter().find(at_once) {
-        return Some(failed(row, deployment, "Failed due to unhealthy allocations", group));
+        return Some(failed(store, (row, deployment, group), "Failed due to unhealthy allocations"));
     }
     let late = |group: &&DeploymentGroup| is_timed(store, group) && group.require_progress_by <= now;
     if deployment.groups.iter().all(|group| is_through(store, row, deployment, group)) {
         return Some(Verdict::Successful);
     }
     if let Some(group) = deployment.groups.iter().find(late) {
-        return Some(failed(row, deployment, "Failed due to progress deadline", group));
+        return Some(failed(store, (row, deployment, group), "Failed due to progress deadline"));
     }
     let mut canarying = deployment.groups.iter().filter(|group| group.is_canarying()).peekable();
     if canarying.peek().is_some() && canarying.all(|g| g.auto_promote && store.has_healthy_canaries(g)) {
@@ -198,12 +198,38 @@ fn can_go_on(row: &JobRow, deployment: &Deployment, group: &DeploymentGroup) -> 
         && update.is_none_or(|update| unproven < update.max_parallel)
 }
 
-fn failed(row: &JobRow, deployment: &Deployment, why: &str, group: &DeploymentGroup) -> Verdict {
-    let culprit = group.culprit.as_ref().map(|culprit| {
-        let (id, message) = (culprit.alloc.short(), &culprit.message);
-        format!(" (group {:?}, allocation {id}: {message})", group.name)
-    });
-    let why = why.to_owned() + culprit.as_deref().unwrap_or_default();
-    let (description, revert_to) = deployment.undone_by(row, why);
+/// A failure by the allocation that was found unhealthy last; where none was, by what was waited for in vain.
+fn failed(
+    store: &Store,
+    (row, deployment, group): (&JobRow, &Deployment, &DeploymentGroup),
+    why: &str,
+) -> Verdict {
+    let name = &group.name;
+    let said = match &group.culprit {
+        Some(Culprit { alloc, message }) => {
+            format!(" (group {name:?}, allocation {}: {message})", alloc.short())
+        }
+        None => match awaited(store, (row, deployment, group)) {
+            Some(alloc) => format!(" (group {name:?}, allocation {}: not healthy in time)", alloc.id.short()),
+            None => format!(" (group {name:?}: {} of {} placed)", group.live(), group.desired_total),
+        },
+    };
+    let (description, revert_to) = deployment.undone_by(row, why.to_owned() + &said);
     Verdict::Failed(description, revert_to)
+}
+
+/// The first allocation of a group that has still to show whether it is well.
+fn awaited<'a>(
+    store: &'a Store,
+    (row, deployment, group): (&JobRow, &Deployment, &DeploymentGroup),
+) -> Option<&'a AllocRow> {
+    let is_part = |alloc: &AllocRow| {
+        alloc.job_version == deployment.job_version || group.carries(alloc.job_version, alloc.group)
+    };
+    let is_of_group = |alloc: &AllocRow| store.job_of(alloc).is_some_and(|(_, of)| of.name == group.name);
+    let rows = store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
+    let unproven = rows.filter(|(slot, alloc)| {
+        alloc.is_wanted() && is_part(alloc) && is_of_group(alloc) && !store.is_proven(*slot, deployment.id)
+    });
+    unproven.map(|(_, alloc)| alloc).min_by_key(|alloc| (alloc.create_index, alloc.id))
 }

@@ -206,3 +206,32 @@ fn runs_since(shell: &mut Shell, (session, id): (u64, AllocId), second: u64) {
     let desired_seq = shell.desired_seq(session);
     shell.tell(Event::Observed { session, seq: 1, desired_seq, allocs, resync_done: true });
 }
+
+/// One of two was done again while it was out of sight, and has ended well after all: the other is not taken for done.
+#[test]
+fn batch_work_that_ended_well_out_of_sight_is_done_once() {
+    let disconnect = Disconnect {
+        lost_after: Some(Duration::from_secs(3_600)),
+        reconcile: Reconcile::KeepReplacement,
+        ..Disconnect::default()
+    };
+    let mut job = Job { job_type: JobType::Batch, ..job(2, 100) };
+    job.groups[0].disconnect = Some(Box::new(disconnect));
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register_job(job);
+    let first: Vec<AllocId> = shell.wanted().iter().map(|(_, id, _)| *id).collect();
+    let running = |ids: &[AllocId]| ids.iter().map(|id| (*id, ClientStatus::Running)).collect::<Vec<_>>();
+    shell.observe(1, &running(&first));
+    shell.join(2, 2);
+    shell.sessions.remove(&1);
+    shell.pass(18);
+    let again: Vec<AllocId> = first.iter().filter_map(|id| next_of(&shell, *id)).collect();
+    assert_eq!(again.len(), 2, "others stand in for both");
+    shell.observe(2, &running(&again));
+    shell.hello(7, 1, 1, 0);
+    shell.observe(7, &[(first[0], ClientStatus::Complete), (first[1], ClientStatus::Running)]);
+    shell.pass(2);
+    let wanted: Vec<AllocId> = shell.wanted().iter().map(|(_, id, _)| *id).collect();
+    assert_eq!(wanted, [again[1]], "the first is done, and the second still to be");
+}

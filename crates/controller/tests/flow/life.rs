@@ -1,5 +1,7 @@
 //! Jobs from their registration to their end.
 
+use berth_model::{deployment::DeploymentStatus, job::Update};
+
 use super::*;
 
 #[test]
@@ -121,4 +123,53 @@ fn a_new_leader_takes_up_what_was_open() {
     assert_eq!(shell.wanted().len(), 1);
     assert!(shell.store.index() > granted, "an index that may have been used was used again");
     assert_eq!(shell.store.job(&JobKey::new("default", "web")).unwrap().status(), JobStatus::Running);
+}
+
+/// A leader wrote that a node is ready, and that an allocation was lost, and ended before it had asked for what follows.
+#[test]
+fn a_new_leader_asks_for_what_its_predecessor_had_no_time_to_ask_for() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let system = Job { key: JobKey::new("default", "watch"), job_type: JobType::System, ..job(1, 10) };
+    shell.register_job(system);
+    shell.register(1, 100);
+    let lost = shell.wanted().into_iter().find(|(slot, ..)| {
+        let row = shell.store.allocs().row(*slot).unwrap();
+        shell.store.job_of(row).unwrap().0.job_type == JobType::Service
+    });
+    let end = AllocEnd { alloc: lost.unwrap().1, status: ClientStatus::Lost, tasks: vec![] };
+    let came = Command::SetNodeStatus(NodeId(2), NodeStatus::Ready, None);
+    let commands = vec![Command::RegisterNode(Box::new(node(2))), came, Command::EndAllocs(vec![end])];
+    let index = Index(shell.store.index().0 + 1);
+    let applied = shell.store.apply(Entry::new(index, shell.at(), commands));
+    assert!(applied.outcomes.iter().all(Result::is_ok), "{applied:?}");
+    assert_eq!(shell.wanted().len(), 1);
+    shell.lead(2);
+    shell.join(1, 1);
+    shell.join(2, 2);
+    shell.pass(1);
+    assert_eq!(shell.wanted().len(), 3, "one of the service, and one of the system job on each node");
+}
+
+#[test]
+fn a_deployment_that_fails_by_its_deadline_names_what_it_waited_for() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let update = Update { max_parallel: 2, progress_deadline: Duration::from_secs(20), ..Update::default() };
+    let mut web = job(2, 100);
+    web.groups[0].update = Some(Box::new(update));
+    shell.register_job(web);
+    let first = shell.wanted().iter().map(|(_, id, _)| *id).min().unwrap();
+    shell.pass(25);
+    let last = shell.store.deployments().iter().next().unwrap();
+    assert_eq!(
+        (last.status, last.description.as_str()),
+        (
+            DeploymentStatus::Failed,
+            &*format!(
+                "Failed due to progress deadline (group \"g\", allocation {}: not healthy in time)",
+                first.short()
+            )
+        )
+    );
 }

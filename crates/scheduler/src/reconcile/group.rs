@@ -61,9 +61,17 @@ pub(super) fn reconcile(
         is_unhealthy: false,
         changes,
     };
+    // One may have been placed for another that was thought lost and has ended well after all: each name is done once.
     for done in ended.iter().filter(|e| counts_as_done(row.job(), e)) {
-        step.wanted.keep(done);
+        if !step.wanted.taken.contains(done.row.name_index) {
+            step.wanted.keep(done);
+        }
     }
+    let is_done = |e: &&Existing<'_>| {
+        row.job().job_type.runs_to_completion() && step.wanted.taken.contains(e.row.name_index)
+    };
+    let (again, live): (Vec<_>, Vec<_>) = live.into_iter().partition(is_done);
+    step.changes.stops.extend(again.into_iter().map(|e| stop(e, StopReason::NotNeeded)));
     let (old, current): (Vec<_>, Vec<_>) = live
         .into_iter()
         .partition(|e| !e.is_current && (keeps_old || e.must_go().is_none() && !step.is_to_stand_in_for(e)));
