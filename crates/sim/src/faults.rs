@@ -57,6 +57,8 @@ const WHEN_NS: std::ops::Range<u64> = 2_000_000_000..44_000_000_000;
 const BETWEEN_SERVERS_PERCENT: u64 = 35;
 /// How many servers go back to the older version once.
 const GO_BACK_PERCENT: u64 = 40;
+/// How long a node may be cut off that is declared lost or disconnected for it, in milliseconds.
+const LONG_MS: (u64, u64) = (12_000, 50_000);
 /// How many there are.
 const COUNT: std::ops::Range<u64> = 12..30;
 
@@ -128,15 +130,15 @@ fn draw(random: &mut Random, servers: usize, nodes: usize) -> Fault {
             Fault::KillAgent { node, steps, down_ns: ms(random, 50, if long { 50_000 } else { 4_000 }) }
         }
         66..74 => {
-            let long = random.percent(30);
-            Fault::PauseAgent { node, for_ns: ms(random, 100, if long { 50_000 } else { 4_000 }) }
+            let (from, to) = if random.percent(30) { LONG_MS } else { (100, 4_000) };
+            Fault::PauseAgent { node, for_ns: ms(random, from, to) }
         }
         74..80 => Fault::Reboot { node, down_ns: ms(random, 500, 8_000) },
-        80..90 => Fault::CutLinks { node },
+        80..86 => Fault::CutLinks { node },
         _ => {
             let (up, down) = *random.pick(&[(true, false), (false, true), (true, true)]);
-            let long = random.percent(40);
-            Fault::Partition { node, up, down, for_ns: ms(random, 500, if long { 50_000 } else { 8_000 }) }
+            let (from, to) = if random.percent(50) { LONG_MS } else { (500, 8_000) };
+            Fault::Partition { node, up, down, for_ns: ms(random, from, to) }
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::{
     invariants::Invariants,
     node::{Content, Process},
     operations::{Operations, Outcome},
+    reached,
 };
 
 /// Lines of the story that are kept.
@@ -143,7 +144,9 @@ impl Truth {
         facts.count("entries applied", applied.len() as u64);
         facts.mix(store.index().0);
         facts.mix(store.hash() as u64);
+        let before = facts.invariants.history.len();
         let result = facts.invariants.on_applied(server, store, applied);
+        reached::count(&facts.invariants.history, before, &mut facts.counts);
         facts.judge(result);
     }
 
@@ -219,7 +222,11 @@ impl Truth {
 
     /// A plan was judged.
     pub fn judged(&self, refused: usize) {
-        self.facts().count("placements refused", refused as u64);
+        let facts = &mut *self.facts();
+        facts.count("placements refused", refused as u64);
+        if refused > 0 && facts.invariants.history.store().deployments().active().next().is_some() {
+            facts.count("plans refused beside a deployment", 1);
+        }
     }
 
     /// A server serves.
@@ -267,11 +274,14 @@ impl Truth {
         facts.judge(result);
     }
 
-    /// An agent asks a process to end.
-    pub fn signalled(&self, node: usize, of: TaskRef) {
+    /// An agent asks a process to end; `is_deserted` when no server was heard for as long as its group says.
+    pub fn signalled(&self, node: usize, of: TaskRef, is_deserted: bool) {
         let facts = &mut *self.facts();
         facts.tell(&format!("node {}: asks {} to end", node + 1, name(of)));
-        let result = facts.invariants.on_signalled(node, of);
+        let result = facts.invariants.on_signalled(node, of, is_deserted);
+        if is_deserted {
+            facts.count("tasks that end without a server", 1);
+        }
         facts.judge(result);
     }
 }

@@ -3,6 +3,7 @@
 use berth_sim::{
     bugs::Bug,
     many::{self, Summary},
+    reached::EXPECTED,
     world::{self, Settings},
 };
 
@@ -17,6 +18,8 @@ fn no_seed_breaks_a_rule() {
     let summary = many::run(&Settings::new(0), 0..SEEDS, THREADS);
     assert_eq!(summary.violations, [], "cargo run --release -p berth-sim -- --seed N replays one");
     check_each_is_long_enough(&summary);
+    let missed: Vec<_> = EXPECTED.iter().filter(|what| !summary.counts.contains_key(*what)).collect();
+    assert!(missed.is_empty(), "never reached: {missed:?} {:?}", summary.counts);
 }
 
 fn check_each_is_long_enough(summary: &Summary) {

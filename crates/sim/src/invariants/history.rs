@@ -67,6 +67,11 @@ impl History {
         self.steps.len()
     }
 
+    /// What was applied after the first so many entries.
+    pub fn since(&self, before: usize) -> impl Iterator<Item = &Step> {
+        self.steps.iter().skip(before).map(|step| &**step)
+    }
+
     /// The commands in it, with the index of their entries and what became of them.
     pub fn commands(&self) -> impl Iterator<Item = (Index, &Command)> {
         self.steps

@@ -1,8 +1,9 @@
-//! I10: every count is met, or a reason is recorded, within a second in which nothing kept the servers from it; no evaluation
-//! waits for nothing.
+//! I10 and I11: every count is met, and every eligible node of a system job covered, or a reason is recorded, within a second in
+//! which nothing kept the servers from it; no evaluation waits for nothing.
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use berth_controller::invariants::{lacks_of_count, lacks_of_nodes};
 use berth_model::{
     EvalId, JobKey,
     deployment::{Deployment, DeploymentStatus},
@@ -48,10 +49,8 @@ impl Counts {
         };
         self.looks += 1;
         let mut due = BTreeMap::new();
-        for (_, row) in store.jobs().iter().filter(|(_, row)| !waits_for_people(store, row)) {
-            if let Some(what) = lacks_reason(store, row) {
-                due.insert(Due::Reason(row.key.clone()), what);
-            }
+        for (_, row) in store.jobs().iter() {
+            due.extend(lacks(store, row).map(|what| (Due::Reason(row.key.clone()), what)));
         }
         for (_, eval) in store.evals().iter().filter(|(_, eval)| is_due(store, eval)) {
             due.insert(
@@ -122,28 +121,15 @@ pub fn at_rest(store: &Store) -> Check {
     if let Some(stuck) = store.deployments().iter().find(is_stuck) {
         return Err(("R4 deployments end", format!("{} of {} waits for nothing", stuck.id, stuck.job)));
     }
-    match store.jobs().iter().find_map(|(_, row)| lacks_reason(store, row)) {
+    match store.jobs().iter().find_map(|(_, row)| lacks(store, row)) {
         None => Ok(()),
         Some(what) => Err((RULE, what)),
     }
 }
 
-/// What is wrong with a job that has not what it asks for, and no reason for it.
-fn lacks_reason(store: &Store, row: &JobRow) -> Option<String> {
-    let job = row.job();
-    if job.job_type.is_per_node() || job.job_type.runs_to_completion() || job.only_launches() {
-        return None;
-    }
-    let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
-    let wanted = allocs.filter(|alloc| alloc.is_wanted()).count();
-    let count = if job.stop { 0 } else { job.groups.iter().map(|group| group.count as usize).sum() };
-    // What its failed version lacks is not placed, and that is said by its deployment.
-    if wanted == count || has_failed(store, row) {
-        return None;
-    }
-    let waits = open_evals(store, row).count();
-    let is_wrong = wanted > count + canaries(store, row) || wanted < count && waits == 0;
-    is_wrong.then(|| format!("job {}: {wanted} of {count} run, {waits} evaluations wait", row.key))
+/// What a job has too much or too little of, and no reason for it.
+fn lacks(store: &Store, row: &JobRow) -> Option<String> {
+    lacks_of_count(store, row).or_else(|| lacks_of_nodes(store, row))
 }
 
 /// The evaluations of a job that are not over.
@@ -152,22 +138,9 @@ fn open_evals<'a>(store: &'a Store, row: &'a JobRow) -> impl Iterator<Item = &'a
     evals.filter(|eval| !eval.status.is_terminal())
 }
 
-/// How many may stand beside the old allocations of a job, while its newest version waits for its promotion.
-fn canaries(store: &Store, row: &JobRow) -> usize {
-    let last = store.deployments().of_version(&row.key, row.current().version);
-    let groups = last.filter(|last| last.is_active()).into_iter().flat_map(|last| &last.groups);
-    groups.filter(|group| group.is_canarying()).map(|group| group.desired_canaries as usize).sum()
-}
-
 /// Whether the deployment of a job's newest version has failed.
 pub fn has_failed(store: &Store, row: &JobRow) -> bool {
     deployment(store, row).is_some_and(|last| last.status == DeploymentStatus::Failed)
-}
-
-/// Whether the deployment of a job's newest version waits for somebody who lets it go on, or promotes its canaries.
-fn waits_for_people(store: &Store, row: &JobRow) -> bool {
-    let waits = |last: &Arc<Deployment>| last.status == DeploymentStatus::Paused || canaries(store, row) > 0;
-    deployment(store, row).is_some_and(waits)
 }
 
 fn deployment<'a>(store: &'a Store, row: &JobRow) -> Option<&'a Arc<Deployment>> {

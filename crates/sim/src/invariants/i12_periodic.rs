@@ -1,36 +1,48 @@
-//! I12: a periodic job runs at each time at which it is due, and never twice for the same.
+//! I12: a periodic job runs at each time at which it is due, and never twice for the same; where runs are not to overlap, only
+//! once no other one lives.
 
 use std::collections::BTreeMap;
 
-use berth_model::{JobKey, Timestamp, command::Command, store::Store};
+use berth_controller::invariants;
+use berth_model::{JobKey, Timestamp, store::Store};
 
 use super::{Check, history::Step};
+use crate::executor::now_ns;
 
 /// How late a run may be when nothing is wrong.
 const LATE_NS: u64 = 5_000_000_000;
 
-/// The last run of each job.
+/// What is known of launches.
 #[derive(Default)]
-pub struct Launches(BTreeMap<JobKey, Timestamp>);
+pub struct Launches {
+    made: invariants::Launches,
+    /// Jobs that were due when they were looked at last, for which time, and since when they have been.
+    due: BTreeMap<(JobKey, Timestamp), u64>,
+}
 
 impl Launches {
-    pub fn on_entry(&mut self, _: &Store, step: &Step) -> Check {
-        for (command, outcome) in step.entry.commands.iter().zip(&step.applied.outcomes) {
-            match command {
-                Command::LaunchJob(launch) if outcome.is_ok() => {
-                    let last = self.0.insert(launch.job.clone(), launch.at);
-                    if last.is_some_and(|last| launch.at <= last) {
-                        let what = format!("job {} ran for {:?} after {last:?}", launch.job, launch.at);
-                        return Err(("I12 periodic runs are made once", what));
-                    }
-                }
-                // Another state: what was run since it was saved is not known there.
-                Command::RestorePart(_) => self.0.clear(),
-                Command::DeregisterJob(gone) if gone.purge => drop(self.0.remove(&gone.job)),
-                _ => {}
+    pub fn on_entry(&mut self, store: &Store, step: &Step) -> Check {
+        let made = self.made.on_entry(store, &step.entry, &step.applied);
+        made.map_err(|what| ("I12 periodic runs are made once", what))
+    }
+
+    /// Nothing is due for long while people ask for things and nodes fail, by the time in which nothing has kept the servers
+    /// from their work since `able_ns`.
+    pub fn on_time(&mut self, store: &Store, able_ns: Option<u64>) -> Check {
+        let Some(able_ns) = able_ns.filter(|_| !store.is_restoring()) else {
+            self.due.clear();
+            return Ok(());
+        };
+        let due = store.jobs().iter().filter_map(|(_, row)| Some((row.key.clone(), row.due()?)));
+        let known = std::mem::take(&mut self.due);
+        let since = |due: &_| known.get(due).copied().unwrap_or(now_ns());
+        self.due = due.filter(|(_, due)| *due < store.at()).map(|due| (due.clone(), since(&due))).collect();
+        match self.due.iter().find(|(_, since)| now_ns() - able_ns.max(**since) > LATE_NS) {
+            None => Ok(()),
+            Some(((key, due), _)) => {
+                Err(("I12 periodic runs are made", format!("job {key} was due at {due:?}")))
             }
         }
-        Ok(())
     }
 
     /// Nothing is due that was not dealt with.

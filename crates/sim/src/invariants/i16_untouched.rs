@@ -41,8 +41,12 @@ impl Untouched {
         Err(("I16 what is wanted is not touched", what))
     }
 
-    /// An agent asks a task to end: the state does not want it there any more.
-    pub fn on_signalled(&self, store: &Store, node: usize, of: TaskRef) -> Check {
+    /// An agent asks a task to end: the state does not want it there any more, or its group wants it to end where no server
+    /// is heard.
+    pub fn on_signalled(&self, store: &Store, (node, of): (usize, TaskRef), is_deserted: bool) -> Check {
+        if is_deserted {
+            return Ok(());
+        }
         let id = AllocId(u128::from_be_bytes(of.alloc.0));
         let Some((_, row)) = store.alloc(id).filter(|_| !self.stopped.contains(&id)) else { return Ok(()) };
         let here = store

@@ -1,4 +1,4 @@
-//! The rules, a file each. They look at what really happens, never at what a server says of itself, unless that is the rule.
+//! The rules, a file each; those of jobs' lives are the controller's. They look at what really happens, never at what a server says of itself, unless that is the rule.
 
 pub mod history;
 mod i01_leaders;
@@ -11,14 +11,13 @@ mod i07_processes;
 mod i08_room;
 mod i09_quotas;
 mod i10_counts;
-mod i11_system;
 mod i12_periodic;
-mod i14_rollbacks;
 mod i16_untouched;
 mod i17_restored;
 mod r28_liveness;
 
 use berth_agent::lifecycle::TaskRef;
+use berth_controller::invariants::{Rollbacks, twice};
 use berth_model::{
     AllocId, Index,
     command::Entry,
@@ -46,7 +45,7 @@ pub struct Invariants {
     counts: i10_counts::Counts,
     processes: i07_processes::Processes,
     periodic: i12_periodic::Launches,
-    rollbacks: i14_rollbacks::Rollbacks,
+    rollbacks: Rollbacks,
     untouched: i16_untouched::Untouched,
     liveness: r28_liveness::Liveness,
 }
@@ -62,7 +61,7 @@ impl Invariants {
             counts: i10_counts::Counts::default(),
             processes: i07_processes::Processes::default(),
             periodic: i12_periodic::Launches::default(),
-            rollbacks: i14_rollbacks::Rollbacks::default(),
+            rollbacks: Rollbacks::default(),
             untouched: i16_untouched::Untouched::default(),
             liveness: r28_liveness::Liveness::default(),
         }
@@ -85,11 +84,15 @@ impl Invariants {
             let step = &*step;
             i08_room::check(store, step)?;
             i09_quotas::check(store, step)?;
-            i11_system::always(store)?;
+            for (_, row) in store.jobs().iter() {
+                twice(store, row)
+                    .map_or(Ok(()), |what| Err(("I11 a system job runs once on each node", what)))?;
+            }
             self.jobs.on_entry(store, step)?;
             self.processes.on_entry(store, step)?;
             self.periodic.on_entry(store, step)?;
-            self.rollbacks.on_entry(store, step)?;
+            let undone = self.rollbacks.on_entry(store, &step.entry, &step.applied);
+            undone.map_err(|what| ("I14 a rollback restores the last stable version", what))?;
             self.untouched.on_entry(store, step);
             self.liveness.on_entry(store, step)?;
         }
@@ -150,13 +153,14 @@ impl Invariants {
         self.untouched.on_ended(node, of, process)
     }
 
-    pub fn on_signalled(&mut self, node: usize, of: TaskRef) -> Check {
-        self.untouched.on_signalled(self.history.store(), node, of)
+    pub fn on_signalled(&mut self, node: usize, of: TaskRef, is_deserted: bool) -> Check {
+        self.untouched.on_signalled(self.history.store(), (node, of), is_deserted)
     }
 
     /// Time has passed, of which nothing has kept the servers from their work `since_ns`; none while something does.
     pub fn on_time(&mut self, since_ns: Option<u64>) -> Check {
-        self.counts.on_time(self.history.store(), since_ns)
+        self.counts.on_time(self.history.store(), since_ns)?;
+        self.periodic.on_time(self.history.store(), since_ns)
     }
 
     /// Faults have ended a while ago, and nobody asks for anything: everything is as it should be.
@@ -167,7 +171,6 @@ impl Invariants {
         self.jobs.at_rest(store)?;
         i06_jobs::on_nodes(store, machines)?;
         i10_counts::at_rest(store)?;
-        i11_system::at_rest(store)?;
         self.periodic.at_rest(store)?;
         i07_processes::at_rest(store, machines)
     }

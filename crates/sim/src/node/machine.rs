@@ -56,6 +56,10 @@ pub struct Content {
     pub records: BTreeMap<AllocId, AllocRecord>,
     /// What the agent wrote down of its cluster.
     pub fence: Fence,
+    /// When a server was heard here last, whichever agent listened.
+    pub heard_ns: u64,
+    /// Allocations that have to end because no server was heard for as long as their groups say.
+    pub deserted: BTreeSet<AllocId>,
     /// Starts of the agent.
     pub epoch: u64,
     /// Starts of the machine.
@@ -139,6 +143,13 @@ impl Machine {
             process.until_ns = now_ns;
             process.exit = Exit { exit_code: 137, signal: 9, ..Exit::default() };
         }
+    }
+
+    /// Notes which of these allocations no server was heard for long enough, each with that time in nanoseconds.
+    pub fn look_for_silence(&self, stops_after: impl Iterator<Item = (AllocId, u64)>) {
+        let mut content = self.content();
+        let silent_ns = now_ns().saturating_sub(content.heard_ns);
+        content.deserted.extend(stops_after.filter(|(_, after_ns)| *after_ns <= silent_ns).map(|(id, _)| id));
     }
 
     /// The machine restarts: no process lives, and nothing is known of how they ended.

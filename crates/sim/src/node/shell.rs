@@ -173,7 +173,9 @@ impl Agent {
                 Action::StartTask(of) => self.start(of),
                 Action::Recover(of) => self.recover(of),
                 Action::SignalTask(of) => {
-                    self.around.truth.signalled(self.around.number, of);
+                    self.look_for_silence();
+                    let is_deserted = self.around.machine.content().deserted.contains(&of.alloc);
+                    self.around.truth.signalled(self.around.number, of, is_deserted);
                     if self.around.bug != Some(Bug::NeverStopsTasks) {
                         self.around.machine.stop(of);
                     }
@@ -288,6 +290,14 @@ impl Agent {
         self.handle(Event::Tick)
     }
 
+    /// What may end by itself now, whatever the servers say of it.
+    fn look_for_silence(&self) {
+        let specs = self.life.allocs().map(|alloc| alloc.spec());
+        let stops = specs.filter(|run| run.group.stop_after_silence_ms > 0);
+        let stops = stops.map(|run| (run.alloc, run.group.stop_after_silence_ms.saturating_mul(1_000_000)));
+        self.around.machine.look_for_silence(stops);
+    }
+
     fn dial(&mut self) {
         if self.link.is_some() || now_ns() < self.dial_at_ns {
             return;
@@ -333,7 +343,7 @@ impl Agent {
         if self.around.bug == Some(Bug::StopsTasksWithoutServer) {
             let running: Vec<TaskRef> = self.watched.keys().copied().collect();
             for of in running {
-                self.around.truth.signalled(self.around.number, of);
+                self.around.truth.signalled(self.around.number, of, false);
                 self.around.machine.stop(of);
             }
         }
@@ -368,6 +378,8 @@ impl Agent {
         };
         self.is_answered = true;
         if AgentSession::is_answer(&message) {
+            self.look_for_silence();
+            self.around.machine.content().heard_ns = now_ns();
             self.handle(Event::Heard)?;
         }
         match self.session.on_down(message, clock_ns()) {

@@ -71,7 +71,7 @@ impl Client {
             let set = SetDeployment { id: of.id, status, description, revert_to, eval: Some(eval) };
             Some(Command::SetDeployment(Box::new(set)))
         };
-        match self.random.below(4) {
+        match self.random.below(6) {
             0 => set(DeploymentStatus::Paused, "held".to_owned(), None),
             1 => set(DeploymentStatus::Running, "goes on".to_owned(), None),
             2 => {
@@ -79,8 +79,10 @@ impl Client {
                 let (why, revert_to) = of.undone_by(row, "somebody has had enough of it".to_owned());
                 set(DeploymentStatus::Failed, why, revert_to)
             }
-            _ => {
-                let promote = PromoteDeployment { id: of.id, groups: None, eval };
+            what => {
+                let names: Vec<String> = of.groups.iter().map(|group| group.name.clone()).collect();
+                let groups = (what > 3).then(|| vec![self.random.pick(&names).clone()]);
+                let promote = PromoteDeployment { id: of.id, groups, eval };
                 Some(Command::PromoteDeployment(Box::new(promote)))
             }
         }
@@ -150,7 +152,7 @@ pub async fn come_to_rest(mut random: Random, servers: Servers) {
     }
 }
 
-/// What ends the first thing that is closed, drained or held.
+/// What ends the first thing that is closed, drained or held, or waits for its promotion.
 fn unrest(store: &Store, number: u64) -> Option<Command> {
     let nodes = store.nodes();
     let is_draining = |slot| nodes.detail(slot).is_some_and(|detail| detail.draining().is_some());
@@ -161,9 +163,16 @@ fn unrest(store: &Store, number: u64) -> Option<Command> {
     if let Some((_, row)) = nodes.iter().find(|(_, row)| !row.eligible) {
         return Some(Command::SetNodeEligibility(row.id, true));
     }
-    let held = store.deployments().iter().find(|of| of.status == DeploymentStatus::Paused)?;
-    let (status, description) = (DeploymentStatus::Running, "goes on".to_owned());
-    let eval = Some(EvalId(u128::from(number) << 64 | u128::from(now_ns())));
-    let set = SetDeployment { id: held.id, status, description, revert_to: None, eval };
-    Some(Command::SetDeployment(Box::new(set)))
+    let eval = EvalId(u128::from(number) << 64 | u128::from(now_ns()));
+    if let Some(held) = store.deployments().iter().find(|of| of.status == DeploymentStatus::Paused) {
+        let (status, description) = (DeploymentStatus::Running, "goes on".to_owned());
+        let set = SetDeployment { id: held.id, status, description, revert_to: None, eval: Some(eval) };
+        return Some(Command::SetDeployment(Box::new(set)));
+    }
+    // Where one group waits for another, each of them is promoted on its own.
+    let ready = store.deployments().active().find_map(|of| {
+        let group = of.groups.iter().find(|group| store.has_healthy_canaries(group))?;
+        Some(PromoteDeployment { id: of.id, groups: Some(vec![group.name.clone()]), eval })
+    });
+    ready.map(|promote| Command::PromoteDeployment(Box::new(promote)))
 }
