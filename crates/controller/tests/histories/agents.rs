@@ -9,10 +9,12 @@ use berth_model::{
     node::Node,
     observed::{ObservedAlloc, ObservedTask, TaskState},
     resources::Resources,
+    store::{AllocRow, Store},
 };
+use berth_scheduler::filters::{FEATURES_ATTRIBUTE, Feature};
 
 pub fn desired_hash(alloc: AllocId, revision: Option<u64>) -> u128 {
-    alloc.0.wrapping_mul(3).wrapping_add(u128::from(revision.is_none()))
+    alloc.0.wrapping_mul(3).wrapping_add(revision.map_or(1, |revision| u128::from(revision) << 8))
 }
 
 /// What an agent holds of one allocation.
@@ -21,8 +23,44 @@ pub struct Held {
     /// Told to run or to stop; none once a full list has left it out.
     stop: Option<bool>,
     pub status: ClientStatus,
+    /// What was found of its health; none as long as nothing was.
+    healthy: Option<bool>,
+    terms: Terms,
     /// Of the agent's last change of it.
     seq: u64,
+}
+
+/// What an agent is told of one that is to run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Terms {
+    revision: u64,
+    /// Its tasks end by themselves.
+    ends: bool,
+    /// It ends after so many seconds without a server.
+    #[allow(dead_code, reason = "histories of several servers do not use it")]
+    stops_after_s: Option<u64>,
+}
+
+impl Terms {
+    fn of(store: &Store, row: &AllocRow) -> Self {
+        let job = store.job_of(row);
+        Self {
+            revision: row.revision(),
+            ends: job.is_some_and(|(job, _)| job.job_type.runs_to_completion()),
+            stops_after_s: job
+                .and_then(|(_, group)| group.on_disconnect().stops_after())
+                .map(|after| after.as_secs()),
+        }
+    }
+}
+
+/// What goes wrong with a task.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Luck {
+    /// One that runs fails.
+    pub fails: bool,
+    /// What is found of its health is nothing good.
+    pub sickens: bool,
 }
 
 /// The agent of one node.
@@ -44,6 +82,12 @@ pub struct Agent {
     fence: (u64, Index),
     /// Messages from the server are lost from now on, until the session ends.
     pub deaf: bool,
+    /// The second in which a server was heard last.
+    #[allow(dead_code, reason = "histories of several servers do not use it")]
+    pub heard_s: u64,
+    /// Allocations that it has ended because none was.
+    #[allow(dead_code, reason = "histories of several servers do not use it")]
+    pub deserted: u64,
 }
 
 impl Agent {
@@ -61,6 +105,8 @@ impl Agent {
             dial: 0,
             fence: (0, Index(0)),
             deaf: false,
+            heard_s: 0,
+            deserted: 0,
         }
     }
 
@@ -112,22 +158,28 @@ impl Agent {
         }
         self.fence = position;
         let rows = desired.run.iter().map(|slot| desired.store.allocs().row(*slot).expect("of this state"));
-        let run: Vec<AllocId> = rows.map(|row| row.id).collect();
+        let run: BTreeMap<AllocId, Terms> =
+            rows.map(|row| (row.id, Terms::of(&desired.store, row))).collect();
         let stop: Vec<AllocId> = desired.stop.iter().map(|(id, _)| *id).collect();
         if desired.full {
             let left: Vec<AllocId> =
-                self.held.keys().filter(|id| !run.contains(id) && !stop.contains(id)).copied().collect();
+                self.held.keys().filter(|id| !run.contains_key(id) && !stop.contains(id)).copied().collect();
             left.into_iter().for_each(|id| self.leave(id));
         }
-        run.into_iter().for_each(|id| self.run(id));
+        run.into_iter().for_each(|(id, terms)| self.run(id, terms));
         stop.into_iter().for_each(|id| self.stop(id));
         self.held.retain(|id, _| !desired.forget.contains(id));
     }
 
-    fn run(&mut self, id: AllocId) {
+    fn run(&mut self, id: AllocId, terms: Terms) {
         match self.held.get_mut(&id) {
-            Some(held) => held.stop = Some(false),
-            None => self.change(id, Some(false), ClientStatus::Pending),
+            // Whether it is well as it is now is to be found anew.
+            Some(held) if held.terms.revision != terms.revision => {
+                let held = Held { stop: Some(false), healthy: None, terms, ..*held };
+                self.change(id, held);
+            }
+            Some(held) => (held.stop, held.terms) = (Some(false), terms),
+            None => self.begin(id, false, ClientStatus::Pending, terms),
         }
     }
 
@@ -135,7 +187,7 @@ impl Agent {
         match self.held.get_mut(&id) {
             Some(held) => held.stop = Some(true),
             // It never ran here: it has ended.
-            None => self.change(id, Some(true), ClientStatus::Complete),
+            None => self.begin(id, true, ClientStatus::Complete, Terms::default()),
         }
     }
 
@@ -145,25 +197,57 @@ impl Agent {
         }
     }
 
-    fn change(&mut self, id: AllocId, stop: Option<bool>, status: ClientStatus) {
-        self.seq += 1;
-        self.held.insert(id, Held { stop, status, seq: self.seq });
+    fn begin(&mut self, id: AllocId, stop: bool, status: ClientStatus, terms: Terms) {
+        self.change(id, Held { stop: Some(stop), status, healthy: None, terms, seq: 0 });
     }
 
-    /// A task goes on: what should run does, what should not ends. With `fails`, one that runs fails.
+    fn change(&mut self, id: AllocId, held: Held) {
+        self.seq += 1;
+        self.held.insert(id, Held { seq: self.seq, ..held });
+    }
+
+    /// A task goes on; with `fails`, one that runs fails.
     pub fn work(&mut self, fails: bool) {
+        self.work_with(Luck { fails, sickens: false });
+    }
+
+    /// A task goes on: what should run does, ends if it is to end by itself, and shows whether it is well; what should not
+    /// run ends.
+    pub fn work_with(&mut self, luck: Luck) {
         let next = self.held.iter().find_map(|(id, held)| {
             let next = match (held.stop, held.status) {
-                (Some(false), ClientStatus::Pending) => ClientStatus::Running,
-                (Some(false), ClientStatus::Running) if fails => ClientStatus::Failed,
-                (Some(true) | None, status) if !status.is_terminal() => ClientStatus::Complete,
+                (Some(false), ClientStatus::Pending) => Held { status: ClientStatus::Running, ..*held },
+                (Some(false), ClientStatus::Running) if luck.fails => {
+                    Held { status: ClientStatus::Failed, ..*held }
+                }
+                (Some(false), ClientStatus::Running) if held.terms.ends => {
+                    Held { status: ClientStatus::Complete, ..*held }
+                }
+                (Some(false), ClientStatus::Running) if held.healthy.is_none() => {
+                    Held { healthy: Some(!luck.sickens), ..*held }
+                }
+                (Some(true) | None, status) if !status.is_terminal() => {
+                    Held { status: ClientStatus::Complete, ..*held }
+                }
                 _ => return None,
             };
-            Some((*id, held.stop, next))
+            Some((*id, next))
         });
-        if let Some((id, stop, status)) = next {
-            self.change(id, stop, status);
+        if let Some((id, held)) = next {
+            self.change(id, held);
         }
+    }
+
+    /// It is that second: what is to end where no server is heard does.
+    #[allow(dead_code, reason = "histories of several servers do not use it")]
+    pub fn mind_silence(&mut self, now_s: u64) {
+        let silent_s = now_s.saturating_sub(self.heard_s);
+        let is_over = |held: &Held| held.terms.stops_after_s.is_some_and(|after_s| after_s <= silent_s);
+        let ends = |held: &Held| held.stop == Some(false) && !held.status.is_terminal() && is_over(held);
+        let over: Vec<(AllocId, Held)> =
+            self.held.iter().filter(|(_, held)| ends(held)).map(|(id, held)| (*id, *held)).collect();
+        self.deserted += over.len() as u64;
+        over.into_iter().for_each(|(id, held)| self.change(id, Held { status: ClientStatus::Lost, ..held }));
     }
 
     /// What it has to report, if anything.
@@ -175,7 +259,11 @@ impl Agent {
         let allocs = self.held.iter().filter(|(_, held)| held.seq > self.told);
         let allocs = allocs
             .map(|(id, held)| {
-                Arc::new(ObservedAlloc { modified_at: Timestamp(held.seq), ..observed(*id, held.status) })
+                let modified_at = Timestamp(held.seq);
+                let Held { healthy, terms: Terms { revision, .. }, .. } = *held;
+                let hash = held.hash(*id);
+                let seen = observed(*id, held.status);
+                Arc::new(ObservedAlloc { modified_at, healthy, revision, hash, ..seen })
             })
             .collect();
         let resync_done = std::mem::take(&mut self.owes_resync);
@@ -195,12 +283,23 @@ impl Agent {
     }
 
     fn desired_digest(&self) -> u128 {
-        let desired = self.held.iter().filter_map(|(id, held)| Some((*id, held.stop?)));
-        desired.map(|(id, stop)| desired_hash(id, (!stop).then_some(0))).fold(0, u128::wrapping_add)
+        let desired = self.held.iter().filter_map(|(id, held)| {
+            let revision = (!held.stop?).then_some(held.terms.revision);
+            Some(desired_hash(*id, revision))
+        });
+        desired.fold(0, u128::wrapping_add)
     }
 
     fn observed_digest(&self) -> u128 {
-        self.held.iter().map(|(id, held)| hash(*id, held.status)).fold(0, u128::wrapping_add)
+        self.held.iter().map(|(id, held)| held.hash(*id)).fold(0, u128::wrapping_add)
+    }
+}
+
+impl Held {
+    fn hash(&self, id: AllocId) -> u128 {
+        let health = self.healthy.map_or(0, |healthy| 1 + u128::from(healthy));
+        // By no sum of others: what one loses must not be what another gains.
+        hash(id, self.status).wrapping_mul(1 + (health << 8) + (u128::from(self.terms.revision) << 16))
     }
 }
 
@@ -234,8 +333,11 @@ pub fn observed(id: AllocId, status: ClientStatus) -> ObservedAlloc {
 }
 
 fn node(id: u128) -> Node {
+    let features = Feature::ALL.map(Feature::name).join(",");
+    let attributes =
+        [("driver.mock_driver".to_owned(), "1".to_owned()), (FEATURES_ATTRIBUTE.to_owned(), features)];
     Node {
-        attributes: [("driver.mock_driver".to_owned(), "1".to_owned())].into(),
+        attributes: attributes.into(),
         ..Node::new(
             NodeId(id),
             &format!("n{id}"),

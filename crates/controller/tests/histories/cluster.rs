@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
     time::Duration,
 };
 
@@ -10,18 +9,21 @@ use berth_controller::{
     Action, Config, Controller, Event, Fate, Links, Now, Request, ServerId, SessionId, ToNode, ToPlan, Token,
 };
 use berth_model::{
-    EvalId, Index, JobKey, NodeId, Timestamp,
-    command::{Command, DeregisterJob, DrainNode, Entry, NewDrain, RegisterJob},
+    Index, NodeId, Timestamp,
+    command::{Command, Entry},
+    event::Applied,
     ids::IdSeed,
-    job::{Disconnect, Group, Job, JobType, Reconcile, Task, TaskResources},
+    observed::Observed,
     store::Store,
 };
-use berth_scheduler::{Ledger, Planner};
+use berth_scheduler::{Claims, Ledger, Planner};
 
-use super::agents::{Agent, desired_hash};
+use super::{
+    agents::{Agent, Luck, desired_hash},
+    rules::Rules,
+};
 
 const NODES: u128 = 4;
-const JOBS: u32 = 4;
 
 /// Connections that take something only now and then.
 struct Narrow(bool);
@@ -33,17 +35,22 @@ impl Links for Narrow {
 }
 
 pub struct Cluster {
-    random: IdSeed,
+    pub random: IdSeed,
     controller: Controller,
     term: u64,
-    seconds: u64,
+    pub seconds: u64,
     /// What is durable.
-    store: Store,
+    pub store: Store,
+    /// What holds of every step, and which states were reached.
+    pub rules: Rules,
     /// Proposed by the present leader, not written.
     log: VecDeque<Entry>,
     view: Store,
+    observed: Observed,
     published: Index,
     planner: Planner,
+    /// Knows nothing of what others claim: what it plans is often refused.
+    stranger: Planner,
     claims: Ledger,
     asked: VecDeque<ToPlan>,
     planned: VecDeque<Event>,
@@ -54,6 +61,8 @@ pub struct Cluster {
     pub waiting: BTreeMap<u64, ()>,
     /// No faults any more: everything is on time.
     pub healed: bool,
+    /// Prints each entry that is applied.
+    pub tells: bool,
 }
 
 impl Cluster {
@@ -65,10 +74,13 @@ impl Cluster {
             term: 0,
             seconds: 1_000,
             store: Store::default(),
+            rules: Rules::default(),
             log: VecDeque::new(),
             view: Store::default(),
+            observed: Observed::default(),
             published: Index::default(),
             planner: Planner::default(),
+            stranger: Planner::default(),
             claims,
             asked: VecDeque::new(),
             planned: VecDeque::new(),
@@ -77,12 +89,13 @@ impl Cluster {
             tokens: 0,
             waiting: BTreeMap::new(),
             healed: false,
+            tells: false,
         };
         cluster.start();
         cluster
     }
 
-    fn draw(&mut self, below: u128) -> u128 {
+    pub fn draw(&mut self, below: u128) -> u128 {
         self.random.mint() % below
     }
 
@@ -91,6 +104,7 @@ impl Cluster {
         self.term += 1;
         let seed = self.random.mint() as u64;
         (self.planner, self.claims) = (Planner::default(), Ledger::default());
+        self.stranger = Planner::default();
         self.controller = Controller::new(config(seed), self.claims.clone());
         self.asked.clear();
         self.planned.clear();
@@ -121,13 +135,13 @@ impl Cluster {
     fn act(&mut self, action: Action) {
         match action {
             Action::Propose { entry, .. } => self.log.push_back(entry.into_parts().0),
-            Action::Judged { .. } => {}
+            Action::Judged { refused, .. } => self.rules.on_judged(&self.store, refused.count),
             Action::Plan(asked) => self.asked.push_back(asked),
-            Action::Publish { store, index, .. } => {
+            Action::Publish { store, observed, index, .. } => {
                 assert!(index >= self.published, "{index} was published after {}", self.published);
                 self.published = index;
                 self.claims.lock().settle(store.index());
-                self.view = store;
+                (self.view, self.observed) = (store, observed);
             }
             Action::Answer(Token(token), _) => {
                 assert!(self.waiting.remove(&token).is_some(), "request {token} is answered twice");
@@ -141,8 +155,12 @@ impl Cluster {
     fn deliver(&mut self, session: SessionId, message: &ToNode) {
         // A message may be lost, and with it all that follow in the session.
         let lost = !self.healed && self.draw(40) == 0;
+        let now_s = self.seconds;
         let Some(agent) = self.agents.iter_mut().find(|agent| agent.session == Some(session)) else { return };
         agent.deaf |= lost;
+        if !agent.deaf {
+            agent.heard_s = now_s;
+        }
         match message {
             _ if agent.deaf => {}
             ToNode::Welcome { mode, .. } => agent.on_welcome(*mode),
@@ -159,103 +177,81 @@ impl Cluster {
 
     /// One thing happens, whichever is drawn.
     pub fn step(&mut self) {
-        match self.draw(21) {
-            0 | 1 => self.register(),
-            2 => self.deregister(),
-            3..=5 => self.write(),
-            6..=8 => self.plan(),
-            9 => self.planned.pop_front().into_iter().for_each(|event| self.tell(event)),
-            10 => self.pass(1),
-            11 => {
+        match self.draw(28) {
+            0..=2 => self.register(),
+            3 => self.deregister(),
+            4 => self.change_job(),
+            5 | 6 => self.change_deployment(),
+            7..=9 => self.write(),
+            10..=12 => self.plan(),
+            13 => self.planned.pop_front().into_iter().for_each(|event| self.tell(event)),
+            14 => self.pass(1),
+            15 => {
                 let seconds = 1 + self.draw(9) as u64;
                 self.pass(seconds);
             }
-            12..=16 => self.agent(),
-            17 => self.refuse(),
-            18 if self.draw(4) == 0 => self.crash(),
-            18 if self.draw(4) == 0 => self.change_leader(),
-            19 if self.draw(2) == 0 => self.drain(),
+            16..=20 => self.agent(),
+            21 => self.refuse(),
+            22 if self.draw(4) == 0 => self.crash(),
+            22 if self.draw(4) == 0 => self.change_leader(),
+            23 if self.draw(2) == 0 => self.drain(),
+            24 => self.be_undisturbed(),
             _ => self.agent(),
         }
     }
 
-    fn request(&mut self, command: Command) {
+    /// Nothing keeps the server from its work for a second, after one in which it takes up what was refused: what is due is
+    /// dealt with, or there is a reason.
+    fn be_undisturbed(&mut self) {
+        let healed = std::mem::replace(&mut self.healed, true);
+        self.catch_up();
+        for _ in 0..2 {
+            self.pass(1);
+            self.catch_up();
+        }
+        for number in 0..self.agents.len() {
+            (0..4).for_each(|_| self.agents[number].work(false));
+            self.report(number);
+        }
+        self.catch_up();
+        self.pass(1);
+        self.catch_up();
+        self.healed = healed;
+        self.rules.on_second(&self.store);
+    }
+
+    /// Everything that was asked for is planned and written.
+    fn catch_up(&mut self) {
+        while !self.log.is_empty() || !self.asked.is_empty() || !self.planned.is_empty() {
+            self.write();
+            self.plan();
+            self.planned.pop_front().into_iter().for_each(|event| self.tell(event));
+        }
+    }
+
+    pub fn request(&mut self, command: Command) {
         self.tokens += 1;
         self.waiting.insert(self.tokens, ());
         self.tell(Event::Requested(Request { token: Token(self.tokens), commands: vec![command].into() }));
-    }
-
-    fn register(&mut self) {
-        let (number, count, memory_mb) = (self.draw(u128::from(JOBS)), self.draw(4), 100 + self.draw(300));
-        let mut job = job(number as u32, count as u32, memory_mb as u32);
-        job.groups[0].disconnect = self.disconnect();
-        let job = Arc::new(job);
-        let register = RegisterJob { job, eval: EvalId(self.random.mint()), only_if: None };
-        self.request(Command::RegisterJob(Box::new(register)));
-    }
-
-    /// What happens to a job's allocations on nodes that fall silent: one of all that groups can say.
-    fn disconnect(&mut self) -> Option<Box<Disconnect>> {
-        let span = Duration::from_secs(5 + self.draw(60) as u64);
-        let (lost_after, stop_on_client_after) = match self.draw(4) {
-            0 => return None,
-            1 => (None, Some(span)),
-            2 => (Some(span), None),
-            _ => (None, None),
-        };
-        let reconciles = [
-            Reconcile::BestScore,
-            Reconcile::KeepOriginal,
-            Reconcile::KeepReplacement,
-            Reconcile::LongestRunning,
-        ];
-        let (replace, reconcile) = (self.draw(2) == 0, reconciles[self.draw(4) as usize]);
-        Some(Box::new(Disconnect { lost_after, stop_on_client_after, replace, reconcile }))
-    }
-
-    fn deregister(&mut self) {
-        let (number, purge) = (self.draw(u128::from(JOBS)), self.draw(2) == 0);
-        let eval = EvalId(self.random.mint());
-        self.request(Command::DeregisterJob(DeregisterJob { job: key(number as u32), purge, eval }));
-    }
-
-    /// A node is drained, for as long as it takes or for some time, or no more.
-    fn drain(&mut self) {
-        let node = NodeId(1 + self.draw(self.agents.len() as u128));
-        let deadline = (self.draw(2) == 0).then(|| self.draw(30) as u64);
-        let deadline = deadline.map(|seconds| Timestamp((self.seconds + seconds) * 1_000_000_000));
-        let drain = NewDrain { deadline, ignore_system: false, asked_ns: 0 };
-        let drain = (self.draw(3) > 0).then_some(drain);
-        let command = DrainNode { node, drain, eligible: true, meta: BTreeMap::new() };
-        self.request(Command::DrainNode(Box::new(command)));
-    }
-
-    /// Every other drain is called off, and no other has any time left.
-    fn end_drains(&mut self) {
-        let nodes: Vec<NodeId> = self.store.nodes().iter().map(|(_, row)| row.id).collect();
-        for (number, node) in nodes.into_iter().enumerate() {
-            let drain = NewDrain {
-                deadline: Some(Timestamp(self.seconds * 1_000_000_000)),
-                ignore_system: false,
-                asked_ns: -1,
-            };
-            let drain = (number % 2 == 0).then_some(drain);
-            let command = DrainNode { node, drain, eligible: true, meta: BTreeMap::new() };
-            self.request(Command::DrainNode(Box::new(command)));
-        }
     }
 
     /// The log writes the next entries, at most three.
     fn write(&mut self) {
         let count = 1 + self.draw(3) as usize;
         let entries: Vec<Entry> = self.log.drain(..count.min(self.log.len())).collect();
-        let applied: Vec<_> = entries.into_iter().map(|entry| self.store.apply(entry)).collect();
-        for (_, node) in self.store.nodes().iter() {
-            assert_eq!(node.used.exceeds(node.capacity), None, "node {} is overcommitted", node.id);
-        }
+        let applied: Vec<_> = entries.into_iter().map(|entry| self.apply(entry)).collect();
         if !applied.is_empty() {
             self.tell(Event::Applied { term: 1, store: Box::new(self.store.clone()), applied });
         }
+    }
+
+    fn apply(&mut self, entry: Entry) -> Applied {
+        let applied = self.store.apply(entry.clone());
+        if self.tells {
+            println!("{} s: {entry:?} comes to {:?}", self.seconds, applied.outcomes);
+        }
+        self.rules.on_entry(&self.store, &entry, &applied);
+        applied
     }
 
     /// The log refuses the entries that were proposed last.
@@ -273,7 +269,7 @@ impl Cluster {
     fn crash(&mut self) {
         let durable = self.draw(3) as usize;
         let entries: Vec<Entry> = self.log.drain(..durable.min(self.log.len())).collect();
-        entries.into_iter().for_each(|entry| drop(self.store.apply(entry)));
+        entries.into_iter().for_each(|entry| drop(self.apply(entry)));
         self.log.clear();
         self.start();
     }
@@ -293,7 +289,7 @@ impl Cluster {
         unknown.into_iter().for_each(|event| self.tell(event));
         self.tell(Event::LeadershipLost);
         assert!(self.waiting.is_empty(), "somebody still waits: {:?}", self.waiting);
-        let applied: Vec<_> = entries.into_iter().map(|entry| self.store.apply(entry)).collect();
+        let applied: Vec<_> = entries.into_iter().map(|entry| self.apply(entry)).collect();
         self.tell(Event::Applied { term: 1, store: Box::new(self.store.clone()), applied });
         self.term += 1;
         self.tell(Event::LeadershipGained { term: self.term });
@@ -302,9 +298,15 @@ impl Cluster {
 
     fn plan(&mut self) {
         let Some(ToPlan { term, eval, now }) = self.asked.pop_front() else { return };
-        self.planner.follow(&self.view, &self.claims.lock());
+        let is_strange = !self.healed && self.draw(4) == 0;
+        let planner = if is_strange { &mut self.stranger } else { &mut self.planner };
+        match is_strange {
+            true => planner.follow(&self.view, &Claims::default()),
+            false => planner.follow(&self.view, &self.claims.lock()),
+        }
+        planner.observe(&self.observed);
         let seed = self.random.mint() as u64;
-        let plan = self.planner.plan(&self.view, &eval, now, seed);
+        let plan = planner.plan(&self.view, &eval, now, seed);
         let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());
         self.planned.push_back(Event::Planned { term, plan: Box::new(plan), ticket });
     }
@@ -312,6 +314,7 @@ impl Cluster {
     pub fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.seconds += 1;
+            self.agents.iter_mut().for_each(|agent| agent.mind_silence(self.seconds));
             self.tell(Event::Tick);
         }
     }
@@ -319,10 +322,10 @@ impl Cluster {
     /// An agent does something, or its connection ends.
     fn agent(&mut self) {
         let number = self.draw(NODES) as usize;
-        let (what, fails) = (self.draw(12), self.draw(6) == 0);
+        let (what, fails, sickens) = (self.draw(12), self.draw(6) == 0, self.draw(5) == 0);
         match what {
             0 => self.drop_connection(number),
-            1..=5 => self.agents[number].work(fails),
+            1..=5 => self.agents[number].work_with(Luck { fails, sickens }),
             6..=8 => self.report(number),
             _ => self.beat(number),
         }
@@ -346,8 +349,13 @@ impl Cluster {
             let hello = self.agents[number].hello(SessionId(self.sessions), self.store.cluster().id);
             return self.tell(hello);
         }
-        let heartbeat = self.agents[number].heartbeat();
-        heartbeat.into_iter().for_each(|event| self.tell(event));
+        let Some(heartbeat) = self.agents[number].heartbeat() else { return };
+        self.tell(heartbeat);
+        // It is answered.
+        let agent = &mut self.agents[number];
+        if agent.session.is_some() && !agent.deaf {
+            agent.heard_s = self.seconds;
+        }
     }
 
     /// Faults end: everything that is due happens, for this many seconds.
@@ -365,17 +373,17 @@ impl Cluster {
             if second == seconds / 2 {
                 self.end_drains();
             }
+            if second > seconds / 2 {
+                self.hold_no_deployment();
+            }
             for number in 0..self.agents.len() {
                 self.beat(number);
                 (0..8).for_each(|_| self.agents[number].work(false));
                 self.report(number);
             }
-            while !self.log.is_empty() || !self.asked.is_empty() || !self.planned.is_empty() {
-                self.write();
-                self.plan();
-                self.planned.pop_front().into_iter().for_each(|event| self.tell(event));
-            }
+            self.catch_up();
         }
+        self.rules.on_second(&self.store);
     }
 
     /// The durable state.
@@ -387,19 +395,6 @@ impl Cluster {
     pub fn is_claimed(&self) -> bool {
         !self.claims.lock().is_empty()
     }
-}
-
-pub fn key(number: u32) -> JobKey {
-    JobKey::new("default", &format!("job-{number}"))
-}
-
-fn job(number: u32, count: u32, memory_mb: u32) -> Job {
-    let task = Task {
-        resources: TaskResources { cpu_mhz: 10, memory_mb, ..TaskResources::default() },
-        ..Task::new("t", "mock_driver", JobType::Service)
-    };
-    let group = Group { count, tasks: vec![task], ..Group::new("g", JobType::Service) };
-    Job { groups: vec![group], ..Job::new(key(number), JobType::Service) }
 }
 
 fn config(seed: u64) -> Config {
