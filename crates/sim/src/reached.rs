@@ -3,7 +3,7 @@
 
 use berth_model::{
     alloc::{ClientStatus, StopReason},
-    command::Command,
+    command::{Command, PlanRecord},
     deployment::{Deployment, DeploymentStatus},
     event::{Event as Change, NodeChange},
     job::JobType,
@@ -57,19 +57,16 @@ fn of_commands(store: &Store, step: &Step, add: &mut impl FnMut(&'static str)) {
                     (DeploymentStatus::Cancelled, _) => "deployments cancelled",
                 });
             }
-            Command::CommitPlan(plan) => {
-                if plan
-                    .deployment
-                    .as_ref()
-                    .and_then(|new| store.deployments().get(new.id))
-                    .is_some_and(|of| is_of_system_job(store, of))
-                {
-                    add("deployments of system jobs");
-                }
-            }
+            Command::CommitPlan(plan) if begins_on_nodes(store, plan) => add("deployments of system jobs"),
             _ => {}
         }
     }
+}
+
+/// Whether a plan began the deployment of a system job.
+fn begins_on_nodes(store: &Store, plan: &PlanRecord) -> bool {
+    let new = plan.deployment.as_ref().and_then(|new| store.deployments().get(new.id));
+    new.is_some_and(|of| is_of_system_job(store, of))
 }
 
 fn is_of_system_job(store: &Store, of: &Deployment) -> bool {
