@@ -135,7 +135,7 @@ impl Cluster {
         let command = match self.draw(4) {
             0 => {
                 let earlier = self.draw(row.versions.len() as u128) as usize;
-                let Some(version) = row.versions.iter().nth(earlier) else { return };
+                let Some(version) = row.versions.get(earlier) else { return };
                 register(Job { stop: false, ..Job::clone(&version.job) })
             }
             1 if !row.job().stop => {
