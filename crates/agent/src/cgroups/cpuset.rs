@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use berth_api::agent::AllocId;
 
@@ -83,30 +83,46 @@ impl Cpuset {
         Ok(vec![set(CORES, format(&cores)), set(MEMORY, memory)])
     }
 
-    /// Writes where all that run are to run: each on its own cores, the others on what is left.
+    /// Writes where all tasks of this agent that run are to run: each on its own cores, the others on what is left. There may be
+    /// other agents on this host.
     ///
     /// # Errors
     /// The first that could not be written; the others are all the same.
-    fn apply(&self, owned: &Owned, shared: &BTreeSet<u32>, is_all: bool) -> Result<(), Failure> {
+    fn apply(&self, given: &Given, all: &BTreeSet<u32>) -> Result<(), Failure> {
+        let shared = left_of(all, &given.owned);
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         let names = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         let mut done = Ok(());
         for entry in names {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let Some((alloc, task)) = whose(&name) else { continue };
-            let own = owned.get(&alloc).and_then(|tasks| tasks.get(&task));
-            // Those of version 2 without any of their own follow what is above them.
-            let inherits = own.is_none() && is_all && self.version == 2;
-            let cores = if inherits { String::new() } else { format(own.unwrap_or(shared)) };
-            done = done.and(keep(&Cgroup::at(entry.path()), &cores));
+            let Some(of) = whose(&name).filter(|(alloc, _)| given.known.contains(alloc)) else { continue };
+            done = done.and(self.keep(entry.path(), &self.cores_of(of, given, (all, &shared))));
         }
         done
     }
+
+    /// What is written to keep a task to its own cores or to the shared ones. Those of version 2 without any of their own follow what
+    /// is above them while all cores are shared.
+    fn cores_of(
+        &self,
+        (alloc, task): (AllocId, u16),
+        given: &Given,
+        (all, shared): (&BTreeSet<u32>, &BTreeSet<u32>),
+    ) -> String {
+        let own = given.owned.get(&alloc).and_then(|tasks| tasks.get(&task));
+        let inherits = own.is_none() && shared == all && self.version == 2;
+        if inherits { String::new() } else { format(own.unwrap_or(shared)) }
+    }
+
+    /// What is within a cgroup is kept with it in version 2. In version 1 that gives cores up before it, and gets some after it.
+    fn keep(&self, cgroup: PathBuf, cores: &str) -> Result<(), Failure> {
+        let within = if self.version == 1 { Cgroup::at(cgroup).within() } else { vec![cgroup] };
+        keep(&within, cores)
+    }
 }
 
-/// In version 1 those within one give cores up before it, and get some after it.
-fn keep(cgroup: &Cgroup, cores: &str) -> Result<(), Failure> {
-    let within = cgroup.within();
+/// Writes it into cgroups, of which each lies within the one before.
+fn keep(within: &[PathBuf], cores: &str) -> Result<(), Failure> {
     let set = |dir: &PathBuf| match read(dir, CORES) {
         Ok(now) if now == cores => Ok(()),
         // It has ended meanwhile.
@@ -161,7 +177,7 @@ fn format(cores: &BTreeSet<u32>) -> String {
     shown.collect::<Vec<_>>().join(",")
 }
 
-/// Cores of tasks by their number in their group, by allocation.
+/// Cores of tasks by their number in their group, by allocation; of one without any, none.
 pub(crate) type Owned = BTreeMap<AllocId, BTreeMap<u16, BTreeSet<u32>>>;
 
 /// Which tasks of a node have cores of their own, and so what is left for the others.
@@ -169,7 +185,19 @@ pub(crate) type Owned = BTreeMap<AllocId, BTreeMap<u16, BTreeSet<u32>>>;
 pub(crate) struct Cores {
     /// Why tasks are not kept off, where that cannot be.
     cpuset: Result<Cpuset, String>,
-    owned: Mutex<Owned>,
+    given: Mutex<Given>,
+}
+
+/// What was given to whom.
+#[derive(Debug, Default)]
+struct Given {
+    owned: Owned,
+    /// All allocations of this agent, with cores of their own or without.
+    known: BTreeSet<AllocId>,
+    /// Not all tasks are where they are to be: that could not be written.
+    is_stale: bool,
+    /// Some had cores of their own: what was about to start then may have been kept off them.
+    ever: bool,
 }
 
 impl Cores {
@@ -178,7 +206,11 @@ impl Cores {
     }
 
     fn with(cpuset: Result<Cpuset, String>) -> Self {
-        Self { cpuset, owned: Mutex::default() }
+        Self { cpuset, given: Mutex::default() }
+    }
+
+    fn given(&self) -> MutexGuard<'_, Given> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tasks of an allocation have these cores from now on, and no other task runs there. Takes its time.
@@ -186,6 +218,8 @@ impl Cores {
     /// # Errors
     /// When a task that runs there cannot be kept off; where the host keeps nobody to cores, that is only logged.
     pub(crate) fn reserve(&self, alloc: AllocId, tasks: BTreeMap<u16, BTreeSet<u32>>) -> Result<(), Failure> {
+        let mut given = self.given();
+        given.known.insert(alloc);
         if tasks.is_empty() {
             return Ok(());
         }
@@ -193,29 +227,31 @@ impl Cores {
             tracing::warn!(%alloc, why, "its tasks run on cores of their own, but others are not kept off them");
             return Ok(());
         }
-        let mut owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        owned.insert(alloc, tasks);
-        self.apply(&owned)
+        given.owned.insert(alloc, tasks);
+        self.apply(&mut given)
     }
 
     /// An allocation has ended: its cores are everybody's. Takes its time.
     ///
     /// # Errors
-    /// When a task cannot be given them back.
+    /// When a task cannot be given them back; it is tried again when this is called again.
     pub(crate) fn release(&self, alloc: AllocId) -> Result<(), Failure> {
-        let mut owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        if owned.remove(&alloc).is_none() { Ok(()) } else { self.apply(&owned) }
+        let mut given = self.given();
+        given.known.remove(&alloc);
+        let had_some = given.owned.remove(&alloc).is_some();
+        if had_some || given.is_stale { self.apply(&mut given) } else { Ok(()) }
     }
 
-    /// Takes up the tasks that ran before, by allocation; whoever was kept off others that have ended since is not any more.
+    /// Takes up the allocations that were there before; whoever was kept off others that have ended since is not any more.
     /// Takes its time.
     ///
     /// # Errors
     /// When that cannot be.
     pub(crate) fn restore(&self, living: Owned) -> Result<(), Failure> {
-        let mut owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        *owned = living;
-        self.apply(&owned)
+        let mut given = self.given();
+        given.known = living.keys().copied().collect();
+        given.owned = living.into_iter().filter(|(_, tasks)| !tasks.is_empty()).collect();
+        self.apply(&mut given)
     }
 
     /// Keeps one task off, as that start of it is called: it may have been started while others were given theirs. Takes its
@@ -224,36 +260,34 @@ impl Cores {
     /// # Errors
     /// When that cannot be.
     pub(crate) fn renew(&self, name: &str) -> Result<(), Failure> {
-        let owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Ok(cpuset), Some((alloc, task))) = (&self.cpuset, whose(name)) else { return Ok(()) };
-        if owned.is_empty() {
-            return Ok(());
-        }
-        let own = owned.get(&alloc).and_then(|tasks| tasks.get(&task));
-        let cores = own.map_or_else(|| cpuset.all().map(|all| left_of(&all, &owned)), |own| Ok(own.clone()));
-        keep(&Cgroup::at(cpuset.dir.join(name)), &format(&cores?))
+        let given = self.given();
+        let (Ok(cpuset), Some(of)) = (&self.cpuset, whose(name)) else { return Ok(()) };
+        let all = cpuset.all()?;
+        let shared = left_of(&all, &given.owned);
+        cpuset.keep(cpuset.dir.join(name), &cpuset.cores_of(of, &given, (&all, &shared)))
     }
 
-    /// Whether any task has some. Waits for nobody: while they are being given, some will have.
+    /// Whether any task has some, or had some once. Waits for nobody: while they are being given, some will have.
     pub(crate) fn are_reserved(&self) -> bool {
-        self.owned.try_lock().map_or(true, |owned| !owned.is_empty())
+        self.given.try_lock().map_or(true, |given| given.ever)
     }
 
     /// What tasks without cores of their own are to run on; none stand for all.
     pub(crate) fn shared(&self) -> Vec<u32> {
-        let owned = self.owned.lock().unwrap_or_else(PoisonError::into_inner);
+        let given = self.given();
         let Ok(cpuset) = &self.cpuset else { return Vec::new() };
-        if owned.is_empty() {
+        if given.owned.is_empty() {
             return Vec::new();
         }
-        cpuset.all().map_or(Vec::new(), |all| left_of(&all, &owned).into_iter().collect())
+        cpuset.all().map_or(Vec::new(), |all| left_of(&all, &given.owned).into_iter().collect())
     }
 
-    fn apply(&self, owned: &Owned) -> Result<(), Failure> {
+    fn apply(&self, given: &mut Given) -> Result<(), Failure> {
+        given.ever |= !given.owned.is_empty();
         let Ok(cpuset) = &self.cpuset else { return Ok(()) };
-        let all = cpuset.all()?;
-        let shared = left_of(&all, owned);
-        cpuset.apply(owned, &shared, shared == all)
+        let done = cpuset.all().and_then(|all| cpuset.apply(given, &all));
+        given.is_stale = done.is_err();
+        done
     }
 }
 
@@ -310,11 +344,16 @@ mod tests {
         };
         let all = || [at(&name(1, 0)), at(&name(2, 0)), at(&format!("{}/inner", name(2, 0))), at("other")];
         let cores = Cores::with(Ok(cpuset.clone()));
-        cores.reserve(alloc(9), BTreeMap::new()).expect("nothing to do");
-        assert_eq!((cores.are_reserved(), cores.shared()), (false, vec![]));
-        cores.reserve(alloc(1), [(0, [1, 3].into())].into()).expect("kept off");
         let untouched = if version == 1 { "0-3" } else { "" };
-        assert_eq!(all(), ["1,3", "0,2", "0,2", untouched]);
+        cores.reserve(alloc(9), [(0, [1].into())].into()).expect("kept off");
+        assert_eq!(all(), [untouched; 4], "tasks of another agent of this host");
+        cores.release(alloc(9)).expect("given back");
+        cores.reserve(alloc(2), BTreeMap::new()).expect("nothing to do");
+        assert_eq!(cores.shared(), [0_u32; 0]);
+        cores.reserve(alloc(1), [(0, [1, 3].into())].into()).expect("kept off");
+        // What is within a cgroup of version 2 is kept by it.
+        let inner = |cores| if version == 1 { cores } else { "" };
+        assert_eq!(all(), ["1,3", "0,2", inner("0,2"), untouched]);
         assert_eq!(cores.shared(), [0, 2]);
         // One that comes after is told, or kept off then.
         fs::create_dir(cpuset.dir.join(name(3, 1))).expect("made");
@@ -322,18 +361,26 @@ mod tests {
         cores.renew(&name(3, 1)).expect("kept off");
         cores.renew(&name(7, 1)).expect("it has ended already");
         assert_eq!(at(&name(3, 1)), "0,2");
+        assert!(cores.are_reserved());
         // All of it is taken: a task has to run somewhere.
         cores.reserve(alloc(4), [(0, [0].into()), (1, [2].into())].into()).expect("kept off");
         assert_eq!(at(&name(2, 0)), free);
         for number in [4, 1, 1] {
             cores.release(alloc(number)).expect("given back");
         }
-        assert_eq!(all(), [free, free, free, untouched]);
+        assert_eq!(at(&name(2, 0)), free);
+        // What was about to start meanwhile was kept off: it is not any more.
+        cores.renew(&name(3, 1)).expect("given back");
+        assert_eq!(at(&name(3, 1)), free);
         // An agent that was ended in between knows what it finds.
-        cores.restore([(alloc(2), [(0, [3].into())].into())].into()).expect("kept off");
-        assert_eq!(all(), ["0-2", "3", "3", untouched]);
-        cores.restore(Owned::new()).expect("given back");
-        assert_eq!(all(), [free, free, free, untouched]);
+        let living = |own: Option<u32>| -> Owned {
+            let own = own.map(|core| (0, [core].into()));
+            [(alloc(1), BTreeMap::new()), (alloc(2), own.into_iter().collect())].into()
+        };
+        cores.restore(living(Some(3))).expect("kept off");
+        assert_eq!(all(), ["0-2", "3", inner("3"), untouched]);
+        cores.restore(living(None)).expect("given back");
+        assert_eq!(all(), [free, free, inner(free), untouched]);
     }
 
     #[test]

@@ -145,6 +145,7 @@ pub(crate) async fn pull(
         let before = inflow.taken;
         let came = match session.blob_from(layer.digest, before).await {
             Ok((body, begins_there)) => {
+                progress.waits.say(String::new());
                 let skip = if begins_there { 0 } else { before };
                 take(&mut inflow, body, skip, layer.size, progress).await
             }

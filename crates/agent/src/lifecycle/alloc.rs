@@ -188,7 +188,8 @@ impl Alloc {
         self.setup == Setup::CleaningUp
     }
 
-    pub(super) fn tasks_are_dead(&self) -> bool {
+    /// Whether none of its tasks runs, or is to run again.
+    pub fn tasks_are_dead(&self) -> bool {
         self.tasks.iter().all(Task::is_dead)
     }
 

@@ -67,6 +67,7 @@ pub(super) async fn keep_connected(
     {
         let mut heard = Heard::default();
         patience.begin(u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let dialed = Instant::now();
         match dial(&server, &credentials, patience.span()).await {
             Ok((stream, renewals)) => {
                 tracing::info!(%server, "connected");
@@ -87,7 +88,13 @@ pub(super) async fn keep_connected(
                 retry.spread(heard.heartbeat);
                 tracing::info!(%server, "disconnected");
             }
-            Err(failure) => tracing::warn!(%failure, "no connection"),
+            Err(failure) => {
+                heard.refusal = dialed.elapsed() < patience.span();
+                tracing::warn!(%failure, "no connection");
+            }
+        }
+        if heard.answer || heard.refusal {
+            patience.answered();
         }
         if links.is_closed() {
             return;
@@ -130,6 +137,8 @@ async fn dial(
 struct Heard {
     /// Anything at all.
     answer: bool,
+    /// That there is no connection, at once.
+    refusal: bool,
     /// Anything but a refusal.
     welcome: bool,
     /// That trying again cannot help.

@@ -74,7 +74,7 @@ use self::reads::Reads;
 pub use self::runner::starting_max;
 use self::runner::{Context, Providers, Runners};
 use self::servers::Servers;
-pub use self::setup::{SetupMoment, setup_steps};
+pub use self::setup::{SetupMoment, never_prepared, setup_steps};
 use self::usage::Sampler;
 use crate::alloc_dir;
 use crate::artifacts::Artifacts;
@@ -93,8 +93,9 @@ const HEARD_EVERY_NS: u64 = 5_000_000_000;
 const STOP_TASKS_MAX: Duration = Duration::from_secs(60);
 const STOP_TASKS_BEYOND: Duration = Duration::from_secs(30);
 
-/// How long an agent that starts waits for what had ended before to be cleaned up.
-const CLEAN_UP_MAX: Duration = Duration::from_secs(10);
+/// How long an agent that starts waits for what is on record as ended to be cleaned up: its servers have not heard of it for a
+/// while, and take its node for lost soon.
+const CLEAN_UP_MAX: Duration = Duration::from_secs(3);
 
 /// How long a stopping agent waits for its last words to be sent.
 const FLUSH_MAX: Duration = Duration::from_millis(500);
@@ -270,8 +271,8 @@ impl Agent {
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
         let Inputs { mut events, mut done, mut asked } = inputs;
-        self.restore().await?;
-        self.finish_cleaning_up(&mut events, &mut done).await;
+        let ended = self.restore().await?;
+        self.finish_cleaning_up(&ended, &mut events, &mut done).await;
         let mut shutdown = pin!(shutdown);
         let mut looks = tokio::time::interval_at(Instant::now() + looking::EVERY, looking::EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -328,9 +329,9 @@ impl Agent {
         self.node.deadline().into_iter().chain(self.session.deadline()).min()
     }
 
-    /// Takes up what an earlier run of the agent left.
-    async fn restore(&mut self) -> Result<(), Failure> {
-        let mut actions = Vec::new();
+    /// Takes up what an earlier run of the agent left. Returns what is on record as ended.
+    async fn restore(&mut self) -> Result<Vec<AllocId>, Failure> {
+        let (mut actions, mut ended) = (Vec::new(), Vec::new());
         let mut fence = self.data.fence()?;
         let (records, damaged) = self.data.read_all()?;
         self.end_damaged(damaged).await;
@@ -339,6 +340,7 @@ impl Agent {
             raise(&mut fence, &record);
             if let (Some(id), Some(status), false) = (id, &record.status, record.forgotten) {
                 self.session.restore(id, record.revision(), status);
+                ended.extend(status.status().is_terminal().then_some(id));
             }
             let restored = self.node.restore(record, &mut self.groups, &mut actions);
             restored.map_err(|error| Failure::other("take up an allocation", error))?;
@@ -352,17 +354,18 @@ impl Agent {
         alloc_dir::secrets::sweep(self.data.path(), living.map(|alloc| self.data.place(alloc.id())))?;
         self.perform(actions);
         self.handle(Event::Tick);
-        Ok(())
+        Ok(ended)
     }
 
     /// What had ended was about to be cleaned up, and may be on record as ended: no server hears of that before it is.
     async fn finish_cleaning_up(
         &mut self,
+        ended: &[AllocId],
         events: &mut mpsc::Receiver<Event>,
         done: &mut mpsc::UnboundedReceiver<Done>,
     ) {
         let deadline = Instant::now() + CLEAN_UP_MAX;
-        while self.node.allocs().any(Alloc::is_cleaning_up) {
+        while ended.iter().any(|id| self.node.alloc(*id).is_some_and(Alloc::is_cleaning_up)) {
             tokio::select! {
                 Some(event) = events.recv() => self.handle(event),
                 Some(done) = done.recv() => self.on_disk_done(done),
@@ -382,7 +385,8 @@ impl Agent {
     /// What cannot be read is told of where its task is taken up.
     fn restore_user_ids(&self) {
         let Ok(ids) = &self.context.providers.user_ids else { return };
-        for alloc in self.node.allocs().filter(|alloc| !alloc.has_ended()) {
+        // What is only to be cleaned up may have given its range back, which is another's by now.
+        for alloc in self.node.allocs().filter(|alloc| !alloc.tasks_are_dead()) {
             let place = self.data.place(alloc.id());
             let started = |task: &TaskSpec| StartRecord::read(&place.keeper_dir(&task.name)).ok().flatten();
             let firsts = alloc.spec().group.tasks.iter().filter_map(started).map(|start| start.first_id);

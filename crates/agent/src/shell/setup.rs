@@ -98,10 +98,24 @@ impl Step {
 /// All of it, or the first that cannot be made: no task could run without.
 fn prepare(subject: &Subject<'_>) -> Result<(), String> {
     STEPS.iter().try_for_each(|step| {
-        let failed =
-            |failure: StartFailure| format!("prepare the allocation's {}: {}", step.name, failure.message);
+        let failed = |failure: StartFailure| not_prepared(step.name, &failure.message);
         step.carry_out(true, subject).map_err(failed)
     })
+}
+
+fn not_prepared(what: &str, why: &str) -> String {
+    format!("prepare the allocation's {what}: {why}")
+}
+
+/// Why an allocation of these tasks can be prepared on no node; none where nothing is wrong with them.
+pub fn never_prepared(tasks: &[TaskSpec]) -> Option<String> {
+    no_directory(tasks).map(|why| not_prepared("directory", &why))
+}
+
+/// Why there cannot be a directory for each of them.
+fn no_directory(tasks: &[TaskSpec]) -> Option<String> {
+    let odd = tasks.iter().find(|task| !is_plain_name(&task.name))?;
+    Some(format!("make the directory of task {:?}: its name cannot name one", odd.name))
 }
 
 /// As much of it as can be removed; what cannot holds up nothing else.
@@ -124,8 +138,8 @@ fn nothing(_: &Subject<'_>) -> Result<(), StartFailure> {
 fn make_directory(subject: &Subject<'_>) -> Result<(), StartFailure> {
     let Subject { context, run, place } = subject;
     let tasks = &run.group.tasks;
-    if let Some(odd) = tasks.iter().find(|task| !is_plain_name(&task.name)) {
-        return Err(setup(format!("make the directory of task {:?}: its name cannot name one", odd.name)));
+    if let Some(why) = no_directory(tasks) {
+        return Err(setup(why));
     }
     let equipment = context.equipment();
     Ok(alloc_dir::make_shared(place, run, equipment.host(&context.node_id).sharers(tasks))?)
@@ -250,9 +264,8 @@ impl Agent {
     /// Takes up which tasks have cores of their own, and keeps all others off these.
     pub(super) fn restore_cores(&self) {
         let living = self.node.allocs().filter(|alloc| alloc.has_started() && !alloc.has_ended());
-        let owned = living.map(|alloc| (alloc.id(), cores_of(alloc.spec())));
-        let owned = owned.filter(|(_, tasks)| !tasks.is_empty()).collect();
-        if let Err(failure) = self.context.cores.restore(owned) {
+        let living = living.map(|alloc| (alloc.id(), cores_of(alloc.spec()))).collect();
+        if let Err(failure) = self.context.cores.restore(living) {
             tracing::warn!(%failure, "not all tasks run where they are to");
         }
     }

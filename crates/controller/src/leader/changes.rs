@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_model::{
-    EvalId, JobKey,
+    EvalId, Index, JobKey,
     alloc::{DesiredStatus, StopReason},
     eval::{Eval, EvalStatus, Trigger},
     event::Event as Change,
@@ -18,7 +18,8 @@ use crate::{
 };
 
 impl Leader {
-    pub(super) fn on_change(&mut self, replica: &Replica, change: &Change) {
+    /// Of the entry at this index; the state may be that after later ones.
+    pub(super) fn on_change(&mut self, replica: &Replica, index: Index, change: &Change) {
         let (store, at) = (replica.store(), self.time);
         if *change == Change::Restored {
             return self.on_restored(replica);
@@ -42,7 +43,7 @@ impl Leader {
                     self.work.judging.remove(&id);
                 }
                 self.note_awaited(store, *slot);
-                self.note_loss(store, *slot);
+                self.note_loss(store, index, *slot);
                 self.want_if_overlooked(store, *slot);
             }
             Change::DeploymentChanged(id, _) => {
@@ -188,13 +189,13 @@ impl Leader {
 
     /// What was declared lost may run on: its agent is to confirm anew what does. Servers that know no entries of version 6 would
     /// not have their agents say it once more.
-    fn note_loss(&mut self, store: &Store, slot: AllocSlot) {
+    fn note_loss(&mut self, store: &Store, index: Index, slot: AllocSlot) {
         if self.entry_version(store) < 6 || !store.was_declared_lost(slot) {
             return;
         }
         let Some(row) = store.allocs().row(slot) else { return };
         if let Some(node) = store.nodes().row(row.node) {
-            self.sessions.lost_on(node.id, !node.status.is_silent(), row.modify_index);
+            self.sessions.lost_on(node.id, !node.status.is_silent(), index);
         }
     }
 

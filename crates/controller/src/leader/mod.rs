@@ -271,7 +271,7 @@ impl Leader {
                 let outcomes: Vec<_> = outcomes.by_ref().take(count).collect();
                 self.on_written(purpose, *index, outcomes, actions);
             }
-            events.iter().for_each(|change| self.on_change(replica, change));
+            events.iter().for_each(|change| self.on_change(replica, *index, change));
         }
     }
 

@@ -3,12 +3,15 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use berth_agent::lifecycle::TaskRef;
+use berth_api::agent::AllocId;
 
 /// Something due for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     /// Its session or life cycle has a deadline.
     Wake,
+    /// It is found out that an allocation cannot be prepared.
+    NotPrepared(AllocId),
     /// A mock task takes its next step.
     Step(TaskRef),
     /// A mock task that was asked to end has ended.

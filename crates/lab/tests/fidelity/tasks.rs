@@ -178,7 +178,7 @@ fn a_task_that_cannot_start_says_why() {
                 ../t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]
             update seq=13
               6 Failed: Failed tasks modified
-                ../t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Setup Failure "make the directory of task \"../t\": its name cannot name one" fails]
+                ../t Dead failed restarts=0 exit=0/0/false finished [Received; Task Setup "Building Task Directory"; Setup Failure "prepare the allocation's directory: make the directory of task \"../t\": its name cannot name one" fails]
             update seq=14
               7 Pending: No tasks have started modified
                 t Pending restarts=0 exit=0/0/false [Received; Task Setup "Building Task Directory"]

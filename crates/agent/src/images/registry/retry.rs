@@ -35,7 +35,8 @@ impl Waits {
         self.0.subscribe()
     }
 
-    fn say(&self, text: String) {
+    /// What is waited for from now on; empty for nothing.
+    pub(crate) fn say(&self, text: String) {
         self.0.send_if_modified(|said| {
             let changes = *said != text;
             *said = text;

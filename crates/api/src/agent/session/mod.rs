@@ -189,6 +189,7 @@ impl AgentSession {
             }
             Down::Refused(refused) => {
                 self.link = Link::Down;
+                self.patience.answered();
                 return Some(Told::Refused(refused));
             }
             // Of another cluster's servers, or before any is known to be of this one, nothing is learned.

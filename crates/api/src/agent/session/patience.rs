@@ -33,8 +33,14 @@ impl Patience {
         self.dialed_ns = Some(now_ns);
     }
 
-    /// It has let the agent in, and wants to hear of it this often.
+    /// It has said something, if only that it takes nobody in: whatever the pause until the next one is dialed, it was not silent.
+    pub fn answered(&mut self) {
+        self.dialed_ns = None;
+    }
+
+    /// It has let the agent in, and wants to hear of it this often; 0 stands for the longest.
     pub fn welcomed(&mut self, heartbeat_ns: u64) {
+        let heartbeat_ns = if heartbeat_ns == 0 { Self::default().heartbeat_ns } else { heartbeat_ns };
         *self = Self { heartbeat_ns, silences: 0, dialed_ns: None };
     }
 
@@ -90,7 +96,12 @@ mod tests {
     fn a_server_that_answers_at_once_that_it_does_not_want_us_is_not_silent() {
         let mut patience = Patience::default();
         patience.welcomed(5 * S);
-        (0..9).for_each(|second| patience.begin(second * S));
+        for minute in 0..9 {
+            patience.begin(minute * 60 * S);
+            patience.answered();
+        }
         assert_eq!(patience.span().as_secs(), 5);
+        patience.welcomed(0);
+        assert_eq!(patience.span().as_secs(), 10);
     }
 }

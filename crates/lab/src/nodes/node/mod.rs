@@ -160,6 +160,7 @@ impl SimNode {
     pub fn on_due(&mut self, at_ns: u64, due: Due, now_ns: u64, common: &mut Common) {
         match due {
             Due::Wake if at_ns == self.wake_ns => self.wake(now_ns, common),
+            Due::NotPrepared(alloc) => self.not_prepared(alloc, now_ns, common),
             Due::Step(of) => self.step(of, now_ns, common),
             Due::Killed(of) => self.killed(of, now_ns, common),
             Due::Stopped(of) => self.stopped(of, now_ns, common),

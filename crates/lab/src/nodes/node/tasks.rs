@@ -10,10 +10,11 @@ use berth_agent::{
         mock::{self, MockSettings, MockStep},
     },
     lifecycle::{Action, Event, Exit, Found, RunSpec, StartFailure, StartFailureKind, TaskRef},
+    never_prepared,
     place::{AllocPlace, is_plain_name},
     volumes::HostVolumes,
 };
-use berth_api::agent::{TaskEventKind, TaskSpec};
+use berth_api::agent::{AllocId, TaskEventKind, TaskSpec};
 
 use super::SimNode;
 use crate::nodes::{
@@ -42,10 +43,29 @@ impl SimNode {
         common.actions = actions;
     }
 
+    /// There is nothing to make; what can be made nowhere cannot be made here. An agent finds that out a moment later.
+    fn prepare(&mut self, alloc: AllocId, now_ns: u64, common: &mut Common) {
+        match self.why_not_prepared(alloc) {
+            None => self.happens(Event::Prepared(alloc), now_ns, common),
+            Some(_) => common.timers.add(now_ns, self.place, Due::NotPrepared(alloc)),
+        }
+    }
+
+    pub(super) fn not_prepared(&mut self, alloc: AllocId, now_ns: u64, common: &mut Common) {
+        if let Some(message) = self.why_not_prepared(alloc) {
+            let failure = StartFailure { kind: StartFailureKind::Setup, message };
+            self.happens(Event::PrepareFailed(alloc, failure), now_ns, common);
+        }
+    }
+
+    fn why_not_prepared(&self, alloc: AllocId) -> Option<String> {
+        never_prepared(&self.life.alloc(alloc)?.spec().group.tasks)
+    }
+
     pub(super) fn act(&mut self, action: Action, now_ns: u64, common: &mut Common) {
         match action {
-            // There is nothing to prepare, and nothing is left.
-            Action::Prepare(alloc) => self.happens(Event::Prepared(alloc), now_ns, common),
+            Action::Prepare(alloc) => self.prepare(alloc, now_ns, common),
+            // Nothing was made.
             Action::CleanUp(alloc) => self.happens(Event::CleanedUp { alloc, left: None }, now_ns, common),
             Action::StartTask(of) => self.start(of, now_ns, common),
             Action::SignalTask(of) => {
