@@ -152,7 +152,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/nomad/joins.rs LASTS_MAX", "join tokens that have not expired"),
     ("server/src/nomad/nodes.rs DRAIN_META_BYTES_MAX", "what is said of a drain"),
     ("server/src/nomad/scheduling.rs POOLS_MAX", "node pools with settings of their own"),
-    ("server/src/nomad/search/fuzzy.rs NAMES_MAX", "matches of a search"),
+    ("server/src/nomad/search/mod.rs NAMES_MAX", "matches of a search"),
     ("server/src/nomad/search/mod.rs MATCHES_MAX", "matches of a search"),
     ("server/src/nomad/system.rs REQUEST_MAX", "`system gc`"),
     ("server/src/nomad/tenant_limits.rs DESCRIPTION_BYTES_MAX", "description of a namespace or a quota"),

@@ -106,6 +106,15 @@ pub trait Engine: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Waits until this server has read all of the log that was acknowledged by now: what tokens may do stands there, and not what
+    /// agents observe, for which [`Self::fresh`] waits too.
+    ///
+    /// # Errors
+    /// Why that cannot be: for people.
+    async fn knows_log(&self) -> Result<(), String> {
+        self.fresh().await
+    }
+
     /// Whether there is anything to be read, however old.
     fn has_state(&self) -> bool {
         true

@@ -102,7 +102,8 @@ impl Authority {
             .find_map(of_key)
             .ok_or_else(|| wrong(key, &format!("it is the key of no certificate in {}", ca.display())))?;
         let mut params = CertificateParams::default();
-        params.distinguished_name = distinguished_name(outline.subject)
+        let subject = outline.subject.and_then(distinguished_name);
+        params.distinguished_name = subject
             .ok_or_else(|| wrong(ca, "the authority's name is written in a way that Berth does not know"))?;
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         Ok(Self { certificate, issuer: Issuer::new(params, pair.0) })

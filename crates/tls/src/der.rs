@@ -19,8 +19,8 @@ pub(crate) struct Outline {
     pub not_before: u64,
     /// Seconds since 1970.
     pub not_after: u64,
-    /// Whose it is, part by part.
-    pub subject: Vec<NamePart>,
+    /// Whose it is, part by part; none where that is written in a way that is not known here.
+    pub subject: Option<Vec<NamePart>>,
     /// The bits of the public key, without what says of which kind it is.
     pub public_key: Vec<u8>,
 }
@@ -37,7 +37,7 @@ pub(crate) fn outline(certificate: &[u8]) -> Option<Outline> {
     fields.take(SEQUENCE)?; // by whom
     let mut validity = Reader(fields.take(SEQUENCE)?);
     let (not_before, not_after) = (time(validity.next()?)?, time(validity.next()?)?);
-    let subject = name(fields.take(SEQUENCE)?)?;
+    let subject = name(fields.take(SEQUENCE)?);
     let mut key = Reader(fields.take(SEQUENCE)?);
     key.take(SEQUENCE)?;
     let (_, bits) = key.next()?;

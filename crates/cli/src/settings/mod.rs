@@ -26,7 +26,7 @@ use berth_agent::{
     volumes::{HostVolumes, MountDir},
 };
 use berth_api::agent::JoinCode;
-use berth_server::{AgentLimits, HostState, LOG_VERSIONS, http::Limits};
+use berth_server::{AgentLimits, HostState, LOG_VERSIONS, Share, http::Limits};
 use tracing::level_filters::LevelFilter;
 
 use audit::AuditSettings;
@@ -36,6 +36,11 @@ pub use role::Role;
 #[cfg(test)]
 pub use table::{Setting, of as settings_of};
 pub use tls::{TLS_DIR, TlsSettings};
+
+/// An address may have this part of all connections and waits unless it is said.
+const ADDRESS_PART: usize = 16;
+/// And a token this part of all waits.
+const TOKEN_PART: usize = 3;
 
 /// What a long-running command was told, every default filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,19 +203,28 @@ impl Settings {
         }
     }
 
-    /// So many connections to the HTTP API, and half of them of this machine.
+    /// So many connections to the HTTP API, half of them of this machine, and a sixteenth of an address.
     fn set_http_connections(&mut self, count: usize) {
         self.limits.connections_max = count;
-        self.limits.connections_share.loopback_max = count.div_ceil(2);
+        self.limits.connections_share =
+            Share { per_address_max: count.div_ceil(ADDRESS_PART), loopback_max: count.div_ceil(2) };
     }
 
-    /// So many requests that wait, and half of them of this machine. A quarter of the connections is left to those who want an
+    /// So many connections of agents, and three quarters of them of an address.
+    fn set_agent_connections(&mut self, count: usize) {
+        self.agent_limits.connections_max = count;
+        self.agent_limits.connections_share = AgentLimits::share(count);
+    }
+
+    /// So many requests that wait, half of them of this machine, a sixteenth of an address, and a third with one token. A quarter of the connections is left to those who want an
     /// answer at once.
     fn set_waits(&mut self, count: usize) {
         let connections = self.limits.connections_max;
         let count = count.min((connections - connections / 4).max(1));
         self.limits.waiting_max = count;
-        self.limits.waiting_share.loopback_max = count.div_ceil(2);
+        self.limits.waiting_share =
+            Share { per_address_max: count.div_ceil(ADDRESS_PART), loopback_max: count.div_ceil(2) };
+        self.limits.waiting_of_token_max = count.div_ceil(TOKEN_PART);
     }
 }
 

@@ -252,8 +252,8 @@ pub const SETTINGS: &[Setting] = &[
         name: "http-connections-address",
         form: Form::One("COUNT"),
         roles: &[Role::Server],
-        default: |_| "1024",
-        help: "Of these, how many one address may have",
+        default: |_| "",
+        help: "Of these, how many one address may have; a sixteenth unless given",
         set: |to, given| {
             given.number_of(CONNECTIONS).map(|count| to.limits.connections_share.per_address_max = count)
         },
@@ -270,8 +270,8 @@ pub const SETTINGS: &[Setting] = &[
         name: "waits-address",
         form: Form::One("COUNT"),
         roles: &[Role::Server],
-        default: |_| "768",
-        help: "Of these, how many one address may have",
+        default: |_| "",
+        help: "Of these, how many one address may have; a sixteenth unless given",
         set: |to, given| {
             given.number_of(CONNECTIONS).map(|count| to.limits.waiting_share.per_address_max = count)
         },
@@ -280,8 +280,8 @@ pub const SETTINGS: &[Setting] = &[
         name: "waits-token",
         form: Form::One("COUNT"),
         roles: &[Role::Server],
-        default: |_| "4096",
-        help: "The same with one token from anywhere but this machine, and of the tasks of one allocation",
+        default: |_| "",
+        help: "The same with one token from anywhere but this machine, and of the tasks of one allocation; a third of all unless given",
         set: |to, given| given.number_of(CONNECTIONS).map(|count| to.limits.waiting_of_token_max = count),
     },
     Setting {
@@ -334,14 +334,14 @@ pub const SETTINGS: &[Setting] = &[
         roles: &[Role::Server],
         default: |_| "16384",
         help: "Connections of agents at a time, each of which can carry many nodes",
-        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.agent_limits.connections_max = count),
+        set: |to, given| given.number_of(CONNECTIONS).map(|count| to.set_agent_connections(count)),
     },
     Setting {
         name: "agent-connections-address",
         form: Form::One("COUNT"),
         roles: &[Role::Server],
-        default: |_| "12288",
-        help: "Of these, how many one address may have; so many agents may be behind one address of a network",
+        default: |_| "",
+        help: "Of these, how many one address may have, and so how many agents may be behind one address of a network; three quarters unless given",
         set: |to, given| {
             given.number_of(CONNECTIONS).map(|count| to.agent_limits.connections_share = Share::equal(count))
         },

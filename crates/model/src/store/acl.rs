@@ -26,6 +26,8 @@ pub struct Acl {
     /// Tokens that are good no more before their end.
     revoked: OrdMap<AclTokenId, RevokedToken>,
     revoked_by_age: OrdSet<(Timestamp, AclTokenId)>,
+    /// Those that would have ended by themselves.
+    revoked_by_end: OrdSet<(Timestamp, AclTokenId)>,
     one_time: OrdMap<SecretHash, Arc<OneTimeToken>>,
     one_time_by_end: OrdSet<(Timestamp, SecretHash)>,
     joins: Joins,
@@ -252,9 +254,17 @@ impl Acl {
         was_there
     }
 
-    /// Remembers that a token was revoked. Of too many, those that were revoked first are forgotten.
+    /// Remembers that a token was revoked. Those that would have ended by then are forgotten, and of too many those that were
+    /// revoked first.
     pub(super) fn put_revoked(&mut self, revoked: RevokedToken) {
         self.forget_revoked(revoked.token);
+        while let Some((end, over)) =
+            self.revoked_by_end.get_min().copied().filter(|(end, _)| *end <= revoked.at)
+        {
+            self.revoked_by_end.remove(&(end, over));
+            self.forget_revoked(over);
+        }
+        self.revoked_by_end.extend(revoked.expires_at.map(|end| (end, revoked.token)));
         self.digest.add(hash_encoded(b'x', &revoked));
         self.revoked_by_age.insert((revoked.at, revoked.token));
         self.revoked.insert(revoked.token, revoked);
@@ -269,6 +279,9 @@ impl Acl {
         if let Some(old) = self.revoked.remove(&id) {
             self.digest.remove(hash_encoded(b'x', &old));
             self.revoked_by_age.remove(&(old.at, id));
+            if let Some(end) = old.expires_at {
+                self.revoked_by_end.remove(&(end, id));
+            }
         }
     }
 

@@ -86,8 +86,9 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
             ChangeVariable::Rekey(_) => Target::Engine,
         },
         Command::ChangeKeyring(change) => Target::Cluster(match **change {
-            ChangeKeyring::PutKey { .. } | ChangeKeyring::Rewrap { .. } => Capability::KeyringRotate,
-            ChangeKeyring::RemoveKey(_) => Capability::KeyringDelete,
+            ChangeKeyring::PutKey { .. } => Capability::KeyringRotate,
+            // The old key-encryption key is taken away, and with it what older snapshots hold.
+            ChangeKeyring::Rewrap { .. } | ChangeKeyring::RemoveKey(_) => Capability::KeyringDelete,
         }),
         Command::Collect(_)
         | Command::ChangeAcl(_)

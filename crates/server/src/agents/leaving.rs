@@ -8,7 +8,7 @@ use std::{
 use berth_api::agent::Leaving;
 use berth_model::{
     NodeId, Timestamp,
-    command::{Command, DrainNode, NewDrain},
+    command::{Command, DrainNode, NewDrain, Refusal},
 };
 
 use super::{listen::Context, recorded::ROUTE};
@@ -85,8 +85,9 @@ async fn propose(state: &State, by: Who, command: DrainNode) {
         if let Some(line) = line {
             line.tell(fields(&by, command.node, &proposed));
         }
-        match proposed {
-            Ok(_) => return,
+        match proposed.as_ref().map(refusal) {
+            Ok(None) => return,
+            Ok(Some(refused)) => why = refused.to_string(),
             Err(error) => why = error.to_string(),
         }
         break;
@@ -94,10 +95,19 @@ async fn propose(state: &State, by: Who, command: DrainNode) {
     tracing::warn!(node = %command.node, why, "could not drain a node whose agent shuts down");
 }
 
+/// Why the state did not take it.
+fn refusal(committed: &Committed) -> Option<&Refusal> {
+    committed.outcomes.iter().find_map(|outcome| outcome.as_ref().err())
+}
+
 /// What its line says.
 fn fields(by: &Who, node: NodeId, proposed: &Result<Committed, ProposeError>) -> Vec<u8> {
     let mut change = Changed::new("drain_node", "", [node.to_string()]);
     let status = match proposed {
+        Ok(committed) if refusal(committed).is_some() => {
+            change.error = Some("refused");
+            409
+        }
         Ok(committed) => {
             change.index = Some(committed.index.0);
             200
@@ -113,6 +123,7 @@ fn fields(by: &Who, node: NodeId, proposed: &Result<Committed, ProposeError>) ->
     };
     let error = match status {
         200 => None,
+        409 => Some("Conflict"),
         500 => Some("Internal Server Error"),
         _ => Some("Service Unavailable"),
     };

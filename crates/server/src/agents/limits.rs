@@ -26,8 +26,18 @@ impl Default for AgentLimits {
 }
 
 impl AgentLimits {
+    /// Connections at the same time that are yet to show whose they are.
+    pub(super) fn waiting_max(&self) -> usize {
+        self.connections_max.div_ceil(2)
+    }
+
+    /// Of these, how many of one address.
+    pub(super) fn waiting_share(&self) -> Share {
+        Share::equal(self.waiting_max().div_ceil(2))
+    }
+
     /// How many of so many connections one address may have unless it is said: three quarters, so that there is room for others.
     pub fn share(connections_max: usize) -> Share {
-        Share::equal(connections_max / 4 * 3)
+        Share::equal((connections_max - connections_max / 4).max(1))
     }
 }

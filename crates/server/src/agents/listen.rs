@@ -3,7 +3,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     engine::Input,
-    net::{Counted, Entrance, PerAddress, Secure, Stream, TooOften},
+    net::{Counted, Entrance, PerAddress, Secure, Share, Stream, TooOften},
     state::State,
 };
 
@@ -218,75 +218,124 @@ fn too_many(what: &str, setting: &str) -> String {
 
 /// Tells of connections that were turned away, all of a second in one line.
 #[derive(Default)]
-struct TurnedAway {
-    told: Option<Instant>,
+struct TurnedAway(Mutex<Told>);
+
+#[derive(Default)]
+struct Told {
+    at: Option<Instant>,
     untold: u64,
 }
 
 impl TurnedAway {
-    fn tell(&mut self, peer: SocketAddr, reason: &str) {
+    fn tell(&self, peer: SocketAddr, reason: &str) {
         let now = Instant::now();
-        if self.told.is_some_and(|told| now < told + TURNED_AWAY_EVERY) {
-            self.untold += 1;
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.at.is_some_and(|at| now < at + TURNED_AWAY_EVERY) {
+            told.untold += 1;
             return;
         }
-        let others = std::mem::take(&mut self.untold);
-        self.told = Some(now);
+        let others = std::mem::take(&mut told.untold);
+        told.at = Some(now);
         tracing::warn!(%peer, others, "turned an agent away: {reason}");
     }
 }
 
-/// The open connections, and how many there may be.
+/// The open connections.
 struct Doors {
     entrance: Entrance,
-    limits: AgentLimits,
-    turned_away: TurnedAway,
-    places: Arc<Semaphore>,
-    addresses: PerAddress,
+    rooms: Arc<Rooms>,
     connections: JoinSet<()>,
 }
 
 impl Doors {
     fn new(entrance: Entrance, limits: AgentLimits) -> Self {
-        Self {
-            entrance,
-            limits,
-            turned_away: TurnedAway::default(),
-            places: Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS))),
-            addresses: PerAddress::default(),
-            connections: JoinSet::new(),
-        }
+        Self { entrance, rooms: Arc::new(Rooms::new(limits)), connections: JoinSet::new() }
     }
 
     /// Serves a connection, unless there are too many, in all or of its address.
     fn open(&mut self, stream: TcpStream, peer: SocketAddr, context: &Arc<Context>) {
-        let place = match self.admit(peer.ip()) {
-            Ok(place) => place,
-            Err(reason) => return self.turned_away.tell(peer, &reason),
+        let waiting = match self.rooms.wait(peer.ip()) {
+            Ok(waiting) => waiting,
+            Err(reason) => return self.rooms.turned_away.tell(peer, &reason),
         };
-        let (context, entrance) = (context.clone(), self.entrance.clone());
+        let (context, entrance, rooms) = (context.clone(), self.entrance.clone(), self.rooms.clone());
         self.connections.spawn(async move {
-            if let Err(error) = serve(stream, peer, &entrance, &context).await {
+            if let Err(error) = serve(stream, peer, &entrance, waiting, &rooms, &context).await {
                 tracing::debug!(%peer, %error, "agent connection ended");
             }
-            drop(place);
         });
     }
+}
 
-    /// A place for a connection from this address.
+/// How many connections there may be. Those who have yet to show who they are have a room of their own: however many strangers
+/// come, the agents that are there, and as many as there may be, have their places.
+struct Rooms {
+    limits: AgentLimits,
+    turned_away: TurnedAway,
+    waiting: Room,
+    inside: Room,
+}
+
+impl Rooms {
+    fn new(limits: AgentLimits) -> Self {
+        let (waiting, inside) = (Room::new(limits.waiting_max()), Room::new(limits.connections_max));
+        Self { limits, turned_away: TurnedAway::default(), waiting, inside }
+    }
+
+    /// A place for a connection from this address until it has come in.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn wait(&self, address: IpAddr) -> Result<Place, String> {
+        let (most, share) = (self.limits.waiting_max(), self.limits.waiting_share());
+        self.waiting.take(address, share).map_err(|full| match full {
+            Full::All => too_many(&format!("agents: {most} connections are yet to come in"), MAX_SETTING),
+            Full::Address => {
+                let most = share.of(address);
+                let what = format!("agents of its address: {most} connections are yet to come in");
+                too_many(&what, ADDRESS_SETTING)
+            }
+        })
+    }
+
+    /// A place for one that has.
     ///
     /// # Errors
     /// Why there is none.
     fn admit(&self, address: IpAddr) -> Result<Place, String> {
         let AgentLimits { connections_max, connections_share, .. } = self.limits;
-        let of_all =
-            self.places.clone().try_acquire_owned().map_err(|_| {
-                too_many(&format!("agents: {connections_max} connections are open"), MAX_SETTING)
-            })?;
-        let of_address = self.addresses.count(address, connections_share).ok_or_else(|| {
-            let most = connections_share.of(address);
-            too_many(&format!("agents of its address: it has {most} connections already"), ADDRESS_SETTING)
-        })?;
+        self.inside.take(address, connections_share).map_err(|full| match full {
+            Full::All => too_many(&format!("agents: {connections_max} connections are open"), MAX_SETTING),
+            Full::Address => {
+                let most = connections_share.of(address);
+                let what = format!("agents of its address: it has {most} connections already");
+                too_many(&what, ADDRESS_SETTING)
+            }
+        })
+    }
+}
+
+/// So many places, of which an address has its share.
+struct Room {
+    places: Arc<Semaphore>,
+    addresses: PerAddress,
+}
+
+/// Why a room has no place.
+enum Full {
+    All,
+    Address,
+}
+
+impl Room {
+    fn new(places: usize) -> Self {
+        let places = Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS)));
+        Self { places, addresses: PerAddress::default() }
+    }
+
+    fn take(&self, address: IpAddr, share: Share) -> Result<Place, Full> {
+        let of_all = self.places.clone().try_acquire_owned().map_err(|_| Full::All)?;
+        let of_address = self.addresses.count(address, share).ok_or(Full::Address)?;
         Ok(Place { _of_all: of_all, _of_address: of_address })
     }
 }
@@ -302,10 +351,20 @@ async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
     entrance: &Entrance,
+    waiting: Place,
+    rooms: &Rooms,
     context: &Arc<Context>,
 ) -> std::io::Result<()> {
     context.may_begin_a_connection(peer.ip()).await.map_err(std::io::Error::other)?;
     let stream = entrance.enter(stream, peer).await?;
+    let _place = match rooms.admit(peer.ip()) {
+        Ok(place) => place,
+        Err(reason) => {
+            rooms.turned_away.tell(peer, &reason);
+            return Ok(());
+        }
+    };
+    drop(waiting);
     if stream.enrolls() {
         return enroll::serve(stream, context).await;
     }
@@ -319,13 +378,12 @@ async fn serve(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::Share;
 
     /// Takes as many places for an address as there are; why there is no other.
-    fn fill(doors: &Doors, address: &str, places: &mut Vec<Place>) -> String {
+    fn fill(rooms: &Rooms, address: &str, places: &mut Vec<Place>) -> String {
         let address = address.parse().expect("an address");
         loop {
-            match doors.admit(address) {
+            match rooms.admit(address) {
                 Ok(place) => places.push(place),
                 Err(reason) => return reason,
             }
@@ -336,29 +394,29 @@ mod tests {
     fn an_address_has_its_share_of_connections_and_no_more() {
         let share = Share { per_address_max: 50, loopback_max: 70 };
         let limits = AgentLimits { connections_share: share, ..AgentLimits::default() };
-        let doors = Doors::new(Entrance::open(), limits);
+        let rooms = Rooms::new(limits);
         for (address, max, other) in
             [("10.0.0.1", 50, "10.0.0.2"), ("127.0.0.1", 70, "127.0.0.2"), ("2001:db8::1", 50, "::1")]
         {
             let mut places = Vec::new();
-            let reason = fill(&doors, address, &mut places);
+            let reason = fill(&rooms, address, &mut places);
             let expected = format!(
                 "too many agents of its address: it has {max} connections already; have the operator raise --agent-connections-address"
             );
             assert_eq!(reason, expected);
             assert_eq!(places.len(), max, "{address}");
-            assert!(doors.admit(other.parse().expect("an address")).is_ok(), "{other} has its own");
+            assert!(rooms.admit(other.parse().expect("an address")).is_ok(), "{other} has its own");
             places.pop();
-            assert!(doors.admit(address.parse().expect("an address")).is_ok(), "one has ended");
+            assert!(rooms.admit(address.parse().expect("an address")).is_ok(), "one has ended");
         }
     }
 
     #[test]
     fn there_are_so_many_connections_and_no_more() {
-        let doors = Doors::new(Entrance::open(), AgentLimits::default());
+        let rooms = Rooms::new(AgentLimits::default());
         let mut places = Vec::new();
         let reasons: Vec<String> =
-            (1..=3).map(|host| fill(&doors, &format!("10.0.0.{host}"), &mut places)).collect();
+            (1..=3).map(|host| fill(&rooms, &format!("10.0.0.{host}"), &mut places)).collect();
         assert_eq!(places.len(), 16_384);
         assert!(
             reasons[0].contains("it has 12288 connections already"),
@@ -368,7 +426,23 @@ mod tests {
         assert!(reasons[1].starts_with("too many agents: 16384 connections are open"), "{}", reasons[1]);
         assert_eq!(reasons[2], reasons[1], "and no address has one more");
         places.pop();
-        assert!(doors.admit(IpAddr::from([10, 0, 0, 9])).is_ok(), "one has ended");
+        assert!(rooms.admit(IpAddr::from([10, 0, 0, 9])).is_ok(), "one has ended");
+    }
+
+    #[test]
+    fn strangers_take_no_places_of_agents() {
+        let rooms = Rooms::new(AgentLimits::default());
+        let mut waiting = Vec::new();
+        let reason = loop {
+            match rooms.wait(IpAddr::from([10, 0, 0, 1])) {
+                Ok(place) => waiting.push(place),
+                Err(reason) => break reason,
+            }
+        };
+        assert_eq!(waiting.len(), 4_096);
+        assert!(reason.starts_with("too many agents of its address: 4096 connections are yet"), "{reason}");
+        assert!(rooms.wait(IpAddr::from([10, 0, 0, 2])).is_ok(), "room is left to others");
+        assert!(rooms.admit(IpAddr::from([10, 0, 0, 1])).is_ok());
     }
 
     #[tokio::test]

@@ -48,7 +48,7 @@ impl Cluster {
                 return Ok(());
             }
             let round = self.fresh.begun.fetch_add(1, Ordering::AcqRel) + 1;
-            match self.ask_position().await {
+            match self.ask_position(OBSERVED_MAX).await {
                 Ok(()) => {
                     self.fresh.done.send_replace(round);
                     return Ok(());
@@ -61,8 +61,16 @@ impl Cluster {
         }
     }
 
-    /// Asks once, and waits for this server to come as far.
-    async fn ask_position(&self) -> Result<(), String> {
+    /// Waits until this server has read all of the log that was acknowledged by now; asks once.
+    ///
+    /// # Errors
+    /// Why it has not: for people.
+    pub async fn knows_log(&self) -> Result<(), String> {
+        if self.is_alone() { Ok(()) } else { self.ask_position(Duration::ZERO).await }
+    }
+
+    /// Asks once, and waits for this server to come as far, so long at most for what agents observe.
+    async fn ask_position(&self, observed_max: Duration) -> Result<(), String> {
         let (position, seen) = if self.replication.is_leader() {
             (self.replication.read_position().await.map_err(|error| error.to_string())?, None)
         } else {
@@ -83,7 +91,7 @@ impl Cluster {
             // What agents observe is in no log: whoever tells it late holds up nobody for long.
             let mut published = self.published.clone();
             let shown = published.wait_for(|(published, _)| *published >= seen);
-            let _ = tokio::time::timeout(OBSERVED_MAX, shown).await;
+            let _ = tokio::time::timeout(observed_max, shown).await;
         }
         Ok(())
     }

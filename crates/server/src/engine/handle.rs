@@ -99,6 +99,10 @@ impl Engine for EngineHandle {
         self.cluster.fresh().await
     }
 
+    async fn knows_log(&self) -> Result<(), String> {
+        self.cluster.knows_log().await
+    }
+
     fn has_state(&self) -> bool {
         self.cluster.has_state()
     }

@@ -3,6 +3,7 @@
 use std::{future::Future, pin::Pin, task::Poll, time::Duration};
 
 use berth_model::Index;
+use hyper::StatusCode;
 use tokio::{sync::futures::Notified, time::Instant};
 
 use super::{
@@ -10,6 +11,7 @@ use super::{
     failure::Failure,
     query::Query,
     reply,
+    sure::UNSURE,
 };
 use crate::{WatchKey, access::CallerView, watch::Watch};
 
@@ -98,6 +100,9 @@ async fn changed(
     loop {
         let view = call.view();
         if index_of(&view) > known {
+            if waiter.is_some() {
+                still_lent(call, deadline).await?;
+            }
             return Ok((view, waiter.is_some()));
         }
         // Whoever waits holds on to no state that others have left behind.
@@ -110,6 +115,17 @@ async fn changed(
             () = tokio::time::sleep_until(deadline) => return Ok((call.view(), false)),
             () = call.api.stopping.cancelled() => return Ok((call.view(), false)),
         }
+    }
+}
+
+/// Who has waited is answered only while this server knows that what allowed it holds still.
+async fn still_lent(call: &Call, deadline: Instant) -> Result<(), Failure> {
+    let Some(lease) = call.lease() else { return Ok(()) };
+    let sure = lease.sure();
+    tokio::select! {
+        () = sure.goes_on() => lease.check(),
+        () = tokio::time::sleep_until(deadline) => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, UNSURE)),
+        () = call.api.stopping.cancelled() => Ok(()),
     }
 }
 

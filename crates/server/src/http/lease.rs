@@ -174,17 +174,22 @@ async fn end_over(api: Api) {
             () = tokio::time::sleep(LOOK) => {}
             () = api.stopping.cancelled() => return,
         }
-        let (view, now) = (api.state.view(), clock::now());
-        let due = api.leases.due(view.store.acl(), now);
-        if due.is_empty() {
-            continue;
-        }
-        let policy = api.policy.clone();
-        // Not behind what clients have worked on: what was revoked ends soon.
-        let looked = tokio::task::spawn_blocking(move || end_changed(&due, &*policy, &view.store, now));
-        if let Err(error) = looked.await {
-            std::panic::resume_unwind(error.into_panic());
-        }
+        end_once(&api).await;
+    }
+}
+
+/// Ends what is over by the state as it is now.
+pub(super) async fn end_once(api: &Api) {
+    let (view, now) = (api.state.view(), clock::now());
+    let due = api.leases.due(view.store.acl(), now);
+    if due.is_empty() {
+        return;
+    }
+    let policy = api.policy.clone();
+    // Not behind what clients have worked on: what was revoked ends soon.
+    let looked = tokio::task::spawn_blocking(move || end_changed(&due, &*policy, &view.store, now));
+    if let Err(error) = looked.await {
+        std::panic::resume_unwind(error.into_panic());
     }
 }
 

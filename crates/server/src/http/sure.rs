@@ -13,7 +13,7 @@ use std::{
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::api::Api;
+use super::{api::Api, lease::end_once};
 
 /// Between two questions to who leads: what was revoked is seen in the state by then.
 const ASK_EVERY: Duration = Duration::from_millis(200);
@@ -144,9 +144,14 @@ impl Known {
         sure.set(false);
     }
 
-    fn confirmed(&mut self, sure: &Sure, at: Instant) {
-        *self = Self { sure_at: at, held_since: None };
-        sure.set(true);
+    /// All that was acknowledged by `at` is known `now`. What took too long to find out lets nothing go on, nor does it put off
+    /// the end of what is held.
+    fn confirmed(&mut self, sure: &Sure, at: Instant, now: Instant) {
+        self.sure_at = at;
+        if now < at + SURE_MAX {
+            self.held_since = None;
+            sure.set(true);
+        }
     }
 }
 
@@ -158,10 +163,10 @@ pub(crate) async fn watch(api: Api) {
         let next = Instant::now() + ASK_EVERY;
         if api.leases.are_none() {
             // Whatever begins was allowed by what is acknowledged as it begins.
-            known.confirmed(&sure, Instant::now());
+            known.confirmed(&sure, Instant::now(), Instant::now());
         } else {
             let begun = Instant::now();
-            let mut asked = pin!(api.state.engine.fresh());
+            let mut asked = pin!(api.state.engine.knows_log());
             let fresh = loop {
                 tokio::select! {
                     biased;
@@ -171,7 +176,11 @@ pub(crate) async fn watch(api: Api) {
                 }
             };
             if fresh.is_ok() {
-                known.confirmed(&sure, begun);
+                if known.held_since.is_some() {
+                    // What was revoked meanwhile ends before anything goes on.
+                    end_once(&api).await;
+                }
+                known.confirmed(&sure, begun, Instant::now());
             }
         }
         loop {
@@ -208,7 +217,12 @@ mod tests {
         assert!(early.over.is_cancelled(), "no election takes as long");
         let late = sure.follow();
         assert!(!late.over.is_cancelled() && !*late.is_sure.borrow());
-        known.confirmed(&sure, at(10_800));
+        known.confirmed(&sure, at(10_800), at(11_500));
+        assert!(
+            !*late.is_sure.borrow() && known.due() == at(20_700),
+            "what took so long says nothing of now"
+        );
+        known.confirmed(&sure, at(10_800), at(10_900));
         late.goes_on().await;
         known.look(&sure, at(11_499));
         assert!(*sure.0.is_sure.borrow());

@@ -207,7 +207,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/operator/scheduler/plans", (OperatorRead, Cluster), "List the latest plans", tells::<Vec<PlanTrace>>(&[]), scheduling::plans),
         route(Get, "/v1/operator/keyring/keys", (KeyringRead, Cluster), "List root keys", lists::<KeyringKey>(&[]), keyring::list),
         route(Put, "/v1/operator/keyring/rotate", (KeyringRotate, Cluster), "Make a new root key the active one", tells::<KeyringRotated>(&["full"]), keyring::rotate),
-        route(Put, "/v1/operator/keyring/rewrap", (KeyringRotate, Cluster), "Replace the key-encryption key that opens root keys", tells::<KeyringRewrapped>(&[]), keyring::rewrap),
+        route(Put, "/v1/operator/keyring/rewrap", (KeyringDelete, Cluster), "Replace the key-encryption key that opens root keys", tells::<KeyringRewrapped>(&[]), keyring::rewrap),
         route(Delete, "/v1/operator/keyring/key/{id}", (KeyringDelete, Cluster), "Take a root key away that nothing is encrypted with", empty(), keyring::remove),
         route(Get, "/v1/operator/snapshot", (SnapshotSave, Cluster), "Take a copy of the state", bytes(&[]), snapshot::save),
         route(Put, "/v1/operator/snapshot", (Management, Cluster), "Put a copy in the place of the state", takes_bytes_tells::<SnapshotRestored>(&["revive_tokens"]), restore_snapshot),

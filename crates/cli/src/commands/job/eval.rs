@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::outcome::{Accepted, Detach, ends};
+use super::outcome::{Accepted, Detach, ends_of};
 use crate::{complete, failure::Failure, remote::Remote};
 
 /// Arguments of `job eval`.
@@ -23,14 +23,13 @@ impl Eval {
         let since = Instant::now();
         let id = remote.find_job(&self.id).await?;
         let evaluated = remote.evaluate(&id).await?;
-        let job = remote.job(&id).await?;
         let accepted = Accepted {
             job: &id,
             deed: "looked at anew",
             eval: &evaluated.eval_id,
             index: evaluated.eval_create_index,
             since,
-            ends: ends(&job),
+            ends: ends_of(remote, &id).await,
         };
         self.detach.or_follow(remote, &accepted).await
     }

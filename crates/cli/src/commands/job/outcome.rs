@@ -68,6 +68,11 @@ pub fn ends(job: &Value) -> bool {
     matches!(job["Type"].as_str(), Some("batch" | "sysbatch")) && !makes_jobs
 }
 
+/// The same of a job that has been changed: the change stands, whether or not the job may be read.
+pub async fn ends_of(remote: &Remote, id: &str) -> bool {
+    remote.job(id).await.is_ok_and(|job| ends(&job))
+}
+
 /// What came of its deployment.
 fn judge_deployment(job: &str, deployment: &Deployment, awaits_promotion: bool) -> Result<(), Failure> {
     let id = short_id(&deployment.id);

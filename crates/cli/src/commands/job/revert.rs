@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::outcome::{Accepted, Detach, ends};
+use super::outcome::{Accepted, Detach, ends_of};
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -32,14 +32,13 @@ impl Revert {
         let id = remote.find_job(&self.id).await?;
         let version = self.number(remote, &id).await?;
         let reverted = remote.revert(&id, version, None).await?;
-        let job = remote.job(&id).await?;
         let accepted = Accepted {
             job: &id,
             deed: &format!("back at version {version}"),
             eval: &reverted.eval_id,
             index: reverted.job_modify_index,
             since,
-            ends: ends(&job),
+            ends: ends_of(remote, &id).await,
         };
         self.detach.or_follow(remote, &accepted).await
     }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::Args;
 
-use super::outcome::{Accepted, Detach, ends};
+use super::outcome::{Accepted, Detach, ends_of};
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -37,14 +37,13 @@ impl Scale {
         let groups = remote.scale_status(&id).await?.task_groups;
         let group = only_group(&groups.keys().map(String::as_str).collect::<Vec<_>>(), group)?;
         let scaled = remote.scale(&id, group, count, &self.message).await?;
-        let job = remote.job(&id).await?;
         let accepted = Accepted {
             job: &id,
             deed: &format!("scaled: {} wants {count}", clean(group)),
             eval: &scaled.eval_id,
             index: scaled.job_modify_index,
             since,
-            ends: ends(&job),
+            ends: ends_of(remote, &id).await,
         };
         self.detach.or_follow(remote, &accepted).await
     }

@@ -8,7 +8,7 @@ use std::{
 use berth_api::http::{FuzzyFound, FuzzyMatch, FuzzySearch};
 use berth_scheduler::Cancelled;
 
-use super::{MATCHES_MAX, asked};
+use super::{MATCHES_MAX, NAMES_MAX, asked};
 use crate::{
     access::CallerView,
     http::{
@@ -22,8 +22,6 @@ use crate::{
 /// Where to look.
 const CONTEXTS: &[&str] =
     &["classes", "groups", "jobs", "namespaces", "node_pools", "nodes", "quotas", "tasks", "vars"];
-/// Names that one search looks at, some hundreds of milliseconds; beyond, what was found is told to be cut.
-const NAMES_MAX: usize = 1_000_000;
 /// A shorter text is in everything.
 const TEXT_CHARS_MIN: usize = 2;
 

@@ -13,6 +13,8 @@ use crate::{
 
 /// Matches told of one context.
 const MATCHES_MAX: usize = 20;
+/// Names that one search looks at, some hundreds of milliseconds; what lies beyond is not found.
+const NAMES_MAX: usize = 1_000_000;
 /// Stands for every context.
 const ALL: &str = "all";
 /// Contexts that other servers have: nothing is ever found there.

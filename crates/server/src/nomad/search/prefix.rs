@@ -6,7 +6,7 @@ use berth_api::http::{Found, Search};
 use berth_model::{AllocId, DeploymentId, EvalId, NodeId};
 use berth_scheduler::Cancelled;
 
-use super::{MATCHES_MAX, asked};
+use super::{MATCHES_MAX, NAMES_MAX, asked};
 use crate::{
     access::CallerView,
     http::{
@@ -109,11 +109,12 @@ fn matches(
             let policies = while_waited_for(left, jobs.all(view)).flat_map(|row| {
                 convert::scaled_groups(row).filter_map(move |group| convert::scaling_policy(row, group))
             });
-            policies.map(|policy| policy.id).filter(|id| id.starts_with(prefix)).take(limit).collect()
+            let ids = policies.map(|policy| policy.id).take(NAMES_MAX);
+            ids.filter(|id| id.starts_with(prefix)).take(limit).collect()
         }
         "vars" => {
             let found = variables::beginning_with(view, namespace, prefix);
-            let found = while_waited_for(left, found).filter_map(|maybe| maybe.listed());
+            let found = while_waited_for(left, found.take(NAMES_MAX)).filter_map(|maybe| maybe.listed());
             found.map(|variable| variable.key.path.to_string()).take(limit).collect()
         }
         _ => {
