@@ -4,11 +4,36 @@ use berth_api::http::{
     AllocationStub, HostStats, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodePool, NodeStub,
     NodeToken, NodeTokenAsked,
 };
-
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Remote;
 use crate::failure::Failure;
+
+/// What is read of an allocation that comes with its job. That alone has the job's type, which those of lists have beside
+/// it.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct WholeAllocation {
+    #[serde(flatten)]
+    alloc: AllocationStub,
+    job: Option<JobOfAllocation>,
+}
+
+#[derive(Deserialize)]
+struct JobOfAllocation {
+    #[serde(rename = "Type")]
+    job_type: String,
+}
+
+impl From<WholeAllocation> for AllocationStub {
+    fn from(whole: WholeAllocation) -> Self {
+        match whole.job {
+            Some(job) => Self { job_type: job.job_type, ..whole.alloc },
+            None => whole.alloc,
+        }
+    }
+}
 
 impl Remote {
     /// All nodes.
@@ -23,7 +48,9 @@ impl Remote {
 
     /// The allocations on a node. They come whole; a list needs less.
     pub async fn node_allocations(&self, id: &str) -> Result<Vec<AllocationStub>, Failure> {
-        self.get(&self.target("/v1/node").part(id).part("allocations")).await
+        let whole: Vec<WholeAllocation> =
+            self.get(&self.target("/v1/node").part(id).part("allocations")).await?;
+        Ok(whole.into_iter().map(AllocationStub::from).collect())
     }
 
     /// What a node's machine uses.
@@ -78,5 +105,20 @@ impl Remote {
     /// Takes away a node pool that nothing uses.
     pub async fn delete_node_pool(&self, name: &str) -> Result<(), Failure> {
         self.delete(&self.target("/v1/node/pool").part(name)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocation_that_comes_with_its_job_has_the_job_s_type() {
+        let read =
+            |told: Value| AllocationStub::from(WholeAllocation::deserialize(told).expect("an allocation"));
+        let whole = read(json!({ "ID": "a1", "JobID": "sum", "Job": { "ID": "sum", "Type": "batch" } }));
+        assert_eq!((&*whole.id, &*whole.job_type), ("a1", "batch"));
+        let listed = read(json!({ "ID": "a1", "JobID": "sum", "JobType": "system" }));
+        assert_eq!(&*listed.job_type, "system");
     }
 }

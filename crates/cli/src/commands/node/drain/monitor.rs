@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::http::{AllocationStub, Node};
+use berth_api::http::{AllocationStub, DrainStrategy, Node};
 
 use crate::{
     failure::{Exit, Failure},
@@ -17,7 +17,9 @@ pub async fn follow(remote: &Remote, id: &str) -> Result<(), Failure> {
     loop {
         let look = async {
             let (node, allocs) = tokio::try_join!(remote.node(id), remote.node_allocations(id))?;
+            let again = seen.drain_again(&node);
             let lines = seen.look(&remote, &node, &allocs).await;
+            again.iter().for_each(|line| output::tell(line));
             lines.iter().for_each(|line| output::tell(line));
             if node.drain {
                 remote.changed().await?;
@@ -58,6 +60,8 @@ struct Seen {
     stages: BTreeMap<String, Stage>,
     /// Who waited at the last look.
     waiting: BTreeSet<String>,
+    /// How the node was drained then; none before the first.
+    drain: Option<DrainStrategy>,
 }
 
 /// How far an allocation has come on its way.
@@ -86,6 +90,13 @@ impl Stage {
 }
 
 impl Seen {
+    /// What a drain has changed that took the place of the one before.
+    fn drain_again(&mut self, node: &Node) -> Option<String> {
+        let drain = node.drain_strategy.as_ref().filter(|drain| self.drain.as_ref() != Some(drain))?;
+        let before = self.drain.replace(drain.clone());
+        before.map(|_| format!("node {} is drained anew: {}", short_id(&node.id), until(drain)))
+    }
+
     /// What has changed since the last look.
     async fn look(&mut self, remote: &Remote, node: &Node, allocs: &[AllocationStub]) -> Vec<String> {
         let begins = self.stages.is_empty();
@@ -102,6 +113,15 @@ impl Seen {
         lines.extend(waiting.difference(&self.waiting).cloned());
         self.waiting = waiting;
         lines
+    }
+}
+
+/// What becomes of what is left there.
+fn until(drain: &DrainStrategy) -> String {
+    match drain.force_deadline.0 {
+        _ if drain.spec.deadline < 0 => "everything is stopped at once".to_owned(),
+        0 => "for as long as it takes".to_owned(),
+        deadline => format!("what is left at {} is stopped", output::rfc3339(deadline)),
     }
 }
 
@@ -139,18 +159,85 @@ async fn successor(remote: &Remote, alloc: &AllocationStub) -> String {
 /// What still runs there, and what it waits for.
 fn waiting(node: &Node, allocs: &[AllocationStub]) -> Vec<String> {
     let ignores = node.drain_strategy.as_ref().is_some_and(|drain| drain.spec.ignore_system_jobs);
-    let mut of: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut of: BTreeMap<[&str; 2], usize> = BTreeMap::new();
     for alloc in allocs.iter().filter(|alloc| Stage::of(alloc) == Stage::Stays) {
+        // As it is said of one, and of several.
         *of.entry(match &*alloc.job_type {
             "system" | "sysbatch" if ignores => continue,
-            "system" | "sysbatch" => "until everything else has left",
-            "batch" => "for its end",
-            _ => "until enough of its group is well elsewhere",
+            "system" | "sysbatch" => {
+                ["waits until everything else has left", "wait until everything else has left"]
+            }
+            "batch" => ["waits for its end", "wait for their end"],
+            _ => [
+                "waits until enough of its group is well elsewhere",
+                "wait until enough of their group is well elsewhere",
+            ],
         })
         .or_default() += 1;
     }
     let deadline = node.drain_strategy.as_ref().map_or(0, |drain| drain.force_deadline.0);
     let limit =
         if deadline == 0 { String::new() } else { format!(", {} at most", output::rfc3339(deadline)) };
-    of.into_iter().map(|(why, many)| format!("{} waits {why}{limit}", count(many, "allocation"))).collect()
+    let said = |([of_one, of_several], many): ([&str; 2], usize)| {
+        let why = if many == 1 { of_one } else { of_several };
+        format!("{} {why}{limit}", count(many, "allocation"))
+    };
+    of.into_iter().map(said).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::http::{DrainSpec, Time};
+
+    use super::*;
+
+    fn drained(begun: u64, deadline: i64, force_deadline: u64) -> Node {
+        let spec = DrainSpec { deadline, ..DrainSpec::default() };
+        let [force_deadline, started_at] = [force_deadline, begun].map(Time);
+        let drain = DrainStrategy { spec, force_deadline, started_at };
+        Node { id: "0".repeat(36), drain: true, drain_strategy: Some(drain), ..Node::default() }
+    }
+
+    #[test]
+    fn a_drain_that_takes_the_place_of_another_is_told_once() {
+        let second = 1_000_000_000;
+        let mut seen = Seen::default();
+        let told = [
+            drained(1, 0, 0),
+            drained(1, 0, 0),
+            drained(2, 5, 60 * second),
+            drained(3, -1, 3),
+            drained(4, 0, 0),
+        ]
+        .map(|node| seen.drain_again(&node).unwrap_or_default());
+        assert_eq!(
+            told,
+            [
+                "",
+                "",
+                "node 00000000 is drained anew: what is left at 1970-01-01T00:01:00Z is stopped",
+                "node 00000000 is drained anew: everything is stopped at once",
+                "node 00000000 is drained anew: for as long as it takes",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_waits_is_told_by_what_it_waits_for() {
+        let of = |kind: &str| AllocationStub {
+            job_type: kind.into(),
+            client_status: "running".into(),
+            desired_status: "run".into(),
+            ..AllocationStub::default()
+        };
+        let allocs = ["service", "batch", "batch", "system"].map(of);
+        assert_eq!(
+            waiting(&drained(1, 0, 0), &allocs),
+            [
+                "2 allocations wait for their end",
+                "1 allocation waits until enough of its group is well elsewhere",
+                "1 allocation waits until everything else has left",
+            ]
+        );
+    }
 }
