@@ -1,6 +1,6 @@
 //! A cluster of real processes, as operators and users see it: a server with one node of its own, or with simulated ones.
 
-use std::process::Output;
+use std::{path::PathBuf, process::Output};
 
 use berth_api::http::{Client, Evaluation, NodeStub, Target};
 use serde_json::Value;
@@ -70,6 +70,18 @@ impl Cluster {
         let output = self.berth(args);
         assert!(output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// A file of the test's own, which is gone once the test ends.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    /// What a command complains of, with its exit code; it must fail.
+    pub fn refused(&self, args: &[&str]) -> (Option<i32>, String) {
+        let output = self.berth(args);
+        assert!(!output.status.success(), "berth {args:?}: {}", String::from_utf8_lossy(&output.stdout));
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
     /// A job file of this text.

@@ -2,10 +2,11 @@
 
 use std::{
     fs::File,
-    io::Read,
+    io::{Read, Write},
     os::unix::ffi::OsStrExt,
     path::Path,
     process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
 };
 
@@ -14,13 +15,17 @@ use rustix::{
     termios::{Winsize, tcsetwinsize},
 };
 
+use super::eventually;
+
 const ROWS: u16 = 40;
 const COLUMNS: u16 = 100;
 
 /// A program on a terminal of its own, 100 characters wide and 40 high.
 pub struct OnTerminal {
     pub child: Child,
-    shown: JoinHandle<Vec<u8>>,
+    keys: File,
+    written: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
 }
 
 impl OnTerminal {
@@ -37,19 +42,43 @@ impl OnTerminal {
         let stdio = || Stdio::from(side.try_clone().expect("one more"));
         let child = command.stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().expect("it starts");
         let mut main = File::from(main);
-        let shown = std::thread::spawn(move || {
-            let mut shown = Vec::new();
+        let keys = main.try_clone().expect("one more");
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let all = written.clone();
+        let reader = std::thread::spawn(move || {
+            let mut bytes = [0; 4_096];
             // Reading fails once nobody has the other side.
-            let _ = main.read_to_end(&mut shown);
-            shown
+            while let Ok(count @ 1..) = main.read(&mut bytes) {
+                all.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&bytes[..count]);
+            }
         });
-        Self { child, shown }
+        Self { child, keys, written, reader }
+    }
+
+    /// Types a line.
+    pub fn types(&mut self, line: &str) {
+        self.keys.write_all(format!("{line}\n").as_bytes()).expect("the terminal takes it");
+    }
+
+    /// Waits until that was written.
+    pub async fn until_written(&self, part: &str) {
+        eventually(&format!("{part:?} is written"), async || self.written().contains(part).then_some(()))
+            .await;
+    }
+
+    /// What was written so far.
+    fn written(&self) -> String {
+        let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&written).into_owned()
     }
 
     /// Waits for its end: its exit code, all that was written, and what stands on the screen.
     pub fn ends(mut self) -> (Option<i32>, String, Vec<String>) {
         let code = self.child.wait().expect("it ends").code();
-        let written = String::from_utf8(self.shown.join().expect("it was read")).expect("text");
+        let Self { written, reader, .. } = self;
+        reader.join().expect("it was read");
+        let written = std::mem::take(&mut *written.lock().unwrap_or_else(PoisonError::into_inner));
+        let written = String::from_utf8(written).expect("text");
         let screen = screen(&written);
         (code, written, screen)
     }

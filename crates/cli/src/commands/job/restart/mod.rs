@@ -12,7 +12,10 @@ use std::{
 
 use berth_api::http::AllocationStub;
 use clap::{Args, ValueEnum};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+};
 
 use self::{batch::Batch, health::Rules};
 use crate::{
@@ -115,7 +118,9 @@ impl FromStr for BatchWait {
 struct Done {
     /// Allocations that are well again, or are none of the job's any more.
     well: usize,
-    /// Those that are being restarted.
+    /// Allocations that did not become well again.
+    failed: usize,
+    /// All whose restart has begun, these two among them.
     begun: usize,
     all: usize,
 }
@@ -144,6 +149,12 @@ impl Restart {
             _ = terminated.recv() => Err(Failure::new(Exit::Failed, "interrupted")),
         };
         match ended {
+            Ok(()) if done.failed > 0 => {
+                let text = not_well(done.failed);
+                Err(Failure::new(Exit::Failed, text)
+                    .help(done.said())
+                    .help(format!("berth job status {}", clean(&id))))
+            }
             Ok(()) => {
                 tell(&format!("{} of job {} restarted", count(done.well, "allocation"), clean(&id)));
                 Ok(())
@@ -152,8 +163,12 @@ impl Restart {
         }
     }
 
-    /// Refuses what does not go together.
+    /// Refuses what does not go together, before anything is restarted.
     fn check(&self, rules: &Rules) -> Result<(), Failure> {
+        if self.batch_wait == BatchWait::Ask && !io::stdin().is_terminal() {
+            let text = "nobody is there to ask between two batches";
+            return Err(Failure::new(Exit::Usage, text).help("-batch-wait takes a time as well, such as 10s"));
+        }
         if self.reschedule && rules.is_per_node() {
             let text = "a job that runs on each node is not rescheduled: leave -reschedule out";
             return Err(Failure::new(Exit::Usage, text));
@@ -200,10 +215,11 @@ impl Restart {
             let failures =
                 if self.reschedule { batch.reschedule(allocs).await? } else { batch.restart(allocs).await? };
             done.well += allocs.len() - failures.len();
+            done.failed += failures.len();
             failures.iter().for_each(|failure| tell(failure));
-            if !failures.is_empty() && !self.goes_on(number + 1 < batches)? {
-                let text = format!("{} did not become well again", count(failures.len(), "allocation"));
-                return Err(Failure::new(Exit::Failed, text));
+            let is_last = number + 1 == batches;
+            if !failures.is_empty() && !is_last && !self.goes_on().await? {
+                return Err(Failure::new(Exit::Failed, not_well(done.failed)));
             }
         }
         Ok(())
@@ -212,40 +228,52 @@ impl Restart {
     async fn wait(&self, number: usize, batches: usize) -> Result<(), Failure> {
         match self.batch_wait {
             BatchWait::For(span) => tokio::time::sleep(span).await,
-            BatchWait::Ask if asked(&format!("go on with batch {} of {batches}", number + 1))? => {}
+            BatchWait::Ask if asked(&format!("go on with batch {} of {batches}", number + 1)).await? => {}
             BatchWait::Ask => return Err(Failure::new(Exit::Failed, "the rest is left alone")),
         }
         Ok(())
     }
 
     /// Whether the rest is restarted although something of a batch is not well.
-    fn goes_on(&self, more: bool) -> Result<bool, Failure> {
+    async fn goes_on(&self) -> Result<bool, Failure> {
         let asks = self.on_error.unwrap_or(OnError::Ask) == OnError::Ask && io::stdin().is_terminal();
-        Ok(more && asks && asked("go on all the same")?)
+        Ok(asks && asked("go on all the same").await?)
     }
 }
 
 impl Done {
     /// What is left as it was, for whoever has to go on.
     fn said(&self) -> String {
-        let Self { well, begun, all } = self;
-        let under_way = match begun - well {
+        let Self { well, failed, begun, all } = self;
+        let failures =
+            if *failed == 0 { String::new() } else { format!("; {failed} did not become well again") };
+        let under_way = match begun - well - failed {
             0 => String::new(),
             under_way => format!("; {under_way} more told to, which go on by themselves"),
         };
         let rest = all - begun;
-        format!("{} of {all} restarted{under_way}; {rest} left as they were", count(*well, "allocation"))
+        format!(
+            "{} of {all} restarted{failures}{under_way}; {rest} left as they were",
+            count(*well, "allocation")
+        )
     }
 }
 
+fn not_well(failed: usize) -> String {
+    format!("{} did not become well again", count(failed, "allocation"))
+}
+
 /// Asks whoever sits before it.
-fn asked(question: &str) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() {
-        return Err(Failure::new(Exit::Usage, format!("nobody is there to ask whether to {question}")));
-    }
+async fn asked(question: &str) -> Result<bool, Failure> {
     eprint!("{question}? [y/N] ");
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
+    // A thread of its own reads the answer: an interrupt is heeded meanwhile, and the runtime does not wait for the thread.
+    let (send, answer) = oneshot::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line);
+        let _ = send.send(read.map(|_| line));
+    });
+    let answer = answer.await.map_err(|_| Failure::new(Exit::Failed, "nobody answers"))??;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
@@ -265,11 +293,15 @@ mod tests {
 
     #[test]
     fn who_is_interrupted_is_told_what_is_left() {
-        let said = |well, begun, all| Done { well, begun, all }.said();
+        let said = |well, failed, begun, all| Done { well, failed, begun, all }.said();
         assert_eq!(
-            said(2, 4, 9),
+            said(2, 0, 4, 9),
             "2 allocations of 9 restarted; 2 more told to, which go on by themselves; 5 left as they were"
         );
-        assert_eq!(said(1, 1, 1), "1 allocation of 1 restarted; 0 left as they were");
+        assert_eq!(
+            said(2, 1, 3, 9),
+            "2 allocations of 9 restarted; 1 did not become well again; 6 left as they were"
+        );
+        assert_eq!(said(1, 0, 1, 1), "1 allocation of 1 restarted; 0 left as they were");
     }
 }

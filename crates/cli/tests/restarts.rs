@@ -1,0 +1,201 @@
+//! `berth job restart` with a real agent: what it does about allocations that do not become well again, what it asks
+//! between batches, and which tasks it starts anew.
+
+mod e2e;
+
+use e2e::{berth, cluster::Cluster, eventually, terminal::OnTerminal};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A service of three, of which none starts without a file, and all end without another.
+struct Web {
+    cluster: Cluster,
+}
+
+impl Web {
+    /// Three of them run.
+    fn start() -> Self {
+        let web = Self { cluster: Cluster::dev(&[]) };
+        let [lives, starts] = ["lives", "starts"].map(|name| web.cluster.path(name).display().to_string());
+        web.let_start(true);
+        std::fs::write(&lives, "").expect("it is written");
+        let file = web.cluster.job_file(&format!(
+            r#"job "web" {{
+  group "g" {{
+    count = 3
+    restart {{
+      attempts = 0
+    }}
+    reschedule {{
+      attempts  = 0
+      unlimited = false
+    }}
+    update {{
+      max_parallel      = 3
+      min_healthy_time  = "100ms"
+      healthy_deadline  = "50s"
+      progress_deadline = "55s"
+    }}
+    task "prepare" {{
+      driver = "raw_exec"
+      lifecycle {{
+        hook = "prestart"
+      }}
+      config {{
+        command = "/bin/true"
+      }}
+      resources {{
+        cpu    = 1
+        memory = 10
+      }}
+    }}
+    task "t" {{
+      driver       = "raw_exec"
+      kill_timeout = "0s"
+      config {{
+        command = "/bin/sh"
+        args    = ["-c", "[ -e {starts} ] || exit 3; while [ -e {lives} ]; do sleep 0.1; done"]
+      }}
+      resources {{
+        cpu    = 1
+        memory = 10
+      }}
+    }}
+  }}
+}}
+"#
+        ));
+        web.cluster.said(&["job", "run", &file]);
+        web
+    }
+
+    /// Whether its tasks may start from now on.
+    fn let_start(&self, may: bool) {
+        let path = self.cluster.path("starts");
+        if may {
+            std::fs::write(path, "").expect("it is written");
+        } else {
+            std::fs::remove_file(path).expect("it is there");
+        }
+    }
+
+    /// How often a task has started, in each allocation that was ever placed; sorted.
+    async fn starts(&self, task: &str) -> Vec<usize> {
+        let count = |alloc: &serde_json::Value| {
+            let events = alloc["TaskStates"][task]["Events"].as_array();
+            events.map_or(0, |events| events.iter().filter(|event| event["Type"] == "Started").count())
+        };
+        let mut starts: Vec<usize> = self.cluster.allocs("default", "web").await.iter().map(count).collect();
+        starts.sort_unstable();
+        starts
+    }
+
+    /// Starts `job restart` with these arguments where somebody sits before it.
+    fn restart_on_terminal(&self, args: &[&str]) -> OnTerminal {
+        let mut command = berth(&[&["job", "restart", "-yes"], args, &["web"]].concat());
+        command.env("BERTH_ADDR", self.cluster.address());
+        OnTerminal::start(command)
+    }
+}
+
+/// Each of these stands on the screen.
+fn assert_shows(screen: &[String], parts: &[&str]) {
+    for part in parts {
+        assert!(screen.iter().any(|line| line.contains(part)), "{part:?} is missing in {screen:#?}");
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_become_well_again_ends_a_restart_and_the_rest_is_left_alone() {
+    let web = Web::start();
+    web.let_start(false);
+    let (code, told) = web.cluster.refused(&["job", "restart", "-yes", "-on-error", "fail", "web"]);
+    assert_eq!(code, Some(1), "{told}");
+    for part in [
+        "batch 1 of 3: 1 allocation",
+        "it is failed: ",
+        "error: 1 allocation did not become well again",
+        "0 allocations of 3 restarted; 1 did not become well again; 2 left as they were",
+        "berth job status web",
+    ] {
+        assert!(told.contains(part), "{part:?} is missing in {told}");
+    }
+    assert_eq!(web.cluster.running("default", "web").await, 2);
+    assert_eq!(web.starts("t").await, [1, 1, 2]);
+
+    // Where nobody can be asked, that is an end as well.
+    let (code, told) = web.cluster.refused(&["job", "restart", "-yes", "-batch-size", "1", "web"]);
+    assert!(code == Some(1) && told.contains("batch 1 of 2") && told.contains("1 left"), "{told}");
+    assert_eq!(web.starts("t").await, [1, 2, 2]);
+}
+
+#[tokio::test]
+async fn somebody_at_the_terminal_says_whether_to_go_on_after_an_error() {
+    let web = Web::start();
+    web.let_start(false);
+    let mut restart = web.restart_on_terminal(&["-on-error", "ask"]);
+    restart.until_written("go on all the same? [y/N]").await;
+    web.let_start(true);
+    restart.types("y");
+    let (code, _, screen) = restart.ends();
+    assert_eq!(code, Some(1), "one of them is not well: {screen:#?}");
+    let left = "2 allocations of 3 restarted; 1 did not become well again; 0 left as they were";
+    assert_shows(&screen, &["batch 3 of 3", "1 allocation did not become well again", left]);
+    assert_eq!(web.starts("t").await, [2, 2, 2]);
+
+    web.let_start(false);
+    let mut restart = web.restart_on_terminal(&[]);
+    restart.until_written("go on all the same? [y/N]").await;
+    restart.types("");
+    let (code, _, screen) = restart.ends();
+    assert_eq!(code, Some(1), "{screen:#?}");
+    assert_shows(&screen, &["batch 1 of 2", "1 left as they were"]);
+    assert_eq!(web.cluster.running("default", "web").await, 1);
+}
+
+#[tokio::test]
+async fn between_two_batches_somebody_is_asked_and_may_leave() {
+    let web = Web::start();
+    let (code, told) = web.cluster.refused(&["job", "restart", "-yes", "-batch-wait", "ask", "web"]);
+    assert!(code == Some(2) && told.contains("nobody is there to ask"), "{code:?}: {told}");
+    assert_eq!(web.starts("t").await, [1, 1, 1], "nothing was begun that nobody can go on with");
+
+    let mut restart = web.restart_on_terminal(&["-batch-wait", "ask"]);
+    restart.until_written("go on with batch 2 of 3? [y/N]").await;
+    assert_eq!(web.starts("t").await, [1, 1, 2]);
+    restart.types("y");
+    restart.until_written("go on with batch 3 of 3? [y/N]").await;
+    assert_eq!(web.starts("t").await, [1, 2, 2]);
+    restart.types("n");
+    let (code, _, screen) = restart.ends();
+    assert_eq!(code, Some(1), "{screen:#?}");
+    assert_shows(&screen, &["the rest is left alone", "2 allocations of 3 restarted; 1 left as they were"]);
+    assert_eq!(web.starts("t").await, [1, 2, 2]);
+
+    // An interrupt is an answer, too.
+    let restart = web.restart_on_terminal(&["-batch-wait", "ask", "-batch-size", "2"]);
+    restart.until_written("go on with batch 2 of 2? [y/N]").await;
+    kill_process(Pid::from_child(&restart.child), Signal::INT).expect("it runs");
+    let (code, _, screen) = restart.ends();
+    assert_eq!(code, Some(1), "{screen:#?}");
+    assert_shows(&screen, &["interrupted", "2 allocations of 3 restarted; 1 left as they were"]);
+    assert_eq!(web.cluster.running("default", "web").await, 3);
+}
+
+#[tokio::test]
+async fn tasks_that_have_ended_well_start_again_where_all_are_meant() {
+    let web = Web::start();
+    let restart = |more: &[&str]| {
+        let args = [&["job", "restart", "-yes", "-batch-size", "100%"], more, &["web"]].concat();
+        web.cluster.said(&args);
+    };
+    assert_eq!(web.starts("prepare").await, [1, 1, 1]);
+    restart(&[]);
+    assert_eq!((web.starts("prepare").await, web.starts("t").await), (vec![1; 3], vec![2; 3]));
+    restart(&["-all-tasks"]);
+    eventually("all tasks have started again", async || {
+        (web.starts("prepare").await == [2, 2, 2] && web.starts("t").await == [3, 3, 3]).then_some(())
+    })
+    .await;
+    let (code, told) = web.cluster.refused(&["job", "restart", "-yes", "-all-tasks", "-task", "t", "web"]);
+    assert!(code == Some(2) && told.contains("-all-tasks"), "{code:?}: {told}");
+}
