@@ -62,6 +62,41 @@ async fn deployments_and_changes_of_a_count_are_listed() {
     cluster.said(&["job", "stop", "-yes", "web"]);
 }
 
+#[tokio::test]
+async fn a_count_beyond_the_limits_of_its_group_is_refused_by_name_and_changes_nothing() {
+    let cluster = Cluster::dev(&[]);
+    let limited = WEB.replace("min = 1", "min = 2").replace("max = 5", "max = 4");
+    cluster.said(&["job", "run", &cluster.job_file(&limited)]);
+    let ids = async || {
+        let allocs = cluster.allocs("default", "web").await;
+        let runs = allocs.iter().filter(|alloc| alloc["DesiredStatus"] == "run");
+        let mut ids: Vec<String> = runs.map(|alloc| alloc["ID"].to_string()).collect();
+        ids.sort();
+        ids
+    };
+    let before = ids().await;
+    for count in ["0", "1", "5", "50000"] {
+        let (code, told) = cluster.refused(&["job", "scale", "web", "g", count]);
+        let limits = format!("{count} is not between 2 and 4, the limits of group `g`");
+        assert!(code == Some(1) && told.contains(&limits), "{told}");
+    }
+    assert_eq!(cluster.said(&["job", "scaling-events", "web"]), "nobody has scaled it\n");
+    assert_eq!(ids().await, before, "what is refused changes nothing");
+
+    cluster.said(&["job", "scale", "-message", "more visitors", "web", "4"]);
+    let more = ids().await;
+    assert!(more.len() == 4 && before.iter().all(|id| more.contains(id)), "{before:?} {more:?}");
+    cluster.said(&["job", "scale", "web", "2"]);
+    assert_eq!(ids().await.len(), 2);
+    let events = cluster.said(&["job", "scaling-events", "web"]);
+    let lines: Vec<&str> = events.lines().skip(1).collect();
+    assert_eq!(lines.len(), 2, "{events}");
+    let words = |line: &str| line.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
+    assert_eq!([words(lines[0]), words(lines[1])], ["g 2 4", "g 4 2"], "newest first: {events}");
+    assert!(lines[1].ends_with("more visitors"), "{events}");
+    cluster.said(&["job", "stop", "-yes", "web"]);
+}
+
 /// Ends well at once, on each node, and says so where its tests look.
 const ONCE: &str = r#"job "once" {
   type = "sysbatch"

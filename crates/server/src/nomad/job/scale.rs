@@ -123,12 +123,15 @@ fn count(row: &JobRow, group: &Group, asked: &JobScale) -> Result<Option<u32>, F
     let fits = fits.ok_or_else(|| {
         Failure::bad_request(format!("Count: `{count}` is not between 0 and {GROUP_COUNT_MAX}"))
     })?;
-    if let Some(Scaling { min, max, .. }) = group.scaling.as_deref()
-        && !(*min..=if *max == 0 { GROUP_COUNT_MAX } else { *max }).contains(&fits)
-    {
-        let text =
-            format!("Count: {fits} is not between {min} and {max}, which the group's `scaling` block says");
-        return Err(Failure::bad_request(text));
+    if let Some(Scaling { min, max, .. }) = group.scaling.as_deref() {
+        let max = if *max == 0 { GROUP_COUNT_MAX } else { *max };
+        if !(*min..=max).contains(&fits) {
+            let name = &group.name;
+            let text = format!(
+                "Count: {fits} is not between {min} and {max}, the limits of group `{name}` in its `scaling` block"
+            );
+            return Err(Failure::bad_request(text));
+        }
     }
     Ok(Some(fits))
 }

@@ -120,6 +120,28 @@ async fn policies_are_read_from_jobs() {
 }
 
 #[tokio::test]
+async fn a_count_beyond_its_group_s_limits_is_refused_with_their_names() {
+    let world = world();
+    let mut open = small_job("open");
+    open.groups[0].scaling = Some(Box::new(Scaling { min: 3, max: 0, ..Scaling::default() }));
+    let mut narrow = small_job("narrow");
+    narrow.groups[0].scaling = Some(Box::new(Scaling { min: 1, max: 9, ..Scaling::default() }));
+    world.apply(vec![register(open, EvalId(1)), register(narrow, EvalId(2))]);
+    let router = api(&world);
+    let mut shown = String::new();
+    for (id, count) in [("open", 2), ("narrow", 0), ("narrow", 10)] {
+        let answer = scale(&router, id, json!({ "Count": count })).await;
+        shown += &format!("{id} -> {} {}\n", answer.status.as_u16(), answer.body);
+    }
+    expect![[r#"
+        open -> 400 Count: 2 is not between 3 and 50000, the limits of group `g` in its `scaling` block
+        narrow -> 400 Count: 0 is not between 1 and 9, the limits of group `g` in its `scaling` block
+        narrow -> 400 Count: 10 is not between 1 and 9, the limits of group `g` in its `scaling` block
+    "#]]
+    .assert_eq(&shown);
+}
+
+#[tokio::test]
 async fn no_request_makes_a_job_of_more_allocations_than_are_planned_at_once() {
     let world = world();
     let job = small_job("wide");
