@@ -34,7 +34,7 @@ impl Alloc {
         if now_ns < deadline_ns || self.status.health() == AllocHealth::Unhealthy {
             return false;
         }
-        let why = self.why_not_well();
+        let why = self.why_not_well(spec);
         self.found(AllocHealth::Unhealthy, &why)
     }
 
@@ -83,21 +83,19 @@ impl Alloc {
         }
     }
 
-    fn why_not_well(&self) -> String {
+    fn why_not_well(&self, spec: HealthSpec) -> String {
+        // By the name that it has in the job.
+        let deadline = format!("the healthy_deadline of {}", span(spec.deadline_ms));
         let is_absent =
             |task: &usize| self.status.tasks[*task].state() != TaskState::Running && !self.is_well(*task);
         if let Some(task) = (0..self.tasks.len()).find(is_absent).map(|task| &self.status.tasks[task]) {
-            return format!("task {} did not run before its deadline", task.name);
+            return format!("task {} did not run by {deadline}", task.name);
         }
-        let asked = self.health_spec().is_some_and(|spec| spec.checks);
-        if let Some((check, state)) = self.failing_check().filter(|_| asked) {
+        if let Some((check, state)) = self.failing_check().filter(|_| spec.checks) {
             let state = if state == CheckState::Pending { "not answered" } else { "not passing" };
-            return format!(
-                "check {:?} of service {} was {state} at its deadline",
-                check.name, check.service
-            );
+            return format!("check {:?} of service {} was {state} by {deadline}", check.name, check.service);
         }
-        "its tasks did not run for long enough before its deadline".to_owned()
+        format!("its tasks did not run for long enough by {deadline}")
     }
 
     fn found(&mut self, health: AllocHealth, message: &str) -> bool {
@@ -113,4 +111,13 @@ impl Alloc {
 
 fn healthy_at(since_ns: u64, spec: HealthSpec) -> u64 {
     since_ns.saturating_add(spec.min_healthy_ms.saturating_mul(1_000_000))
+}
+
+/// As jobs write it: in the largest unit of which it is a whole number.
+fn span(ms: u64) -> String {
+    match ms {
+        ms if ms == 0 || ms % 1_000 != 0 => format!("{ms}ms"),
+        ms if ms % 60_000 != 0 => format!("{}s", ms / 1_000),
+        ms => format!("{}m", ms / 60_000),
+    }
 }

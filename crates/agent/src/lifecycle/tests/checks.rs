@@ -64,7 +64,7 @@ fn what_never_passes_is_unhealthy_by_the_check_that_did_not() {
               41.1 check 1.1 question 5
               51.1 check 1.0 question 6
               51.1 check 1.1 question 6
-              61.0 report 1 Running! unhealthy: check "alive" of service shop was not passing at its deadline [web Running (Started)]
+              61.0 report 1 Running! unhealthy: check "alive" of service shop was not passing by the healthy_deadline of 1m [web Running (Started)]
               61.1 check 1.0 question 7
               61.1 check 1.1 question 7
               71.1 check 1.0 question 8

@@ -573,7 +573,7 @@ fn health_is_that_of_main_tasks_and_sidecars() {
             > started 1.1
                1.0 report 1 Running! [main Pending (Received), init Running (Started)]
             > wait 70s
-              61.0 report 1 Running! unhealthy: task main did not run before its deadline [main Pending (Received), init Running (Started)]
+              61.0 report 1 Running! unhealthy: task main did not run by the healthy_deadline of 1m [main Pending (Received), init Running (Started)]
         "#]],
     );
 }

@@ -1,0 +1,98 @@
+//! Deployments of which an allocation does not become healthy in time, with a real agent: what failed is said by name.
+
+mod e2e;
+
+use e2e::{cluster::Cluster, free_port};
+use serde_json::Value;
+
+/// A service that is healthy once something listens on a port, and has so long for it.
+fn web(port: u16, script: &str) -> String {
+    format!(
+        r#"job "web" {{
+  group "g" {{
+    network {{
+      port "http" {{
+        static = {port}
+      }}
+    }}
+    restart {{
+      attempts = 20
+      delay    = "100ms"
+    }}
+    update {{
+      min_healthy_time  = "100ms"
+      healthy_deadline  = "1500ms"
+      progress_deadline = "0s"
+    }}
+    service {{
+      name     = "web"
+      provider = "nomad"
+      port     = "http"
+      check {{
+        name     = "answers"
+        type     = "tcp"
+        interval = "1s"
+        timeout  = "1s"
+      }}
+    }}
+    task "t" {{
+      driver       = "raw_exec"
+      kill_timeout = "0s"
+      config {{
+        command = "/bin/sh"
+        args    = ["-c", "{script}"]
+      }}
+      resources {{
+        cpu    = 1
+        memory = 10
+      }}
+    }}
+  }}
+}}
+"#
+    )
+}
+
+/// The newest deployment, with what it failed by.
+fn newest(cluster: &Cluster) -> Value {
+    let ids = cluster.said(&["deployment", "list", "-o", "name"]);
+    let id = ids.lines().next().expect("one is listed");
+    let output = cluster.said(&["deployment", "status", "-o", "json", id]);
+    serde_json::from_str::<Value>(&output).expect("JSON")["Deployment"].clone()
+}
+
+#[tokio::test]
+async fn what_is_not_healthy_in_time_is_named_with_its_last_event_and_its_last_words() {
+    let cluster = Cluster::dev(&[]);
+    let port = free_port();
+    let run = |script: &str| {
+        let (code, told) = cluster.refused(&["job", "run", &cluster.job_file(&web(port, script))]);
+        assert_eq!(code, Some(1), "{told}");
+        told
+    };
+    // It runs, and its check never passes.
+    let told = run("echo listens nowhere >&2; echo so it goes; exec sleep 300");
+    let alloc = cluster.allocs("default", "web").await[0]["ID"].as_str().expect("an id")[..8].to_owned();
+    for part in [
+        &*format!("allocation {alloc} of group g is unhealthy: "),
+        "check \"answers\" of service web was not passing by the healthy_deadline of 1500ms",
+        "the last lines of stderr of task t:\n  listens nowhere\n",
+        "the last lines of stdout of task t:\n  so it goes\n",
+    ] {
+        assert!(told.contains(part), "{part:?} is missing in {told}");
+    }
+    let failed = newest(&cluster);
+    let id = failed["ID"].as_str().expect("an id");
+    assert_eq!(failed["Status"], "failed", "{failed}");
+    let (_, told) = cluster.refused(&["deployment", "unblock", id]);
+    assert!(told.contains("failed"), "{told}");
+    let shown = cluster.said(&["deployment", "status", id]);
+    assert!(shown.contains(&alloc) && shown.contains("listens nowhere"), "{shown}");
+
+    // It ends again and again: its last event says how.
+    let told = run("echo no configuration >&2; exit 7");
+    for part in ["of group g is unhealthy: task t: Terminated: exit code 7", "no configuration"] {
+        assert!(told.contains(part), "{part:?} is missing in {told}");
+    }
+    cluster.said(&["job", "stop", "-yes", "-purge", "web"]);
+}
