@@ -100,21 +100,21 @@ async fn no_request_fails_while_a_service_is_updated() {
     };
     register(1).await;
     eventually("all are healthy", async || done(1).await).await;
-    register(2).await;
-    let (mut asked, mut during) = (0, 0);
-    while during == asked {
-        let ports = healthy(&cluster.client).await;
-        assert!(ports.len() >= 3, "two at a time are replaced: {ports:?}");
-        for port in ports {
-            ask(port).unwrap_or_else(|error| panic!("request {asked} of port {port}: {error}"));
-            asked += 1;
-        }
-        if done(2).await.is_none() {
-            during = asked;
+    // However slow the machine is: so many are asked while one version after the other is rolled out.
+    let (mut asked, mut version) = (0, 1);
+    while asked < REQUESTS {
+        version += 1;
+        register(version).await;
+        while done(version as usize).await.is_none() {
+            let ports = healthy(&cluster.client).await;
+            assert!(ports.len() >= 3, "two at a time are replaced: {ports:?}");
+            for port in ports {
+                ask(port).unwrap_or_else(|error| panic!("request {asked} of port {port}: {error}"));
+                asked += 1;
+            }
         }
     }
-    println!("{during} requests during the update, none failed");
-    assert!(during >= REQUESTS, "only {during} were asked during the update");
+    println!("{asked} requests during {} updates, none failed", version - 1);
     cluster.said(&["job", "stop", "-yes", "-purge", "web"]);
 }
 
