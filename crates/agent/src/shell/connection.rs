@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_api::agent::{
-    Down, DownFrame, FRAME_BYTES_MAX, Patience, Renewed, Up, UpFrame, WELCOME_BYTES_MAX, decode_frame,
+    DialPatience, Down, DownFrame, FRAME_BYTES_MAX, Renewed, Up, UpFrame, WELCOME_BYTES_MAX, decode_frame,
     encode_frame,
 };
 use berth_tls::{ServerRevoked, Stream};
@@ -61,7 +61,7 @@ pub(super) async fn keep_connected(
     links: mpsc::Sender<Link>,
 ) {
     let mut retry = Backoff::default();
-    let (mut patience, since) = (Patience::default(), Instant::now());
+    let (mut patience, since) = (DialPatience::default(), Instant::now());
     while !links.is_closed()
         && let Some(server) = servers.next(random_number())
     {

@@ -123,6 +123,18 @@ impl Servers {
         disk
     }
 
+    /// Starts three servers whose disks can be made slow or fail, or at which they die: each with its disk, from that of number 1 on.
+    pub async fn start_on_faulty_disks() -> (Self, Vec<FaultyDisk>) {
+        let mut servers = Self::start(3).await;
+        let on_another = |number| {
+            servers.stop(number);
+            servers.run_on_faulty_disk(number)
+        };
+        let disks = [1, 2, 3].map(on_another).into();
+        servers.until_all_vote().await;
+        (servers, disks)
+    }
+
     /// Starts a server that does not come up, and returns what it told.
     pub fn fails_to_run(&mut self, number: u8) -> String {
         self.fails_to_run_with(number, &[])

@@ -16,15 +16,7 @@ const STEPS: u64 = 400;
 /// Leaders and followers in turn, each at another step, before it or after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_dies_at_a_step_of_its_disk_loses_nothing_acknowledged() {
-    let mut servers = Servers::start(3).await;
-    let disks: Vec<_> = [1, 2, 3]
-        .into_iter()
-        .map(|number| {
-            servers.stop(number);
-            servers.run_on_faulty_disk(number)
-        })
-        .collect();
-    servers.until_all_vote().await;
+    let (mut servers, disks) = Servers::start_on_faulty_disks().await;
     let writers = Writers::start(&servers, &[1, 2, 3]);
     for round in 0..if is_long() { rounds() * LONG_FACTOR } else { 4 } {
         let victim = match round % 2 {
@@ -46,15 +38,7 @@ async fn a_server_that_dies_at_a_step_of_its_disk_loses_nothing_acknowledged() {
 /// What a kernel says of a sync that failed, it says once: the next one succeeds, and the bytes may be gone. The server ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_whose_sync_fails_acknowledges_nothing_more() {
-    let mut servers = Servers::start(3).await;
-    let disks: Vec<_> = [1, 2, 3]
-        .into_iter()
-        .map(|number| {
-            servers.stop(number);
-            servers.run_on_faulty_disk(number)
-        })
-        .collect();
-    servers.until_all_vote().await;
+    let (mut servers, disks) = Servers::start_on_faulty_disks().await;
     let writers = Writers::start(&servers, &[1, 2, 3]);
     for _ in 0..if is_long() { rounds() } else { 2 } {
         writers.more(5).await;

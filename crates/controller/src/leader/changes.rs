@@ -7,8 +7,9 @@ use berth_model::{
     alloc::{DesiredStatus, StopReason},
     eval::{Eval, EvalStatus, Trigger},
     event::Event as Change,
+    job::Group,
     node::NodeStatus,
-    store::{AllocRow, AllocSlot, EvalSlot, NodeRow, NodeSlot, Store},
+    store::{AllocRow, AllocSlot, EvalSlot, JobRow, NodeRow, NodeSlot, Store},
 };
 
 use super::{Leader, Liveness, Observing, Replica, Work, sessions::Sessions};
@@ -106,7 +107,7 @@ impl Leader {
     /// Who led before may have ended between a change and the evaluations that it asks for: a node that came, or the end of an
     /// allocation. One too many finds nothing to do.
     fn want_lacking(&mut self, store: &Store) {
-        for (_, row) in store.jobs().iter() {
+        for (_, row) in store.jobs().iter().filter(|(_, row)| !has_all_by_its_counts(row)) {
             let trigger = match () {
                 () if lacks_of_count(store, row).is_some() => Trigger::AllocFailure,
                 () if lacks_of_nodes(store, row).is_some() => Trigger::NodeUpdate,
@@ -235,4 +236,21 @@ impl Leader {
 
 fn is_open(store: &Store, eval: EvalSlot) -> bool {
     store.evals().row(eval).is_some_and(|eval| !eval.status.is_terminal())
+}
+
+/// Whether the counts of a job say already that nothing is to be placed, or that somebody sees to it: millions of allocations
+/// that have ended need not be looked at before a new leader goes on.
+fn has_all_by_its_counts(row: &JobRow) -> bool {
+    let job = row.job();
+    let is_complete = |group: &Group| {
+        let counts = row.counts.iter().find(|counts| *counts.group == *group.name);
+        counts.is_some_and(|counts| counts.complete == group.count)
+    };
+    let is_done = || {
+        job.job_type.runs_to_completion()
+            && !job.job_type.is_per_node()
+            && row.versions.len() == 1
+            && job.groups.iter().all(is_complete)
+    };
+    row.open_evals > 0 || row.live == 0 && (job.stop || is_done())
 }

@@ -19,7 +19,7 @@ pub use error::SessionError;
 pub use fence::Fence;
 pub use id::{AllocId, ClusterId};
 pub use link::{ACK_MAX_NS_MIN, ack_max_ns};
-pub use patience::Patience;
+pub use patience::DialPatience;
 
 use crate::secrets::debug_shows;
 use bytes::Bytes;
@@ -104,7 +104,7 @@ pub struct AgentSession {
     fence: Fence,
     table: Table,
     link: Link,
-    patience: Patience,
+    patience: DialPatience,
     flush_at_ns: Option<u64>,
     /// Connections so far.
     dials: u64,
@@ -123,7 +123,7 @@ impl AgentSession {
             fence: Fence::default(),
             table: Table::default(),
             link: Link::Down,
-            patience: Patience::default(),
+            patience: DialPatience::default(),
             flush_at_ns: None,
             dials: 0,
             changed: change::Change::default(),
@@ -307,7 +307,7 @@ impl AgentSession {
         times.into_iter().flatten().min()
     }
 
-    /// Whether the server has owed an answer for too long: a welcome for longer than [`Patience`], or the acknowledgement of
+    /// Whether the server has owed an answer for too long: a welcome for longer than [`DialPatience`], or the acknowledgement of
     /// an update or a heartbeat for [`ack_max_ns`]. The connection swallows what is said on it; another one is to be dialed.
     pub fn is_deserted(&self, now_ns: u64) -> bool {
         self.link.silent_at().is_some_and(|at_ns| at_ns <= now_ns)

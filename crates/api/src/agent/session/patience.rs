@@ -12,19 +12,19 @@ const WELCOME_MAX_NS: u64 = 30_000_000_000;
 /// As long as there is between two heartbeats at first: a node is declared lost after three of them, so that there is time to
 /// dial another server where the first one hangs. Twice as long after each silence.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct DialPatience {
     heartbeat_ns: u64,
     silences: u32,
     dialed_ns: Option<u64>,
 }
 
-impl Default for Patience {
+impl Default for DialPatience {
     fn default() -> Self {
         Self { heartbeat_ns: HEARTBEAT_MS_DEFAULT * 1_000_000, silences: 0, dialed_ns: None }
     }
 }
 
-impl Patience {
+impl DialPatience {
     /// A server is dialed now.
     pub fn begin(&mut self, now_ns: u64) {
         if self.until_ns().is_some_and(|until_ns| until_ns <= now_ns) {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_silent_server_is_left_in_time_for_another_one() {
-        let mut patience = Patience::default();
+        let mut patience = DialPatience::default();
         patience.welcomed(5 * S);
         assert_eq!(patience.until_ns(), None);
         patience.begin(100 * S);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn each_silence_is_borne_twice_as_long() {
-        let mut patience = Patience::default();
+        let mut patience = DialPatience::default();
         patience.welcomed(5 * S);
         let mut now_ns = 0;
         let mut spans = Vec::new();
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_server_that_answers_at_once_that_it_does_not_want_us_is_not_silent() {
-        let mut patience = Patience::default();
+        let mut patience = DialPatience::default();
         patience.welcomed(5 * S);
         for minute in 0..9 {
             patience.begin(minute * 60 * S);
