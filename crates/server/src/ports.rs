@@ -122,6 +122,22 @@ pub(crate) fn listen(
     socket.listen(BACKLOG).map_err(|source| StartError::Listen { setting, addr, source })
 }
 
+/// The same at an address that was taken, if it was, or at another one. Two that take an address before either listens both
+/// have it, and only one of them may listen.
+pub(crate) async fn listen_or_elsewhere(
+    taken: io::Result<(TcpSocket, SocketAddr)>,
+    setting: &'static str,
+    elsewhere: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), StartError> {
+    if let Ok((socket, bound)) = taken
+        && let Ok(listener) = socket.listen(BACKLOG)
+    {
+        return Ok((listener, bound));
+    }
+    let (socket, bound) = bind(setting, elsewhere).await?;
+    Ok((listen(socket, setting, bound)?, bound))
+}
+
 /// Waits until the state that was recovered can be read, and belongs to a cluster.
 async fn published(shared: &Shared, mut failed: watch::Receiver<Option<String>>) -> Result<(), StartError> {
     let mut published = shared.published.subscribe();
@@ -165,6 +181,19 @@ mod tests {
         let addr = other.local_addr().expect("it has one");
         let error = bind_within("http-addr", addr, LOOK_AGAIN).await.expect_err("it is in use");
         assert!(matches!(error, StartError::Listen { setting: "http-addr", .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn of_two_that_take_an_address_at_once_one_listens_elsewhere() {
+        let any = ([127, 0, 0, 1], 0).into();
+        let first = take(any).expect("a port is free");
+        let second = take(first.1);
+        assert!(second.is_ok(), "nobody listens yet");
+        let usual = first.1;
+        let (_first, at) = listen_or_elsewhere(Ok(first), SERVER_ADDR, any).await.expect("it listens");
+        assert_eq!(at, usual);
+        let (_second, at) = listen_or_elsewhere(second, SERVER_ADDR, any).await.expect("there are others");
+        assert_ne!(at, usual);
     }
 
     #[tokio::test]

@@ -40,7 +40,7 @@ use crate::{
     memory,
     net::{Entrance, Secure, Stream, TlsConfig},
     nomad, peers,
-    ports::{Ports, SERVER_ADDR, bind, check_protected, listen, take},
+    ports::{Ports, SERVER_ADDR, bind, check_protected, listen, listen_or_elsewhere, take},
     state::{ServerInfo, State},
 };
 
@@ -411,13 +411,11 @@ async fn listen_to_servers(
     agent_addr: SocketAddr,
 ) -> Result<(TcpListener, SocketAddr), StartError> {
     let any = SocketAddr::new(agent_addr.ip(), 0);
+    let usual = SocketAddr::new(agent_addr.ip(), SERVER_PORT);
     let (socket, bound) = match config.server_addr {
         Some(address) => bind(SERVER_ADDR, address).await?,
         None if config.agent_addr.port() == 0 => bind(SERVER_ADDR, any).await?,
-        None => match take(SocketAddr::new(agent_addr.ip(), SERVER_PORT)) {
-            Ok(taken) => taken,
-            Err(_) => bind(SERVER_ADDR, any).await?,
-        },
+        None => return listen_or_elsewhere(take(usual), SERVER_ADDR, any).await,
     };
     Ok((listen(socket, SERVER_ADDR, bound)?, bound))
 }
