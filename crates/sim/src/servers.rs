@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{executor::sleep_ns, random::Random, server::Server};
-
-/// Between two tries to change who is there.
-const LOOK_NS: u64 = 300_000_000;
+use crate::{
+    random::Random,
+    server::{Server, Standing},
+};
 
 /// The present run of each, none while it is down. A clone is the same list.
 #[derive(Clone)]
@@ -34,6 +34,11 @@ impl Servers {
         self.all().iter().flatten().find(|server| server.leads()).cloned()
     }
 
+    /// What a server is to the cluster, and who leads it; none while nobody does for sure.
+    pub fn standing(&self, id: u64) -> Option<(Standing, Server)> {
+        self.all().iter().flatten().find_map(|server| Some((server.standing(id)?, server.clone())))
+    }
+
     /// The leader is to hand over to a server, counted from 0.
     pub fn hand_over(&self, to: usize) {
         self.leader().into_iter().for_each(|leader| leader.hand_over(to));
@@ -42,18 +47,5 @@ impl Servers {
     /// A server is taken out of the cluster, unless it leads.
     pub fn remove(&self, server: usize) {
         self.leader().into_iter().for_each(|leader| leader.remove(server));
-    }
-
-    /// Takes a server in again, until it votes.
-    pub async fn take_in(self, server: usize) {
-        loop {
-            if let Some(leader) = self.leader() {
-                if leader.lets_vote(server) {
-                    return;
-                }
-                leader.take_in(server);
-            }
-            sleep_ns(LOOK_NS).await;
-        }
     }
 }

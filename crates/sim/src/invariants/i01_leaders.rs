@@ -14,6 +14,11 @@ pub struct Leaders {
 }
 
 impl Leaders {
+    pub fn on_set_up_anew(&mut self, server: usize) {
+        self.last_term.remove(&server);
+        self.led.remove(&server);
+    }
+
     pub fn on_leadership(&mut self, server: usize, term: u64, leader: bool) -> Check {
         let last = self.last_term.insert(server, term).unwrap_or(0);
         if term < last {

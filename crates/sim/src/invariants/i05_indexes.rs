@@ -29,6 +29,10 @@ impl Indexes {
         Self { seen: BTreeMap::new(), runs: vec![Run::default(); servers] }
     }
 
+    pub fn on_set_up_anew(&mut self, server: usize) {
+        self.runs[server] = Run::default();
+    }
+
     /// A new run begins, or a snapshot takes the place of the state; what is published is above all before.
     pub fn begins_anew(&mut self, server: usize) {
         let run = &mut self.runs[server];

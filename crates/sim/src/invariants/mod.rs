@@ -107,6 +107,12 @@ impl Invariants {
         self.leaders.on_leadership(server, term, leader)
     }
 
+    /// A server has begun with nothing, as another member: no rule holds it to what it was before.
+    pub fn on_set_up_anew(&mut self, server: usize) {
+        self.leaders.on_set_up_anew(server);
+        self.indexes.on_set_up_anew(server);
+    }
+
     pub fn on_open(&mut self, server: usize) -> Check {
         self.indexes.begins_anew(server);
         self.history.on_open(server)

@@ -26,7 +26,7 @@ use berth_replication::runtime::{
 use berth_server::protocol::{GroupSpecs, frames};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Input, Server, View, lock, proposer::Proposal, relay::Way};
+use super::{Input, Server, View, lock, proposer::Proposal, relay::Way, wire};
 use crate::{
     bugs::Bug,
     executor::{Simulated, now_ns, random_u64, sleep_until_ns},
@@ -82,7 +82,7 @@ impl Links for CarryOut {
 }
 
 pub async fn run(server: Server, proposals: mpsc::Sender<Proposal>, seed: u64) {
-    let own = ServerId(server.around().number as u64 + 1);
+    let own = ServerId(server.around().id);
     let config = Config { server: own, planning_max: 128, desired_hash, seed };
     let mut controller = Controller::new(config, server.0.claims.clone());
     let mut carry_out = CarryOut {
@@ -169,7 +169,7 @@ fn undo_nothing(entry: EncodedEntry) -> EncodedEntry {
 
 impl CarryOut {
     fn way_to(&self, server: ServerId) -> Option<&Way> {
-        self.server.0.ways.get(server.0 as usize - 1)
+        self.server.0.ways.get(wire::number(server.0))
     }
 
     fn accept(&mut self, input: Input) -> Event {

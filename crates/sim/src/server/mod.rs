@@ -8,7 +8,7 @@ mod observer;
 mod planner;
 mod proposer;
 mod relay;
-mod wire;
+pub mod wire;
 mod write;
 
 use std::{
@@ -29,6 +29,7 @@ use crate::{
     truth::Truth,
 };
 pub use controller::WallClock;
+pub use members::Standing;
 use observer::TellController;
 
 /// Small, so that segments fill, and logs are cut.
@@ -59,6 +60,8 @@ enum Input {
 pub struct Surroundings {
     /// Which it is, from 0.
     pub number: usize,
+    /// Its id, which it has until it is set up anew.
+    pub id: u64,
     /// How many servers there are.
     pub servers: usize,
     /// All that runs in its name.
@@ -131,7 +134,7 @@ impl Server {
     async fn run(self) {
         let Inner { around, .. } = &*self.0;
         let config = Config {
-            server_id: around.number as u64 + 1,
+            server_id: around.id,
             snapshot_entries: around.snapshot_entries,
             entries: around.entries,
             ..Config::new("/data", "sim")
@@ -161,7 +164,7 @@ impl Server {
         spawn(members::tell_versions(self.clone(), replication.clone()));
         around.truth.server_open(around.number);
         *lock(&self.0.open) = true;
-        if around.number == 0 {
+        if around.id == wire::id(0, 0) {
             self.found(&replication).await;
         }
     }
@@ -169,7 +172,8 @@ impl Server {
     /// The first server founds a cluster of all, once.
     async fn found(&self, replication: &Replication<Simulated>) {
         let servers = 0..self.around().servers;
-        let servers: BTreeMap<_, _> = servers.map(|number| (number as u64 + 1, wire::peer(number))).collect();
+        let servers: BTreeMap<_, _> =
+            servers.map(|number| (wire::id(number, 0), wire::peer(number))).collect();
         while replication.members().all.is_empty() {
             // It has not, if this fails.
             replication.found(servers.clone()).await.ok();

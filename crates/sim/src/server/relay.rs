@@ -8,7 +8,7 @@ use berth_replication::Replication;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::{Input, Server, lock, wire};
+use super::{Input, Server, lock, members::member_id, wire};
 use crate::executor::{Simulated, random_u64};
 
 /// Messages that wait for one server, beyond which its controller keeps the rest, as differences.
@@ -59,7 +59,9 @@ pub async fn carry(server: Server, replication: Replication<Simulated>, to: usiz
             continue;
         };
         // What cannot be sent is lost.
-        replication.peers().tell(to as u64 + 1, &wire::address(to), &message).await.ok();
+        if let Some(id) = member_id(&replication, to) {
+            replication.peers().tell(id, &wire::address(to), &message).await.ok();
+        }
     }
 }
 

@@ -16,6 +16,19 @@ use futures_util::{Sink, future::BoxFuture, stream};
 
 use crate::network::{End, Host, Network};
 
+/// Between the ids of a server and that of the one that takes its place: more than there are servers.
+const GENERATION: u64 = 10;
+
+/// The id of a server, counted from 0, that was set up anew so often: who was removed never comes back under its old id.
+pub fn id(number: usize, generation: u64) -> u64 {
+    number as u64 + 1 + generation * GENERATION
+}
+
+/// Which server has an id, counted from 0.
+pub fn number(id: u64) -> usize {
+    ((id - 1) % GENERATION) as usize
+}
+
 /// How a server, counted from 0, is known to the others.
 pub fn peer(number: usize) -> Peer {
     Peer { address: address(number).0, name: format!("server-{}", number + 1), ..Peer::default() }

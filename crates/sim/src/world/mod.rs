@@ -253,7 +253,7 @@ impl World {
             Due::StartAgent(node) => self.start_agent(node),
             Due::Resume(owner) => executor::resume(owner),
             Due::Calm(server) => self.calm(server),
-            Due::TakeIn(server) => spawn_for(WORLD, self.servers.clone().take_in(server)),
+            Due::TakeIn(server) => self.take_in(server),
             Due::Unblock(directions) => self.network.unblock(&directions),
             Due::EndFaults => self.end_faults(),
             Due::AtRest => self.at_rest(),

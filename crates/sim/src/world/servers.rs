@@ -17,10 +17,12 @@ use crate::{
     invariants::Check,
     network::{Host, Network},
     random::Random,
-    server::{Server, Surroundings, WallClock},
+    server::{Server, Standing, Surroundings, WallClock, wire},
     truth::Truth,
 };
 
+/// Between two tries to take a server in.
+const LOOK_NS: u64 = 300_000_000;
 /// How soon a server that ended itself is started again.
 const RESTART_NS: u64 = 300_000_000;
 /// The version of the log before the newest.
@@ -38,6 +40,10 @@ pub struct Machines {
 }
 
 struct Machine {
+    /// How often it was set up anew.
+    generation: u64,
+    /// No membership has named it yet since then.
+    is_new: bool,
     disk: Arc<SimDisk>,
     clock: WallClock,
     snapshot_entries: u64,
@@ -101,6 +107,8 @@ impl Machines {
         // What is wrong with the installation of snapshots shows where there are many.
         let entries = if settings.bug == Some(Bug::IgnoresSnapshots) { 2..10 } else { 20..400 };
         let machine = |_| Machine {
+            generation: 0,
+            is_new: false,
             disk: Arc::new(SimDisk::new(settings.bug)),
             clock: WallClock::default(),
             snapshot_entries: random.within(entries.clone()),
@@ -129,6 +137,7 @@ impl World {
         self.truth.tell(&format!("server {} is started", number + 1));
         let around = Surroundings {
             number,
+            id: wire::id(number, machine.generation),
             servers: machines.all.len(),
             owner,
             disk: machine.disk.clone(),
@@ -140,6 +149,34 @@ impl World {
             bug: machines.bug,
         };
         self.servers.all()[number] = Some(Server::start(around));
+    }
+
+    /// A server that may have been taken out is to vote again.
+    pub(super) fn take_in(&mut self, number: usize) {
+        let id = wire::id(number, self.machines.all[number].generation);
+        match self.servers.standing(id) {
+            Some((Standing::Voter, _)) => return,
+            Some((Standing::Stranger, _)) if !self.machines.all[number].is_new => self.set_up_anew(number),
+            Some((standing, leader)) => {
+                self.machines.all[number].is_new = standing == Standing::Stranger;
+                leader.take_in(id);
+            }
+            None => {}
+        }
+        self.after(LOOK_NS, Due::TakeIn(number));
+    }
+
+    /// A server begins with nothing, under another id: under the old one the others hear it no more.
+    fn set_up_anew(&mut self, number: usize) {
+        self.truth.tell(&format!("server {} is set up anew", number + 1));
+        self.end_server(number);
+        self.truth.facts().invariants.on_set_up_anew(number);
+        let machine = &mut self.machines.all[number];
+        machine.disk = Arc::new(SimDisk::new(self.machines.bug));
+        machine.generation += 1;
+        machine.is_new = true;
+        machine.flipped = None;
+        self.start_server(number);
     }
 
     /// Ends the present runs of all.
