@@ -18,7 +18,7 @@ use shell::Shell;
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 /// Blocks that are only looked at. Who adds one knows that nothing checks it.
-const ILLUSTRATIVE: usize = 22;
+const ILLUSTRATIVE: usize = 29;
 
 /// All pages, in order.
 fn pages() -> Vec<PathBuf> {
@@ -78,4 +78,34 @@ fn every_link_leads_somewhere() {
         let broken = links::broken(&page, &read(&page));
         assert!(broken.is_empty(), "{}: {broken:?}", page.display());
     }
+}
+
+/// The source text of all crates, without what is for their tests alone.
+fn sources(dir: &Path, text: &mut String) {
+    for path in std::fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if path.is_dir() && !["tests", "target"].contains(&name) {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|extension| extension == "rs") && name != "tests.rs" {
+            text.push_str(&read(&path));
+        }
+    }
+}
+
+/// Of each message between `…`, the parts that a user searches for stand in the code word for word.
+#[test]
+fn the_messages_that_are_explained_are_those_of_the_code() {
+    let mut code = String::new();
+    sources(&Path::new(DOCS).join("../crates"), &mut code);
+    let code = regex::Regex::new(r"\\\n\s*").expect("it is one").replace_all(&code, "");
+    let page = read(&Path::new(DOCS).join("how-to/troubleshoot.md"));
+    let messages =
+        page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(said, _)| said);
+    let parts: Vec<&str> = messages.flat_map(|said| said.split('…')).map(str::trim).collect();
+    // What the system says stands in no code of ours; what is shorter could be anything.
+    let system = ["Connection refused", "Address already in use", "No such file or directory"];
+    let ours = parts.iter().filter(|part| part.len() > 8 && !system.iter().any(|own| part.contains(own)));
+    let missing: Vec<_> = ours.filter(|part| !code.contains(**part)).collect();
+    assert!(missing.is_empty(), "no code says {missing:?}");
+    assert!(parts.len() > 40, "only {} parts: are they found?", parts.len());
 }

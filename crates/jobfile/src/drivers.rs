@@ -4,6 +4,8 @@
 //! Nomad's `docker` is known whole: what would change what a task does, or what it may do, and is not there yet is refused;
 //! what is only lost is warned of. Settings of other drivers are theirs alone.
 
+#[cfg(test)]
+mod page;
 mod table;
 
 use self::table::{DRIVERS, Fate, Form, Setting};

@@ -3,6 +3,10 @@
 mod body;
 mod describe;
 mod kept;
+#[cfg(test)]
+mod meanings;
+#[cfg(test)]
+mod page;
 mod place;
 mod read;
 mod tables;

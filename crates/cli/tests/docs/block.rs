@@ -62,7 +62,7 @@ fn kind(info: &str) -> Result<Kind, String> {
     Ok(match words[..] {
         ["sh"] => Kind::Script,
         ["console"] => Kind::Console,
-        ["hcl" | "toml", name] => Kind::File(name.to_owned()),
+        ["hcl" | "toml" | "yaml", name] => Kind::File(name.to_owned()),
         ["sh", "on", machine] => Kind::On(machine.to_owned()),
         ["sh", "no-run"] | ["hcl" | "toml"] => Kind::Illustrative,
         ["text"] => Kind::Text,
