@@ -10,8 +10,8 @@ use crate::types::Membership;
 /// Servers that are remembered; the longest gone is discarded first.
 const DEPARTED_MAX: usize = 1024;
 
-/// The servers that a committed membership has left out. It begins anew with the process, from its snapshot and the records
-/// after it: a removal from before both is not known. A clone is the same.
+/// The servers that a committed membership has left out. Snapshots hold them, so that they are known after a restart, and to who was
+/// sent one. A clone is the same.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Departed(Arc<Mutex<Gone>>);
 
@@ -35,6 +35,22 @@ impl Departed {
             gone.departed.pop_front();
         }
         gone.members = members;
+    }
+
+    /// A snapshot is taken over that knows these, once its membership is applied; they left before all that are known here.
+    pub fn on_restored(&self, departed: &[u64]) {
+        let mut gone = self.gone();
+        for id in departed.iter().rev() {
+            if gone.departed.len() < DEPARTED_MAX && !gone.members.contains(id) && !gone.departed.contains(id)
+            {
+                gone.departed.push_front(*id);
+            }
+        }
+    }
+
+    /// All of them, the longest gone first.
+    pub fn all(&self) -> Vec<u64> {
+        self.gone().departed.iter().copied().collect()
     }
 
     /// Whether this server was a member, and was removed.
@@ -68,6 +84,19 @@ mod tests {
         assert!(departed.contains(3) && !departed.contains(2) && !departed.contains(4));
         departed.on_applied(&of([1, 3]));
         assert!(departed.contains(2) && !departed.contains(3));
+    }
+
+    #[test]
+    fn what_a_snapshot_knows_is_known_on_unless_it_is_a_member_again() {
+        let departed = Departed::default();
+        departed.on_applied(&of([1, 2, 5]));
+        departed.on_applied(&of([1, 2]));
+        departed.on_restored(&[3, 2, 4, 5]);
+        assert_eq!(departed.all(), [3, 4, 5]);
+        let many: Vec<u64> = (10..5_000).collect();
+        departed.on_restored(&many);
+        assert_eq!(departed.all().len(), DEPARTED_MAX);
+        assert!(departed.contains(4_999) && departed.contains(3) && !departed.contains(10));
     }
 
     #[test]

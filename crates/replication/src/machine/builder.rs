@@ -57,7 +57,7 @@ fn loses_nothing(error: &io::Error) -> bool {
 
 /// A snapshot as the consensus engine knows it.
 pub(super) fn into_engine(image: Image) -> Snapshot {
-    let Meta { last, membership } = image.meta.clone();
+    let Meta { last, membership, .. } = image.meta.clone();
     Snapshot { meta: SnapshotMeta { last_log_id: Some(last), last_membership: membership }, snapshot: image }
 }
 

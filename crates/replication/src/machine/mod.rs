@@ -61,9 +61,10 @@ impl Machine {
     ) -> Self {
         let meta = loaded.image.map(|image| image.meta);
         let last = meta.as_ref().map(|meta| meta.last);
-        let membership = meta.map(|meta| meta.membership).unwrap_or_default();
+        let (membership, left) = meta.map(|meta| (meta.membership, meta.departed)).unwrap_or_default();
         let departed = Departed::default();
         departed.on_applied(membership.membership());
+        departed.on_restored(&left);
         Self {
             store: loaded.store,
             last,
@@ -194,7 +195,8 @@ impl Machine {
     }
 
     fn meta(&self) -> Option<Meta> {
-        Some(Meta { last: self.last?, membership: self.membership.clone() })
+        let (membership, departed) = (self.membership.clone(), self.departed.all());
+        Some(Meta { last: self.last?, membership, departed })
     }
 }
 
@@ -261,6 +263,7 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine {
         }
         (self.store, self.last, self.membership) = (store, Some(found.last), found.membership);
         self.departed.on_applied(self.membership.membership());
+        self.departed.on_restored(&found.departed);
         let told = self.alarm.clone();
         told.guard("install snapshot", || {
             self.tell_term();

@@ -76,6 +76,15 @@ pub(crate) struct Meta {
     pub last: LogId,
     /// The last membership in it.
     pub membership: StoredMembership,
+    /// Who was a member before.
+    pub departed: Vec<u64>,
+}
+
+impl Meta {
+    /// Whether another one names the same record and the same membership: who was a member before is not announced.
+    pub fn covers_the_same(&self, other: &Self) -> bool {
+        (&self.last, &self.membership) == (&other.last, &other.membership)
+    }
 }
 
 #[derive(Encode, Decode)]
@@ -88,6 +97,10 @@ struct Header {
     index: Index,
     #[n(3)]
     membership: StoredMembers,
+    /// Snapshots of older versions do not know it.
+    #[n(4)]
+    #[cbor(default)]
+    departed: Vec<u64>,
 }
 
 /// Writes a snapshot to a new file at `path`. Durable when it returns, but for the file's name.
@@ -97,6 +110,7 @@ pub(crate) fn write(disk: &dyn Disk, path: &Path, meta: &Meta, store: &Store) ->
         log_index: meta.last.index(),
         index: store.index(),
         membership: StoredMembers::of(&meta.membership),
+        departed: meta.departed.clone(),
     };
     let header = minicbor::to_vec(header).expect("encoding to memory does not fail");
     let file = disk.create(path)?;
@@ -169,7 +183,7 @@ fn read_head(file: &mut dyn Read) -> Result<(Preamble, Header), Unreadable> {
 impl Header {
     fn into_meta(self) -> Result<Meta, String> {
         let last = log_id(self.term, self.log_index);
-        Ok(Meta { last, membership: self.membership.into_stored()? })
+        Ok(Meta { last, membership: self.membership.into_stored()?, departed: self.departed })
     }
 }
 

@@ -103,6 +103,33 @@ async fn whoever_was_removed_has_no_say_and_a_stranger_none_while_somebody_leads
     assert!(servers.iter().all(|server| term(server) < TERM));
 }
 
+/// Though nobody leads: what the log has of the removal is gone by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_was_removed_is_known_after_a_restart_from_snapshots() {
+    let mut servers = three().await;
+    let gone = servers.iter().position(|server| !server.log.is_leader()).unwrap();
+    let gone = servers.remove(gone);
+    let lead = leader(&servers).await;
+    lead.log.remove(gone.id).await.unwrap();
+    let (id, wires) = (gone.id, Arc::clone(&gone.wires));
+    gone.stop().await;
+    for server in &servers {
+        server.catch_up(&servers).await;
+        server.log.snapshot_now().await.unwrap();
+    }
+    let kept = servers.pop().unwrap();
+    let (left, disk) = (kept.id, kept.disk.clone());
+    kept.stop().await;
+    for server in servers {
+        server.stop().await;
+    }
+    // The other one stays away, so that nobody leads.
+    let again = Server::open(&wires, left, disk, Start::Wait).await;
+    for why in asked(&again, &stranger(&wires, id), id).await {
+        assert!(why.contains(&format!("server {id} was removed")), "{why}");
+    }
+}
+
 /// It has no membership yet, and hears whoever has taken it in.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_is_behind_hears_a_leader_of_whom_it_knows_nothing() {

@@ -129,13 +129,13 @@ impl Receiver {
         let meta = receiving.begin.meta()?;
         let path = self.path(PART);
         match snapshot::verify(&*self.snapshots.disk, &path) {
-            Ok(found) if found == meta => {
+            Ok(found) if found.covers_the_same(&meta) => {
                 let number = self.whole.fetch_add(1, Ordering::Relaxed);
                 // What a crash leaves of it is removed at the next start, as its name says.
                 let own = self.path(&format!("{ANNOUNCED}-{number}.next"));
                 self.snapshots.disk.rename(&path, &own).map_err(|error| self.failed(&error))?;
                 self.snapshots.disk.remove(&self.path(ANNOUNCED)).ok();
-                Ok(Image { path: own, meta })
+                Ok(Image { path: own, meta: found })
             }
             found => {
                 // What is bad is sent anew, and never becomes this server's state.
@@ -189,7 +189,8 @@ mod tests {
 
     fn meta(index: u64) -> Meta {
         let members = Membership::new(vec![[1].into()], BTreeMap::from([(1, Peer::default())])).unwrap();
-        Meta { last: log_id(1, index), membership: StoredMembership::new(Some(log_id(1, 1)), members) }
+        let membership = StoredMembership::new(Some(log_id(1, 1)), members);
+        Meta { last: log_id(1, index), membership, departed: Vec::new() }
     }
 
     /// What a leader says of a snapshot, and its bytes.

@@ -326,7 +326,9 @@ impl SnapshotBegin {
     /// # Errors
     /// When its membership is none.
     pub fn meta(&self) -> Result<Meta, String> {
-        Ok(Meta { last: self.last.into(), membership: self.members.clone().into_stored()? })
+        // Who has left stands in the snapshot itself.
+        let (membership, departed) = (self.members.clone().into_stored()?, Vec::new());
+        Ok(Meta { last: self.last.into(), membership, departed })
     }
 }
 

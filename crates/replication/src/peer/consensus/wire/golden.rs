@@ -89,7 +89,7 @@ fn messages() -> Vec<(&'static str, Vec<u8>, Reader)> {
         encode_append::<Tokio>(stream, &append, &mut out);
         out
     };
-    let meta = Meta { last: LAST.into(), membership: membership() };
+    let meta = Meta { last: LAST.into(), membership: membership(), departed: Vec::new() };
     let matching = Appended { matching: Some(LAST), conflict: None, higher: None };
     let higher = Appended { matching: None, conflict: None, higher: Some(vote()) };
     let conflict = Appended { matching: None, conflict: Some(LAST), higher: None };
