@@ -6,6 +6,7 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use berth_model::KekId;
@@ -23,6 +24,11 @@ const EXTENSION: &str = "key";
 const FILE_BYTES_MAX: u64 = 4 << 10;
 /// Most keys that a server has.
 pub(super) const KEKS_MAX: usize = 64;
+/// The file that names the key which root keys are about to be wrapped with. It is there for as long as that is not done.
+const PENDING: &str = "rewrap.pending";
+/// How long such a key is used by the next try. One that was on disks for long before it opens anything may be in old copies of
+/// them, which may be why root keys are wrapped anew.
+const PENDING_LIFE: Duration = Duration::from_secs(3_600);
 /// What stands before a key in its file.
 const HEAD: &str = "# A key-encryption key of Berth. Whoever has it and a copy of the state reads all variables: keep it secret.\n\
                     # Without it nobody reads them: keep a copy, apart from the snapshots.\n";
@@ -139,6 +145,33 @@ fn of_hex(text: &str) -> Option<Zeroizing<Vec<u8>>> {
 /// Where a key lies in a directory of them.
 pub(super) fn path(dir: &Path, id: KekId) -> PathBuf {
     dir.join(format!("{id}.{EXTENSION}"))
+}
+
+/// Notes that root keys are about to be wrapped with this key.
+pub(super) fn note_pending(dir: &Path, id: KekId) -> io::Result<()> {
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(dir.join(PENDING))?;
+    file.write_all(id.to_string().as_bytes())?;
+    file.sync_all()?;
+    File::open(dir)?.sync_all()
+}
+
+/// The key that was noted last, unless that was too long ago.
+pub(super) fn pending(dir: &Path) -> Option<KekId> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(dir.join(PENDING)).ok()?;
+    // One from the future is as good as old.
+    let age = file.metadata().ok()?.modified().ok()?.elapsed().ok()?;
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok().filter(|_| age < PENDING_LIFE)
+}
+
+/// Root keys are wrapped with what was noted.
+pub(super) fn settle_pending(dir: &Path) -> io::Result<()> {
+    match fs::remove_file(dir.join(PENDING)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Writes a key to a file of its own, which is there as a whole, and stays, once this returns.

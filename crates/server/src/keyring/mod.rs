@@ -122,6 +122,8 @@ pub struct Keyring {
     opened: Mutex<BTreeMap<RootKeyId, Arc<OpenedKey>>>,
     /// Those that open the root keys of the state, as it was seen last.
     needed: RwLock<BTreeSet<KekId>>,
+    /// What root keys are about to be wrapped with, where there are no files.
+    pending: Mutex<Option<KekId>>,
 }
 
 impl Keyring {
@@ -258,12 +260,40 @@ impl Keyring {
         }
     }
 
-    /// A key-encryption key that nobody has had before, on disk when this returns.
+    /// A key-encryption key that opens nothing yet, to wrap all root keys with; on disk when this returns. It is that of the last try
+    /// where that has failed a short while ago, whatever servers have it by now: otherwise each try would leave one behind.
     ///
     /// # Errors
     /// When it cannot be made or kept.
-    pub(crate) fn new_kek(&self) -> Result<Arc<Kek>, KeyringError> {
-        self.keep(Kek::random()?)
+    pub(crate) fn kek_to_rewrap_with(&self, keys: &RootKeys) -> Result<Arc<Kek>, KeyringError> {
+        let pending = match &self.dir {
+            Some(dir) => kek::pending(dir),
+            None => *self.pending.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        let is_unused =
+            |kek: &Arc<Kek>| !keys.is_retired(kek.id()) && keys.keys().all(|key| key.wrapped_by != kek.id());
+        if let Some(kek) = pending.and_then(|id| self.kek(id)).filter(is_unused) {
+            return Ok(kek);
+        }
+        let kek = self.keep(Kek::random()?)?;
+        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Some(kek.id());
+        if let Some(dir) = &self.dir {
+            kek::note_pending(dir, kek.id()).map_err(|error| self.not_written(kek.id(), &error))?;
+        }
+        Ok(kek)
+    }
+
+    /// Root keys are wrapped with the key that was given for it.
+    ///
+    /// # Errors
+    /// When that cannot be noted, which changes nothing: what opens something is not used by the next try.
+    pub(crate) fn settle_rewrap(&self) -> std::io::Result<()> {
+        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.dir.as_deref().map_or(Ok(()), kek::settle_pending)
+    }
+
+    fn not_written(&self, id: KekId, error: &std::io::Error) -> KeyringError {
+        KeyringError::NotWritten { path: self.path(id), why: error.to_string() }
     }
 
     /// What has this key-encryption key open all root keys, and a new one that is the active one from then on.
@@ -323,10 +353,7 @@ impl Keyring {
             return Err(KeyringError::TooMany(self.dir.clone().unwrap_or_default()));
         }
         if let Some(dir) = &self.dir {
-            kek::save(dir, &kek).map_err(|error| {
-                let path = self.path(id);
-                KeyringError::NotWritten { path, why: error.to_string() }
-            })?;
+            kek::save(dir, &kek).map_err(|error| self.not_written(id, &error))?;
         }
         let kek = Arc::new(kek);
         self.keks_mut().insert(id, kek.clone());
@@ -449,6 +476,37 @@ mod tests {
         assert!(again.signer(&store).is_ok(), "it is there after a restart");
         again.follow(store.keyring());
         assert!(again.could_give_to(&[]) && !again.could_give_to(&[id]));
+    }
+
+    #[test]
+    fn a_rewrap_that_is_tried_again_uses_the_key_of_the_last_try_also_after_a_restart() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(DIRECTORY);
+        let mut store = keyed(&Keyring::for_tests());
+        let tried = Keyring::new(Some(path.clone())).kek_to_rewrap_with(store.keyring()).expect("it is made");
+        for _ in 0..2 * KEKS_MAX {
+            let again = Keyring::load(dir.path()).expect("it is read");
+            let kek = again.kek_to_rewrap_with(store.keyring()).expect("it is there");
+            assert_eq!((kek.id(), again.held().len()), (tried.id(), 1));
+        }
+        // It opens something by now, though whoever had that done does not know.
+        let keyring = Keyring::load(dir.path()).expect("it is read");
+        let key = Box::new(keyring.root_key(&tried).expect("it is made"));
+        let replaces = store.keyring().active().map(|active| active.id);
+        let put = ChangeKeyring::PutKey { key, replaces, full: false };
+        let command = Command::ChangeKeyring(Box::new(put));
+        assert_eq!(store.apply(Entry::new(Index(2), Timestamp(2), vec![command])).outcomes, [Ok(())]);
+        let next = keyring.kek_to_rewrap_with(store.keyring()).expect("it is made");
+        assert_ne!(next.id(), tried.id());
+        // That of a try long ago may be in copies of the disk.
+        let noted =
+            std::fs::File::options().write(true).open(path.join("rewrap.pending")).expect("it is there");
+        let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3_601);
+        noted.set_modified(long_ago).expect("it is changed");
+        let later = keyring.kek_to_rewrap_with(store.keyring()).expect("it is made");
+        assert_ne!(later.id(), next.id());
+        keyring.settle_rewrap().expect("it is noted");
+        assert_ne!(keyring.kek_to_rewrap_with(store.keyring()).expect("it is made").id(), later.id());
     }
 
     #[test]

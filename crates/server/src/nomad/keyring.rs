@@ -65,7 +65,7 @@ pub(super) async fn rotate(call: Call) -> Reply {
 }
 
 /// `PUT /v1/operator/keyring/rewrap`: step by step, so that whoever is killed between two of them has changed nothing but what the
-/// next try does not use. The new key-encryption key is on the disks of most servers before anything is wrapped with it; all root keys
+/// next try takes up. The new key-encryption key is on the disks of most servers before anything is wrapped with it; all root keys
 /// change in one entry of the log; and the old key is taken away by each server that has applied that.
 pub(super) async fn rewrap(call: Call) -> Reply {
     let version = call.proposer().log_version();
@@ -77,19 +77,21 @@ pub(super) async fn rewrap(call: Call) -> Reply {
         return Err(Failure::new(StatusCode::CONFLICT, why));
     }
     let (keyring, keys) = (call.keyring().clone(), call.view().root_keys().clone());
-    let made = move || keys.keys().try_for_each(|key| keyring.check(key)).and_then(|()| keyring.new_kek());
+    let made = move || {
+        keys.keys().try_for_each(|key| keyring.check(key)).and_then(|()| keyring.kek_to_rewrap_with(&keys))
+    };
     let kek = call.api.heavy.run(made).await?;
     failpoint("rewrap", b"kept");
-    if let Err(why) = call.share_kek(&kek).await {
-        // Nothing is wrapped with it, and nothing will be.
-        let (keyring, id) = (call.keyring().clone(), kek.id());
-        let discarded = call.api.heavy.run(move || keyring.discard(id)).await;
-        discarded.map_err(|error| Failure::unwritten(&error))?;
-        return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, why));
-    }
+    // Others may have it by now, which is why the next try uses it.
+    let shared = call.share_kek(&kek).await;
+    shared.map_err(|why| Failure::new(StatusCode::SERVICE_UNAVAILABLE, why))?;
     failpoint("rewrap", b"shared");
     let (index, retired, key) = rewrap_with(&call, &kek).await?;
     failpoint("rewrap", b"committed");
+    let keyring = call.keyring().clone();
+    if let Err(error) = call.api.heavy.run(move || keyring.settle_rewrap()).await {
+        tracing::warn!(%error, "note that root keys are wrapped anew");
+    }
     let view = call.view();
     let key = view.root_keys().key(key).ok_or_else(|| Failure::not_found("root key not found"))?;
     let answer = KeyringRewrapped {

@@ -19,7 +19,7 @@ use berth_model::{
 
 use super::fake_agents::FakeAgents;
 use crate::{
-    Batch, Change, EventHub, Keyring, WatchKey, Watchers, access,
+    Batch, Change, EventHub, Kek, Keyring, WatchKey, Watchers, access,
     state::{
         Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo,
         State, View,
@@ -47,6 +47,8 @@ pub struct FakeEngine {
     /// What is known of the latest plans.
     pub plans: Mutex<Vec<PlanTrace>>,
     pub keyring: Arc<Keyring>,
+    /// Other servers take no key-encryption keys.
+    pub shares_no_keks: AtomicBool,
 }
 
 impl FakeEngine {
@@ -140,6 +142,13 @@ impl Engine for FakeEngine {
                 Ok(committed)
             }
         }
+    }
+
+    async fn share_kek(&self, _: &Kek) -> Result<(), String> {
+        if self.shares_no_keks.load(Ordering::Relaxed) {
+            return Err("too few servers have taken the new key-encryption key".to_owned());
+        }
+        Ok(())
     }
 
     fn mint_id(&self) -> u128 {

@@ -1,6 +1,9 @@
 //! Variables and root keys at the API: what is written, who reads it, what a conflict says, and where the limits are.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use axum::{Router, body::Body};
 use berth_model::{
@@ -19,7 +22,10 @@ use super::{
     fake_engine::FakeEngine,
     world::world,
 };
-use crate::access::{Capabilities, Capability, Rights};
+use crate::{
+    access::{Capabilities, Capability, Rights},
+    state::ProposeError,
+};
 
 /// A world with a root key.
 fn keyed() -> Arc<FakeEngine> {
@@ -445,4 +451,23 @@ async fn another_key_opens_all_root_keys_and_what_is_encrypted_with_them_is_read
     assert!(opened_by[0] == opened_by[1] && *opened_by[0] != before, "{after}");
     assert_eq!(get(&router, "/v1/var/a").await.json()["Items"]["k"], "canary");
     assert!(after.as_array().expect("a list").iter().all(|key| key["Readable"] == true));
+}
+
+#[tokio::test]
+async fn a_rewrap_that_fails_half_way_leaves_no_keys_behind_however_often_it_is_tried() {
+    let engine = keyed();
+    let router = api(&engine);
+    let rewrap = async || answer(&router, "PUT", "/v1/operator/keyring/rewrap", Body::empty()).await;
+    engine.shares_no_keks.store(true, Relaxed);
+    for _ in 0..100 {
+        assert_eq!(rewrap().await.status, 503);
+    }
+    assert_eq!(engine.keyring.held().len(), 2, "one for the next try");
+    engine.shares_no_keks.store(false, Relaxed);
+    *engine.failure.lock().unwrap() = Some(ProposeError::Unknown("its leader has gone".into()));
+    assert_ne!(rewrap().await.status, 200);
+    assert_eq!(rewrap().await.status, 200);
+    assert_eq!(engine.keyring.held().len(), 2);
+    assert_eq!(rewrap().await.status, 200);
+    assert_eq!(engine.keyring.held().len(), 3, "another one each time it is done; those before are replaced");
 }
