@@ -18,6 +18,10 @@ const OF_PLUGINS: &[(&str, Level)] =
     &[("list", Level::List), ("read", Level::Read), ("write", Level::Write), ("deny", Level::Deny)];
 /// Of what may be done in a namespace, with what Berth does not have.
 const GRANTS_NOTHING: &[&str] = &[
+    "cancel-deployment",
+    "gc-allocation",
+    "pause-allocation",
+    "delete-service-registration",
     "sentinel-override",
     "submit-recommendation",
     "csi-register-plugin",

@@ -13,8 +13,34 @@ pub enum Capability {
     ReadJob,
     /// Check or convert a job file without registering it.
     ParseJob,
-    /// Register, plan, stop and evaluate jobs.
+    /// Register jobs.
     SubmitJob,
+    /// Go back to earlier versions of jobs.
+    RevertJob,
+    /// Stop jobs.
+    DeregisterJob,
+    /// Have what is known of a job forgotten as it is stopped.
+    PurgeJob,
+    /// Evaluate jobs anew.
+    EvaluateJob,
+    /// See what registering a job would do.
+    PlanJob,
+    /// Give versions of jobs tags.
+    TagJobVersion,
+    /// Say which versions of jobs have proved themselves.
+    StableJob,
+    /// Run periodic jobs before it is time.
+    ForcePeriodicJob,
+    /// Fail deployments.
+    FailDeployment,
+    /// Hold deployments, and let them go on.
+    PauseDeployment,
+    /// Promote canaries.
+    PromoteDeployment,
+    /// Let deployments go on that wait for other regions.
+    UnblockDeployment,
+    /// Say whether allocations of deployments are healthy.
+    SetAllocHealth,
     /// Run parameterized jobs.
     DispatchJob,
     /// Change how many allocations a group wants.
@@ -131,6 +157,19 @@ impl Capability {
             Self::ReadJob | Self::ReadEvents => "read-job",
             Self::ParseJob => "parse-job",
             Self::SubmitJob => "submit-job",
+            Self::RevertJob => "revert-job",
+            Self::DeregisterJob => "deregister-job",
+            Self::PurgeJob => "purge-job",
+            Self::EvaluateJob => "evaluate-job",
+            Self::PlanJob => "plan-job",
+            Self::TagJobVersion => "tag-job-version",
+            Self::StableJob => "stable-job",
+            Self::ForcePeriodicJob => "force-periodic-job",
+            Self::FailDeployment => "fail-deployment",
+            Self::PauseDeployment => "pause-deployment",
+            Self::PromoteDeployment => "promote-deployment",
+            Self::UnblockDeployment => "unblock-deployment",
+            Self::SetAllocHealth => "set-alloc-health-deployment",
             Self::DispatchJob => "dispatch-job",
             Self::ScaleJob => "scale-job",
             Self::ReadScaling => "read-job-scaling",

@@ -417,6 +417,43 @@ fn no_word_grants_more_than_write_but_one_or_anything_in_another_namespace() {
 }
 
 #[test]
+fn each_word_of_a_jobs_life_grants_its_part_and_submit_job_grants_all() {
+    let parts = [
+        ("register-job", Capability::SubmitJob),
+        ("revert-job", Capability::RevertJob),
+        ("deregister-job", Capability::DeregisterJob),
+        ("purge-job", Capability::PurgeJob),
+        ("evaluate-job", Capability::EvaluateJob),
+        ("plan-job", Capability::PlanJob),
+        ("tag-job-version", Capability::TagJobVersion),
+        ("stable-job", Capability::StableJob),
+        ("force-periodic-job", Capability::ForcePeriodicJob),
+        ("fail-deployment", Capability::FailDeployment),
+        ("pause-deployment", Capability::PauseDeployment),
+        ("promote-deployment", Capability::PromoteDeployment),
+        ("unblock-deployment", Capability::UnblockDeployment),
+        ("set-alloc-health-deployment", Capability::SetAllocHealth),
+        ("scale-job", Capability::ScaleJob),
+    ];
+    let of = |rule: &str| {
+        let text = format!(r#"namespace "web" {{ {rule} }}"#);
+        compile([&parse_policy(text.as_bytes(), "p").expect("it is right").0])
+    };
+    let (submit, write) = (of(r#"capabilities = ["submit-job"]"#), of(r#"policy = "write""#));
+    for (word, part) in parts {
+        let rights = of(&format!(r#"capabilities = ["{word}"]"#));
+        for (_, other) in parts {
+            // Whoever purges a job stops it.
+            let expected = other == part || (word == "purge-job" && other == Capability::DeregisterJob);
+            assert_eq!(rights.grant(other, Realm::Namespace("web")), expected, "{word}: {other:?}");
+        }
+        assert!(!rights.grant(part, Realm::Namespace("other")) && !rights.grant(part, Realm::AllNamespaces));
+        assert!(submit.grant(part, Realm::Namespace("web")) && write.grant(part, Realm::Namespace("web")));
+        assert!(!of(r#"policy = "read""#).grant(part, Realm::Namespace("web")), "{word}");
+    }
+}
+
+#[test]
 fn of_two_words_about_a_part_of_the_cluster_the_stronger_holds_and_deny_is_strongest() {
     let rules = ["read", "write", "deny"].map(|word| {
         let text = format!(r#"node {{ policy = "{word}" }}"#);

@@ -8,6 +8,7 @@ use berth_model::{
 
 use super::{check_is, key, not_found};
 use crate::{
+    access::Capability,
     http::{
         call::{Call, Reply},
         failure::Failure,
@@ -25,8 +26,11 @@ pub(in crate::nomad) async fn register(mut call: Call) -> Reply {
 /// `DELETE /v1/job/:id`
 pub(in crate::nomad) async fn deregister(call: Call) -> Reply {
     let eval = call.mint_eval();
-    let purge = call.query.flag("purge", false)?;
-    let command = Command::DeregisterJob(DeregisterJob { job: key(&call), purge, eval });
+    let (job, purge) = (key(&call), call.query.flag("purge", false)?);
+    if purge {
+        call.access().require_besides(Capability::PurgeJob, &job.namespace)?;
+    }
+    let command = Command::DeregisterJob(DeregisterJob { job, purge, eval });
     let index = call.propose(command).await?.0;
     let answer = JobDeregistered {
         eval_id: eval.to_string(),

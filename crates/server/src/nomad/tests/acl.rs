@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::{
-    exchange::{governed, send},
+    exchange::{answer_with, governed, send},
     fake_engine::FakeEngine,
     world::{FAILED, RUNNING, node, world},
 };
@@ -534,4 +534,34 @@ async fn a_token_that_is_changed_may_be_said_to_last_as_long_as_it_does_and_no_l
         assert_eq!(status, expected, "{what}: {said}");
         assert!(status != 200 || said["ExpirationTime"] == end, "{said}");
     }
+}
+
+#[tokio::test]
+async fn whoever_may_stop_a_job_may_not_purge_it() {
+    let engine = tokens();
+    for (number, name, word) in [(201, "stops", "deregister-job"), (202, "purges", "purge-job")] {
+        let rules = format!("namespace \"default\" {{ capabilities = [\"{word}\"] }}");
+        let (name, none) = (name.to_owned(), Index(0));
+        let policy = AclPolicy {
+            name: name.clone(),
+            description: String::new(),
+            rules,
+            create_index: none,
+            modify_index: none,
+            job: None,
+        };
+        change(&engine, ChangeAcl::PutPolicy(Box::new(policy)));
+        change(&engine, ChangeAcl::PutToken(Box::new(token(number, &name, Some(&name)))));
+    }
+    let router = governed(&engine, Acls::default());
+    let ask = async |secret, target| answer_with(&router, "DELETE", target, (secret, Body::empty())).await;
+    let refused = ask("stops", "/v1/job/web?purge=true").await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.body.contains("purge-job")),
+        (403, true),
+        "{}",
+        refused.body
+    );
+    assert_eq!(ask("stops", "/v1/job/web").await.status, 200);
+    assert_eq!(ask("purges", "/v1/job/web?purge=true").await.status, 200);
 }

@@ -140,7 +140,7 @@ async fn changes_what_tells_secrets_and_refusals_are_recorded_and_other_reads_wh
         let refused = lines.iter().find(|line| line["status"] == 403).expect("it was refused");
         assert_eq!(refused["error"], "Forbidden");
         assert_eq!(refused["what"]["objects"]["id"], "web");
-        assert_eq!(refused["what"]["capability"], "submit-job");
+        assert_eq!(refused["what"]["capability"], "deregister-job");
     }
 }
 
