@@ -31,7 +31,7 @@ use super::{
     api::Api,
     failure::Failure,
     stream::BrokenOff,
-    sure::{self, Following, Held, Sure},
+    sure::{self, Following, Held, Sure, UNSURE},
 };
 use crate::{
     access::{BadToken, Identity, Policy, Rights},
@@ -210,6 +210,20 @@ impl Lease {
     /// Whether what it allows may go on, as far as this server knows of revocations.
     pub fn sure(&self) -> Following {
         self.leases.sure().follow()
+    }
+
+    /// Waits while nobody knows whether it is over: what a client sends on to a node stops as what it is sent does.
+    ///
+    /// # Errors
+    /// What the client is told once it is over, or was not known for too long.
+    pub async fn may_go_on(&self) -> Result<(), Failure> {
+        let held = self.sure();
+        tokio::select! {
+            biased;
+            () = self.ended() => Err(Self::failure()),
+            () = held.ended() => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, UNSURE)),
+            () = held.goes_on() => Ok(()),
+        }
     }
 
     /// What the client is told once it is over.

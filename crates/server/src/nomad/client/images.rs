@@ -156,6 +156,9 @@ impl Sending<'_> {
     }
 
     async fn ask(&self, data: Bytes, end: bool) -> Result<ImageLoad, Failure> {
+        if let Some(lease) = self.call.lease() {
+            lease.may_go_on().await?;
+        }
         let (upload, name) = (self.upload.clone(), self.name.clone());
         let asked = LoadImages { upload, offset: self.offset, data, end, name, cancel: false };
         match ask(self.call, self.node, Question::LoadImages(asked)).await? {

@@ -10,25 +10,30 @@ use std::{
 };
 
 use axum::body::Body;
-use berth_api::http::{ExecInputFrame, ExecPiece};
+use berth_api::{
+    agent::{IMAGE_PIECE_BYTES_MAX, Question},
+    http::{ExecInputFrame, ExecPiece},
+};
 use berth_model::{
     AclTokenId, Timestamp,
     acl::{AclToken, ChangeAcl},
     store::Acl,
 };
+use bytes::Bytes;
 use futures_util::SinkExt;
+use http_body_util::BodyExt;
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::{Message, protocol::frame::coding::CloseCode};
 
 use super::{
     acl::{change, token},
-    exchange::{governed, send},
+    exchange::{governed, send, watched},
     exec::{end_of, raw, try_raw},
     fake_agents::{FakeExec, held},
     fake_engine::FakeEngine,
     leases::{ENDS, bring_about, named, with_token},
     limits::Server,
-    world::{RUNNING, world},
+    world::{NODE_1, RUNNING, world},
 };
 use crate::{
     access::{Acls, BadToken, Identity, Policy, Rights},
@@ -206,6 +211,57 @@ async fn a_command_is_held_while_its_server_hears_of_no_leader_and_ends_if_that_
     let (code, reason) = tokio::time::timeout(PATIENCE, ends).await.expect("it ends");
     assert_eq!((code, &*reason), (CloseCode::Again, UNSURE));
     server.stop().await;
+}
+
+/// How much of an archive an agent was sent.
+fn sent(engine: &FakeEngine) -> u64 {
+    match held(&engine.agents.asked).as_ref() {
+        Some((_, Question::LoadImages(asked))) => asked.offset + asked.data.len() as u64,
+        _ => 0,
+    }
+}
+
+#[tokio::test]
+async fn an_archive_on_its_way_to_a_node_is_held_with_its_token_too() {
+    let engine = guarded();
+    let router = watched(&engine, Acls::default());
+    let (pieces, body) = mpsc::channel::<Result<Bytes, std::io::Error>>(1);
+    let body = Body::from_stream(futures_util::stream::unfold(body, async |mut body| {
+        Some((body.recv().await?, body))
+    }));
+    let target = format!("/v1/client/images/load?node_id={NODE_1}");
+    let request = axum::http::Request::builder().method("PUT").uri(target);
+    let request = request.header("x-nomad-token", "management").body(body).expect("it is a request");
+    let answered = tokio::spawn(async move { send(&router, request).await });
+    let piece = || Ok(Bytes::from(vec![7; IMAGE_PIECE_BYTES_MAX]));
+    pieces.send(piece()).await.expect("it is taken");
+    let ends = async {
+        while sent(&engine) == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        engine.is_cut_off.store(true, SeqCst);
+        // What comes is sent on until the bound is over, and then nothing.
+        let mut before = sent(&engine);
+        loop {
+            let took = tokio::time::timeout(Duration::from_millis(500), pieces.send(piece())).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            match std::mem::replace(&mut before, sent(&engine)) {
+                last if last == before && took.is_err() => break,
+                _ => {}
+            }
+        }
+        engine.is_cut_off.store(false, SeqCst);
+        while sent(&engine) == before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        engine.is_cut_off.store(true, SeqCst);
+        while pieces.send(piece()).await.is_ok() {}
+        answered.await.expect("it does not panic")
+    };
+    let answer = tokio::time::timeout(PATIENCE, ends).await.expect("it ends");
+    assert_eq!(answer.status(), 503);
+    let text = answer.into_body().collect().await.expect("it ends well").to_bytes();
+    assert!(String::from_utf8_lossy(&text).contains(UNSURE), "{text:?}");
 }
 
 /// Allows everything, until it is asked and breaks.

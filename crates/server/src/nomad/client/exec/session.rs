@@ -210,13 +210,15 @@ async fn read_all(
             Ok(frame) => frame,
             Err(error) => return close(CloseCode::Invalid, &format!("decode a message: {error}")),
         };
-        until_sure(held).await;
         for told in inputs(frame) {
             // Waits for room: who sends more than the command reads is not read any further.
-            if input.send(told).await.is_err() {
+            let Ok(room) = input.reserve().await else {
                 // Its end is told by what it writes.
                 return std::future::pending().await;
-            }
+            };
+            // That may have taken long.
+            until_sure(held).await;
+            room.send(told);
         }
     }
     close(CloseCode::Normal, "")
