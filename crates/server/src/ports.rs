@@ -14,8 +14,9 @@ use crate::{
     server::{ServerConfig, StartError},
 };
 
-/// Connections that the kernel keeps until they are accepted.
-const BACKLOG: u32 = 1024;
+/// Connections that the kernel keeps until they are accepted; those beyond come again after a second or more. It keeps no more than
+/// its own limit, which is as much where nobody has changed it.
+const BACKLOG: u32 = 4_096;
 
 /// A server that was killed has its addresses until the system has taken it apart, which whoever starts the next one at once
 /// need not know.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use berth_api::agent::JoinCode;
 use berth_tls::{
-    CERTIFICATE, Connector, Expected, HANDSHAKE_MAX, Held, Key, Peer, RevokedServers, ServerRevoked, Stream,
-    TlsError, TlsFiles, encode, fingerprint, now_secs,
+    CERTIFICATE, Connector, Expected, Held, Key, Peer, RevokedServers, ServerRevoked, Stream, TlsError,
+    TlsFiles, encode, fingerprint, now_secs,
 };
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -158,7 +158,8 @@ impl Credentials {
         }
     }
 
-    /// Shakes hands with a server that was dialed.
+    /// Shakes hands with a server that was dialed. One to which many agents come at once takes them in one after the other, which is
+    /// why that may take as long as `patience`, and no less.
     pub async fn shake_hands(
         &self,
         stream: TcpStream,
@@ -171,7 +172,7 @@ impl Credentials {
         let current = current.ok_or_else(|| io::Error::other("the agent has no certificate yet"))?;
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
         let shaking = current.connector.connect(stream, server);
-        let shaken = timeout(HANDSHAKE_MAX.min(patience), shaking).await.map_err(late)?;
+        let shaken = timeout(patience, shaking).await.map_err(late)?;
         let stream = shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))?;
         Ok((stream, Renewals(Some(Shown { shown: current, current: own.current.subscribe() }))))
     }

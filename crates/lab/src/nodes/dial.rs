@@ -7,7 +7,8 @@ use std::{
     time::Duration,
 };
 
-use berth_tls::{Connector, Expected, HANDSHAKE_MAX, Held, RevokedServers, Stream, TlsFiles};
+use berth_tls::{Connector, Expected, Held, RevokedServers, Stream, TlsFiles};
+use nix::sys::socket::{setsockopt, sockopt};
 use tokio::{
     net::{TcpSocket, TcpStream},
     time::timeout,
@@ -53,12 +54,12 @@ impl Dialer {
         &self.server
     }
 
-    /// Dials, and shakes hands.
-    pub async fn dial(&self) -> io::Result<Stream> {
-        let stream = timeout(DIAL_MAX, self.connect()).await??;
+    /// Dials, and shakes hands, which a server may be silent to for as long as `patience`.
+    pub async fn dial(&self, patience: Duration) -> io::Result<Stream> {
+        let stream = timeout(DIAL_MAX.min(patience), self.connect()).await??;
         stream.set_nodelay(true)?;
         let Some(connector) = &self.connector else { return Ok(Stream::Plain(stream)) };
-        let shaken = timeout(HANDSHAKE_MAX, connector.connect(stream, &self.server)).await?;
+        let shaken = timeout(patience, connector.connect(stream, &self.server)).await?;
         let stream = shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))?;
         if stream.is_resumed() {
             self.links.resume();
@@ -70,6 +71,9 @@ impl Dialer {
         let Some(from) = self.from else { return TcpStream::connect(&self.server).await };
         let server: SocketAddr = self.server.parse().map_err(io::Error::other)?;
         let socket = TcpSocket::new_v4()?;
+        // The system looks for a port once it knows where to. Otherwise thousands of connections of one address make it look for
+        // long, and find none while those of earlier connections are not free again.
+        setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)?;
         socket.bind((from, 0).into())?;
         socket.connect(server).await
     }

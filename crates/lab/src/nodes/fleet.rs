@@ -3,7 +3,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use berth_agent::Backoff;
-use berth_api::agent::{Down, DownFrame, FRAME_BYTES_MAX, decode_frame};
+use berth_api::agent::{DialPatience, Down, DownFrame, FRAME_BYTES_MAX, decode_frame};
 use berth_tls::Stream;
 use bytes::BytesMut;
 use tokio::{
@@ -43,6 +43,7 @@ pub(super) struct Fleet {
     common: Common,
     clock: Clock,
     retry: Backoff,
+    patience: DialPatience,
     random: Random,
     /// Its only node's connection is to break.
     broken: Option<Break>,
@@ -64,7 +65,8 @@ impl Fleet {
         let random = Random::new(seed_of(&config, first, Purpose::Retry));
         let (cut, clock) = (links.cuts(), Clock::start());
         let (common, retry) = (Common::new(config, links), Backoff::default());
-        Self { nodes, dialer: Arc::new(dialer), common, clock, retry, random, broken: None, cut }
+        let (dialer, patience) = (Arc::new(dialer), DialPatience::default());
+        Self { nodes, dialer, common, clock, retry, patience, random, broken: None, cut }
     }
 
     /// Lives for ever: connected, or on the way to be so again.
@@ -95,7 +97,14 @@ impl Fleet {
     /// Dials while what is due is done.
     async fn dial(&mut self) -> io::Result<Stream> {
         let dialer = self.dialer.clone();
-        self.meanwhile(dialer.dial()).await
+        self.patience.begin(self.clock.now_ns());
+        let stream = self.meanwhile(dialer.dial(self.patience.span())).await;
+        if stream.is_ok() {
+            self.patience = DialPatience::default();
+        } else if self.patience.until_ns().is_some_and(|until_ns| self.clock.now_ns() < until_ns) {
+            self.patience.answered();
+        }
+        stream
     }
 
     /// Until it is time to dial again.

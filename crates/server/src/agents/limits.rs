@@ -5,9 +5,9 @@ use crate::net::Share;
 /// Bounds of the port for agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentLimits {
-    /// Connections at the same time; each can carry many sessions.
+    /// Connections at the same time; each can carry many sessions. As many again may wait to come in.
     pub connections_max: usize,
-    /// Connections of one address at the same time: a host with simulated nodes, or a network behind one address, has many.
+    /// Connections of one address at the same time, and those of it that wait: a host with simulated nodes, or a network behind one address, has many.
     pub connections_share: Share,
     /// Connections, and sessions, that one address may begin a second, on average; 0 for any number. Twice as many may begin
     /// at once after a pause. Programs of this machine may begin any number.
@@ -26,16 +26,6 @@ impl Default for AgentLimits {
 }
 
 impl AgentLimits {
-    /// Connections at the same time that are yet to show whose they are.
-    pub(super) fn waiting_max(&self) -> usize {
-        self.connections_max.div_ceil(2)
-    }
-
-    /// Of these, how many of one address.
-    pub(super) fn waiting_share(&self) -> Share {
-        Share::equal(self.waiting_max().div_ceil(2))
-    }
-
     /// How many of so many connections one address may have unless it is said: three quarters, so that there is room for others.
     pub fn share(connections_max: usize) -> Share {
         Share::equal((connections_max - connections_max / 4).max(1))

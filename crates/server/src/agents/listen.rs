@@ -1,9 +1,10 @@
 //! Takes agents' connections in.
 
 use std::{
+    io,
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -11,20 +12,28 @@ use std::{
 
 use berth_controller::SessionId;
 use crossbeam_channel::Sender;
+use futures_util::FutureExt;
 use tokio::{
+    io::Interest,
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch},
+    sync::{Semaphore, mpsc, watch},
     task::JoinSet,
-    time::Instant,
+    time::timeout,
 };
 
 use super::{
-    asked::Asked, connection, enroll, incoming::Budget, limits::AgentLimits, outbound::AllInFlight,
+    asked::Asked,
+    connection, enroll,
+    incoming::Budget,
+    limits::AgentLimits,
+    line::{LINE_MAX, Lines, Pace, Turn},
+    outbound::AllInFlight,
     revoked::Revocations,
+    rooms::{Place, Quiet, Rooms, too_many},
 };
 use crate::{
     engine::Input,
-    net::{Counted, Entrance, PerAddress, Secure, Share, Stream, TooOften},
+    net::{Entrance, Secure, Stream},
     state::State,
 };
 
@@ -36,12 +45,8 @@ pub(super) const LEAVING_MAX: usize = 1_024;
 const TASK_APIS_MAX: usize = 4_096;
 /// Requests for secrets of tasks that are answered at a time.
 const SECRETS_READ_MAX: usize = 256;
-/// Between two lines that tell of connections that were turned away: strangers fill no disk.
-const TURNED_AWAY_EVERY: Duration = Duration::from_secs(1);
-/// How long an agent waits whose address begins connections or sessions faster than it may, before it is refused.
-const BEGIN_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Between two attempts meanwhile.
-const BEGIN_WAIT: Duration = Duration::from_millis(100);
+/// How long a connection may be silent at its beginning.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -53,6 +58,9 @@ pub(crate) struct Context {
     /// Bytes of frames that are being read.
     pub incoming: Budget,
     sessions: AtomicU64,
+    /// Where connections wait for their turn, and sessions.
+    connections_line: Lines,
+    sessions_line: Lines,
     limits: AgentLimits,
     /// How often agents have asked for what costs work.
     pub asked: Asked,
@@ -83,6 +91,8 @@ impl Context {
             in_flight,
             incoming,
             sessions,
+            connections_line: Lines::default(),
+            sessions_line: Lines::default(),
             limits: AgentLimits::default(),
             asked,
             leaving,
@@ -143,28 +153,30 @@ impl Context {
     /// Why not, where that takes too long.
     pub(super) async fn may_begin_a_session(&self, address: IpAddr) -> Result<(), String> {
         let per_second = self.limits.begun_a_second;
-        self.may_begin("sessions", || self.asked.for_a_session(address, per_second)).await
+        let pace = Pace { per_second, begin: || self.asked.for_a_session(address, per_second) };
+        timeout(LINE_MAX, self.sessions_line.begin(address, pace))
+            .await
+            .map_err(|_| self.too_slow("sessions"))
     }
 
-    /// The same of a connection.
-    async fn may_begin_a_connection(&self, address: IpAddr) -> Result<(), String> {
+    /// Waits until it is the turn of a connection to be taken in; none for one that hangs up before. Many agents that come back at
+    /// once are not refused: whoever is refused comes again after a pause that grows.
+    ///
+    /// # Errors
+    /// Why not, where that takes too long.
+    async fn turn(&self, stream: &TcpStream, address: IpAddr) -> Result<Option<Turn>, String> {
         let per_second = self.limits.begun_a_second;
-        self.may_begin("connections", || self.asked.for_a_connection(address, per_second)).await
+        let pace = Pace { per_second, begin: || self.asked.for_a_connection(address, per_second) };
+        let turn = self.connections_line.turn(address, pace, || has_hung_up(stream));
+        timeout(LINE_MAX, turn).await.map_err(|_| self.too_slow("connections"))
     }
 
-    /// Many agents that come back at once are not refused, they are let in one after the other: whoever is refused comes again
-    /// after a pause that grows.
-    async fn may_begin(&self, what: &str, take: impl Fn() -> Result<(), TooOften>) -> Result<(), String> {
-        let deadline = Instant::now() + BEGIN_WAIT_MAX;
-        while let Err(TooOften) = take() {
-            if Instant::now() >= deadline {
-                let most = self.limits.begun_a_second;
-                let what = format!("{what} of its address are begun: it may begin {most} a second");
-                return Err(too_many(&what, RATE_SETTING));
-            }
-            tokio::time::sleep(BEGIN_WAIT).await;
-        }
-        Ok(())
+    fn too_slow(&self, what: &str) -> String {
+        let (most, waited) = (self.limits.begun_a_second, LINE_MAX.as_secs());
+        let what = format!(
+            "{what} of its address are begun: it has waited in line for {waited} s, of which {most} may begin a second"
+        );
+        too_many(&what, RATE_SETTING)
     }
 
     /// A name that no session had before.
@@ -206,39 +218,8 @@ pub(crate) async fn listen(
     doors.connections.shutdown().await;
 }
 
-/// The settings that raise limits.
-const MAX_SETTING: &str = "agent-connections-max";
-const ADDRESS_SETTING: &str = "agent-connections-address";
+/// The setting that raises the limit.
 const RATE_SETTING: &str = "agent-rate-address";
-
-/// Says that something is too much, and what to do.
-fn too_many(what: &str, setting: &str) -> String {
-    format!("too many {what}; have the operator raise --{setting}")
-}
-
-/// Tells of connections that were turned away, all of a second in one line.
-#[derive(Default)]
-struct TurnedAway(Mutex<Told>);
-
-#[derive(Default)]
-struct Told {
-    at: Option<Instant>,
-    untold: u64,
-}
-
-impl TurnedAway {
-    fn tell(&self, peer: SocketAddr, reason: &str) {
-        let now = Instant::now();
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.at.is_some_and(|at| now < at + TURNED_AWAY_EVERY) {
-            told.untold += 1;
-            return;
-        }
-        let others = std::mem::take(&mut told.untold);
-        told.at = Some(now);
-        tracing::warn!(%peer, others, "turned an agent away: {reason}");
-    }
-}
 
 /// The open connections.
 struct Doors {
@@ -254,109 +235,40 @@ impl Doors {
 
     /// Serves a connection, unless there are too many, in all or of its address.
     fn open(&mut self, stream: TcpStream, peer: SocketAddr, context: &Arc<Context>) {
-        let waiting = match self.rooms.wait(peer.ip()) {
-            Ok(waiting) => waiting,
+        let quiet = match self.rooms.wait(peer.ip()) {
+            Ok(quiet) => quiet,
             Err(reason) => return self.rooms.turned_away.tell(peer, &reason),
         };
         let (context, entrance, rooms) = (context.clone(), self.entrance.clone(), self.rooms.clone());
         self.connections.spawn(async move {
-            if let Err(error) = serve(stream, peer, &entrance, waiting, &rooms, &context).await {
+            if let Err(error) = serve(stream, peer, &entrance, quiet, &rooms, &context).await {
                 tracing::debug!(%peer, %error, "agent connection ended");
             }
         });
     }
 }
 
-/// How many connections there may be. Those who have yet to show who they are have a room of their own: however many strangers
-/// come, the agents that are there, and as many as there may be, have their places.
-struct Rooms {
-    limits: AgentLimits,
-    turned_away: TurnedAway,
-    waiting: Room,
-    inside: Room,
-}
-
-impl Rooms {
-    fn new(limits: AgentLimits) -> Self {
-        let (waiting, inside) = (Room::new(limits.waiting_max()), Room::new(limits.connections_max));
-        Self { limits, turned_away: TurnedAway::default(), waiting, inside }
-    }
-
-    /// A place for a connection from this address until it has come in.
-    ///
-    /// # Errors
-    /// Why there is none.
-    fn wait(&self, address: IpAddr) -> Result<Place, String> {
-        let (most, share) = (self.limits.waiting_max(), self.limits.waiting_share());
-        self.waiting.take(address, share).map_err(|full| match full {
-            Full::All => too_many(&format!("agents: {most} connections are yet to come in"), MAX_SETTING),
-            Full::Address => {
-                let most = share.of(address);
-                let what = format!("agents of its address: {most} connections are yet to come in");
-                too_many(&what, ADDRESS_SETTING)
-            }
-        })
-    }
-
-    /// A place for one that has.
-    ///
-    /// # Errors
-    /// Why there is none.
-    fn admit(&self, address: IpAddr) -> Result<Place, String> {
-        let AgentLimits { connections_max, connections_share, .. } = self.limits;
-        self.inside.take(address, connections_share).map_err(|full| match full {
-            Full::All => too_many(&format!("agents: {connections_max} connections are open"), MAX_SETTING),
-            Full::Address => {
-                let most = connections_share.of(address);
-                let what = format!("agents of its address: it has {most} connections already");
-                too_many(&what, ADDRESS_SETTING)
-            }
-        })
-    }
-}
-
-/// So many places, of which an address has its share.
-struct Room {
-    places: Arc<Semaphore>,
-    addresses: PerAddress,
-}
-
-/// Why a room has no place.
-enum Full {
-    All,
-    Address,
-}
-
-impl Room {
-    fn new(places: usize) -> Self {
-        let places = Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS)));
-        Self { places, addresses: PerAddress::default() }
-    }
-
-    fn take(&self, address: IpAddr, share: Share) -> Result<Place, Full> {
-        let of_all = self.places.clone().try_acquire_owned().map_err(|_| Full::All)?;
-        let of_address = self.addresses.count(address, share).ok_or(Full::Address)?;
-        Ok(Place { _of_all: of_all, _of_address: of_address })
-    }
-}
-
-/// A connection's place among all and among those of its address, for as long as this lives.
-#[derive(Debug)]
-struct Place {
-    _of_all: OwnedSemaphorePermit,
-    _of_address: Counted,
-}
-
+/// What a connection takes until its turn is in its future, and so bounded by the room for those that wait: what comes then is
+/// boxed.
 async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
     entrance: &Entrance,
-    waiting: Place,
+    quiet: Quiet,
     rooms: &Rooms,
     context: &Arc<Context>,
-) -> std::io::Result<()> {
-    context.may_begin_a_connection(peer.ip()).await.map_err(std::io::Error::other)?;
-    let stream = entrance.enter(stream, peer).await?;
+) -> io::Result<()> {
+    let waiting = first_words(&stream, quiet, rooms).await?;
+    let turn = match context.turn(&stream, peer.ip()).await {
+        Ok(Some(turn)) => turn,
+        Ok(None) => return Err(io::Error::other("it has hung up before its turn")),
+        Err(reason) => {
+            rooms.turned_away.tell(peer, &reason);
+            return Ok(());
+        }
+    };
+    let stream = Box::pin(entrance.enter(stream, peer)).await?;
+    drop(turn);
     let _place = match rooms.admit(peer.ip()) {
         Ok(place) => place,
         Err(reason) => {
@@ -366,110 +278,36 @@ async fn serve(
     };
     drop(waiting);
     if stream.enrolls() {
-        return enroll::serve(stream, context).await;
+        return Box::pin(enroll::serve(stream, context)).await;
     }
     stream.set_nodelay()?;
     stream.set_unacknowledged_max(UNACKNOWLEDGED_MAX)?;
     let certificate = stream.certificate().cloned();
     let (reader, writer) = tokio::io::split(stream);
-    connection::serve(reader, writer, certificate, peer, context).await
+    Box::pin(connection::serve(reader, writer, certificate, peer, context)).await
+}
+
+/// Waits until a connection says something: it is agents who speak first. Until then it has no turn, and nobody waits for it.
+async fn first_words(stream: &TcpStream, mut quiet: Quiet, rooms: &Rooms) -> io::Result<Place> {
+    let mut first = [0];
+    tokio::select! {
+        heard = timeout(SILENCE_MAX, stream.peek(&mut first)) => {
+            if heard.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "it has said nothing"))?? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        () = quiet.until_it_must_go() => {}
+    }
+    rooms.heard(&quiet).ok_or_else(|| io::Error::other("it has said nothing, and made room for others"))
+}
+
+/// Whether the other side has closed a connection, though what it said before may not be read yet.
+fn has_hung_up(stream: &TcpStream) -> bool {
+    stream
+        .ready(Interest::READABLE)
+        .now_or_never()
+        .is_some_and(|ready| !ready.is_ok_and(|is| !is.is_read_closed()))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Takes as many places for an address as there are; why there is no other.
-    fn fill(rooms: &Rooms, address: &str, places: &mut Vec<Place>) -> String {
-        let address = address.parse().expect("an address");
-        loop {
-            match rooms.admit(address) {
-                Ok(place) => places.push(place),
-                Err(reason) => return reason,
-            }
-        }
-    }
-
-    #[test]
-    fn an_address_has_its_share_of_connections_and_no_more() {
-        let share = Share { per_address_max: 50, loopback_max: 70 };
-        let limits = AgentLimits { connections_share: share, ..AgentLimits::default() };
-        let rooms = Rooms::new(limits);
-        for (address, max, other) in
-            [("10.0.0.1", 50, "10.0.0.2"), ("127.0.0.1", 70, "127.0.0.2"), ("2001:db8::1", 50, "::1")]
-        {
-            let mut places = Vec::new();
-            let reason = fill(&rooms, address, &mut places);
-            let expected = format!(
-                "too many agents of its address: it has {max} connections already; have the operator raise --agent-connections-address"
-            );
-            assert_eq!(reason, expected);
-            assert_eq!(places.len(), max, "{address}");
-            assert!(rooms.admit(other.parse().expect("an address")).is_ok(), "{other} has its own");
-            places.pop();
-            assert!(rooms.admit(address.parse().expect("an address")).is_ok(), "one has ended");
-        }
-    }
-
-    #[test]
-    fn there_are_so_many_connections_and_no_more() {
-        let rooms = Rooms::new(AgentLimits::default());
-        let mut places = Vec::new();
-        let reasons: Vec<String> =
-            (1..=3).map(|host| fill(&rooms, &format!("10.0.0.{host}"), &mut places)).collect();
-        assert_eq!(places.len(), 16_384);
-        assert!(
-            reasons[0].contains("it has 12288 connections already"),
-            "room is left to others: {}",
-            reasons[0]
-        );
-        assert!(reasons[1].starts_with("too many agents: 16384 connections are open"), "{}", reasons[1]);
-        assert_eq!(reasons[2], reasons[1], "and no address has one more");
-        places.pop();
-        assert!(rooms.admit(IpAddr::from([10, 0, 0, 9])).is_ok(), "one has ended");
-    }
-
-    #[test]
-    fn strangers_take_no_places_of_agents() {
-        let rooms = Rooms::new(AgentLimits::default());
-        let mut waiting = Vec::new();
-        let reason = loop {
-            match rooms.wait(IpAddr::from([10, 0, 0, 1])) {
-                Ok(place) => waiting.push(place),
-                Err(reason) => break reason,
-            }
-        };
-        assert_eq!(waiting.len(), 4_096);
-        assert!(reason.starts_with("too many agents of its address: 4096 connections are yet"), "{reason}");
-        assert!(rooms.wait(IpAddr::from([10, 0, 0, 2])).is_ok(), "room is left to others");
-        assert!(rooms.admit(IpAddr::from([10, 0, 0, 1])).is_ok());
-    }
-
-    #[tokio::test]
-    async fn an_address_that_begins_too_much_waits_and_is_refused_by_the_name_of_the_limit() {
-        let (inputs, _inputs) = crossbeam_channel::bounded(1);
-        let limits = AgentLimits { begun_a_second: 10, ..AgentLimits::default() };
-        let context = Context::new(inputs).with_limits(limits);
-        let (own, strange) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([10, 0, 0, 1]));
-        for _ in 0..25 {
-            assert!(context.may_begin_a_connection(strange).await.is_ok(), "it waits for its turn");
-        }
-        assert!(context.may_begin_a_session(strange).await.is_ok(), "sessions are counted apart");
-        for _ in 0..999 {
-            assert!(context.may_begin_a_connection(own).await.is_ok(), "this machine may begin any number");
-        }
-        let refused =
-            context.may_begin("connections", || Err(TooOften)).await.expect_err("it takes too long");
-        assert!(
-            refused.contains("it may begin 10 a second; have the operator raise --agent-rate-address"),
-            "{refused}"
-        );
-    }
-
-    #[test]
-    fn ten_thousand_agents_behind_one_address_have_room() {
-        let AgentLimits { connections_share, begun_a_second, .. } = AgentLimits::default();
-        assert!(connections_share.of(IpAddr::from([10, 0, 0, 1])) >= 10_000);
-        assert!(begun_a_second * 20 >= 2 * 10_000, "each may come twice");
-    }
-}
+mod tests;

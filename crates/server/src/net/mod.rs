@@ -26,6 +26,7 @@ use tokio::{
 };
 
 pub use entrance::Entrance;
+pub(crate) use entrance::HANDSHAKES_OF_ADDRESS;
 pub(crate) use expiry::until_expired;
 pub use per_address::Share;
 pub(crate) use per_address::{Counted, PerAddress, host};

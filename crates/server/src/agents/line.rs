@@ -1,0 +1,179 @@
+//! The line in which agents of one address wait for their turn: first come, first served, and no address waits for another.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::net::{HANDSHAKES_OF_ADDRESS, TooOften, host};
+
+/// How long one waits in a line before it is refused. No longer than an agent waits for its welcome in the end, so that few wait
+/// who have left, and longer than the largest number of one address takes.
+pub(super) const LINE_MAX: Duration = Duration::from_secs(20);
+/// A number of addresses from which on those are looked for of which nobody is there any more.
+const LINES_SWEPT: usize = 1_024;
+/// Between two attempts to begin, at the least: timers are no finer.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A line for each address. One in which nobody is takes no room for long.
+#[derive(Debug, Default)]
+pub(super) struct Lines(Mutex<HashMap<IpAddr, Weak<Line>>>);
+
+#[derive(Debug)]
+struct Line {
+    /// How many are served at a time.
+    turns: Arc<Semaphore>,
+    /// Whoever is next waits here until its address may begin another one.
+    head: Semaphore,
+}
+
+/// Lasts until whoever had it was served.
+#[derive(Debug)]
+pub(super) struct Turn {
+    _turn: OwnedSemaphorePermit,
+    /// Those that come meanwhile stand in the same line.
+    _line: Arc<Line>,
+}
+
+/// How fast an address may begin.
+pub(super) struct Pace<F> {
+    /// On average; 0 for any number.
+    pub per_second: u32,
+    /// Counts another one.
+    pub begin: F,
+}
+
+impl<F: Fn() -> Result<(), TooOften>> Pace<F> {
+    /// Waits until there may be another one; none once `is_gone` says that nobody wants it any more, and then none is counted.
+    async fn wait(&self, is_gone: impl Fn() -> bool) -> Option<()> {
+        let pause = Duration::from_secs(1).checked_div(self.per_second).unwrap_or_default();
+        loop {
+            if is_gone() {
+                return None;
+            }
+            if (self.begin)().is_ok() {
+                return Some(());
+            }
+            tokio::time::sleep(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
+        }
+    }
+}
+
+impl Lines {
+    /// Waits for a turn to be served; none for one that is gone by then.
+    pub async fn turn(
+        &self,
+        address: IpAddr,
+        pace: Pace<impl Fn() -> Result<(), TooOften>>,
+        is_gone: impl Fn() -> bool,
+    ) -> Option<Turn> {
+        let line = self.of(address);
+        // Semaphores are fair, and never closed.
+        let turn = line.turns.clone().acquire_owned().await.ok()?;
+        let next = line.head.acquire().await.ok()?;
+        pace.wait(is_gone).await?;
+        drop(next);
+        Some(Turn { _turn: turn, _line: line })
+    }
+
+    /// Waits until an address may begin another one.
+    pub async fn begin(&self, address: IpAddr, pace: Pace<impl Fn() -> Result<(), TooOften>>) {
+        let line = self.of(address);
+        let _next = line.head.acquire().await;
+        pace.wait(|| false).await;
+    }
+
+    fn of(&self, address: IpAddr) -> Arc<Line> {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() >= LINES_SWEPT {
+            lines.retain(|_, line| line.strong_count() > 0);
+        }
+        let known = lines.entry(host(address)).or_default();
+        known.upgrade().unwrap_or_else(|| {
+            let turns = Arc::new(Semaphore::new(HANDSHAKES_OF_ADDRESS.of(address)));
+            let line = Arc::new(Line { turns, head: Semaphore::new(1) });
+            *known = Arc::downgrade(&line);
+            line
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use futures_util::{future::join_all, poll};
+
+    use super::*;
+
+    fn address(host: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, host])
+    }
+
+    fn any() -> Pace<impl Fn() -> Result<(), TooOften>> {
+        Pace { per_second: 0, begin: || Ok(()) }
+    }
+
+    #[tokio::test]
+    async fn whoever_is_beyond_the_share_of_an_address_waits_and_holds_up_no_other_address() {
+        let lines = Lines::default();
+        let mut taken = Vec::new();
+        for _ in 0..HANDSHAKES_OF_ADDRESS.per_address_max {
+            taken.push(lines.turn(address(1), any(), || false).await.expect("it is its turn"));
+        }
+        let mut next = std::pin::pin!(lines.turn(address(1), any(), || false));
+        assert!(poll!(&mut next).is_pending());
+        assert!(lines.turn(address(2), any(), || false).await.is_some());
+        taken.pop();
+        assert!(next.await.is_some());
+        taken.clear();
+        for number in 0..2 * LINES_SWEPT as u32 {
+            lines.turn(IpAddr::from(number.to_be_bytes()), any(), || false).await;
+        }
+        assert!(lines.0.lock().unwrap().len() <= LINES_SWEPT, "those that are gone take no room");
+    }
+
+    #[tokio::test]
+    async fn all_of_a_long_line_are_served_in_the_order_in_which_they_came() {
+        const COME: u32 = 10_000;
+        let (lines, served, asked) = (Lines::default(), RefCell::new(Vec::new()), Cell::new(0_u32));
+        // One of a hundred has to wait.
+        let begin = || {
+            asked.set(asked.get() + 1);
+            if asked.get() % 100 == 0 { Err(TooOften) } else { Ok(()) }
+        };
+        let each = (0..COME).map(|number| {
+            let (lines, served, begin) = (&lines, &served, &begin);
+            async move {
+                let turn = lines.turn(address(1), Pace { per_second: 10_000, begin }, || false).await;
+                served.borrow_mut().push(number);
+                tokio::task::yield_now().await;
+                turn.is_some()
+            }
+        });
+        assert!(join_all(each).await.into_iter().all(|turn| turn));
+        let served = served.into_inner();
+        assert_eq!(served.len(), COME as usize);
+        // Whoever is served at the same time may be the first to be done.
+        let at_once = HANDSHAKES_OF_ADDRESS.per_address_max;
+        for (place, number) in served.into_iter().enumerate() {
+            assert!(place.abs_diff(number as usize) <= at_once, "{number} was served as number {place}");
+        }
+    }
+
+    #[tokio::test]
+    async fn those_who_left_the_line_count_for_nothing() {
+        let (lines, begun) = (Lines::default(), Cell::new(0));
+        let pace = || Pace { per_second: 1, begin: || Ok(begun.set(begun.get() + 1)) };
+        for _ in 0..10_000 {
+            assert!(lines.turn(address(1), pace(), || true).await.is_none());
+        }
+        assert!(lines.turn(address(1), pace(), || false).await.is_some());
+        assert_eq!(begun.get(), 1);
+    }
+}
