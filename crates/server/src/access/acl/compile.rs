@@ -2,40 +2,75 @@
 
 use std::collections::BTreeMap;
 
-use berth_jobfile::{Level, PolicyRules};
+use berth_jobfile::{HostVolumeRule, Level, NamespaceRule, NodePoolRule, PolicyRules, VariableRule};
 
 use super::grant;
 use crate::access::{Capability, Rights, capability::Capabilities, pattern::Pattern};
 
+type Granted = Option<Capabilities>;
+
+/// What the rules of one policy grant, none where they deny all: read word by word once, for whatever policies it comes together with.
+#[derive(Debug)]
+pub(crate) struct Meaning {
+    /// By namespace.
+    within: Vec<(String, Granted)>,
+    /// By namespace and path.
+    variables: Vec<(String, String, Granted)>,
+    host_volumes: Vec<(String, Granted)>,
+    node_pools: Vec<(String, Granted)>,
+    operator: Granted,
+    agent: Option<Level>,
+    node: Option<Level>,
+    quota: Option<Level>,
+    plugin: Option<Level>,
+}
+
+impl From<&PolicyRules> for Meaning {
+    fn from(rules: &PolicyRules) -> Self {
+        let in_namespace = |rule: &NamespaceRule| (rule.pattern.clone(), grant::in_namespace(rule));
+        let variables = rules.namespaces.iter().flat_map(|rule| {
+            let on = |of: &VariableRule| (rule.pattern.clone(), of.pattern.clone(), grant::on_variables(of));
+            rule.variables.iter().map(on)
+        });
+        let on_host_volumes = |rule: &HostVolumeRule| (rule.pattern.clone(), grant::on_host_volumes(rule));
+        let on_node_pools = |rule: &NodePoolRule| (rule.pattern.clone(), grant::on_node_pools(rule));
+        Self {
+            within: rules.namespaces.iter().map(in_namespace).collect(),
+            variables: variables.collect(),
+            host_volumes: rules.host_volumes.iter().map(on_host_volumes).collect(),
+            node_pools: rules.node_pools.iter().map(on_node_pools).collect(),
+            operator: grant::of_operator(&rules.operator),
+            agent: rules.agent,
+            node: rules.node,
+            quota: rules.quota,
+            plugin: rules.plugin,
+        }
+    }
+}
+
 /// What someone may do who has these policies. They add to each other; what one denies, none grants.
-pub(crate) fn compile<'p>(policies: impl IntoIterator<Item = &'p PolicyRules>) -> Rights {
-    let mut within: BTreeMap<&str, Option<Capabilities>> = BTreeMap::new();
-    let mut on_variables: BTreeMap<(&str, &str), Option<Capabilities>> = BTreeMap::new();
-    let mut on_host_volumes: BTreeMap<&str, Option<Capabilities>> = BTreeMap::new();
-    let mut on_node_pools: BTreeMap<&str, Option<Capabilities>> = BTreeMap::new();
+pub(crate) fn compile<'p>(policies: impl IntoIterator<Item = &'p Meaning>) -> Rights {
+    let mut within: BTreeMap<&str, Granted> = BTreeMap::new();
+    let mut on_variables: BTreeMap<(&str, &str), Granted> = BTreeMap::new();
+    let mut on_host_volumes: BTreeMap<&str, Granted> = BTreeMap::new();
+    let mut on_node_pools: BTreeMap<&str, Granted> = BTreeMap::new();
     let mut operator = Some(Capabilities::default());
     let (mut agent, mut node, mut quota, mut plugin) = (None, None, None, None);
-    for rules in policies {
-        for rule in &rules.namespaces {
-            let granted = grant::in_namespace(rule);
-            add(&mut within, &rule.pattern, granted);
-            for variables in &rule.variables {
-                let granted = grant::on_variables(variables);
-                add(&mut on_variables, (&*rule.pattern, &*variables.pattern), granted);
-            }
+    for policy in policies {
+        policy.within.iter().for_each(|(name, granted)| add(&mut within, name.as_str(), *granted));
+        for (namespace, path, granted) in &policy.variables {
+            add(&mut on_variables, (namespace.as_str(), path.as_str()), *granted);
         }
-        for rule in &rules.host_volumes {
-            add(&mut on_host_volumes, &rule.pattern, grant::on_host_volumes(rule));
-        }
-        for rule in &rules.node_pools {
-            add(&mut on_node_pools, &rule.pattern, grant::on_node_pools(rule));
-        }
-        operator = both(operator, grant::of_operator(&rules.operator));
-        let raise = |level: &mut Option<Level>, other: Option<Level>| *level = (*level).max(other);
-        raise(&mut agent, rules.agent);
-        raise(&mut node, rules.node);
-        raise(&mut quota, rules.quota);
-        raise(&mut plugin, rules.plugin);
+        policy
+            .host_volumes
+            .iter()
+            .for_each(|(name, granted)| add(&mut on_host_volumes, name.as_str(), *granted));
+        policy.node_pools.iter().for_each(|(name, granted)| add(&mut on_node_pools, name.as_str(), *granted));
+        operator = both(operator, policy.operator);
+        agent = agent.max(policy.agent);
+        node = node.max(policy.node);
+        quota = quota.max(policy.quota);
+        plugin = plugin.max(policy.plugin);
     }
     let cluster = [
         grant::of_part(agent, Capability::AgentRead, Capability::AgentWrite),
@@ -70,11 +105,11 @@ pub(crate) fn compile<'p>(policies: impl IntoIterator<Item = &'p PolicyRules>) -
 }
 
 /// Adds what a rule grants to what others grant for the same; none denies all.
-fn add<K: Ord>(rules: &mut BTreeMap<K, Option<Capabilities>>, key: K, granted: Option<Capabilities>) {
+fn add<K: Ord>(rules: &mut BTreeMap<K, Granted>, key: K, granted: Granted) {
     let before = rules.entry(key).or_insert_with(|| Some(Capabilities::default()));
     *before = both(*before, granted);
 }
 
-fn both(one: Option<Capabilities>, other: Option<Capabilities>) -> Option<Capabilities> {
+fn both(one: Granted, other: Granted) -> Granted {
     one.zip(other).map(|(one, other)| one.and(other))
 }

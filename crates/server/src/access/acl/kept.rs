@@ -5,14 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use berth_jobfile::PolicyRules;
 use berth_model::{
     AclTokenId,
     acl::{AclPolicy, AclToken},
     store::{Acl, AclRules},
 };
 
-use super::attached::Attached;
+use super::{attached::Attached, compile::Meaning};
 use crate::{access::Rights, workload::TaskName};
 
 /// Owners whose rights are kept; when there are more, they are looked up anew.
@@ -37,7 +36,7 @@ pub(super) struct Kept {
     attached: Option<Arc<Attached>>,
     /// Rules as they were read, by the name of their policy, with that: a restored state may have another of the same name and
     /// index.
-    rules: HashMap<String, (Arc<AclPolicy>, Arc<PolicyRules>)>,
+    rules: HashMap<String, (Arc<AclPolicy>, Arc<Meaning>)>,
     rules_bytes: usize,
 }
 
@@ -137,13 +136,13 @@ impl Kept {
     }
 
     /// What a policy's rules say, as far as it is kept.
-    pub fn rules(&self, policy: &Arc<AclPolicy>) -> Option<Arc<PolicyRules>> {
+    pub fn rules(&self, policy: &Arc<AclPolicy>) -> Option<Arc<Meaning>> {
         let (_, rules) = self.rules.get(&policy.name).filter(|(of, _)| Arc::ptr_eq(of, policy))?;
         Some(rules.clone())
     }
 
     /// Keeps what a policy's rules say.
-    pub fn keep_rules(&mut self, policy: &Arc<AclPolicy>, rules: &Arc<PolicyRules>) {
+    pub fn keep_rules(&mut self, policy: &Arc<AclPolicy>, rules: &Arc<Meaning>) {
         if self.rules_bytes + policy.rules.len() > RULES_BYTES_MAX {
             self.rules.clear();
             self.rules_bytes = 0;

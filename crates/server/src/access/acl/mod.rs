@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use berth_jobfile::{PolicyRules, parse_policy};
+use berth_jobfile::parse_policy;
 use berth_model::{
     Timestamp,
     acl::{AclPolicy, AclToken, POLICY_ANONYMOUS, SecretHash, TokenType},
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::workload::TaskName;
 use attached::Attached;
-use compile::compile;
+use compile::{Meaning, compile};
 use kept::{Kept, Owner};
 
 /// Bytes of rules that the policies of one token may have together.
@@ -132,7 +132,7 @@ impl Acls {
     }
 
     /// What a policy's rules say; one that cannot be read grants nothing.
-    fn rules(&self, policy: &Arc<AclPolicy>) -> Option<Arc<PolicyRules>> {
+    fn rules(&self, policy: &Arc<AclPolicy>) -> Option<Arc<Meaning>> {
         if let Some(rules) = self.kept().rules(policy) {
             return Some(rules);
         }
@@ -143,7 +143,7 @@ impl Acls {
                 tracing::error!(policy, mistakes, "a policy cannot be read, and grants nothing");
             })
             .ok()?;
-        let rules = Arc::new(rules);
+        let rules = Arc::new(Meaning::from(&rules));
         self.kept().keep_rules(policy, &rules);
         Some(rules)
     }

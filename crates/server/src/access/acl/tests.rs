@@ -1,6 +1,6 @@
 //! What policies come to, compared with the plainest way to say it; and what becomes of rights as policies and tokens change.
 
-use berth_jobfile::NAMESPACE_CAPABILITIES;
+use berth_jobfile::{NAMESPACE_CAPABILITIES, PolicyRules};
 use berth_model::{
     AclRoleId, AclTokenId, Index, JobKey,
     acl::{AclPolicy, AclRole, ChangeAcl, OneTimeToken, POLICY_RULES_MAX},
@@ -10,6 +10,12 @@ use berth_model::{
 
 use super::*;
 use crate::access::{Capability, Realm};
+
+/// What policies come to together.
+fn compile<'p>(policies: impl IntoIterator<Item = &'p PolicyRules>) -> Rights {
+    let meanings: Vec<Meaning> = policies.into_iter().map(Meaning::from).collect();
+    super::compile(&meanings)
+}
 
 /// What a policy of a few rules says, chosen by the digits of a number.
 fn policy(mut number: u64) -> String {
