@@ -9,7 +9,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::net::{HANDSHAKES_OF_ADDRESS, TooOften, host};
+use crate::net::{AGENT_HANDSHAKES_OF_ADDRESS, TooOften, host};
 
 /// How long one waits in a line before it is refused. No longer than an agent waits for its welcome in the end, so that few wait
 /// who have left, and longer than the largest number of one address takes.
@@ -95,7 +95,7 @@ impl Lines {
         }
         let known = lines.entry(host(address)).or_default();
         known.upgrade().unwrap_or_else(|| {
-            let turns = Arc::new(Semaphore::new(HANDSHAKES_OF_ADDRESS.of(address)));
+            let turns = Arc::new(Semaphore::new(AGENT_HANDSHAKES_OF_ADDRESS.of(address)));
             let line = Arc::new(Line { turns, head: Semaphore::new(1) });
             *known = Arc::downgrade(&line);
             line
@@ -123,7 +123,7 @@ mod tests {
     async fn whoever_is_beyond_the_share_of_an_address_waits_and_holds_up_no_other_address() {
         let lines = Lines::default();
         let mut taken = Vec::new();
-        for _ in 0..HANDSHAKES_OF_ADDRESS.per_address_max {
+        for _ in 0..AGENT_HANDSHAKES_OF_ADDRESS.per_address_max {
             taken.push(lines.turn(address(1), any(), || false).await.expect("it is its turn"));
         }
         let mut next = std::pin::pin!(lines.turn(address(1), any(), || false));
@@ -160,7 +160,7 @@ mod tests {
         let served = served.into_inner();
         assert_eq!(served.len(), COME as usize);
         // Whoever is served at the same time may be the first to be done.
-        let at_once = HANDSHAKES_OF_ADDRESS.per_address_max;
+        let at_once = AGENT_HANDSHAKES_OF_ADDRESS.per_address_max;
         for (place, number) in served.into_iter().enumerate() {
             assert!(place.abs_diff(number as usize) <= at_once, "{number} was served as number {place}");
         }
@@ -169,7 +169,11 @@ mod tests {
     #[tokio::test]
     async fn those_who_left_the_line_count_for_nothing() {
         let (lines, begun) = (Lines::default(), Cell::new(0));
-        let pace = || Pace { per_second: 1, begin: || Ok(begun.set(begun.get() + 1)) };
+        let begin = || {
+            begun.set(begun.get() + 1);
+            Ok(())
+        };
+        let pace = || Pace { per_second: 1, begin };
         for _ in 0..10_000 {
             assert!(lines.turn(address(1), pace(), || true).await.is_none());
         }

@@ -45,6 +45,9 @@ pub(super) const LEAVING_MAX: usize = 1_024;
 const TASK_APIS_MAX: usize = 4_096;
 /// Requests for secrets of tasks that are answered at a time.
 const SECRETS_READ_MAX: usize = 256;
+/// How long a session waits for its turn: what its agent has said of itself takes room meanwhile, and a refusal is heard, and tried
+/// again soon.
+const BEGIN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a connection may be silent at its beginning.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Waited after a failed accept: file descriptors may have run out.
@@ -154,9 +157,8 @@ impl Context {
     pub(super) async fn may_begin_a_session(&self, address: IpAddr) -> Result<(), String> {
         let per_second = self.limits.begun_a_second;
         let pace = Pace { per_second, begin: || self.asked.for_a_session(address, per_second) };
-        timeout(LINE_MAX, self.sessions_line.begin(address, pace))
-            .await
-            .map_err(|_| self.too_slow("sessions"))
+        let begins = timeout(BEGIN_WAIT_MAX, self.sessions_line.begin(address, pace));
+        begins.await.map_err(|_| self.too_slow("sessions", BEGIN_WAIT_MAX))
     }
 
     /// Waits until it is the turn of a connection to be taken in; none for one that hangs up before. Many agents that come back at
@@ -168,11 +170,11 @@ impl Context {
         let per_second = self.limits.begun_a_second;
         let pace = Pace { per_second, begin: || self.asked.for_a_connection(address, per_second) };
         let turn = self.connections_line.turn(address, pace, || has_hung_up(stream));
-        timeout(LINE_MAX, turn).await.map_err(|_| self.too_slow("connections"))
+        timeout(LINE_MAX, turn).await.map_err(|_| self.too_slow("connections", LINE_MAX))
     }
 
-    fn too_slow(&self, what: &str) -> String {
-        let (most, waited) = (self.limits.begun_a_second, LINE_MAX.as_secs());
+    fn too_slow(&self, what: &str, waited: Duration) -> String {
+        let (most, waited) = (self.limits.begun_a_second, waited.as_secs());
         let what = format!(
             "{what} of its address are begun: it has waited in line for {waited} s, of which {most} may begin a second"
         );

@@ -10,9 +10,13 @@ use super::{PerAddress, Share, Stream};
 
 /// Handshakes under way at a port; those beyond wait for their turn.
 const HANDSHAKES_MAX: usize = 2_048;
-/// Of these, how many one address may have, waiting or not. At the port for agents, where a network of them behind one address comes
-/// all at once, there is a line before this.
-pub(crate) const HANDSHAKES_OF_ADDRESS: Share = Share { per_address_max: 256, loopback_max: 1_536 };
+/// The same at the port for agents, to which all of them may come at once.
+const AGENT_HANDSHAKES_MAX: usize = 4_096;
+/// How many of an address there may be at the port for agents, before which those beyond stand in a line: as many as it may begin in a
+/// quarter of a second, so that agents who are far away are no slower than that.
+pub(crate) const AGENT_HANDSHAKES_OF_ADDRESS: Share = Share { per_address_max: 512, loopback_max: 3_072 };
+/// Of those at other ports, how many one address may have, waiting or not.
+const HANDSHAKES_OF_ADDRESS: Share = Share { per_address_max: 256, loopback_max: 1_536 };
 
 /// The answer to who asks without TLS where there is TLS.
 const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
@@ -30,6 +34,7 @@ struct Guard {
     kind: PortKind,
     under_way: Semaphore,
     addresses: PerAddress,
+    share: Share,
 }
 
 impl Entrance {
@@ -40,8 +45,12 @@ impl Entrance {
 
     /// Each connection shakes hands first.
     pub fn guarded(acceptor: Acceptor, kind: PortKind) -> Self {
-        let (under_way, addresses) = (Semaphore::new(HANDSHAKES_MAX), PerAddress::default());
-        Self(Some(Arc::new(Guard { acceptor, kind, under_way, addresses })))
+        let (most, share) = match kind {
+            PortKind::Agents => (AGENT_HANDSHAKES_MAX, AGENT_HANDSHAKES_OF_ADDRESS),
+            _ => (HANDSHAKES_MAX, HANDSHAKES_OF_ADDRESS),
+        };
+        let (under_way, addresses) = (Semaphore::new(most), PerAddress::default());
+        Self(Some(Arc::new(Guard { acceptor, kind, under_way, addresses, share })))
     }
 
     /// Whether connections are as they are, so that words can be sent to one before it has come in.
@@ -63,7 +72,7 @@ impl Entrance {
 
 impl Guard {
     async fn shake_hands(&self, stream: TcpStream, from: SocketAddr) -> io::Result<Stream> {
-        let Some(_counted) = self.addresses.count(from.ip(), HANDSHAKES_OF_ADDRESS) else {
+        let Some(_counted) = self.addresses.count(from.ip(), self.share) else {
             return Err(io::Error::other("its address has too many handshakes under way"));
         };
         let _turn = self.under_way.acquire().await.map_err(io::Error::other)?;

@@ -25,8 +25,8 @@ use tokio::{
     net::TcpStream,
 };
 
+pub(crate) use entrance::AGENT_HANDSHAKES_OF_ADDRESS;
 pub use entrance::Entrance;
-pub(crate) use entrance::HANDSHAKES_OF_ADDRESS;
 pub(crate) use expiry::until_expired;
 pub use per_address::Share;
 pub(crate) use per_address::{Counted, PerAddress, host};
