@@ -6,6 +6,7 @@
 mod affinity;
 mod comparison;
 mod constraint;
+mod given;
 mod group;
 mod job;
 mod name;
@@ -38,6 +39,18 @@ pub(crate) fn hcl(entries: &[Entry<'_>], report: &Report<'_>) -> Option<Job> {
         report.error(second.at_self(), "only one job may stand in a file");
     }
     jobs.first().map(job::job)
+}
+
+/// The job of a file in HCL as Nomad's clients read it: nothing but what is given. None, and reported, if it is no job.
+pub(crate) fn hcl_as_given(entries: &[Entry<'_>], report: &Report<'_>) -> Option<serde_json::Value> {
+    let file = Body::of_hcl_file(entries, &FILE, report);
+    let jobs = file.blocks("job");
+    if let Some(second) = jobs.get(1) {
+        report.error(second.at_self(), "only one job may stand in a file");
+    }
+    let first = jobs.first()?;
+    job::job(first);
+    report.is_sound().then(|| given::job(first))
 }
 
 /// The job of a JSON document, bare or held as `Job` by an object with a request's other parts.

@@ -32,6 +32,15 @@ pub(crate) fn parse(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed,
     read(source, file, inputs, decode::hcl).map(Parsed::from)
 }
 
+/// The job as it is given, as JSON.
+pub(crate) fn parse_as_given(
+    source: &str,
+    file: &str,
+    inputs: &Inputs,
+) -> Result<(serde_json::Value, Diagnostics), Diagnostics> {
+    read(source, file, inputs, decode::hcl_as_given)
+}
+
 /// Reads a file of which `decode` makes something.
 pub(crate) fn read<T>(
     source: &str,

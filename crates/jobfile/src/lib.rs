@@ -71,6 +71,16 @@ pub fn parse_hcl(source: &str, file: &str, inputs: &Inputs) -> Result<Parsed, Di
     hcl::parse(source::checked(source.as_bytes(), file)?, file, inputs)
 }
 
+/// Checks a job in HCL, and gives it in Nomad's JSON with nothing but what it says, and what was found: what registers it
+/// fills in the rest.
+pub fn parse_hcl_as_given(
+    source: &str,
+    file: &str,
+    inputs: &Inputs,
+) -> Result<(serde_json::Value, Diagnostics), Diagnostics> {
+    hcl::parse_as_given(source::checked(source.as_bytes(), file)?, file, inputs)
+}
+
 /// Reads a job in the JSON of Nomad's API: the job itself, or an object that holds it as `Job`.
 pub fn parse_json(source: &[u8], file: &str) -> Result<Parsed, Diagnostics> {
     parse_json_with(source, file, &Inputs::default())

@@ -88,6 +88,36 @@ pub mod duration_option {
     }
 }
 
+/// A truth value that is not written where it is false and last: records that older servers wrote keep their bytes, and
+/// with them the hash of the state.
+pub mod late_flag {
+    use minicbor::{Decoder, Encoder, decode as de, encode as en};
+
+    /// Writes the value, null for false.
+    pub fn encode<C, W: en::Write>(
+        flag: &bool,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), en::Error<W::Error>> {
+        if *flag { e.bool(true)?.ok() } else { e.null()?.ok() }
+    }
+
+    /// Reads the value, or null.
+    pub fn decode<C>(d: &mut Decoder<'_>, context: &mut C) -> Result<bool, de::Error> {
+        minicbor::Decode::decode(d, context).map(|flag: Option<bool>| flag.unwrap_or_default())
+    }
+
+    /// Whether it need not be written.
+    pub fn is_nil(flag: &bool) -> bool {
+        !flag
+    }
+
+    /// What was not written.
+    pub fn nil() -> Option<bool> {
+        Some(false)
+    }
+}
+
 /// A shared value, written as the value itself.
 pub mod shared {
     use std::sync::Arc;

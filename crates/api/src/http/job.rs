@@ -250,7 +250,7 @@ pub struct JobsParse {
     /// The job file.
     #[serde(rename = "JobHCL")]
     pub job_hcl: String,
-    /// Fill in defaults; Berth always does.
+    /// Fill in defaults; without it the answer has what the file says, and nothing else.
     pub canonicalize: bool,
     /// Values of variables, as a file of variables has them.
     pub variables: String,

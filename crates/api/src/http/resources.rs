@@ -48,9 +48,9 @@ pub struct AllocatedMemory {
     /// MiB.
     #[serde(rename = "MemoryMB")]
     pub memory_mb: u32,
-    /// MiB it may use when there is plenty; 0 for no more than its share.
+    /// MiB it may use when there is plenty; 0 for no more than its share, -1 for all that the node has.
     #[serde(rename = "MemoryMaxMB")]
-    pub memory_max_mb: u32,
+    pub memory_max_mb: i64,
 }
 
 /// What the tasks of an allocation hold in common.

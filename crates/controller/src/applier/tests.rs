@@ -126,6 +126,7 @@ impl World {
             to: 0,
             host_network: String::new(),
             ignore_collision: false,
+            to_is_host: false,
         };
         let network = Network {
             mode: String::new(),

@@ -47,6 +47,7 @@ pub(crate) fn with_times(mut periodic: Periodic, body: &Body<'_>) -> Periodic {
             body.report.error_with_help(body.at("cron"), "periodic has both `cron` and `crons`", help);
         }
         periodic.specs = vec![spec];
+        periodic.is_single = true;
     }
     check_crons(&periodic.specs, body);
     check_zone(&periodic.time_zone, body);

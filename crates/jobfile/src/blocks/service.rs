@@ -165,6 +165,54 @@ impl Record for CheckRestart {
     }
 }
 
+/// The services of a group, or of one of its tasks; `owner` is what stands for those in names, the job first.
+pub(crate) fn services(body: &Body<'_>, owner: &[&str]) -> Vec<Service> {
+    let mut services: Vec<Service> = body.records("service");
+    if services.is_empty() {
+        return services;
+    }
+    for (service, body) in services.iter_mut().zip(body.again("service")) {
+        if service.name.is_empty() || service.name.contains("${") {
+            service.name = named(&service.name, owner);
+        }
+        if let (true, Some(task)) = (service.task.is_empty(), owner.get(2)) {
+            (*task).clone_into(&mut service.task);
+        }
+        for (check, body) in service.checks.iter_mut().zip(body.again("check")) {
+            if check.on_update.is_empty() {
+                check.on_update.clone_from(&service.on_update);
+            }
+            if check.name.is_empty() {
+                check.name = format!("service: {:?} check", service.name);
+            }
+            if check.task.is_empty() {
+                check.task.clone_from(&service.task);
+            }
+            let (own, of_service) = (body.again("check_restart").into_iter().next(), service.check_restart);
+            let merged =
+                |own: Body<'_>| body.report.quietly(|| own.unchecked_over(of_service.unwrap_or_default()));
+            check.check_restart = own.map(merged).or(of_service);
+        }
+    }
+    services
+}
+
+/// A service's name: what it is part of where it has none, and that in place of `${JOB}`, `${TASKGROUP}`, `${TASK}` and
+/// `${BASE}`. Space, which names of jobs may hold, becomes a dash.
+fn named(name: &str, owner: &[&str]) -> String {
+    let owner: Vec<String> =
+        owner.iter().map(|part| part.replace(|c: char| c.is_whitespace() || c.is_control(), "-")).collect();
+    let base = owner.join("-");
+    if name.is_empty() {
+        return base;
+    }
+    let mut name = name.replace("${BASE}", &base);
+    for (variable, value) in ["${JOB}", "${TASKGROUP}", "${TASK}"].into_iter().zip(owner) {
+        name = name.replace(variable, &value);
+    }
+    name
+}
+
 /// Where services stand: what they may refer to.
 pub(crate) struct Around<'a> {
     /// Labels of the group's ports.

@@ -12,7 +12,7 @@ use berth_model::{
 
 use super::{affinity, constraint, name, network, spread, task};
 use crate::{
-    blocks::{Around, check_services},
+    blocks::{Around, check_services, services, with_defaults},
     diagnostic::quoted,
     schema::Body,
 };
@@ -20,6 +20,8 @@ use crate::{
 /// What groups have from their job unless they say otherwise.
 #[derive(Debug)]
 pub(super) struct Inherited {
+    /// The name of the job.
+    pub job: String,
     pub job_type: JobType,
     pub update: Option<Box<Update>>,
     pub migrate: Option<Box<Migrate>>,
@@ -32,9 +34,9 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
     let default = RestartPolicy::default_for(job.job_type);
     let restart = body.block("restart").map_or(default, |block| block.record_over(default));
     let scaling: Option<Box<Scaling>> = body.optional("scaling");
+    let (name, count) = (name::label(body), count(body, job.job_type, scaling.as_deref()));
     let group = Group {
-        name: name::label(body),
-        count: count(body, job.job_type, scaling.as_deref()),
+        count,
         constraints: constraint::constraints(body),
         spreads: spread::spreads(body, job.job_type),
         restart,
@@ -46,6 +48,7 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
         tasks: tasks(
             body,
             &task::Inherited {
+                owner: [job.job.clone(), name.clone()],
                 restart,
                 vault: task::vault(body).or_else(|| job.vault.clone()),
                 secrets: body.records("secret").into_iter().chain(job.secrets.iter().cloned()).collect(),
@@ -53,19 +56,20 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
         ),
         affinities: affinity::affinities(body),
         update: inherited(body, "update", job.update.as_ref()),
-        migrate: inherited(body, "migrate", job.migrate.as_ref()),
+        migrate: inherited(body, "migrate", job.migrate.as_ref()).or_else(|| migrate_default(job.job_type)),
         disconnect: body.optional("disconnect"),
-        services: body.records("service"),
+        services: services(body, &[&job.job, &name]),
         volumes: volumes(body),
-        scaling: scaling.map(horizontal),
+        scaling: scaling.map(|scaling| horizontal(scaling, body, count)),
         max_run_duration: body.duration("max_run_duration"),
-        kept: body.kept(&[
+        kept: with_defaults(body.kept(&[
             "stop_after_client_disconnect",
             "max_client_disconnect",
             "prevent_reschedule_on_lost",
             "consul",
-        ]),
+        ])),
         shares_room: false,
+        name,
     };
     let group = Group { shares_room: group.takes_turns(), ..group };
     check(body, &group);
@@ -132,16 +136,24 @@ fn check_disconnect(body: &Body<'_>, group: &Group) {
 /// The group that a task makes which stands directly in a job.
 pub(super) fn of_task(body: &Body<'_>, job: &Inherited) -> Group {
     let restart = RestartPolicy::default_for(job.job_type);
-    let inherited = task::Inherited { restart, vault: job.vault.clone(), secrets: job.secrets.clone() };
+    let name = body.report.quietly(|| name::label(body));
+    let owner = [job.job.clone(), name];
+    let inherited =
+        task::Inherited { owner, restart, vault: job.vault.clone(), secrets: job.secrets.clone() };
     let task = task::task(body, &inherited);
     let name = task.name.clone();
     Group {
         update: job.update.clone(),
-        migrate: job.migrate.clone(),
+        migrate: job.migrate.clone().or_else(|| migrate_default(job.job_type)),
         reschedule: job.reschedule,
         tasks: vec![task],
         ..Group::new(name, job.job_type)
     }
+}
+
+/// How allocations of a job leave a node where nothing is said of it.
+fn migrate_default(job_type: JobType) -> Option<Box<Migrate>> {
+    (job_type == JobType::Service).then(Box::default)
 }
 
 /// A block of the group over that of its job, if there is either.
@@ -150,8 +162,7 @@ pub(super) fn inherited<R: crate::record::Record + Default>(
     name: &str,
     of_job: Option<&R>,
 ) -> Option<R> {
-    // Clients send a block of nothing but zeros for one that is not there.
-    let Some(block) = body.block(name).filter(|_| !body.lacks(name)) else { return of_job.cloned() };
+    let Some(block) = body.block(name).filter(|_| !body.is_left_out(name)) else { return of_job.cloned() };
     let record = block.record_over(of_job.cloned().unwrap_or_default());
     if record != R::default() {
         body.warn_unenforced(name);
@@ -178,7 +189,7 @@ pub(super) fn reschedule(body: &Body<'_>, job_type: JobType, default: Reschedule
 }
 
 fn count(body: &Body<'_>, job_type: JobType, scaling: Option<&Scaling>) -> u32 {
-    let default = scaling.map_or(1, |scaling| scaling.min);
+    let default = scaling.filter(|_| bounds_say(body, "min")).map_or(1, |scaling| scaling.min);
     let count = body.number("count", 0..=i64::from(GROUP_COUNT_MAX)).unwrap_or(default);
     if job_type.is_per_node() && count > 1 {
         let message = format!("`{}` is {count} in a {} job", body.word("count"), job_type.as_str());
@@ -188,12 +199,20 @@ fn count(body: &Body<'_>, job_type: JobType, scaling: Option<&Scaling>) -> u32 {
     count
 }
 
-fn horizontal(scaling: Box<Scaling>) -> Box<Scaling> {
+/// Whether a group's scaling block gives a setting.
+fn bounds_say(body: &Body<'_>, name: &str) -> bool {
+    body.again("scaling").first().is_some_and(|block| block.has(name))
+}
+
+/// Bounds of a group's `count`, which is the least where they do not say.
+fn horizontal(mut scaling: Box<Scaling>, body: &Body<'_>, count: u32) -> Box<Scaling> {
     if scaling.kind.is_empty() {
-        Box::new(Scaling { kind: "horizontal".to_owned(), ..*scaling })
-    } else {
-        scaling
+        "horizontal".clone_into(&mut scaling.kind);
     }
+    if !bounds_say(body, "min") {
+        scaling.min = count;
+    }
+    scaling
 }
 
 /// By name, as JSON has them.

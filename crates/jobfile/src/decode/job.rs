@@ -28,8 +28,11 @@ const TYPES: &[(&str, JobType)] = &[
 /// How its groups are exchanged unless they say so themselves. Nomad's servers tell of the whole job's block how many go
 /// at once and how often, and nothing but zeros of the rest, which stands in its groups.
 fn update(body: &Body<'_>) -> Option<Box<Update>> {
-    let block = body.block("update").filter(|block| block.is_json() && block.lacks("healthy_deadline"));
-    let Some(block) = block.filter(|_| !body.lacks("update")) else {
+    let of_groups = ["health_check", "min_healthy_time", "healthy_deadline", "progress_deadline"];
+    let is_head = |block: &Body<'_>| {
+        block.is_json() && of_groups.iter().all(|name| block.has(name) && block.lacks(name))
+    };
+    let Some(block) = body.block("update").filter(|block| is_head(block) && !body.lacks("update")) else {
         return group::inherited(body, "update", None);
     };
     let default = Update::default();
@@ -44,8 +47,10 @@ pub(super) fn job(body: &Body<'_>) -> Job {
     let id = id(body);
     let job_type = body.choice("type", TYPES).unwrap_or(JobType::Service);
     let reschedule = reschedule(body, job_type);
+    let name = body.filled_text("name").unwrap_or_else(|| id.clone());
     let inherited = Inherited {
         job_type,
+        job: name.clone(),
         update: update(body),
         migrate: group::inherited(body, "migrate", None),
         reschedule: reschedule.unwrap_or(ReschedulePolicy::default_for(job_type)),
@@ -54,7 +59,7 @@ pub(super) fn job(body: &Body<'_>) -> Job {
     };
     let job = Job {
         key: JobKey::new(&namespace(body), &id),
-        name: body.filled_text("name").unwrap_or(id),
+        name,
         region: body.filled_text("region").unwrap_or_else(|| "global".to_owned()),
         job_type,
         priority: body.number("priority", 1..=100).unwrap_or(PRIORITY_DEFAULT),

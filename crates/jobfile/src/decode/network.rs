@@ -100,5 +100,6 @@ fn port(body: &Body<'_>) -> Port {
         to: u16::try_from(to).unwrap_or(0),
         host_network: body.filled_text("host_network").unwrap_or_default(),
         ignore_collision: body.flag("ignore_collision").unwrap_or(false),
+        to_is_host: to == -1,
     }
 }

@@ -1,6 +1,9 @@
 //! What a task holds of its node.
 
-use berth_model::{device::DeviceAsk, job::TaskResources};
+use berth_model::{
+    device::DeviceAsk,
+    job::{MEMORY_MAX_OF_NODE, TaskResources},
+};
 
 use super::{affinity, constraint, name};
 use crate::{diagnostic::quoted, record::COUNT, schema::Body};
@@ -19,10 +22,9 @@ pub(super) fn resources(body: Option<Body<'_>>) -> TaskResources {
     let Some(body) = body else { return default };
     let cores = body.number("cores", COUNT).unwrap_or(default.cores);
     let memory_mb = body.number("memory", MEMORY_MB_MIN..=*COUNT.end()).unwrap_or(default.memory_mb);
-    let memory_max_mb: u32 = body.number("memory_max", -1..=*COUNT.end()).map_or(0, |max: i64| {
-        // Clients write "no limit but the node's" as -1.
-        u32::try_from(max).unwrap_or(u32::MAX)
-    });
+    let memory_max_mb: u32 = body
+        .number("memory_max", -1..=*COUNT.end() - 1)
+        .map_or(0, |max: i64| u32::try_from(max).unwrap_or(MEMORY_MAX_OF_NODE));
     if memory_max_mb != 0 && memory_max_mb < memory_mb {
         let message = format!("memory_max is {memory_max_mb}, less than memory, {memory_mb}");
         body.report.error(body.at("memory_max"), message);

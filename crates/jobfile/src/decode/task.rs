@@ -11,7 +11,7 @@ use berth_model::{
 };
 
 use super::{affinity, constraint, name, resources};
-use crate::blocks::{check_identities, check_inside, check_secrets};
+use crate::blocks::{check_identities, check_inside, check_secrets, services, with_defaults};
 use crate::{diagnostic::quoted, drivers, schema::Body, suggest::nearest};
 
 /// Between the kill signal and SIGKILL, unless the task says.
@@ -58,14 +58,16 @@ const SIGNALS: &[&str] = &[
 /// What tasks have from their group unless they say otherwise.
 #[derive(Debug)]
 pub(super) struct Inherited {
+    /// The names of the job and of the group.
+    pub owner: [String; 2],
     pub restart: RestartPolicy,
     pub vault: Option<Value>,
     pub secrets: Vec<Secret>,
 }
 
 pub(super) fn task(body: &Body<'_>, group: &Inherited) -> Task {
+    let name = name::label(body);
     let task = Task {
-        name: name::label(body),
         driver: driver(body),
         config: body.settings("config"),
         user: body.text("user").unwrap_or_default(),
@@ -85,11 +87,12 @@ pub(super) fn task(body: &Body<'_>, group: &Inherited) -> Task {
         templates: body.records("template"),
         volume_mounts: body.records("volume_mount"),
         dispatch_payload: dispatch_payload(body),
-        services: body.records("service"),
+        services: services(body, &[&group.owner[0], &group.owner[1], &name]),
         identities: identities(body),
         scaling: scaling(body),
         kept: kept(body, group.vault.as_ref()),
         secrets: secrets(body, &group.secrets),
+        name,
     };
     drivers::check(body, &task.driver);
     if task.leader && task.lifecycle.is_some() {
@@ -101,7 +104,7 @@ pub(super) fn task(body: &Body<'_>, group: &Inherited) -> Task {
 
 /// The settings of Vault in a job, group or task.
 pub(super) fn vault(body: &Body<'_>) -> Option<Value> {
-    body.kept(&["vault"]).into_values().next()
+    with_defaults(body.kept(&["vault"])).into_values().next()
 }
 
 fn kept(body: &Body<'_>, vault: Option<&Value>) -> Kept {
@@ -109,7 +112,7 @@ fn kept(body: &Body<'_>, vault: Option<&Value>) -> Kept {
     if let Some(vault) = vault {
         kept.entry("Vault".to_owned()).or_insert_with(|| vault.clone());
     }
-    kept
+    with_defaults(kept)
 }
 
 fn lifecycle(body: &Body<'_>) -> Option<Lifecycle> {

@@ -6,7 +6,10 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_model::{
     constraint::{Affinity, Constraint, Spread},
     device::DeviceAsk,
-    job::{Group, IDENTITY_DEFAULT, Identity, Job, Network, Periodic, Port, Task, TaskResources, Volume},
+    job::{
+        Group, IDENTITY_DEFAULT, Identity, Job, MEMORY_MAX_OF_NODE, Network, Periodic, Port, Task,
+        TaskResources, Volume,
+    },
     value::Value,
 };
 use serde_json::{Map, Value as Json, json};
@@ -19,7 +22,13 @@ use crate::{
 /// The canonical JSON of a job, which [`crate::parse_json`] reads back to the same job. What servers know about a job
 /// beyond what its owner wrote (version, status, indices) is theirs to add.
 pub fn to_json(job: &Job) -> Json {
-    let groups = list(&job.groups, group_to_json);
+    let group = |group: &Group| {
+        let json = group_to_json(group);
+        // One of them on each node has nowhere else to go.
+        let never = Map::from_iter([("ReschedulePolicy".to_owned(), Json::Null)]);
+        if job.job_type.is_per_node() { with(json, never) } else { json }
+    };
+    let groups = list(&job.groups, group);
     with(head_to_json(job), Map::from_iter([("TaskGroups".to_owned(), groups)]))
 }
 
@@ -56,7 +65,15 @@ pub fn head_to_json(job: &Job) -> Json {
 }
 
 fn periodic(periodic: &Periodic) -> Json {
-    with(write(periodic), Map::from_iter([("SpecType".to_owned(), "cron".into())]))
+    let single = periodic.specs.first().filter(|_| periodic.is_single && periodic.specs.len() == 1);
+    let mut members = Map::from_iter([
+        ("SpecType".to_owned(), "cron".into()),
+        ("Spec".to_owned(), single.map(String::as_str).unwrap_or_default().into()),
+    ]);
+    if single.is_some() {
+        members.insert("Specs".to_owned(), Json::Null);
+    }
+    with(write(periodic), members)
 }
 
 /// One of the groups in the canonical JSON of a job.
@@ -134,11 +151,16 @@ fn resources(resources: &TaskResources) -> Json {
             "CPU": resources.cpu_mhz,
             "MemoryMB": resources.memory_mb,
             "Cores": resources.cores,
-            "MemoryMaxMB": resources.memory_max_mb,
+            "MemoryMaxMB": memory_max(resources.memory_max_mb),
             "Devices": list(&resources.devices, device),
         }),
         object(&resources.kept),
     )
+}
+
+/// All that the node has is -1.
+fn memory_max(mb: u32) -> i64 {
+    if mb == MEMORY_MAX_OF_NODE { -1 } else { i64::from(mb) }
 }
 
 fn device(ask: &DeviceAsk) -> Json {
@@ -194,7 +216,7 @@ fn port(port: &Port) -> Json {
     json!({
         "Label": port.label,
         "Value": port.fixed.unwrap_or(0),
-        "To": port.to,
+        "To": if port.to_is_host { -1 } else { i32::from(port.to) },
         "HostNetwork": port.host_network,
         "IgnoreCollision": port.ignore_collision,
     })

@@ -216,6 +216,13 @@ impl<'t> Body<'t> {
         entry.is_none_or(|entry| matches!(entry.form, Form::Attribute) && entry.value.tree.is_empty())
     }
 
+    /// Whether a block is one of JSON of nothing but zeros, which clients send for one that is not there. One without any
+    /// member is there, with its defaults.
+    pub fn is_left_out(&self, name: &str) -> bool {
+        let members = self.get(name).map(|node| &node.tree);
+        self.lacks(name) && !matches!(members, Some(Tree::Object(members)) if members.is_empty())
+    }
+
     /// Reports that the block lacks something. The help is in the words of HCL; in JSON the path must do.
     pub fn missing(&self, message: &str, help: &str) {
         let help = Some(help.to_owned()).filter(|_| !self.is_json());

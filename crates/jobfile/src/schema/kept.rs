@@ -3,13 +3,18 @@
 use berth_model::{job::Kept, value::Value};
 
 use super::{Body, Field, Shape};
-use crate::{duration::to_nanos, tree::Tree};
+use crate::duration::to_nanos;
 
 impl Body<'_> {
     /// The named fields, in as far as they say anything.
     pub fn kept(&self, names: &[&str]) -> Kept {
         let fields = names.iter().filter(|name| self.has(name)).filter_map(|name| self.field(name));
         fields.filter_map(|field| Some((field.json.to_owned(), self.kept_value(field)?))).collect()
+    }
+
+    /// Every field that is given, and the label, whatever is acted upon.
+    pub fn as_given(&self) -> Value {
+        self.report.quietly(|| object(self.kept_whole()))
     }
 
     /// Every field, and the label.
@@ -21,7 +26,8 @@ impl Body<'_> {
             named.filter_map(|field| Some((field.json.to_owned(), self.kept_value(field)?))).collect();
         kept.extend(short.into_iter().flat_map(|field| self.kept_short_form(field)));
         if let (Some(key), Some(label)) = (self.schema.label, self.label()) {
-            kept.insert(key.to_owned(), Value::String(label));
+            // A job's `id` counts for more than its label.
+            kept.entry(key.to_owned()).or_insert(Value::String(label));
         }
         kept
     }
@@ -33,6 +39,10 @@ impl Body<'_> {
             let given = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
             given.collect()
         };
+        if field.hcl != "port" && field.shape.schema().is_some() {
+            // It stands in for blocks elsewhere.
+            return Vec::new();
+        }
         if let Shape::Blocks(_) = field.shape {
             let (fixed, dynamic): (Vec<Body<'_>>, Vec<Body<'_>>) =
                 self.blocks(field.hcl).into_iter().partition(|port| port.has("static"));
@@ -40,6 +50,9 @@ impl Body<'_> {
             return members(vec![("DynamicPorts", kept(dynamic)), ("ReservedPorts", kept(fixed))]);
         }
         let Some(value) = self.text(field.hcl).map(Value::String) else { return Vec::new() };
+        if field.hcl == "id" {
+            return vec![("ID".to_owned(), value)];
+        }
         let side = if field.hcl == "distinct_property" { "LTarget" } else { "RTarget" };
         members(vec![("Operand", Some(Value::String(field.hcl.to_owned()))), (side, Some(value))])
     }
@@ -68,13 +81,9 @@ impl Body<'_> {
         })
     }
 
-    /// A block, even if it holds nothing: that it is there says something. An object of JSON with members that are all
-    /// empty is what clients send for a block that is not there.
+    /// A block, even if it holds nothing: that it is there says something, as `sidecar_service {}` does.
     fn kept_block(&self, name: &str) -> Option<Value> {
         let block = self.block(name)?;
-        if matches!(&self.get(name)?.tree, Tree::Object(members) if !members.is_empty()) && self.lacks(name) {
-            return None;
-        }
         self.warn_unenforced(name);
         Some(object(block.kept_whole()))
     }

@@ -102,7 +102,8 @@ pub fn periodic() -> impl Strategy<Value = Box<Periodic>> {
     let zone = select(vec!["UTC", "Europe/Berlin", "America/New_York"]).prop_map(str::to_owned);
     (any::<bool>(), vec(spec, 1..3), any::<bool>(), zone).prop_map(
         |(enabled, specs, prohibit_overlap, time_zone)| {
-            Box::new(Periodic { enabled, specs, prohibit_overlap, time_zone })
+            let is_single = enabled && specs.len() == 1;
+            Box::new(Periodic { enabled, specs, prohibit_overlap, time_zone, is_single })
         },
     )
 }
@@ -297,7 +298,18 @@ pub fn scaling(kind: &'static str, count: u32) -> impl Strategy<Value = Scaling>
 /// Settings that are only kept, of a task.
 pub fn kept() -> impl Strategy<Value = Kept> {
     let vault = (filled(), any::<bool>()).prop_map(|(role, env)| {
-        Value::Map([("Role", Value::String(role)), ("Env", Value::Bool(env))].into_iter().collect())
+        let text = |text: &str| Value::String(text.to_owned());
+        let members = [
+            ("Role", Value::String(role)),
+            ("Env", Value::Bool(env)),
+            ("AllowTokenExpiration", Value::Bool(false)),
+            ("ChangeMode", text("restart")),
+            ("ChangeSignal", text("SIGHUP")),
+            ("Cluster", text("default")),
+            ("DisableFile", Value::Bool(false)),
+            ("Namespace", text("")),
+        ];
+        Value::Map(members.into_iter().collect())
     });
     let kind = filled().prop_map(Value::String);
     (option::of(vault), option::of(kind)).prop_map(|(vault, kind)| {

@@ -103,13 +103,14 @@ fn reschedule() -> impl Strategy<Value = ReschedulePolicy> {
 }
 
 fn network() -> impl Strategy<Value = Network> {
-    let ports = btree_map(name(), (any::<bool>(), any::<u16>()), 0..4);
+    let ports = btree_map(name(), (any::<bool>(), prop_oneof![Just(0), any::<u16>()]), 0..4);
     (select(vec!["host", "none"]), ports).prop_map(|(mode, ports)| {
         let ports = ports.into_iter().zip(1000_u16..);
         let port = |((label, (fixed, to)), number): ((String, (bool, u16)), u16)| Port {
             label,
             fixed: fixed.then_some(number),
             to,
+            to_is_host: to == 0 && number % 2 == 0,
             ..Port::default()
         };
         Network { mode: mode.to_owned(), ports: ports.map(port).collect(), ..Network::default() }
@@ -117,13 +118,14 @@ fn network() -> impl Strategy<Value = Network> {
 }
 
 fn resources() -> impl Strategy<Value = TaskResources> {
-    let (cpu, memory, more) = (1..u32::MAX, 10..u32::MAX / 2, prop_oneof![Just(0), 1..u32::MAX / 2]);
+    let (cpu, memory, more) =
+        (1..u32::MAX, 10..u32::MAX / 2, prop_oneof![Just(0), Just(u32::MAX), 1..u32::MAX / 2]);
     (cpu, memory, more, 0..9_u32, vec(blocks::device(), 0..2)).prop_map(
         |(cpu_mhz, memory_mb, more, cores, devices)| TaskResources {
             cpu_mhz,
             memory_mb,
             cores,
-            memory_max_mb: if more == 0 { 0 } else { memory_mb + more },
+            memory_max_mb: if more == 0 { 0 } else { memory_mb.saturating_add(more) },
             devices,
             kept: Kept::new(),
         },
@@ -334,14 +336,41 @@ fn job() -> impl Strategy<Value = Job> {
     })
 }
 
-/// Groups that do not say otherwise do as their job says, and room follows from their tasks.
+/// Groups that do not say otherwise do as their job says, or as services do; room follows from their tasks.
 fn inherit(mut job: Job) -> Job {
+    let is_service = job.job_type == JobType::Service;
     for group in &mut job.groups {
         group.update = group.update.take().or_else(|| job.update.clone());
         group.migrate = group.migrate.take().or_else(|| job.migrate.clone());
+        group.migrate = group.migrate.take().or_else(|| is_service.then(Box::default));
         group.shares_room = group.takes_turns();
+        group.services.iter_mut().for_each(inherit_from_service);
+        for task in &mut group.tasks {
+            for service in &mut task.services {
+                if service.task.is_empty() {
+                    service.task.clone_from(&task.name);
+                }
+                inherit_from_service(service);
+            }
+        }
     }
     job
+}
+
+/// What checks have from their service.
+fn inherit_from_service(service: &mut Service) {
+    for check in &mut service.checks {
+        if check.on_update.is_empty() {
+            check.on_update.clone_from(&service.on_update);
+        }
+        if check.name.is_empty() {
+            check.name = format!("service: {:?} check", service.name);
+        }
+        if check.task.is_empty() {
+            check.task.clone_from(&service.task);
+        }
+        check.check_restart = check.check_restart.or(service.check_restart);
+    }
 }
 
 proptest! {

@@ -248,6 +248,10 @@ pub struct Port {
     /// Others may have the same fixed port.
     #[n(4)]
     pub ignore_collision: bool,
+    /// Its owner wrote "the same as on the host" as -1, and is shown it so; `to` is 0 then. Not in entries of older servers.
+    #[n(5)]
+    #[cbor(with = "crate::codec::late_flag", has_nil)]
+    pub to_is_host: bool,
 }
 
 impl Port {
@@ -287,6 +291,17 @@ mod tests {
         assert_eq!(group(&[(init, 300), (None, 1), (None, 1)]).resources().cpu_mhz, 20);
         assert!(!group(&[(None, 100), (hello, 200)]).shares_room);
         assert_eq!(memory(&[(None, 100), (hello, 200)]), 300);
+    }
+
+    #[test]
+    fn what_older_servers_do_not_know_of_a_port_takes_no_byte_unless_it_is_said() {
+        let written = |port: &Port| minicbor::to_vec(port).expect("it fits");
+        let read = |bytes: &[u8]| minicbor::decode::<Port>(bytes).expect("it was written");
+        let plain = Port { label: "http".to_owned(), ..Port::default() };
+        let same = Port { to_is_host: true, ..plain.clone() };
+        assert_eq!((read(&written(&plain)), read(&written(&same))), (plain.clone(), same.clone()));
+        assert_eq!(written(&plain)[0] & 0x1f, 5, "fields");
+        assert_eq!(written(&same)[0] & 0x1f, 6, "fields");
     }
 
     #[test]

@@ -22,11 +22,21 @@ pub struct Periodic {
     /// An IANA time zone, as `Europe/Berlin`.
     #[n(3)]
     pub time_zone: String,
+    /// Its owner wrote the one expression by itself, and not as a list. Not in entries of older servers.
+    #[n(4)]
+    #[cbor(with = "crate::codec::late_flag", has_nil)]
+    pub is_single: bool,
 }
 
 impl Default for Periodic {
     fn default() -> Self {
-        Self { enabled: true, specs: Vec::new(), prohibit_overlap: false, time_zone: "UTC".to_owned() }
+        Self {
+            enabled: true,
+            specs: Vec::new(),
+            prohibit_overlap: false,
+            time_zone: "UTC".to_owned(),
+            is_single: false,
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub use secret::{
 };
 pub use service::{Check, CheckKind, CheckRestart, Service};
 pub use tag::{JOB_TAGS_MAX, TAG_DESCRIPTION_BYTES_MAX, TAG_NAME_BYTES_MAX, VersionTag};
-pub use task::{LogConfig, Task, TaskResources};
+pub use task::{LogConfig, MEMORY_MAX_OF_NODE, Task, TaskResources};
 pub use update::{Disconnect, HealthCheck, Migrate, Reconcile, Update};
 
 /// Settings that nothing here acts upon, kept for those who read the job, by their names in Nomad's JSON.

@@ -134,6 +134,9 @@ impl Task {
     }
 }
 
+/// The `memory_max` of a task that may use all that its node has; -1 in job files.
+pub const MEMORY_MAX_OF_NODE: u32 = u32::MAX;
+
 /// What one task holds.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct TaskResources {
@@ -146,7 +149,8 @@ pub struct TaskResources {
     /// Processor cores for it alone, in place of `cpu_mhz`; 0 for none.
     #[n(2)]
     pub cores: u32,
-    /// MiB that it may use when its node has them to spare; 0 for no more than `memory_mb`.
+    /// MiB that it may use when its node has them to spare; 0 for no more than `memory_mb`, [`MEMORY_MAX_OF_NODE`] for all
+    /// that the node has.
     #[n(3)]
     pub memory_max_mb: u32,
     /// Devices of the node, as GPUs.

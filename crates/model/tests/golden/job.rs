@@ -69,6 +69,7 @@ fn periodic() -> Periodic {
         specs: vec![text("*/15 * * * *")],
         prohibit_overlap: false,
         time_zone: text("Europe/Berlin"),
+        is_single: false,
     }
 }
 
@@ -144,6 +145,7 @@ fn group() -> Group {
         to: 8080,
         host_network: text("lan"),
         ignore_collision: true,
+        to_is_host: false,
     };
     let network = Network { mode: text("bridge"), ports: vec![port], hostname: text("web"), kept: kept() };
     let disconnect = Disconnect {

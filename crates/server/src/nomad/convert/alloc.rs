@@ -11,7 +11,7 @@ use berth_model::{
     AllocId,
     alloc::{ClientStatus, DesiredStatus},
     eval::{EvalStatus, Trigger},
-    job::{Network, Task},
+    job::{MEMORY_MAX_OF_NODE, Network, Task},
     node::Node,
     resources::Resources,
     store::AllocExtra,
@@ -181,7 +181,10 @@ fn allocated<'v>(parts: &Parts<'v>) -> AllocatedResources<Text<'v>> {
         let cpu_shares = if task.resources.cores == 0 { task.resources.cpu_mhz } else { cores_mhz };
         let memory = AllocatedMemory {
             memory_mb: task.resources.memory_mb,
-            memory_max_mb: task.resources.memory_max_mb,
+            memory_max_mb: match task.resources.memory_max_mb {
+                MEMORY_MAX_OF_NODE => -1,
+                mb => i64::from(mb),
+            },
         };
         (
             (&task.name).into(),

@@ -26,12 +26,17 @@ pub(in crate::nomad) async fn parse(mut call: Call) -> Reply {
         // Job files of strangers read no files of ours: there is no folder for them to begin at.
         let inputs = Inputs::default().file(VARIABLES_NAME, request.variables);
         let job = drivers::read(inputs, &latest, |inputs| {
-            berth_jobfile::parse_hcl(&request.job_hcl, FILE_NAME, inputs)
+            let source = &request.job_hcl;
+            if request.canonicalize {
+                let parsed = berth_jobfile::parse_hcl(source, FILE_NAME, inputs)?;
+                return Ok(berth_jobfile::to_json(&parsed.job));
+            }
+            berth_jobfile::parse_hcl_as_given(source, FILE_NAME, inputs).map(|(job, _)| job)
         });
-        job.map(|parsed| parsed.job).map_err(|mistakes| Failure::bad_request(mistakes.to_string()))
+        job.map_err(|mistakes| Failure::bad_request(mistakes.to_string()))
     };
     let job = call.body(call.api.limits.job_body_bytes_max, read).await?;
-    reply::json(&call.query, &Job(berth_jobfile::to_json(&job)))
+    reply::json(&call.query, &Job(job))
 }
 
 /// `PUT /v1/validate/job`

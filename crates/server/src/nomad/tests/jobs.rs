@@ -380,6 +380,41 @@ async fn job_files_may_have_variables_but_read_no_files() {
 }
 
 #[tokio::test]
+async fn a_job_file_that_is_not_to_be_filled_in_is_given_as_it_stands() {
+    let router = api(&world());
+    let source = "job \"web\" {\n group \"g\" {\n network {\n port \"p\" { to = -1 }\n}\n task \"t\" { driver = \"mock\" }\n}\n}";
+    let parsed =
+        answer(&router, "PUT", "/v1/jobs/parse", json!({ "JobHCL": source }).to_string()).await.json();
+    let ports = json!([{ "DynamicPorts": [{ "Label": "p", "To": -1 }] }]);
+    let tasks = json!([{ "Driver": "mock", "Name": "t" }]);
+    let groups = json!([{ "Name": "g", "Networks": ports, "Tasks": tasks }]);
+    assert_eq!(parsed, json!({ "ID": "web", "Name": "web", "TaskGroups": groups }));
+    answer(&router, "PUT", "/v1/jobs", json!({ "Job": parsed }).to_string()).await.json();
+    let read = get(&router, "/v1/job/web").await.json();
+    assert_eq!((&read["NodePool"], &read["TaskGroups"][0]["Count"]), (&json!("default"), &json!(1)));
+}
+
+#[tokio::test]
+async fn what_a_registered_job_says_is_read_as_it_was_said() {
+    let router = api(&world());
+    let port = |label: &str, to: i32| json!({ "Label": label, "To": to, "Value": 0, "HostNetwork": "", "IgnoreCollision": false });
+    let body = json!({ "Job": {
+        "ID": "said", "Type": "batch", "Periodic": { "Spec": "@daily" },
+        "TaskGroups": [{ "Name": "g",
+            "Networks": [{ "DynamicPorts": [port("a", -1), port("b", 0), port("c", 80)] }],
+            "Services": [{ "Name": "s", "PortLabel": "a", "Connect": { "SidecarService": {} } }],
+            "Tasks": [{ "Name": "t", "Driver": "mock", "Resources": { "MemoryMaxMB": -1 } }] }],
+    }});
+    answer(&router, "PUT", "/v1/jobs", body.to_string()).await.json();
+    let read = get(&router, "/v1/job/said").await.json();
+    let (given, group) = (&body["Job"]["TaskGroups"][0], &read["TaskGroups"][0]);
+    assert_eq!(group["Networks"][0]["DynamicPorts"], given["Networks"][0]["DynamicPorts"]);
+    assert_eq!(group["Services"][0]["Connect"], given["Services"][0]["Connect"]);
+    assert_eq!(group["Tasks"][0]["Resources"]["MemoryMaxMB"], -1);
+    assert_eq!((&read["Periodic"]["Spec"], &read["Periodic"]["Specs"]), (&json!("@daily"), &json!(null)));
+}
+
+#[tokio::test]
 async fn job_files_are_parsed_and_checked() {
     let router = api(&world());
     let source = "job \"web\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"mock\"\n    }\n  }\n}\n";

@@ -1,0 +1,63 @@
+//! What Nomad fills into blocks that Berth only keeps, so that who reads the job sees it whole.
+
+use berth_model::{job::Kept, value::Value};
+
+/// A setting and its default.
+type Default = (&'static str, Plain);
+
+/// A value in the table.
+#[derive(Debug, Clone, Copy)]
+enum Plain {
+    Flag(bool),
+    Text(&'static str),
+    /// Seconds, which JSON has in nanoseconds.
+    Seconds(i64),
+}
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
+/// The defaults of each block, by its name in JSON.
+const BLOCKS: &[(&str, &[Default])] = &[
+    (
+        "Vault",
+        &[
+            ("AllowTokenExpiration", Plain::Flag(false)),
+            ("ChangeMode", Plain::Text("restart")),
+            ("ChangeSignal", Plain::Text("SIGHUP")),
+            ("Cluster", Plain::Text("default")),
+            ("DisableFile", Plain::Flag(false)),
+            ("Env", Plain::Flag(true)),
+            ("Namespace", Plain::Text("")),
+        ],
+    ),
+    ("Consul", &[("Cluster", Plain::Text("default"))]),
+    (
+        "CSIPluginConfig",
+        &[
+            ("HealthTimeout", Plain::Seconds(30)),
+            ("MountDir", Plain::Text("/csi")),
+            ("StagePublishBaseDir", Plain::Text("/local/csi")),
+        ],
+    ),
+];
+
+/// The settings that are kept, with the defaults of those blocks among them that have some.
+pub(crate) fn with_defaults(mut kept: Kept) -> Kept {
+    for (block, defaults) in BLOCKS {
+        if let Some(Value::Map(members)) = kept.get_mut(*block) {
+            let filled = defaults.iter().map(|(name, default)| ((*name).to_owned(), value(*default)));
+            let given = members.iter().map(|(name, value)| (name.to_owned(), value.clone()));
+            let all: Kept = filled.chain(given).collect();
+            *members = all.into_iter().collect();
+        }
+    }
+    kept
+}
+
+fn value(plain: Plain) -> Value {
+    match plain {
+        Plain::Flag(flag) => Value::Bool(flag),
+        Plain::Text(text) => Value::String(text.to_owned()),
+        Plain::Seconds(seconds) => Value::Int(seconds * NANOS_PER_SECOND),
+    }
+}
