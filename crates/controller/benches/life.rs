@@ -241,7 +241,12 @@ fn slots_of(thousands: u128) -> (Duration, usize) {
             let job = Job { job_type: JobType::Batch, ..service(&id, 1, 100) };
             cluster.seed += 1;
             let eval = EvalId(cluster.seed << 64);
-            Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if: None }))
+            Command::RegisterJob(Box::new(RegisterJob {
+                job: Arc::new(job),
+                eval,
+                only_if: None,
+                submission: None,
+            }))
         });
         let jobs = jobs.collect();
         cluster.request(jobs);
@@ -472,7 +477,7 @@ impl Cluster {
     fn register(&mut self, job: Job) {
         self.seed += 1;
         let eval = EvalId(self.seed << 64);
-        let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: None, submission: None };
         self.request(vec![Command::RegisterJob(Box::new(register))]);
     }
 

@@ -255,7 +255,7 @@ impl Shell {
     fn register_job(&mut self, job: Job) {
         self.seeds += 1;
         let eval = EvalId(u128::from(self.seeds) << 64);
-        let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: None, submission: None };
         self.request(self.seeds, Command::RegisterJob(Box::new(register)));
     }
 

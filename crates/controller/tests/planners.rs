@@ -117,8 +117,12 @@ impl Server {
     }
 
     fn register(&mut self, number: u32) {
-        let register =
-            RegisterJob { job: Arc::new(job(number)), eval: EvalId(self.random.mint()), only_if: None };
+        let register = RegisterJob {
+            job: Arc::new(job(number)),
+            eval: EvalId(self.random.mint()),
+            only_if: None,
+            submission: None,
+        };
         let commands = vec![Command::RegisterJob(Box::new(register))];
         self.tell(Event::Requested(Request { token: Token(u64::from(number)), commands: commands.into() }));
     }

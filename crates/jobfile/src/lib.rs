@@ -91,6 +91,11 @@ pub fn parse_json_with(source: &[u8], file: &str, inputs: &Inputs) -> Result<Par
     json::parse(source::checked(source, file)?, file, inputs)
 }
 
+/// Whether what is to be read as a job looks like JSON, or `file` ends in `.json`.
+pub fn is_json(source: &[u8], file: &str) -> bool {
+    source::checked(source, file).is_ok_and(|text| source::syntax_of(text, file) == Syntax::Json)
+}
+
 /// Reads a job in JSON when it looks like JSON or `file` ends in `.json`, else in HCL.
 pub fn parse(source: &[u8], file: &str, inputs: &Inputs) -> Result<Parsed, Diagnostics> {
     let text = source::checked(source, file)?;

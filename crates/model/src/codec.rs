@@ -164,6 +164,16 @@ pub mod shared_option {
     ) -> Result<Option<Arc<T>>, de::Error> {
         Ok(Option::<T>::decode(d, context)?.map(Arc::new))
     }
+
+    /// Whether it need not be written.
+    pub fn is_nil<T>(value: &Option<Arc<T>>) -> bool {
+        value.is_none()
+    }
+
+    /// What was not written.
+    pub fn nil<T>() -> Option<Option<Arc<T>>> {
+        Some(None)
+    }
 }
 
 /// Shared text.

@@ -52,7 +52,7 @@ fn a_pool_is_described_and_taken_away_once_nothing_uses_it() {
     let group = Group::new("g", JobType::Service);
     let job =
         Job { groups: vec![group], node_pool: "gpus".to_owned(), ..Job::new(key.clone(), JobType::Service) };
-    let register = RegisterJob { job: Arc::new(job), eval: EvalId(1), only_if: None };
+    let register = RegisterJob { job: Arc::new(job), eval: EvalId(1), only_if: None, submission: None };
     apply(&mut store, Command::RegisterJob(Box::new(register))).0.expect("it registers");
     let refused = apply(&mut store, delete("gpus")).0.expect_err("a job uses it").to_string();
     assert!(refused.contains("cannot be deleted: it has non-terminal jobs"), "{refused}");

@@ -26,7 +26,7 @@ fn register(id: &str) -> Command {
     let group = Group::new("g", JobType::Service);
     let job = Job { groups: vec![group], ..Job::new(JobKey::new("default", id), JobType::Service) };
     let eval = EvalId(id.bytes().map(u128::from).sum());
-    Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if: None }))
+    Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if: None, submission: None }))
 }
 
 fn with_jobs(ids: &[&str]) -> Store {

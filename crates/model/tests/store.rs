@@ -69,7 +69,7 @@ impl World {
     fn register(&mut self, job: Job) -> EvalId {
         self.evals += 1;
         let eval = EvalId(self.evals);
-        let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: None, submission: None };
         assert_eq!(self.apply(vec![Command::RegisterJob(Box::new(register))]), [Ok(())]);
         eval
     }
@@ -249,7 +249,8 @@ fn a_job_is_registered_only_at_the_index_that_was_expected() {
     world.register(job("web", 100, None));
     let at = world.store.job(&JobKey::new("default", "web")).unwrap().current().index;
     let again = |only_if| {
-        let register = RegisterJob { job: Arc::new(job("web", 200, None)), eval: EvalId(99), only_if };
+        let register =
+            RegisterJob { job: Arc::new(job("web", 200, None)), eval: EvalId(99), only_if, submission: None };
         Command::RegisterJob(Box::new(register))
     };
     let refused = world.apply(vec![again(Some(Index(0)))]);
@@ -341,7 +342,7 @@ fn a_job_keeps_its_type() {
     let mut world = World::default();
     world.register(job("web", 100, None));
     let batch = Job { job_type: JobType::Batch, ..job("web", 100, None) };
-    let register = RegisterJob { job: Arc::new(batch), eval: EvalId(77), only_if: None };
+    let register = RegisterJob { job: Arc::new(batch), eval: EvalId(77), only_if: None, submission: None };
     let refused = world.apply(vec![Command::RegisterJob(Box::new(register))]).remove(0).unwrap_err();
     let says = "job default/web is a service job and cannot become a batch job: give it another name, or stop and purge it first";
     assert_eq!(refused.to_string(), says);

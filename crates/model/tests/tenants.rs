@@ -55,7 +55,8 @@ impl World {
         let task = Task { resources, ..Task::new("t", "mock_driver", JobType::Service) };
         let group = Group { tasks: vec![task], ..Group::new("g", JobType::Service) };
         let job = Job { groups: vec![group], ..Job::new(JobKey::new(namespace, "web"), JobType::Service) };
-        let register = RegisterJob { job: Arc::new(job), eval: EvalId(eval), only_if: None };
+        let register =
+            RegisterJob { job: Arc::new(job), eval: EvalId(eval), only_if: None, submission: None };
         self.apply(Command::RegisterJob(Box::new(register)));
     }
 
@@ -203,7 +204,7 @@ fn a_tree_of_namespaces_has_no_loops_and_no_end() {
 fn a_job_of_an_unknown_namespace_is_refused() {
     let mut world = world();
     let job = Job::new(JobKey::new("nobody", "web"), JobType::Service);
-    let register = RegisterJob { job: Arc::new(job), eval: EvalId(1), only_if: None };
+    let register = RegisterJob { job: Arc::new(job), eval: EvalId(1), only_if: None, submission: None };
     let outcome = world.try_apply(Command::RegisterJob(Box::new(register)));
     assert_eq!(outcome, Err(Refusal::NoNamespace("nobody".into())));
 }

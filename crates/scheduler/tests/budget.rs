@@ -46,7 +46,7 @@ fn job(job_type: JobType, groups: usize, count: u32, cpu_mhz: u32) -> Job {
 
 fn register(store: &mut Store, job: Job) -> Eval {
     let (id, key, job_type) = (EvalId(u128::from(store.index().0) + 1), job.key.clone(), job.job_type);
-    let register = RegisterJob { job: Arc::new(job), eval: id, only_if: None };
+    let register = RegisterJob { job: Arc::new(job), eval: id, only_if: None, submission: None };
     apply(store, vec![Command::RegisterJob(Box::new(register))]);
     Eval::pending(id, key, job_type, 50, Trigger::JobRegister)
 }

@@ -67,7 +67,12 @@ impl World {
         };
         let job = Arc::new(Job { groups: vec![group], ..Job::new(key(), JobType::Service) });
         let eval = EvalId(self.random.mint());
-        self.apply(Command::RegisterJob(Box::new(RegisterJob { job, eval, only_if: None })));
+        self.apply(Command::RegisterJob(Box::new(RegisterJob {
+            job,
+            eval,
+            only_if: None,
+            submission: None,
+        })));
     }
 
     fn allocs(&self) -> Vec<(AllocSlot, AllocRow)> {

@@ -201,6 +201,45 @@ pub struct JobRegister {
     pub preserve_counts: bool,
     /// Tasks that the job has already keep their resources.
     pub preserve_resources: bool,
+    /// The priority of the evaluation; not heeded, which the answer warns of. 0 for the job's.
+    pub eval_priority: i64,
+    /// Register it although policies on jobs are against it; there are none, which the answer warns of.
+    pub policy_override: bool,
+    /// How the job was written down; kept with the version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submission: Option<JobSubmission>,
+}
+
+/// A job as its owner wrote it down.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobSubmission {
+    /// The job file.
+    pub source: String,
+    /// How it is written: `hcl2` or `json`.
+    pub format: String,
+    /// Variables that were given one by one.
+    pub variable_flags: Option<BTreeMap<String, String>>,
+    /// Files of variables, one after the other.
+    pub variables: String,
+}
+
+/// A submission, and the version of the job that was made of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct JobSubmissionRead {
+    /// What was sent.
+    #[serde(flatten)]
+    pub submission: JobSubmission,
+    /// The job's namespace.
+    pub namespace: String,
+    /// The job.
+    #[serde(rename = "JobID")]
+    pub job_id: String,
+    /// The version.
+    pub version: u64,
+    /// Where that was registered.
+    pub job_modify_index: u64,
 }
 
 /// The answer to a registration, and to a request for a new evaluation.

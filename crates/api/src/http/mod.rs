@@ -74,7 +74,8 @@ pub use identity::{Jwk, Jwks, OpenIdConfiguration};
 pub use image::{ImagePull, ImagePulled, ImagesLoaded, NodeImage, NodeImages};
 pub use job::{
     ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister,
-    JobRegistered, JobStanding, JobStub, JobSummary, JobValidate, JobValidated, JobsParse, PeriodicLaunch,
+    JobRegistered, JobStanding, JobStub, JobSubmission, JobSubmissionRead, JobSummary, JobValidate,
+    JobValidated, JobsParse, PeriodicLaunch,
 };
 pub use job_status::{JobName, JobStatus, JobStatusAlloc, JobStatusesAsked};
 pub use job_version::{JobStability, JobTag, JobVersionChanged, JobVersionTag, JobVersions};

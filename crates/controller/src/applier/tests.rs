@@ -98,7 +98,7 @@ impl World {
     fn register(&mut self) {
         let job = Arc::new(self.job());
         let eval = EvalId(self.random.mint());
-        let register = RegisterJob { job, eval, only_if: None };
+        let register = RegisterJob { job, eval, only_if: None, submission: None };
         self.propose(vec![Command::RegisterJob(Box::new(register))]);
     }
 

@@ -90,7 +90,12 @@ impl History {
             }
             3 | 4 => {
                 let job = Arc::new(job(self.draw(4), self.draw(2) == 0));
-                Command::RegisterJob(Box::new(RegisterJob { job, eval: EvalId(id), only_if: None }))
+                Command::RegisterJob(Box::new(RegisterJob {
+                    job,
+                    eval: EvalId(id),
+                    only_if: None,
+                    submission: None,
+                }))
             }
             5 => {
                 let (job, purge) = (key(self.draw(4)), self.draw(2) == 0);

@@ -97,7 +97,7 @@ fn plans_made_while_the_log_is_slow_do_not_take_room_twice() {
         job.key = JobKey::new("default", id);
         shell.seeds += 1;
         let eval = EvalId(u128::from(shell.seeds) << 64);
-        let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: None, submission: None };
         shell.request(shell.seeds, Command::RegisterJob(Box::new(register)));
     }
     for _ in 0..10 {

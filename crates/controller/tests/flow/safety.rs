@@ -230,6 +230,6 @@ fn settle(shell: &mut Shell, healthy: bool) {
 /// What the job says today, encoded.
 fn encoded(shell: &Shell) -> Vec<u8> {
     let row = shell.store.job(&JobKey::new("default", "web")).expect("it is there");
-    let job = RegisterJob { job: row.job().clone(), eval: EvalId(1), only_if: None };
+    let job = RegisterJob { job: row.job().clone(), eval: EvalId(1), only_if: None, submission: None };
     Entry::new(Index(1), Timestamp(1), vec![Command::RegisterJob(Box::new(job))]).encode()
 }

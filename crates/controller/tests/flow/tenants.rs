@@ -50,7 +50,12 @@ impl Shell {
             let mut job = Job { key: JobKey::new(tenant, &id), job_type: JobType::Batch, ..job(count, 100) };
             job.groups[0].disk.size_mb = 1;
             let eval = EvalId(u128::from(self.seeds) << 64);
-            Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if: None }))
+            Command::RegisterJob(Box::new(RegisterJob {
+                job: Arc::new(job),
+                eval,
+                only_if: None,
+                submission: None,
+            }))
         });
         let commands: Vec<Command> = registrations.collect();
         for commands in commands.chunks(1000) {
@@ -283,7 +288,7 @@ fn an_update_at_the_limit_goes_on_where_its_predecessors_end() {
     let mut job = Job { key: JobKey::new("dev", "web"), job_type: JobType::Batch, ..job(3, 100) };
     job.groups[0].disk.size_mb = 1;
     job.groups[0].tasks[0].env.insert("VERSION".into(), "2".into());
-    let register = RegisterJob { job: Arc::new(job), eval: EvalId(77), only_if: None };
+    let register = RegisterJob { job: Arc::new(job), eval: EvalId(77), only_if: None, submission: None };
     shell.request(770, Command::RegisterJob(Box::new(register)));
     let new = shell.wanted_of("dev");
     assert_eq!(
@@ -314,7 +319,7 @@ impl Shell {
             let mut job = Job { key: JobKey::new(tenant, &format!("{prefix}-{n}")), ..job(1, 100) };
             job.groups[0].disk.size_mb = 1;
             let eval = EvalId(u128::from(self.seeds) << 64);
-            let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+            let register = RegisterJob { job: Arc::new(job), eval, only_if: None, submission: None };
             self.request(self.seeds, Command::RegisterJob(Box::new(register)));
         }
     }

@@ -21,7 +21,12 @@ impl Shell {
             job.groups[0].disk.size_mb = 1;
             change(&mut job);
             let eval = EvalId(u128::from(self.seeds) << 64);
-            Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if: None }))
+            Command::RegisterJob(Box::new(RegisterJob {
+                job: Arc::new(job),
+                eval,
+                only_if: None,
+                submission: None,
+            }))
         });
         let commands: Vec<Command> = registrations.collect();
         for commands in commands.chunks(1000) {

@@ -58,7 +58,7 @@ impl Cluster {
             let specs = vec![format!("*/{} * * * * * *", 3 + self.draw(20))];
             Box::new(Periodic { specs, prohibit_overlap: self.draw(2) == 0, ..Periodic::default() })
         });
-        let register = RegisterJob { job: Arc::new(job), eval: self.eval(), only_if: None };
+        let register = RegisterJob { job: Arc::new(job), eval: self.eval(), only_if: None, submission: None };
         self.request(Command::RegisterJob(Box::new(register)));
     }
 
@@ -129,7 +129,12 @@ impl Cluster {
         let Some(row) = self.store.job(&key).cloned() else { return };
         let eval = self.eval();
         let register = |job: Job| {
-            let register = RegisterJob { job: Arc::new(job), eval, only_if: Some(row.current().index) };
+            let register = RegisterJob {
+                job: Arc::new(job),
+                eval,
+                only_if: Some(row.current().index),
+                submission: None,
+            };
             Command::RegisterJob(Box::new(register))
         };
         let command = match self.draw(4) {

@@ -190,7 +190,7 @@ impl Cluster {
     pub fn register(&mut self) {
         let (number, count, memory_mb) = (self.draw(u128::from(JOBS)), self.draw(4), 100 + self.draw(300));
         let job = Arc::new(job(number as u32, count as u32, memory_mb as u32));
-        let register = RegisterJob { job, eval: EvalId(self.random.mint()), only_if: None };
+        let register = RegisterJob { job, eval: EvalId(self.random.mint()), only_if: None, submission: None };
         self.request(Command::RegisterJob(Box::new(register)));
     }
 

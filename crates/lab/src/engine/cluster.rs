@@ -52,7 +52,7 @@ impl Cluster {
     /// Registers a job, and returns the evaluation that comes with it.
     pub fn register(&mut self, job: Job) -> EvalId {
         let eval = EvalId(self.id());
-        let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: None, submission: None };
         self.apply(vec![Command::RegisterJob(Box::new(register))]);
         eval
     }

@@ -6,7 +6,7 @@ use minicbor::{Decode, Encode};
 
 use crate::{
     ids::{EvalId, Index, JobKey},
-    job::Job,
+    job::{Job, Submission},
     scaling::ScalingEvent,
     time::Timestamp,
 };
@@ -24,6 +24,10 @@ pub struct RegisterJob {
     /// Only if the job was last registered at this index; 0 for a job that is not there.
     #[n(2)]
     pub only_if: Option<Index>,
+    /// How its owner wrote it down.
+    #[n(3)]
+    #[cbor(with = "crate::codec::shared_option", has_nil)]
+    pub submission: Option<Arc<Submission>>,
 }
 
 /// A run of another job, which its `parent_id` names: only while that one is there and not stopped, and never over a job

@@ -10,6 +10,7 @@ mod same;
 mod schedule;
 mod secret;
 mod service;
+mod submission;
 mod tag;
 mod task;
 mod update;
@@ -40,6 +41,7 @@ pub use secret::{
     Secret,
 };
 pub use service::{Check, CheckKind, CheckRestart, Service};
+pub use submission::{SUBMISSION_BYTES_MAX, Submission};
 pub use tag::{JOB_TAGS_MAX, TAG_DESCRIPTION_BYTES_MAX, TAG_NAME_BYTES_MAX, VersionTag};
 pub use task::{LogConfig, MEMORY_MAX_OF_NODE, Task, TaskResources};
 pub use update::{Disconnect, HealthCheck, Migrate, Reconcile, Update};

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     alloc::{ClientStatus, Placement},
     ids::{Index, JobKey},
-    job::{Group, Job, VersionChange, VersionTag},
+    job::{Group, Job, Submission, VersionChange, VersionTag},
     scaling::ScalingEvent,
     time::Timestamp,
 };
@@ -56,6 +56,10 @@ pub struct JobVersion {
     #[n(5)]
     #[cbor(default)]
     pub tag: Option<Box<VersionTag>>,
+    /// How its owner wrote it down, where that was sent along.
+    #[n(6)]
+    #[cbor(with = "crate::codec::shared_option", has_nil)]
+    pub submission: Option<Arc<Submission>>,
 }
 
 /// Whether anything of a job lives or is still to come.

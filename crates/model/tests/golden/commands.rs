@@ -56,6 +56,7 @@ pub fn commands() -> Vec<Command> {
             job: Arc::new(job("web")),
             eval: EvalId(1),
             only_if: Some(Index(0)),
+            submission: None,
         })),
         Command::CommitPlanUnchecked(Box::new(plan(EvalId(1), vec![placement(1, None)], None))),
         Command::ScaleJob(Box::new(ScaleJob { job: key(), event: scaling() })),

@@ -69,7 +69,12 @@ impl World {
     }
 
     pub fn register_if(&mut self, job: Job, eval: EvalId, only_if: Option<Index>) -> Outcome {
-        self.run(Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if })))
+        self.run(Command::RegisterJob(Box::new(RegisterJob {
+            job: Arc::new(job),
+            eval,
+            only_if,
+            submission: None,
+        })))
     }
 
     pub fn stop(&mut self, job: &str, purge: bool) -> EvalId {

@@ -32,7 +32,7 @@ pub fn register_names(index: u64, jobs: u64, names: u64) -> Entry {
     let commands = (0..jobs).map(|job| {
         let job = index * jobs + job;
         let (eval, name) = (EvalId(job.into()), format!("job-{}", job % names));
-        let register = RegisterJob { job: Arc::new(small_job(&name)), eval, only_if: None };
+        let register = RegisterJob { job: Arc::new(small_job(&name)), eval, only_if: None, submission: None };
         Command::RegisterJob(Box::new(register))
     });
     Entry { commands: commands.collect(), ..grant(index) }

@@ -82,6 +82,7 @@ impl Cluster {
             job: Arc::new(job),
             eval: id,
             only_if: None,
+            submission: None,
         }))]);
         Eval::pending(id, key, JobType::Service, 50, Trigger::JobRegister)
     }

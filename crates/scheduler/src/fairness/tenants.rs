@@ -177,7 +177,12 @@ mod tests {
             let key = JobKey::new(tenant, id);
             let eval = EvalId(u128::from(self.0.index().0) + 1);
             let job = Arc::new(Job { priority, ..Job::new(key.clone(), JobType::Batch) });
-            self.apply(Command::RegisterJob(Box::new(RegisterJob { job, eval, only_if: None })));
+            self.apply(Command::RegisterJob(Box::new(RegisterJob {
+                job,
+                eval,
+                only_if: None,
+                submission: None,
+            })));
             let mut blocked =
                 Eval::pending(EvalId(eval.0 << 64), key, JobType::Batch, priority, Trigger::QueuedAllocs);
             blocked.status = EvalStatus::Blocked;

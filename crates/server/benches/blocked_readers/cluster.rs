@@ -46,8 +46,12 @@ impl Cluster {
         job.groups[0].count += 1;
         let mut view = View::clone(&self.view.load());
         let index = Index(view.index.0 + 1);
-        let register =
-            RegisterJob { job: Arc::new(job.clone()), eval: EvalId(index.0.into()), only_if: None };
+        let register = RegisterJob {
+            job: Arc::new(job.clone()),
+            eval: EvalId(index.0.into()),
+            only_if: None,
+            submission: None,
+        };
         let commands = vec![Command::RegisterJob(Box::new(register))];
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at = Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));

@@ -37,7 +37,7 @@ impl Cluster {
     pub fn new() -> Self {
         let mut view = View::default();
         apply(&mut view, (0..NODES).map(|number| Command::RegisterNode(Box::new(node(number)))).collect());
-        let register = RegisterJob { job: Arc::new(job()), eval: EVAL, only_if: None };
+        let register = RegisterJob { job: Arc::new(job()), eval: EVAL, only_if: None, submission: None };
         apply(&mut view, vec![Command::RegisterJob(Box::new(register))]);
         apply(&mut view, vec![Command::CommitPlan(Box::new(plan()))]);
         Self { view: Arc::new(ArcSwap::from_pointee(view)), events: Arc::default() }

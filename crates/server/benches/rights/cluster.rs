@@ -46,8 +46,12 @@ impl Cluster {
     pub fn new() -> Self {
         let mut view = View::default();
         let jobs = (0..JOBS).map(|number| {
-            let register =
-                RegisterJob { job: Arc::new(job(number)), eval: EvalId(number as u128), only_if: None };
+            let register = RegisterJob {
+                job: Arc::new(job(number)),
+                eval: EvalId(number as u128),
+                only_if: None,
+                submission: None,
+            };
             Command::RegisterJob(Box::new(register))
         });
         apply(&mut view, jobs.collect());
@@ -67,8 +71,12 @@ impl Cluster {
     /// Writes a job anew: no answer that was made before is right any more.
     pub fn change(&self) {
         let mut view = View::clone(&self.view.load());
-        let register =
-            RegisterJob { job: Arc::new(job(0)), eval: EvalId(view.index.0.into()), only_if: None };
+        let register = RegisterJob {
+            job: Arc::new(job(0)),
+            eval: EvalId(view.index.0.into()),
+            only_if: None,
+            submission: None,
+        };
         apply(&mut view, vec![Command::RegisterJob(Box::new(register))]);
         self.view.store(Arc::new(view));
     }

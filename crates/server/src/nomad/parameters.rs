@@ -51,5 +51,6 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("topic", Kind::Texts, "Only changes of this, as `Job`, `Job:web` or `*`"),
     Parameter::new("tty", Kind::Flag, "Give the command a terminal"),
     Parameter::new("type", Kind::Text, "What is read, `stdout` if there is none, or `stderr`; which kind of volumes or plugins"),
+    Parameter::new("version", Kind::Number, "The version of the job"),
     Parameter::new("wait", Kind::Duration, "Longest wait for a change, at most and by default 5m"),
 ];

@@ -114,7 +114,7 @@ impl Client {
             0..40 => {
                 let job = self.describe(key.clone(), kind, &mark);
                 let count = job.groups[0].count;
-                let register = RegisterJob { job: Arc::new(job), eval, only_if: None };
+                let register = RegisterJob { job: Arc::new(job), eval, only_if: None, submission: None };
                 return Some((
                     format!("register {key} with count {count}"),
                     vec![Command::RegisterJob(Box::new(register))],
@@ -165,7 +165,8 @@ impl Client {
         let task = &mut job.groups[0].tasks[0];
         task.kill_timeout = Duration::from_millis(self.random.within(500..8_000));
         task.restart.attempts = self.random.below(4) as u32;
-        let register = RegisterJob { job: Arc::new(job), eval, only_if: Some(row.current().index) };
+        let register =
+            RegisterJob { job: Arc::new(job), eval, only_if: Some(row.current().index), submission: None };
         Some((format!("tune {key}"), vec![Command::RegisterJob(Box::new(register))]))
     }
 

@@ -103,7 +103,7 @@ impl Client {
         }
         let version = *self.random.pick(&earlier);
         let job = Arc::new(Job { stop: false, ..Job::clone(&version.job) });
-        let register = RegisterJob { job, eval, only_if: Some(row.current().index) };
+        let register = RegisterJob { job, eval, only_if: Some(row.current().index), submission: None };
         let what = format!("revert {key} to version {}", version.version);
         Some((what, vec![Command::RegisterJob(Box::new(register))]))
     }

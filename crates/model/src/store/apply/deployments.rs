@@ -242,14 +242,15 @@ impl Store {
         if status == DeploymentStatus::Successful {
             self.mark_stable(id, job, events);
         }
-        let stable =
-            revert_to.and_then(|version| self.jobs.row(job)?.version(version)).map(|v| v.job.clone());
-        if let Some(mut stable) = stable {
+        let stable = revert_to
+            .and_then(|version| self.jobs.row(job)?.version(version))
+            .map(|v| (v.job.clone(), v.submission.clone()));
+        if let Some((mut stable, submission)) = stable {
             // It may have been stopped since.
             if stable.stop {
                 Arc::make_mut(&mut stable).stop = false;
             }
-            self.register_version(stable, events);
+            self.register_version(stable, submission, events);
         }
         self.go_on(job, eval, events);
         Ok(())

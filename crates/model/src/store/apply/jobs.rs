@@ -12,12 +12,12 @@ use crate::{
     eval::Trigger,
     event::Event,
     ids::{Index, JobKey},
-    job::{JOB_VERSIONS_MAX, Job},
+    job::{JOB_VERSIONS_MAX, Job, Submission},
 };
 
 impl Store {
     pub(super) fn register_job(&mut self, register: RegisterJob, events: &mut Vec<Event>) -> Outcome {
-        let RegisterJob { job, eval, only_if } = register;
+        let RegisterJob { job, eval, only_if, submission } = register;
         let current = self.job(&job.key).map_or(Index::default(), |row| row.current().index);
         if let Some(expected) = only_if.filter(|expected| *expected != current) {
             return Err(Refusal::JobChanged { job: job.key.clone(), expected, current });
@@ -29,7 +29,7 @@ impl Store {
         if let Some(is) = before.filter(|is| *is != job.job_type) {
             return Err(Refusal::JobTypeChanged { job: job.key.clone(), is, asked: job.job_type });
         }
-        self.register_version(job.clone(), events);
+        self.register_version(job.clone(), submission, events);
         self.create_eval(eval_of(eval, &job, Trigger::JobRegister), events);
         Ok(())
     }
@@ -42,12 +42,17 @@ impl Store {
         if row.job().stop {
             return Err(Refusal::JobStopped(parent));
         }
-        self.register_job(RegisterJob { job, eval, only_if: Some(Index(0)) }, events)
+        self.register_job(RegisterJob { job, eval, only_if: Some(Index(0)), submission: None }, events)
     }
 
-    pub(super) fn register_version(&mut self, job: Arc<Job>, events: &mut Vec<Event>) {
+    pub(super) fn register_version(
+        &mut self,
+        job: Arc<Job>,
+        submission: Option<Arc<Submission>>,
+        events: &mut Vec<Event>,
+    ) {
         let before = self.job(&job.key).map(|row| row.current().version);
-        let slot = self.jobs.register(job, self.index, self.at);
+        let slot = self.jobs.register(job, submission, self.index, self.at);
         if before != self.jobs.row(slot).map(|row| row.current().version) {
             self.cancel_deployment(slot, NEWER_VERSION, events);
         }

@@ -26,7 +26,7 @@ impl Store {
         events.push(Event::JobLaunched(slot));
         // Somebody may have run it by hand in the very same second.
         if !overlapped && self.jobs.find(&run.key).is_none() {
-            self.register_version(run.clone(), events);
+            self.register_version(run.clone(), None, events);
             self.create_eval(eval_of(eval, &run, Trigger::PeriodicJob), events);
         }
         Ok(())

@@ -29,7 +29,8 @@ impl Store {
             let mut scaled = Job::clone(&job);
             scaled.groups[group].count = count;
             let scaled = Arc::new(scaled);
-            self.register_version(scaled.clone(), events);
+            // What was written down has another count.
+            self.register_version(scaled.clone(), None, events);
             self.create_eval(eval_of(eval, &scaled, Trigger::JobScaling), events);
         }
         events.push(Event::JobScaled(slot, event.group.clone()));

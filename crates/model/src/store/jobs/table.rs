@@ -7,7 +7,7 @@ use imbl::OrdMap;
 use super::{GroupCounts, JobRecord, JobRow, JobSlot, JobVersion, scaling_hash};
 use crate::{
     ids::{Index, JobKey},
-    job::{JOB_VERSIONS_MAX, Job},
+    job::{JOB_VERSIONS_MAX, Job, Submission},
     scaling::{SCALING_EVENTS_MAX, ScalingEvent},
     store::{AllocSlot, EvalSlot, digest::TableDigest, postings::Postings, slab::Slab},
     time::Timestamp,
@@ -94,8 +94,15 @@ impl Jobs {
     }
 
     /// Registers a new version of a job.
-    pub(in crate::store) fn register(&mut self, job: Arc<Job>, index: Index, at: Timestamp) -> JobSlot {
-        let first = JobVersion { version: 0, job, submitted_at: at, index, stable: false, tag: None };
+    pub(in crate::store) fn register(
+        &mut self,
+        job: Arc<Job>,
+        submission: Option<Arc<Submission>>,
+        index: Index,
+        at: Timestamp,
+    ) -> JobSlot {
+        let first =
+            JobVersion { version: 0, job, submitted_at: at, index, stable: false, tag: None, submission };
         let Some(slot) = self.find(&first.job.key) else {
             let record = JobRecord {
                 key: first.job.key.clone(),
@@ -114,8 +121,11 @@ impl Jobs {
         self.digest.remove(self.row(slot).map_or(0, JobRow::counts_hash));
         self.update(slot, index, |row| {
             row.purge = false;
-            // What says the same as before is the same version: only its evaluation is new.
+            // What says the same as before is the same version: only its evaluation is new, and how it is written down.
             if row.job() == &first.job {
+                if first.submission.is_some() && row.current().submission != first.submission {
+                    row.change_current(|current| current.submission = first.submission);
+                }
                 return;
             }
             let next = JobVersion { version: row.current().version + 1, ..first };

@@ -120,7 +120,7 @@ impl Story {
 
     fn job(&mut self, name: &str, settings: &Settings<'_>) {
         let job = Arc::new(read::job(name, settings));
-        let register = RegisterJob { job, eval: EvalId(self.id()), only_if: None };
+        let register = RegisterJob { job, eval: EvalId(self.id()), only_if: None, submission: None };
         self.apply(Command::RegisterJob(Box::new(register)));
     }
 

@@ -51,7 +51,12 @@ impl World {
         let group = Group { count, tasks: vec![task], ..Group::new("g", JobType::Service) };
         let job = Job { groups: vec![group], ..Job::new(Self::key(), JobType::Service) };
         let eval = EvalId(u128::from(self.index) + 1);
-        self.apply(Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if: None })));
+        self.apply(Command::RegisterJob(Box::new(RegisterJob {
+            job: Arc::new(job),
+            eval,
+            only_if: None,
+            submission: None,
+        })));
         let placements = (0..count).map(|name_index| self.placement(name_index)).collect();
         self.plan(eval, placements);
     }

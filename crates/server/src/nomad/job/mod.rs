@@ -7,6 +7,7 @@ mod plan;
 mod read;
 mod revert;
 mod scale;
+mod submission;
 mod versions;
 
 use berth_model::{Index, JobKey};
@@ -18,6 +19,7 @@ pub(super) use plan::plan;
 pub(super) use read::{allocations, deployment, deployments, evaluations, read, summary};
 pub(super) use revert::revert;
 pub(super) use scale::{read as scale_status, scale};
+pub(super) use submission::submission;
 pub(super) use versions::{stable, tag, untag, versions};
 
 use crate::{

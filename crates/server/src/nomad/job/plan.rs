@@ -67,7 +67,7 @@ fn dry_run(
     let job_modify_index = before.map_or(0, |row| row.current().index.0);
     let Some(mut store) = view.to_plan(&job.key).cloned() else { return Ok(JobPlanned::default()) };
     let (eval, now) = (EvalId(seed), clock::now().max(store.at()));
-    let register = RegisterJob { job: job.clone(), eval, only_if: None };
+    let register = RegisterJob { job: job.clone(), eval, only_if: None, submission: None };
     let commands = vec![Command::RegisterJob(Box::new(register))];
     store.apply(Entry::new(Index(store.index().0 + 1), now, commands));
     let mut planner = Planner::default();

@@ -44,7 +44,8 @@ pub(in crate::nomad) async fn revert(mut call: Call) -> Reply {
     namespaces::check_job(&view, &job)?;
     let eval = call.mint_eval();
     // What was looked at here must still be so when it is written.
-    let command = RegisterJob { job, eval, only_if: Some(current.index) };
+    let command =
+        RegisterJob { job, eval, only_if: Some(current.index), submission: version.submission.clone() };
     let index = call.propose(Command::RegisterJob(Box::new(command))).await?;
     reply::json(&call.query, &propose::registered(eval, index, index))
 }

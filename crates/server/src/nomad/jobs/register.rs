@@ -1,11 +1,13 @@
 //! `PUT /v1/jobs`: wishing for a job, and what all requests that carry a job have in common.
 
-use berth_api::http::JobRegistered;
+use std::sync::Arc;
+
+use berth_api::http::{JobRegistered, JobSubmission};
 use berth_jobfile::{Inputs, Parsed};
 use berth_model::{
     Index, JobKey,
     command::{Command, RegisterJob},
-    job::Job,
+    job::{Job, SUBMISSION_BYTES_MAX, Submission},
 };
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -35,6 +37,7 @@ pub(super) struct Conditions {
     preserve_resources: bool,
     eval_priority: i64,
     policy_override: bool,
+    submission: Option<JobSubmission>,
 }
 
 impl Conditions {
@@ -49,6 +52,27 @@ impl Conditions {
             lines.push(POLICY_OVERRIDE.to_owned());
         }
         lines
+    }
+
+    /// How the job was written down, if that was sent and is not too long; else what is said of it.
+    fn submission(&mut self) -> Result<Option<Arc<Submission>>, String> {
+        let Some(sent) = self.submission.take().filter(|sent| !sent.source.is_empty()) else {
+            return Ok(None);
+        };
+        let submission = Submission {
+            source: sent.source,
+            format: sent.format,
+            variable_flags: sent.variable_flags.unwrap_or_default(),
+            variables: sent.variables,
+        };
+        let bytes = submission.encoded_len();
+        if bytes > SUBMISSION_BYTES_MAX {
+            return Err(format!(
+                "Submission has {bytes} bytes, at most {SUBMISSION_BYTES_MAX} are kept: it is left out, and nobody can \
+                 read the job as it was written down"
+            ));
+        }
+        Ok(Some(Arc::new(submission)))
     }
 
     /// Leaves to a job what it is to keep of what it is now; none where it is to keep nothing.
@@ -78,7 +102,7 @@ pub(in crate::nomad) async fn register(mut call: Call) -> Reply {
 pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> Reply {
     let parse_job = parse_job(call);
     let read = move |text: &[u8]| Ok((call::parse::<Conditions>(text)?, parse_job(text)?));
-    let (conditions, Parsed { mut job, warnings: read }) =
+    let (mut conditions, Parsed { mut job, warnings: read }) =
         call.body(call.api.limits.job_body_bytes_max, read).await?;
     settle_place(call, &mut job, id)?;
     let mut only_if = conditions.enforce_index.then_some(Index(conditions.job_modify_index));
@@ -90,11 +114,15 @@ pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> 
         only_if = only_if.or(Some(now.map_or(Index(0), |row| row.current().index)));
         check_size(&job)?;
     }
-    let of_conditions = conditions.warnings().into_iter();
+    let (submission, discarded) = match conditions.submission() {
+        Ok(submission) => (submission, None),
+        Err(discarded) => (None, Some(discarded)),
+    };
+    let of_conditions = conditions.warnings().into_iter().chain(discarded);
     let of_job = Some(warnings(&call.view(), &job, &read)).filter(|warnings| !warnings.is_empty());
     let warnings = of_conditions.chain(of_job).collect::<Vec<_>>().join("\n");
     let eval = call.mint_eval();
-    let command = RegisterJob { job: job.into(), eval, only_if };
+    let command = RegisterJob { job: job.into(), eval, only_if, submission };
     let index = call.propose(Command::RegisterJob(Box::new(command))).await?;
     let registered = propose::registered(eval, index, index);
     reply::json(&call.query, &JobRegistered { warnings, ..registered })

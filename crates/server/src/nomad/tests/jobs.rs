@@ -395,6 +395,50 @@ async fn a_job_file_that_is_not_to_be_filled_in_is_given_as_it_stands() {
 }
 
 #[tokio::test]
+async fn a_version_is_read_as_it_was_written_down() {
+    let router = api(&world());
+    let mut job = berth_jobfile::to_json(&small_job("own"));
+    let submission = |source: &str| json!({ "Source": source, "Format": "hcl2", "VariableFlags": { "a": "1" }, "Variables": "b = 2\n" });
+    let register = async |job: &Value, submission: Value| {
+        let body = json!({ "Job": job, "Submission": submission }).to_string();
+        answer(&router, "PUT", "/v1/jobs", body).await.json()["Warnings"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let read = async |version: u64| get(&router, &format!("/v1/job/own/submission?version={version}")).await;
+    let source = async |version: u64| read(version).await.json()["Source"].clone();
+
+    assert_eq!(register(&job, submission("first")).await, "");
+    let first = read(0).await.json();
+    assert_eq!(first["VariableFlags"], json!({ "a": "1" }));
+    assert_eq!((&first["Variables"], &first["Format"]), (&json!("b = 2\n"), &json!("hcl2")));
+    assert_eq!(
+        (&first["JobID"], &first["Namespace"], &first["Version"]),
+        (&json!("own"), &json!("default"), &json!(0))
+    );
+    // What says the same is written down anew; what does not say how it is written down leaves it.
+    register(&job, submission("first, with a comment")).await;
+    register(&job, Value::Null).await;
+    assert_eq!(source(0).await, "first, with a comment");
+
+    job["Priority"] = json!(70);
+    register(&job, Value::Null).await;
+    assert_eq!(read(1).await.status, 404);
+    job["Priority"] = json!(71);
+    let long = "x".repeat(berth_model::job::SUBMISSION_BYTES_MAX);
+    assert!(register(&job, submission(&long)).await.contains("it is left out"));
+    assert_eq!(read(2).await.status, 404, "one that is too long is not kept");
+
+    answer(&router, "PUT", "/v1/job/own/revert", json!({ "JobID": "own", "JobVersion": 0 }).to_string())
+        .await
+        .json();
+    assert_eq!(source(3).await, "first, with a comment", "what is gone back to is written down as it was");
+    assert_eq!(get(&router, "/v1/job/own/submission").await.json()["Version"], 3);
+    assert_eq!(get(&router, "/v1/job/none/submission?version=0").await.status, 404);
+}
+
+#[tokio::test]
 async fn what_a_registered_job_says_is_read_as_it_was_said() {
     let router = api(&world());
     let port = |label: &str, to: i32| json!({ "Label": label, "To": to, "Value": 0, "HostNetwork": "", "IgnoreCollision": false });

@@ -375,6 +375,7 @@ async fn whoever_may_reads_and_changes_all_of_it() {
             "DELETE /v1/job/{id}/versions/{name}/tag",
             "GET /v1/client/allocation/{id}/checks",
             "GET /v1/client/allocation/{id}/exec",
+            "GET /v1/job/{id}/submission",
             "GET /v1/node/pool/{name}/jobs",
             "GET /v1/services",
             "GET /v1/volumes",

@@ -73,7 +73,7 @@ pub fn small_job(id: &str) -> Job {
 }
 
 pub fn register(job: Job, eval: EvalId) -> Command {
-    Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if: None }))
+    Command::RegisterJob(Box::new(RegisterJob { job: Arc::new(job), eval, only_if: None, submission: None }))
 }
 
 pub fn node(id: NodeId, name: &str) -> Node {
