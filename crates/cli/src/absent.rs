@@ -49,8 +49,67 @@ const ABSENT: &[(&str, &str)] = &[
     ("volume", ""),
 ];
 
+/// Flags of Nomad's commands that are not there: the command's words, the flag, and what to do instead.
+const ABSENT_FLAGS: &[(&str, &str, &str)] = &[
+    ("job deployments", "all", "all that are kept are listed, also those of earlier jobs with the id"),
+    ("job dispatch", "priority", "a run has the priority of its job: change it there"),
+    ("job dispatch", "ui", "there are no web pages"),
+    (
+        "job eval",
+        "force-reschedule",
+        "what failed is replaced at its time; `berth job restart -reschedule` replaces what runs",
+    ),
+    ("job history", "full", "`berth job inspect -version N` prints a version as a whole"),
+    ("job plan", "vault-namespace", "write `vault_namespace = \"...\"` into the job file"),
+    ("job restart", "no-shutdown-delay", "register the job with a shorter `shutdown_delay` first"),
+    ("job restart", "verbose", "`berth alloc status -verbose` prints ids in full"),
+    ("job run", "consul-namespace", "write `consul_namespace = \"...\"` into the job file"),
+    ("job run", "consul-token", "servers have no use for a token of Consul's"),
+    ("job run", "ui", "there are no web pages"),
+    ("job run", "vault-namespace", "write `vault_namespace = \"...\"` into the job file"),
+    ("job run", "vault-token", "servers have no use for a token of Vault's"),
+    (
+        "job scale",
+        "check-index",
+        "`berth job run -check-index` registers the job with another count on that condition",
+    ),
+    ("job status", "ui", "there are no web pages"),
+    ("job stop", "eval-priority", "an evaluation has the priority of its job"),
+    ("job stop", "global", "there is one region: leave it out"),
+    ("job stop", "no-shutdown-delay", "register the job with a shorter `shutdown_delay` first"),
+    ("job validate", "vault-namespace", "write `vault_namespace = \"...\"` into the job file"),
+];
+
+/// What to say of a flag that the parser refused, where Nomad's command has it.
+fn explain_flag(args: &[String], root: &Command) -> Option<Failure> {
+    let mut command = root;
+    let mut words = Vec::new();
+    for arg in args.iter().skip(1) {
+        if let Some(below) = command.find_subcommand(arg) {
+            words.push(below.get_name());
+            command = below;
+        }
+    }
+    let path = words.join(" ");
+    let is_given = |flag: &str| {
+        args.iter().any(|arg| {
+            arg.strip_prefix('-').is_some_and(|arg| {
+                let name = arg.strip_prefix('-').unwrap_or(arg);
+                name.split('=').next() == Some(flag)
+            })
+        })
+    };
+    let mut flags = ABSENT_FLAGS.iter().filter(|(of, ..)| *of == path);
+    let (_, flag, instead) = flags.find(|(_, flag, _)| is_given(flag))?;
+    let told = format!("`-{flag}` is a flag of Nomad's `{path}`, not of Berth's");
+    Some(Failure::new(Exit::Usage, told).help(*instead))
+}
+
 /// What to say of a command line that the parser refused; none where its own words are as good.
 pub fn explain(error: &clap::Error, args: &[String], root: &Command) -> Option<Failure> {
+    if error.kind() == ErrorKind::UnknownArgument {
+        return explain_flag(args, root);
+    }
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
     }
@@ -113,6 +172,22 @@ mod tests {
                 command = found.unwrap_or_else(|| panic!("{name}: there is no `{instead}`"));
             }
         }
+    }
+
+    #[test]
+    fn flags_that_are_absent_are_named_with_what_to_do_instead() {
+        for (path, flag, instead) in ABSENT_FLAGS {
+            for dashes in ["-", "--"] {
+                let told = said(&format!("berth {path} {dashes}{flag} x")).unwrap_or_default();
+                assert!(
+                    told.contains(&format!("`-{flag}` is a flag of Nomad's `{path}`")),
+                    "{path} {flag}: {told}"
+                );
+                assert!(told.contains(instead), "{path} {flag}: {told}");
+            }
+        }
+        assert!(ABSENT_FLAGS.is_sorted());
+        assert_eq!(said("berth job run --jsn x"), None, "what is misspelt is the parser's to tell");
     }
 
     #[test]

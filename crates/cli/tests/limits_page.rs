@@ -61,6 +61,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/agents/listen.rs SECRETS_READ_MAX", "requests for tokens of one node's tasks"),
     ("server/src/agents/listen.rs TASK_APIS_MAX", "connections of a task to its `api.sock`"),
     ("api/src/agent/secret.rs SECRETS_MAX", "secrets of a task"),
+    ("model/src/job/submission.rs SUBMISSION_BYTES_MAX", "bytes of its file and variables"),
     ("model/src/job/secret.rs SECRETS_MAX", "secrets of a task"),
     ("model/src/job/secret.rs SECRET_FILES_BYTES_MAX", "secrets of a task"),
     ("model/src/job/secret.rs SECRET_NAME_MAX", "secrets of a task"),

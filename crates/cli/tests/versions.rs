@@ -73,7 +73,14 @@ async fn a_version_with_a_tag_is_kept_compared_with_and_gone_back_to() {
 
     let unknown = cluster.berth(&["job", "revert", "web", "last"]);
     assert_eq!(unknown.status.code(), Some(3), "{unknown:?}");
+    assert_eq!(cluster.said(&["job", "inspect", "-hcl", "web"]), two, "what it was made of, to the letter");
+    assert_eq!(cluster.said(&["job", "inspect", "-hcl", "-version", "0", "web"]), one);
     cluster.said(&["job", "revert", "web", "first"]);
+    assert_eq!(
+        cluster.said(&["job", "inspect", "-hcl", "web"]),
+        one,
+        "what is gone back to was written down, too"
+    );
     let back = &versions(&cluster)[0];
     assert_eq!(back["Version"], 2);
     assert!(back["TaskGroups"].to_string().contains("echo one"), "{back}");

@@ -17,6 +17,7 @@ pub struct Inputs {
     pub(crate) base_dir: Option<PathBuf>,
     pub(crate) drivers: Vec<String>,
     pub(crate) namespace: Option<String>,
+    pub(crate) ignores_undeclared: bool,
 }
 
 /// The value of one variable, as text.
@@ -80,6 +81,12 @@ impl Inputs {
     pub fn namespace(mut self, name: impl Into<String>) -> Self {
         self.namespace = Some(name.into());
         self
+    }
+
+    /// Leaves out values, on the command line and in files, of variables that the job file does not declare. Without it
+    /// they are mistakes.
+    pub fn ignoring_undeclared(self) -> Self {
+        Self { ignores_undeclared: true, ..self }
     }
 
     /// Lets the job file read files; its paths begin at `base_dir` unless they are absolute. Not for files from

@@ -166,7 +166,7 @@ impl Choice for Random {
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        !line.refused && (z ^ (z >> 31)) % ONE_IN == 0
+        !line.refused && (z ^ (z >> 31)).is_multiple_of(ONE_IN)
     }
 }
 

@@ -3,13 +3,13 @@
 use berth_api::http::{
     AllocationStub, Evaluation, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobExplanation,
     JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStub,
-    JobSummary, JobTag, JobVersionChanged, JobVersions, PeriodicForced, Target,
+    JobSubmissionRead, JobSummary, JobTag, JobVersionChanged, JobVersions, PeriodicForced, Target,
 };
 use berth_model::job::Job;
 use serde_json::{Value, json};
 
 use super::Remote;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// What versions are compared with.
 #[derive(Debug, Clone, Copy)]
@@ -24,21 +24,31 @@ pub enum Diffs<'a> {
     Version(u64),
 }
 
+/// The condition that a job is not there yet.
+pub fn only_if_new() -> JobRegister {
+    JobRegister { enforce_index: true, ..JobRegister::default() }
+}
+
 impl Remote {
     /// Registers a job; with an index only if the job was last registered there, 0 for never.
-    pub async fn register(&self, job: &Job, check_index: Option<u64>) -> Result<JobRegistered, Failure> {
-        let body = JobRegister {
-            job: berth_jobfile::to_json(job),
-            enforce_index: check_index.is_some(),
-            job_modify_index: check_index.unwrap_or_default(),
-            ..JobRegister::default()
-        };
+    pub async fn register(&self, job: &Job, conditions: JobRegister) -> Result<JobRegistered, Failure> {
+        let body = JobRegister { job: berth_jobfile::to_json(job), ..conditions };
         self.put(&self.target("/v1/jobs"), &body).await
     }
 
+    /// What a version of a job was made of; none where nobody said.
+    pub async fn submission(&self, job: &str, version: u64) -> Result<Option<JobSubmissionRead>, Failure> {
+        let target = self.job_target(job, "submission").param("version", version);
+        match self.get(&target).await {
+            Ok(submission) => Ok(Some(submission)),
+            Err(failure) if failure.exit() == Exit::NotFound => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
     /// What registering a job would do, with the difference to the job as it is if that is asked for.
-    pub async fn plan(&self, job: &Job, diff: bool) -> Result<JobPlanned, Failure> {
-        let body = JobPlan { job: berth_jobfile::to_json(job), diff, ..JobPlan::default() };
+    pub async fn plan(&self, job: &Job, diff: bool, policy_override: bool) -> Result<JobPlanned, Failure> {
+        let body = JobPlan { job: berth_jobfile::to_json(job), diff, policy_override };
         self.put(&self.job_target(&job.key.id, "plan"), &body).await
     }
 
@@ -89,8 +99,15 @@ impl Remote {
     }
 
     /// Runs a parameterized job with values for its parameters.
-    pub async fn dispatch(&self, job: &str, dispatch: &JobDispatch) -> Result<JobDispatched, Failure> {
-        self.put(&self.job_target(job, "dispatch"), dispatch).await
+    pub async fn dispatch(
+        &self,
+        job: &str,
+        dispatch: &JobDispatch,
+        token: Option<&str>,
+    ) -> Result<JobDispatched, Failure> {
+        let target = self.job_target(job, "dispatch");
+        let target = token.into_iter().fold(target, |target, token| target.param("idempotency_token", token));
+        self.put(&target, dispatch).await
     }
 
     /// Runs a periodic job now.

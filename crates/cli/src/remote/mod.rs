@@ -33,7 +33,7 @@ use change::Notes;
 
 pub use alloc::{ExecAsk, StreamRead, StreamSource, StreamStart};
 pub use event::EventFilter;
-pub use job::Diffs;
+pub use job::{Diffs, only_if_new};
 pub use lookup::only_task;
 pub use patience::Patience;
 

@@ -29,6 +29,9 @@ pub struct Print {
     /// In a form of your own, in Jinja's language, for each thing: `-t '{{ ID }}'`
     #[arg(long, short, value_name = "TEMPLATE", conflicts_with_all = ["output", "json"])]
     template: Option<String>,
+    /// Every column, and ids in full: the same as `-o wide`
+    #[arg(long)]
+    verbose: bool,
 }
 
 /// How a reading command prints.
@@ -101,6 +104,7 @@ impl Print {
         Ok(match &self.template {
             Some(source) => Form::Template(Box::new(Template::new(source)?)),
             None if self.json => Form::Named(Format::Json),
+            None if self.verbose && self.output == Format::Table => Form::Named(Format::Wide),
             None => Form::Named(self.output),
         })
     }

@@ -194,11 +194,12 @@ fn given<'d>(declared: &Declared<'d, '_>, inputs: &Inputs) -> Result<BTreeMap<&'
         }
     }
     for file in &inputs.files {
-        file.read(declared, &mut given)?;
+        file.read(declared, inputs.ignores_undeclared, &mut given)?;
     }
     for text in &inputs.values {
         match declared.get_key_value(text.name.as_str()) {
             Some((name, variable)) => drop(given.insert(*name, text.read(variable)?)),
+            None if inputs.ignores_undeclared => {}
             None => {
                 let report = Report::new(&text.origin, "");
                 let fault = undeclared(&text.name, declared, Span::default());
@@ -234,12 +235,14 @@ impl GivenFile {
     fn read<'d>(
         &self,
         declared: &Declared<'d, '_>,
+        ignores_undeclared: bool,
         given: &mut BTreeMap<&'d str, Value>,
     ) -> Result<(), Diagnostics> {
         let text = source::checked(&self.source, &self.name)?;
         let report = Report::new(&self.name, text);
         let mut put = |name: &str, span: Span, value: Option<Value>| match declared.get_key_value(name) {
             Some((name, _)) => drop(value.map(|value| given.insert(*name, value))),
+            None if ignores_undeclared => {}
             None => undeclared(name, declared, span).tell(&report),
         };
         match source::syntax_of(text, &self.name) {

@@ -20,7 +20,7 @@ use crate::{
     failure::{Exit, Failure},
     global::Global,
     output::{count, tell},
-    remote::{Remote, block_on},
+    remote::{Remote, block_on, only_if_new},
     show::Print,
 };
 
@@ -93,7 +93,7 @@ impl Import {
         let file = self.write(found, &job)?;
         let registered = match remote {
             Some(remote) => {
-                remote.in_namespace(&job.key.namespace).register(&job, Some(0)).await?;
+                remote.in_namespace(&job.key.namespace).register(&job, only_if_new()).await?;
                 true
             }
             None => false,

@@ -16,6 +16,9 @@ pub struct Deployments {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
+    /// The newest alone
+    #[arg(long)]
+    latest: bool,
     #[command(flatten)]
     show: Show,
 }
@@ -24,7 +27,15 @@ impl Deployments {
     /// Prints them, newest first.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
-        self.show.show(remote, async |remote| remote.job_deployments(&id).await).await
+        let read = async |remote: &Remote| {
+            let mut deployments = remote.job_deployments(&id).await?;
+            if self.latest {
+                let newest = deployments.into_iter().max_by_key(|deployment| deployment.create_index);
+                deployments = newest.into_iter().collect();
+            }
+            Ok(deployments)
+        };
+        self.show.show(remote, read).await
     }
 }
 
@@ -37,6 +48,12 @@ pub struct Promote {
     /// That group alone; may be given several times
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
+    /// Do not wait, which it does not do in any case
+    #[arg(long, hide = true)]
+    detach: bool,
+    /// Print ids in full
+    #[arg(long)]
+    verbose: bool,
 }
 
 impl Promote {
@@ -48,7 +65,8 @@ impl Promote {
                 .help("only a job with an `update` block has deployments")
         })?;
         remote.promote(&deployment.id, &self.group).await?;
-        tell(&format!("deployment {} of job {} is promoted", short_id(&deployment.id), clean(&job)));
+        let id = if self.verbose { clean(&deployment.id).into_owned() } else { short_id(&deployment.id) };
+        tell(&format!("deployment {id} of job {} is promoted", clean(&job)));
         Ok(())
     }
 }

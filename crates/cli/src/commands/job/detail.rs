@@ -31,6 +31,18 @@ pub struct JobDetail {
     /// What its allocations use, by their ids; none where nobody asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<BTreeMap<String, AllocResourceUsage>>,
+    /// What of it people are shown.
+    #[serde(skip)]
+    pub parts: Parts,
+}
+
+/// What people are shown of a job.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Parts {
+    /// Nothing but what it is and how it fares.
+    pub short: bool,
+    /// Its evaluations too.
+    pub evals: bool,
 }
 
 /// What is shown of what the owner wrote.
@@ -53,9 +65,14 @@ struct Wishes {
 
 impl View for JobDetail {
     fn text(&self, layout: Layout) -> String {
+        if self.parts.short {
+            return self.fields(layout);
+        }
+        let evals = if self.parts.evals { self.evaluations.text(layout) } else { String::new() };
         sections([
             self.fields(layout),
             self.groups(layout),
+            evals,
             self.unplaced(),
             self.allocations(layout),
             self.usage(layout),
@@ -76,7 +93,12 @@ impl JobDetail {
             remote.job_allocations(id),
             remote.job_evaluations(id)
         )?;
-        Ok(Self { job, summary, allocations, evaluations, usage: None })
+        Ok(Self { job, summary, allocations, evaluations, usage: None, parts: Parts::default() })
+    }
+
+    /// With these parts of it shown.
+    pub fn with(self, parts: Parts) -> Self {
+        Self { parts, ..self }
     }
 
     /// With what its allocations use.

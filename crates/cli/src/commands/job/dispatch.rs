@@ -37,6 +37,9 @@ pub struct Dispatch {
     /// Stands in the new job's id
     #[arg(long, value_name = "TEXT", default_value = "")]
     id_prefix_template: String,
+    /// If a run of the job was dispatched with this token already, say which, and make no other
+    #[arg(long, value_name = "TOKEN")]
+    idempotency_token: Option<String>,
     #[command(flatten)]
     detach: Detach,
 }
@@ -54,7 +57,7 @@ impl Dispatch {
             meta: Some(meta).filter(|meta| !meta.is_empty()),
             id_prefix_template: self.id_prefix_template.clone(),
         };
-        let dispatched = remote.dispatch(&id, &body).await?;
+        let dispatched = remote.dispatch(&id, &body, self.idempotency_token.as_deref()).await?;
         output::tell(&format!("dispatched: {}", clean(&dispatched.dispatched_job_id)));
         let accepted = Accepted {
             job: &dispatched.dispatched_job_id,

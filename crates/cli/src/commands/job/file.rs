@@ -1,10 +1,14 @@
 //! The job file that a command is given.
 
-use std::{env, path::Path};
+use std::{collections::BTreeMap, env, path::Path};
 
+use berth_api::http::JobSubmission;
 use berth_jobfile::{Diagnostics, Inputs, Parsed};
-use berth_model::{job::Job, namespace::NAMESPACE_DEFAULT};
-use clap::{Args, ValueHint};
+use berth_model::{
+    job::{Job, SUBMISSION_BYTES_MAX},
+    namespace::NAMESPACE_DEFAULT,
+};
+use clap::{ArgAction, Args, ValueHint};
 
 use crate::{
     failure::{Exit, Failure},
@@ -13,7 +17,7 @@ use crate::{
 };
 
 /// Where a job is written down.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct JobFile {
     /// The job file, in HCL or JSON; `-` for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -27,6 +31,20 @@ pub struct JobFile {
     /// Refuse a job that says what would be left out, or would change nothing
     #[arg(long)]
     strict: bool,
+    /// Refuse values of variables that the job file does not declare; `-hcl2-strict=false` leaves them out
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+        action = ArgAction::Set
+    )]
+    hcl2_strict: bool,
+    /// Read as JSON, whatever it looks like.
+    #[arg(skip)]
+    is_json: bool,
 }
 
 /// A job that a server is to be asked about.
@@ -38,6 +56,8 @@ pub struct ForServer {
     doubts: Option<Diagnostics>,
     /// What was said of the file already, in the words in which a server says it of JSON.
     said: Vec<String>,
+    /// How it is written down.
+    pub submission: Option<JobSubmission>,
 }
 
 impl ForServer {
@@ -65,10 +85,27 @@ impl ForServer {
 }
 
 impl JobFile {
+    /// The same file, read as JSON if `is_json`, whatever it looks like.
+    pub fn as_json(&self, is_json: bool) -> Self {
+        Self { is_json, ..self.clone() }
+    }
+
+    fn parse_source(&self, source: &[u8], inputs: &Inputs) -> Result<Parsed, Diagnostics> {
+        let parse = if self.is_json { berth_jobfile::parse_json_with } else { berth_jobfile::parse };
+        parse(source, name(&self.path), inputs)
+    }
+
     /// Reads the job and prints what its owner should know about it, or says everything that is wrong with it.
     pub fn parse(&self) -> Result<Job, Failure> {
+        self.parse_in(NAMESPACE_DEFAULT)
+    }
+
+    /// The same; a job that names no namespace is of this one.
+    pub fn parse_in(&self, namespace: &str) -> Result<Job, Failure> {
         let source = read(&self.path)?;
-        let parsed = berth_jobfile::parse(&source, name(&self.path), &self.inputs()?)
+        let inputs = self.inputs()?.namespace(namespace);
+        let parsed = self
+            .parse_source(&source, &inputs)
             .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
         self.warn(&parsed.warnings)?;
         Ok(parsed.job)
@@ -78,7 +115,7 @@ impl JobFile {
     /// namespace is of this one.
     pub fn parse_for_server(&self, namespace: &str) -> Result<ForServer, Failure> {
         let (source, inputs) = (read(&self.path)?, self.inputs()?.namespace(namespace));
-        let parse = |inputs: &Inputs| berth_jobfile::parse(&source, name(&self.path), inputs);
+        let parse = |inputs: &Inputs| self.parse_source(&source, inputs);
         let (Parsed { job, warnings }, doubts) = match parse(&inputs) {
             Ok(parsed) => (parsed, None),
             Err(mistakes) => match parse(&inputs.drivers(mistakes.unknown_drivers().iter().cloned())) {
@@ -91,7 +128,37 @@ impl JobFile {
             output::tell(&warning);
         }
         let said = said_of_json(&job, doubts.as_ref());
-        Ok(ForServer { job, doubts, said })
+        Ok(ForServer { job, doubts, said, submission: self.submission(&source)? })
+    }
+
+    /// The file and the values of its variables, as a server keeps them beside the job.
+    fn submission(&self, source: &[u8]) -> Result<Option<JobSubmission>, Failure> {
+        let flags = self.vars.iter().filter_map(|var| var.split_once('='));
+        let flags: BTreeMap<_, _> = flags.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let mut variables = String::new();
+        for file in &self.var_files {
+            variables += &String::from_utf8_lossy(&read(file)?);
+            if !variables.ends_with('\n') {
+                variables.push('\n');
+            }
+        }
+        let format =
+            if self.is_json || berth_jobfile::is_json(source, name(&self.path)) { "json" } else { "hcl2" };
+        let of_flags = flags.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let bytes = source.len() + variables.len() + of_flags;
+        if bytes > SUBMISSION_BYTES_MAX {
+            output::tell(&format!(
+                "warning: the job file has {bytes} bytes with its variables, at most {SUBMISSION_BYTES_MAX} are kept beside \
+                 the job: `berth job inspect -hcl` cannot print it"
+            ));
+            return Ok(None);
+        }
+        Ok(Some(JobSubmission {
+            source: String::from_utf8_lossy(source).into_owned(),
+            format: format.to_owned(),
+            variable_flags: (!flags.is_empty()).then_some(flags),
+            variables,
+        }))
     }
 
     /// Prints warnings, or refuses the job because of them.
@@ -118,6 +185,9 @@ impl JobFile {
         }
         for var in &self.vars {
             inputs = inputs.value(var).map_err(|wrong| Failure::new(Exit::Usage, wrong))?;
+        }
+        if !self.hcl2_strict {
+            inputs = inputs.ignoring_undeclared();
         }
         let folder = Path::new(&self.path).parent().filter(|_| self.path != STDIN);
         Ok(inputs.files_from(folder.unwrap_or(Path::new("."))))
@@ -156,7 +226,17 @@ mod tests {
         let path = dir.path().join("job.nomad.hcl");
         std::fs::write(&path, format!("job \"j\" {{\n{inside}\n{TASK}\n}}")).expect("a file");
         let path = path.to_string_lossy().into_owned();
-        (dir, JobFile { path, vars: Vec::new(), var_files: Vec::new(), strict })
+        (
+            dir,
+            JobFile {
+                path,
+                vars: Vec::new(),
+                var_files: Vec::new(),
+                strict,
+                hcl2_strict: true,
+                is_json: false,
+            },
+        )
     }
 
     #[test]
@@ -183,6 +263,36 @@ mod tests {
         assert!(!of_server.is_empty());
         let all = format!("{of_server}\n\ntask `t` gets less memory");
         assert_eq!(asked.unsaid(&all).collect::<Vec<_>>(), ["task `t` gets less memory"]);
+    }
+
+    #[test]
+    fn values_of_variables_that_are_not_declared_are_left_out_where_that_is_asked_for() {
+        let (_dir, file) = file("", false);
+        let given = JobFile { vars: vec!["unknown=1".to_owned()], ..file };
+        let refused = given.parse().expect_err("nobody declares it").to_string();
+        assert!(refused.contains("declares no variable `unknown`"), "{refused}");
+        assert!(JobFile { hcl2_strict: false, ..given }.parse().is_ok());
+    }
+
+    #[test]
+    fn a_file_is_sent_with_its_variables() {
+        let (dir, file) = file("", false);
+        let values = dir.path().join("values.hcl");
+        std::fs::write(&values, "b = 2").expect("a file");
+        let var_files = vec![values.to_string_lossy().into_owned()];
+        let given = JobFile { vars: vec!["a=x=y".to_owned()], var_files, hcl2_strict: false, ..file };
+        let asked = given.parse_for_server("default").expect("it is a job");
+        let submission = asked.submission.expect("it is short");
+        assert!(submission.source.starts_with("job \"j\""), "{submission:?}");
+        assert_eq!((&*submission.format, &*submission.variables), ("hcl2", "b = 2\n"));
+        assert_eq!(submission.variable_flags, Some([("a".to_owned(), "x=y".to_owned())].into()));
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_to_be_kept_is_registered_without_it() {
+        let comment = format!("# {}\n", "x".repeat(SUBMISSION_BYTES_MAX));
+        let (_dir, file) = file(&comment, false);
+        assert_eq!(file.parse_for_server("default").expect("it is a job").submission, None);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! `berth job inspect`: a job as the server has it, for programs.
 
+use berth_api::http::{JobStanding, JobSubmission};
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
     complete,
     failure::{Exit, Failure},
-    output::{Layout, View},
+    output::{self, Layout, View, clean},
     remote::{Diffs, Remote},
     show::Show,
 };
@@ -21,6 +22,12 @@ pub struct Inspect {
     /// That version of it; the newest when left out
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
+    /// The job file that it was made of, as it was written
+    #[arg(long, conflicts_with_all = ["output", "json", "template", "watch"])]
+    hcl: bool,
+    /// With `-hcl`, say on standard error which variables were given with it
+    #[arg(long, requires = "hcl")]
+    with_vars: bool,
     #[command(flatten)]
     show: Show,
 }
@@ -36,6 +43,9 @@ impl Inspect {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
+        if self.hcl {
+            return self.print_source(remote, &id).await;
+        }
         let read = async |remote: &Remote| {
             let job = match self.version {
                 None => remote.job(&id).await?,
@@ -44,6 +54,37 @@ impl Inspect {
             Ok(Wrapped { job })
         };
         self.show.show(remote, read).await
+    }
+}
+
+impl Inspect {
+    /// Prints the job file that the version was made of.
+    async fn print_source(&self, remote: &Remote, id: &str) -> Result<(), Failure> {
+        let version = match self.version {
+            Some(version) => version,
+            None => JobStanding::deserialize(remote.job(id).await?).unwrap_or_default().version,
+        };
+        let submission = remote.submission(id, version).await?.ok_or_else(|| {
+            let told = format!("nobody said how version {version} of job {} was written down", clean(id));
+            Failure::new(Exit::NotFound, told)
+                .help(format!("it is kept as JSON: `berth job inspect -version {version} {}`", clean(id)))
+        })?;
+        let JobSubmission { source, variable_flags, variables, .. } = submission.submission;
+        output::print(&if source.ends_with('\n') { source } else { source + "\n" })?;
+        if self.with_vars {
+            let flags = variable_flags.unwrap_or_default();
+            for (name, value) in &flags {
+                output::tell(&format!("-var {}={}", clean(name), clean(value)));
+            }
+            if !variables.is_empty() {
+                output::tell("files of variables:");
+                variables.lines().for_each(|line| output::tell(&clean(line)));
+            }
+            if flags.is_empty() && variables.is_empty() {
+                output::tell("no variables were given with it");
+            }
+        }
+        Ok(())
     }
 }
 

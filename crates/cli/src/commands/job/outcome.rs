@@ -20,6 +20,9 @@ pub struct Detach {
     /// Do not wait: print the evaluation's id and leave
     #[arg(long)]
     detach: bool,
+    /// Print ids in full
+    #[arg(long)]
+    verbose: bool,
 }
 
 /// A change that the server has accepted.
@@ -49,7 +52,8 @@ impl Detach {
         if self.detach {
             return Ok(output::print(&format!("{}\n", accepted.eval))?);
         }
-        output::tell(&format!("job {job} is {}, evaluation {}", accepted.deed, short_id(accepted.eval)));
+        let eval = if self.verbose { clean(accepted.eval).into_owned() } else { short_id(accepted.eval) };
+        output::tell(&format!("job {job} is {}, evaluation {eval}", accepted.deed));
         let change = Change { job: accepted.job, index: accepted.index };
         let goal = if accepted.ends { Progress::to_the_end } else { Progress::starting };
         let progress = follow(remote, &change, goal(accepted.eval), accepted.since).await?;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{DesiredUpdates, DiffKind, JobPlanned, PlannedPlacement, Time};
-use clap::Args;
+use clap::{ArgAction, Args};
 use serde::Serialize;
 
 use super::{diff, file::JobFile};
@@ -29,9 +29,20 @@ pub struct Plan {
     /// Do not say what differs from the job as it is
     #[arg(long)]
     no_diff: bool,
-    /// Say of each allocation by its id what would become of it, however many there are
+    /// Whether to say what differs from the job as it is
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_value_t = true,
+        default_missing_value = "true",
+        action = ArgAction::Set
+    )]
+    diff: bool,
+    /// Plan it although policies on jobs are against it; there are none
     #[arg(long)]
-    verbose: bool,
+    policy_override: bool,
     #[command(flatten)]
     print: Print,
 }
@@ -43,8 +54,6 @@ struct Planned {
     plan: JobPlanned,
     #[serde(skip)]
     job: String,
-    #[serde(skip)]
-    verbose: bool,
 }
 
 impl Plan {
@@ -58,9 +67,12 @@ impl Plan {
         let asked = self.file.parse_for_server(&global.namespace())?;
         let job = &asked.job;
         let remote = global.remote()?.in_namespace(&job.key.namespace);
-        let plan = remote.plan(job, !self.no_diff).await.map_err(|failure| asked.refused(failure))?;
+        let plan = remote
+            .plan(job, self.diff && !self.no_diff, self.policy_override)
+            .await
+            .map_err(|failure| asked.refused(failure))?;
         asked.warn(&plan.warnings);
-        let planned = Planned { plan, job: job.key.id.to_string(), verbose: self.verbose };
+        let planned = Planned { plan, job: job.key.id.to_string() };
         self.print.print(&planned)?;
         let index = planned.plan.job_modify_index;
         output::tell(&format!("next: berth job run -check-index {index} {}", self.file.path()));
@@ -112,7 +124,7 @@ impl Planned {
         let placements = &self.plan.placements;
         if placements.is_empty() {
             String::new()
-        } else if self.verbose || layout.wide || placements.len() <= PLACEMENTS_SHOWN_MAX {
+        } else if layout.wide || placements.len() <= PLACEMENTS_SHOWN_MAX {
             one_by_one(placements, layout)
         } else {
             by_node(placements, layout)
@@ -122,7 +134,7 @@ impl Planned {
     /// What would become of those that are there, where nobody takes their place.
     fn touched(&self, layout: Layout) -> String {
         let touched = &self.plan.touched;
-        let shown = if self.verbose || layout.wide { touched.len() } else { PLACEMENTS_SHOWN_MAX };
+        let shown = if layout.wide { touched.len() } else { PLACEMENTS_SHOWN_MAX };
         if touched.is_empty() {
             return String::new();
         }
@@ -245,7 +257,7 @@ mod tests {
             JobPlanned { placements: (0..placements).map(place).collect(), ..JobPlanned::default() };
         let updates = DesiredUpdates { place: placements as u64, ignore: 1, ..DesiredUpdates::default() };
         plan.annotations.desired_tg_updates.insert("front".into(), updates);
-        Planned { plan, job: "web".into(), verbose: false }
+        Planned { plan, job: "web".into() }
     }
 
     #[test]

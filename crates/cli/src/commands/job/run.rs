@@ -2,13 +2,15 @@
 
 use std::time::Instant;
 
-use clap::Args;
+use berth_api::http::JobRegister;
+use clap::{Args, value_parser};
+use serde_json::json;
 
 use super::{
     file::JobFile,
     outcome::{Accepted, Detach},
 };
-use crate::{failure::Failure, remote::Remote};
+use crate::{failure::Failure, output, remote::Remote};
 
 /// Arguments of `job run`.
 #[derive(Debug, Args)]
@@ -20,16 +22,49 @@ pub struct Run {
     /// Register only if the job was last changed at this index, 0 for a job that is not there yet
     #[arg(long, value_name = "INDEX")]
     check_index: Option<u64>,
+    /// The file is JSON, whatever it looks like
+    #[arg(long)]
+    json: bool,
+    /// Print the job as JSON, as it would be registered, and leave
+    #[arg(long, conflicts_with_all = ["check_index", "detach", "verbose"])]
+    output: bool,
+    /// Groups that the job has already keep their counts
+    #[arg(long)]
+    preserve_counts: bool,
+    /// Tasks that the job has already keep their resources
+    #[arg(long)]
+    preserve_resources: bool,
+    /// The priority of the evaluation; a server that does not heed it says so
+    #[arg(long, value_name = "PRIORITY", value_parser = value_parser!(i64).range(1..=100))]
+    eval_priority: Option<i64>,
+    /// Register it although policies on jobs are against it; there are none, and the server says so
+    #[arg(long)]
+    policy_override: bool,
 }
 
 impl Run {
     /// Registers and follows.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
-        let asked = self.file.parse_for_server(remote.namespace())?;
+        let file = self.file.as_json(self.json);
+        if self.output {
+            let job = file.parse_in(remote.namespace())?;
+            return Ok(output::print(&format!("{:#}\n", json!({ "Job": berth_jobfile::to_json(&job) })))?);
+        }
+        let mut asked = file.parse_for_server(remote.namespace())?;
+        let conditions = JobRegister {
+            enforce_index: self.check_index.is_some(),
+            job_modify_index: self.check_index.unwrap_or_default(),
+            preserve_counts: self.preserve_counts,
+            preserve_resources: self.preserve_resources,
+            eval_priority: self.eval_priority.unwrap_or_default(),
+            policy_override: self.policy_override,
+            submission: asked.submission.take(),
+            ..JobRegister::default()
+        };
         let job = &asked.job;
         let remote = remote.in_namespace(&job.key.namespace);
-        let registered = remote.register(job, self.check_index).await;
+        let registered = remote.register(job, conditions).await;
         let registered = registered.map_err(|failure| asked.refused(failure))?;
         asked.warn(&registered.warnings);
         let accepted = Accepted {

@@ -3,7 +3,7 @@
 use berth_api::http::JobStub;
 use clap::Args;
 
-use super::detail::JobDetail;
+use super::detail::{JobDetail, Parts};
 use crate::{
     complete,
     failure::Failure,
@@ -21,6 +21,15 @@ pub struct Status {
     /// Also what its allocations use right now
     #[arg(long, requires = "id")]
     stats: bool,
+    /// Say what it is and how it fares, and nothing of its groups and allocations
+    #[arg(long, requires = "id", conflicts_with = "stats")]
+    short: bool,
+    /// Also its evaluations
+    #[arg(long, requires = "id")]
+    evals: bool,
+    /// Allocations of earlier jobs with this id too; they are always listed
+    #[arg(long, requires = "id", hide = true)]
+    all_allocs: bool,
     #[command(flatten)]
     show: Show,
 }
@@ -33,7 +42,8 @@ impl Status {
         };
         let id = remote.find_job(id).await?;
         let read = async |remote: &Remote| {
-            let detail = JobDetail::read(remote, &id).await?;
+            let parts = Parts { short: self.short, evals: self.evals };
+            let detail = JobDetail::read(remote, &id).await?.with(parts);
             if self.stats { detail.with_usage(remote).await } else { Ok(detail) }
         };
         self.show.show(remote, read).await

@@ -25,6 +25,9 @@ pub struct Stop {
     /// Do not wait: print the evaluation's id and leave
     #[arg(long)]
     detach: bool,
+    /// Print ids in full
+    #[arg(long)]
+    verbose: bool,
     #[command(flatten)]
     ask: Ask,
 }
@@ -40,7 +43,9 @@ impl Stop {
         if self.detach {
             return Ok(output::print(&format!("{}\n", stopped.eval_id))?);
         }
-        output::tell(&format!("job {} is stopped, evaluation {}", clean(&id), short_id(&stopped.eval_id)));
+        let eval =
+            if self.verbose { clean(&stopped.eval_id).into_owned() } else { short_id(&stopped.eval_id) };
+        output::tell(&format!("job {} is stopped, evaluation {eval}", clean(&id)));
         let change = Change { job: &id, index: stopped.job_modify_index };
         follow(remote, &change, Progress::stopping(&stopped.eval_id, &allocs), since).await?;
         Ok(())

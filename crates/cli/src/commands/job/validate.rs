@@ -10,12 +10,15 @@ use crate::{failure::Failure, output};
 pub struct Validate {
     #[command(flatten)]
     file: JobFile,
+    /// The file is JSON, whatever it looks like
+    #[arg(long)]
+    json: bool,
 }
 
 impl Validate {
     /// Says that the file is good, or what is wrong with it.
     pub fn run(&self) -> Result<(), Failure> {
-        let job = self.file.parse()?;
+        let job = self.file.as_json(self.json).parse()?;
         let (groups, tasks) = (job.groups.len(), job.groups.iter().map(|group| group.tasks.len()).sum());
         let summary = format!(
             "job {} is valid: {}, {}, {}\n",

@@ -10,7 +10,7 @@ use crate::{
     failure::{Exit, Failure},
     global::Global,
     output,
-    remote::{Remote, block_on},
+    remote::{Remote, block_on, only_if_new},
 };
 
 /// Arguments of `run`.
@@ -51,7 +51,7 @@ impl Run {
             containers::expect_a_node(remote).await?;
         }
         // A one-liner makes a job; it never changes one.
-        let registered = remote.register(&job, Some(0)).await?;
+        let registered = remote.register(&job, only_if_new()).await?;
         for warning in registered.warnings.lines().filter(|line| !line.trim().is_empty()) {
             output::tell(&format!("warning: {}", output::clean(warning)));
         }
