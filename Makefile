@@ -24,6 +24,7 @@ lab: build
 	$(BERTH) lab run density --scale small --secure --out $(TARGET)/lab/density-secure-small
 	$(BERTH) lab run connect --scale small --out $(TARGET)/lab/connect-small
 	$(BERTH) lab run revoke --scale small --out $(TARGET)/lab/revoke-small
+	$(BERTH) lab run writes --scale small --dispatch --nodes 5 --out $(TARGET)/lab/dispatches-small
 	scripts/lab-launch $(BERTH) $(TARGET)/lab/launch-small
 
 bench: build

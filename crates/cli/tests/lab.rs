@@ -148,6 +148,35 @@ fn a_server_that_is_killed_comes_back_with_all_that_was_acknowledged() {
 }
 
 #[test]
+fn every_dispatch_that_was_accepted_is_there_and_run() {
+    for (nodes, others) in [("0", None), ("3", Some(1.0))] {
+        let dir = scratch();
+        let out = dir.path().to_str().expect("a plain path");
+        let args = ["lab", "run", "writes", "--scale", "small", "--out", out, "--jobs", "200", "--dispatch"];
+        let output = berth(&[&args[..], &["--nodes", nodes]].concat()).output().expect("berth runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        let figures = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{told}{figures}");
+        let metric = medians(dir.path());
+        assert_eq!(["children", "dispatches_refused"].map(&metric), [200.0, 0.0], "{figures}");
+        assert!(metric("dispatches_per_s") > 0.0, "{figures}");
+        let placed = result(dir.path())["metrics"]["others_placed"]["median"].as_f64();
+        assert!(placed >= others, "{figures}");
+    }
+}
+
+#[test]
+fn nodes_are_for_what_is_dispatched() {
+    let dir = scratch();
+    let out = dir.path().to_str().expect("a plain path");
+    let args = ["lab", "run", "writes", "--scale", "small", "--out", out, "--nodes", "3"];
+    let output = berth(&args).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("add --dispatch"), "{told}");
+}
+
+#[test]
 fn a_hostile_peer_is_let_go_and_what_it_took_is_told() {
     let dir = scratch();
     let out = dir.path().to_str().expect("a plain path");

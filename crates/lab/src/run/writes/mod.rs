@@ -1,5 +1,10 @@
 //! `writes`: jobs that want nothing are registered over HTTP as fast as the servers acknowledge them. What it takes is the way
-//! of a change through the API and the log, and no placement.
+//! of a change through the API and the log, and no placement. With `--dispatch` it is one parameterized job that is dispatched,
+//! whose queue simulated nodes may work off meanwhile.
+
+mod dispatch;
+mod others;
+mod queue;
 
 use serde_json::json;
 
@@ -7,7 +12,7 @@ use super::{
     Experiment, Kind, Metric, Outcome, Param, Run, RunError,
     client::{Clock, JobIds, JobTemplate, JobTimes, Jobs, Submission, clean_up},
     cluster::{Cluster, ClusterAsk, NodesAsk, on_cluster},
-    params::{SECURE, SERVERS},
+    params::{SECURE, SERVERS, same},
 };
 use crate::record::percentile;
 
@@ -22,10 +27,22 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             about: "Jobs to register, each by a request of its own",
             defaults: ["2000", "50000", "200000"],
         },
+        Param {
+            name: "dispatch",
+            kind: Kind::Switch,
+            about: "Dispatch one parameterized batch job as often, with a payload and meta, in place of registering jobs",
+            defaults: same("false"),
+        },
+        Param {
+            name: "nodes",
+            kind: Kind::Count { min: 0, max: 200_000 },
+            about: "With --dispatch, simulated nodes that run what is dispatched, ten at a time; without any it waits",
+            defaults: same("0"),
+        },
         SERVERS,
         SECURE,
     ],
-    metrics: &[METRICS],
+    metrics: &[METRICS, dispatch::METRICS],
     run,
 };
 
@@ -38,14 +55,21 @@ const METRICS: &[Metric] = &[
 
 fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     let count = run.params.count_u32("jobs");
-    let nodes = NodesAsk::none();
+    let (dispatched, nodes) = (run.params.switch("dispatch"), run.params.count_u32("nodes"));
+    if nodes > 0 && !dispatched {
+        return Err(run.params.refuse("nodes", "jobs that want nothing need none: add --dispatch").into());
+    }
     let ask = ClusterAsk {
-        nodes,
+        nodes: if nodes > 0 { dispatch::nodes(nodes) } else { NodesAsk::none() },
         servers: run.params.count_u32("servers"),
         server: Vec::new(),
         secure: run.params.switch("secure"),
     };
     let ids = JobIds::new();
+    if dispatched {
+        let work = async |cluster: &mut Cluster| dispatch::drive(run, ids, count, nodes, cluster).await;
+        return on_cluster(run, &ask, work, async |target| dispatch::clean_up(target, ids).await);
+    }
     let work = async |cluster: &mut Cluster| drive(run, ids, count, cluster).await;
     on_cluster(run, &ask, work, async |target| clean_up(target, ids, count).await)
 }
@@ -70,9 +94,7 @@ fn template() -> JobTemplate {
 fn outcome(jobs: &[JobTimes]) -> Outcome {
     let mut outcome = Outcome::default();
     let last_s = jobs.iter().map(|job| job.acknowledged_s).fold(f64::NAN, f64::max);
-    let mut latencies_ms: Vec<f64> =
-        jobs.iter().map(|job| (job.acknowledged_s - job.submitted_s) * 1e3).collect();
-    latencies_ms.sort_unstable_by(f64::total_cmp);
+    let latencies_ms = latencies_ms(jobs.iter());
     outcome.metrics.insert("writes_per_s", jobs.len() as f64 / last_s);
     for (name, part) in
         [("write_latency_ms_p50", 0.5), ("write_latency_ms_p99", 0.99), ("write_latency_ms_max", 1.0)]
@@ -80,6 +102,13 @@ fn outcome(jobs: &[JobTimes]) -> Outcome {
         outcome.metrics.extend(percentile(&latencies_ms, part).map(|value| (name, value)));
     }
     outcome
+}
+
+/// How long each answer took, the shortest first.
+fn latencies_ms<'j>(jobs: impl Iterator<Item = &'j JobTimes>) -> Vec<f64> {
+    let mut latencies: Vec<f64> = jobs.map(|job| (job.acknowledged_s - job.submitted_s) * 1e3).collect();
+    latencies.sort_unstable_by(f64::total_cmp);
+    latencies
 }
 
 #[cfg(test)]
