@@ -3,9 +3,11 @@
 use minicbor::{Decode, Encode};
 
 use super::Job;
-use crate::{ids::JobKey, time::Timestamp};
+use crate::{ids::JobKey, time::Timestamp, value::Value};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
+/// Where a run holds the token of its dispatch, among what is kept for those who read it.
+const DISPATCH_TOKEN: &str = "DispatchIdempotencyToken";
 
 /// A job that is run again and again, at set times.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
@@ -88,9 +90,29 @@ impl Job {
         }
     }
 
+    /// Notes the token with which it was dispatched: whoever dispatches with it again gets this run and no second one.
+    pub fn set_dispatch_token(&mut self, token: &str) {
+        self.kept.insert(DISPATCH_TOKEN.to_owned(), Value::String(token.to_owned()));
+    }
+
+    /// The token with which it was dispatched, if there was one.
+    pub fn dispatch_token(&self) -> Option<&str> {
+        match self.kept.get(DISPATCH_TOKEN).filter(|_| self.dispatched) {
+            Some(Value::String(token)) => Some(token),
+            _ => None,
+        }
+    }
+
     /// Its run of a time, as a periodic job: `<id>/periodic-<seconds since the epoch>`.
     pub fn run_at(&self, at: Timestamp) -> Self {
         let run = self.child(&format!("{}/periodic-{}", self.key.id, at.0 / NANOS_PER_SECOND));
         Self { periodic: None, ..run }
     }
+}
+
+/// What tells the token of a dispatch of a job from all others: the hash of both.
+pub fn dispatch_hash(parent: &JobKey, token: &str) -> u128 {
+    let JobKey { namespace, id } = parent;
+    // No name holds a zero byte.
+    xxhash_rust::xxh3::xxh3_128(format!("{namespace}\0{id}\0{token}").as_bytes())
 }

@@ -31,7 +31,7 @@ pub use identity::{
     IDENTITIES_MAX, IDENTITY_AUDIENCE, IDENTITY_AUDIENCE_BYTES_MAX, IDENTITY_AUDIENCES_MAX, IDENTITY_DEFAULT,
     IDENTITY_NAME_MAX, IDENTITY_PATH_BYTES_MAX, IDENTITY_TTL_MAX, IDENTITY_TTL_MIN, Identity, SECRETS_DIR,
 };
-pub use launch::{Parameterized, PayloadRule, Periodic};
+pub use launch::{Parameterized, PayloadRule, Periodic, dispatch_hash};
 pub use policy::{Backoff, ReschedulePolicy, RestartMode, RestartPolicy};
 pub use role::{Hook, Lifecycle, Scaling, Turn};
 pub use same::VersionChange;

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     alloc::{ClientStatus, Placement},
     ids::{Index, JobKey},
-    job::{Group, Job, Submission, VersionChange, VersionTag},
+    job::{Group, Job, Submission, VersionChange, VersionTag, dispatch_hash},
     scaling::ScalingEvent,
     time::Timestamp,
 };
@@ -136,6 +136,8 @@ pub struct JobRow {
     pub allocs_index: Index,
     /// The last change of any of its evaluations.
     pub evals_index: Index,
+    /// What tells the token with which it was dispatched, as it was registered first; 0 for none.
+    dispatch_hash: u128,
     /// The hash of its key, which is part of the hash of whatever belongs to it.
     pub(super) key_hash: u128,
     /// The hash of its versions and scaling events.
@@ -255,6 +257,7 @@ impl JobRow {
             queued,
         });
         Self {
+            dispatch_hash: record.versions.first().map_or(0, |version| dispatched_with(&version.job)),
             key_hash: hash_encoded(b'k', &record.key),
             key: record.key,
             versions: record.versions,
@@ -361,6 +364,11 @@ impl GroupCounts {
         places.zip(counted).for_each(|(place, count)| place.copy_from_slice(&count.to_be_bytes()));
         xxhash_rust::xxh3::xxh3_128(&bytes)
     }
+}
+
+fn dispatched_with(job: &Job) -> u128 {
+    let parent = || JobKey::new(&job.key.namespace, &job.parent_id);
+    job.dispatch_token().map_or(0, |token| dispatch_hash(&parent(), token))
 }
 
 fn version_hash(version: &JobVersion) -> u128 {

@@ -7,7 +7,7 @@ use imbl::OrdMap;
 use super::{GroupCounts, JobRecord, JobRow, JobSlot, JobVersion, scaling_hash};
 use crate::{
     ids::{Index, JobKey},
-    job::{JOB_VERSIONS_MAX, Job, Submission},
+    job::{JOB_VERSIONS_MAX, Job, Submission, dispatch_hash},
     scaling::{SCALING_EVENTS_MAX, ScalingEvent},
     store::{AllocSlot, EvalSlot, digest::TableDigest, postings::Postings, slab::Slab},
     time::Timestamp,
@@ -18,6 +18,8 @@ use crate::{
 pub struct Jobs {
     pub(super) rows: Slab<JobSlot, JobRow>,
     by_key: OrdMap<JobKey, JobSlot>,
+    /// Dispatches by their tokens. It serves readers, and is no part of the state: the latest of a token is enough.
+    by_dispatch: OrdMap<u128, JobSlot>,
     pub(super) lists: Postings,
     pub(super) digest: TableDigest,
     pub(in crate::store) modify_index: Index,
@@ -42,6 +44,16 @@ impl Jobs {
     /// Where a job is.
     pub fn find(&self, key: &JobKey) -> Option<JobSlot> {
         self.by_key.get(key).copied()
+    }
+
+    /// The run of a job that was dispatched with this token.
+    pub fn dispatched_with(&self, parent: &JobKey, token: &str) -> Option<&JobRow> {
+        let row = self.row(*self.by_dispatch.get(&dispatch_hash(parent, token))?)?;
+        let job = row.job();
+        let is_meant = job.dispatch_token() == Some(token)
+            && job.parent_id == *parent.id
+            && job.key.namespace == parent.namespace;
+        is_meant.then_some(row)
     }
 
     /// A job by its slot.
@@ -87,9 +99,12 @@ impl Jobs {
         self.digest.add(row.indexes_hash());
         self.digest.add(row.counts_hash());
         self.modify_index = self.modify_index.max(row.modify_index);
-        let key = row.key.clone();
+        let (key, dispatch_hash) = (row.key.clone(), row.dispatch_hash);
         let slot = self.rows.insert(row);
         self.by_key.insert(key, slot);
+        if dispatch_hash != 0 {
+            self.by_dispatch.insert(dispatch_hash, slot);
+        }
         slot
     }
 
@@ -200,6 +215,9 @@ impl Jobs {
         self.lists.clear(&mut row.allocs);
         self.lists.clear(&mut row.evals);
         self.by_key.remove(&row.key);
+        if self.by_dispatch.get(&row.dispatch_hash) == Some(&slot) {
+            self.by_dispatch.remove(&row.dispatch_hash);
+        }
         self.modify_index = index;
         Some(row.key)
     }

@@ -15,6 +15,11 @@ impl CallerView {
         self.view.store.job(key).filter(|row| self.sees_job(row))
     }
 
+    /// The run of a job that was dispatched with this token.
+    pub fn dispatched_with(&self, parent: &JobKey, token: &str) -> Option<&JobRow> {
+        self.view.store.jobs().dispatched_with(parent, token).filter(|row| self.sees_job(row))
+    }
+
     /// The jobs whose keys are in a range, by key.
     pub fn jobs(&self, keys: impl RangeBounds<JobKey>) -> impl DoubleEndedIterator<Item = &JobRow> {
         let jobs = self.view.store.jobs();

@@ -6,10 +6,9 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_api::http::{JobDispatch, JobDispatched, PeriodicForced};
 use berth_model::{
     EvalId, Index, JobKey,
-    command::{Command, RunJob},
-    job::{Job, Parameterized, PayloadRule},
+    command::{Command, Refusal, RunJob},
+    job::{Job, Parameterized, PayloadRule, dispatch_hash},
     store::JobRow,
-    value::Value,
 };
 
 use super::{check_is, key, not_found};
@@ -21,7 +20,7 @@ use crate::{
         failure::Failure,
         reply,
     },
-    nomad::{convert, jobs, namespaces},
+    nomad::{jobs, namespaces},
 };
 
 /// Bytes that a dispatch may carry.
@@ -30,8 +29,6 @@ const PAYLOAD_BYTES_MAX: usize = 16 << 10;
 const ID_PREFIX_CHARS_MAX: usize = 64;
 /// Whoever dispatches twice with one of these gets one run.
 const TOKEN_PARAMETER: &str = "idempotency_token";
-/// Where a run holds that of its dispatch.
-const TOKEN: &str = "DispatchIdempotencyToken";
 const TOKEN_BYTES_MAX: usize = 256;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -45,16 +42,10 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     let Some(rules) = parent.parameterized.as_ref().filter(|_| !parent.dispatched) else {
         return Err(Failure::bad_request("the job is not parameterized: only such a job can be dispatched"));
     };
-    let token = call.query.text(TOKEN_PARAMETER);
+    let token = call.query.text(TOKEN_PARAMETER).filter(|token| !token.is_empty());
+    token.map_or(Ok(()), check_token)?;
     if let Some(known) = token.and_then(|token| dispatched_with(&view, &key, token)) {
-        let (id, at) = (known.key.id.to_string(), known.create_index.0);
-        let answer = JobDispatched {
-            dispatched_job_id: id,
-            job_create_index: at,
-            index: at,
-            ..JobDispatched::default()
-        };
-        return reply::json(&call.query, &answer);
+        return reply::json(&call.query, &dispatched_before(known));
     }
     let payload = payload(rules, asked.payload.as_deref())?;
     let given = asked.meta.unwrap_or_default();
@@ -65,13 +56,29 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     meta.extend(parent.meta.clone());
     meta.extend(given);
     let eval = call.mint_eval();
-    let id = dispatched_id(&key, &asked.id_prefix_template, eval)?;
-    let mut child = Job { meta, payload, dispatched: true, ..parent.child(&id) };
+    let mut names = names(&key, &asked.id_prefix_template, token, eval)?.into_iter();
+    let first = names.next().unwrap_or_default();
+    let mut child = Job { meta, payload, dispatched: true, ..parent.child(&first) };
     if let Some(token) = token {
-        check_token(token)?;
-        child.kept.insert(TOKEN.to_owned(), Value::String(token.to_owned()));
+        child.set_dispatch_token(token);
     }
-    let Index(index) = run(&call, child, eval).await?;
+    let (id, Index(index)) = loop {
+        let id = child.key.id.to_string();
+        let refusal = match propose(&call, child.clone(), eval).await? {
+            Ok(index) => break (id, index),
+            Err(refusal) => refusal,
+        };
+        // Somebody else came first with the same token, or by chance with the same digits in the same second.
+        let is_taken = matches!(refusal, Refusal::JobChanged { .. });
+        let view = call.view();
+        if let Some(known) = token.and_then(|token| dispatched_with(&view, &key, token)) {
+            return reply::json(&call.query, &dispatched_before(known));
+        }
+        match names.next().filter(|_| is_taken) {
+            Some(other) => child = Job { key: JobKey::new(&key.namespace, &other), name: other, ..child },
+            None => return Err(refusal.into()),
+        }
+    };
     let answer = JobDispatched {
         dispatched_job_id: id,
         eval_id: eval.to_string(),
@@ -84,8 +91,13 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
 
 /// The run of a job that was dispatched with this token: whoever tries again gets no second one.
 fn dispatched_with<'v>(view: &'v CallerView, parent: &JobKey, token: &str) -> Option<&'v JobRow> {
-    let token = Value::String(token.to_owned());
-    convert::children(view, view.job(parent)?).find(|child| child.job().kept.get(TOKEN) == Some(&token))
+    view.job(parent)?;
+    view.dispatched_with(parent, token)
+}
+
+fn dispatched_before(known: &JobRow) -> JobDispatched {
+    let (id, at) = (known.key.id.to_string(), known.create_index.0);
+    JobDispatched { dispatched_job_id: id, job_create_index: at, index: at, ..JobDispatched::default() }
 }
 
 fn check_token(token: &str) -> Result<(), Failure> {
@@ -112,9 +124,13 @@ pub(in crate::nomad) async fn force(call: Call) -> Reply {
 }
 
 async fn run(call: &Call, job: Job, eval: EvalId) -> Result<Index, Failure> {
+    Ok(propose(call, job, eval).await??)
+}
+
+async fn propose(call: &Call, job: Job, eval: EvalId) -> Result<Result<Index, Refusal>, Failure> {
     jobs::check_size(&job)?;
     namespaces::check_job(&call.view(), &job)?;
-    call.propose(Command::RunJob(Box::new(RunJob { job: job.into(), eval }))).await
+    call.proposer().decide(Command::RunJob(Box::new(RunJob { job: job.into(), eval }))).await
 }
 
 fn payload(rules: &Parameterized, asked: Option<&str>) -> Result<Vec<u8>, Failure> {
@@ -155,8 +171,9 @@ fn check_meta(rules: &Parameterized, given: &BTreeMap<String, String>) -> Result
     }
 }
 
-/// `<parent>/dispatch-<prefix>-<seconds>-<digits>`
-fn dispatched_id(parent: &JobKey, prefix: &str, eval: EvalId) -> Result<String, Failure> {
+/// Under which ids a dispatch may go, the first that is free: `<parent>/dispatch-<prefix>-<seconds>-<digits>`, and with all digits
+/// where somebody has the same few in the same second. One with a token goes by that and no time, so that of two at once one is refused.
+fn names(parent: &JobKey, prefix: &str, token: Option<&str>, eval: EvalId) -> Result<Vec<String>, Failure> {
     let fits = prefix.chars().count() <= ID_PREFIX_CHARS_MAX
         && prefix.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
     if !fits {
@@ -165,6 +182,10 @@ fn dispatched_id(parent: &JobKey, prefix: &str, eval: EvalId) -> Result<String, 
         )));
     }
     let dash = if prefix.is_empty() { "" } else { "-" };
+    let begin = format!("{}/dispatch-{prefix}{dash}", parent.id);
+    if let Some(token) = token {
+        return Ok(vec![format!("{begin}token-{:032x}", dispatch_hash(parent, token))]);
+    }
     let seconds = clock::now().0 / NANOS_PER_SECOND;
-    Ok(format!("{}/dispatch-{prefix}{dash}{seconds}-{}", parent.id, eval.short()))
+    Ok(vec![format!("{begin}{seconds}-{}", eval.short()), format!("{begin}{seconds}-{:032x}", eval.0)])
 }

@@ -41,6 +41,8 @@ pub struct FakeEngine {
     pub is_cut_off: AtomicBool,
     /// What the next proposal fails with.
     pub failure: Mutex<Option<ProposeError>>,
+    /// What somebody else writes before the next proposal.
+    pub preceded_by: Mutex<Vec<Command>>,
     /// What somebody else has written by the time that the next proposal is answered.
     pub overtaken_by: Mutex<Vec<Command>>,
     pub agents: Arc<FakeAgents>,
@@ -134,6 +136,10 @@ impl Engine for FakeEngine {
         match self.failure.lock().expect("no test panics here").take() {
             Some(error) => Err(error),
             None => {
+                let before = std::mem::take(&mut *self.preceded_by.lock().expect("no test panics here"));
+                if !before.is_empty() {
+                    self.apply(before);
+                }
                 let committed = self.apply(commands);
                 let others = std::mem::take(&mut *self.overtaken_by.lock().expect("no test panics here"));
                 if !others.is_empty() {

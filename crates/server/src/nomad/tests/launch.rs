@@ -1,10 +1,10 @@
 //! Jobs that make jobs.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use berth_model::{
     EvalId, JobKey, Timestamp,
-    command::{Command, LaunchJob},
+    command::{Command, LaunchJob, RunJob},
     job::{Job, Parameterized, PayloadRule, Periodic},
 };
 use expect_test::expect;
@@ -72,6 +72,68 @@ async fn a_dispatch_that_is_tried_again_makes_no_second_job() {
     assert_eq!(child["DispatchIdempotencyToken"], "t1");
     let long = format!("/v1/job/encode/dispatch?idempotency_token={}", "t".repeat(257));
     assert_eq!(answer(&router, "PUT", &long, body).await.status, 400);
+}
+
+#[tokio::test]
+async fn dispatches_of_one_second_whose_ids_begin_alike_are_all_made() {
+    // Ids that are minted here have their first eight digits in common.
+    let router = api(&templates());
+    let body = json!({ "Meta": { "input": "a.mp4" } });
+    let mut ids = BTreeSet::new();
+    for _ in 0..20 {
+        let dispatched = dispatch(&router, "encode", &body).await;
+        assert_eq!(dispatched.status, 200, "{}", dispatched.body);
+        let id = dispatched.json()["DispatchedJobID"].as_str().expect("it has an id").to_owned();
+        let child = get(&router, &format!("/v1/job/{}", id.replace('/', "%2F"))).await.json();
+        assert_eq!((&child["ID"], &child["Name"]), (&json!(id), &json!(id)));
+        ids.insert(id);
+    }
+    assert_eq!(ids.len(), 20);
+    let summary = get(&router, "/v1/job/encode/summary").await.json();
+    assert_eq!(summary["Children"]["Pending"], 20);
+}
+
+#[tokio::test]
+async fn of_two_dispatches_at_once_with_one_token_one_is_made() {
+    let (world, other) = (templates(), templates());
+    let body = json!({ "Meta": { "input": "a.mp4" } }).to_string();
+    let target = "/v1/job/encode/dispatch?idempotency_token=t1";
+    // What another server would write for the same request, and this one sees only once it has proposed its own.
+    let first = answer(&api(&other), "PUT", target, body.clone()).await.json()["DispatchedJobID"].clone();
+    let view = other.view.load();
+    let key = JobKey::new("default", first.as_str().expect("it has an id"));
+    let job = view.store.job(&key).expect("it was made").job().clone();
+    *world.preceded_by.lock().expect("no test panics here") =
+        vec![Command::RunJob(Box::new(RunJob { job, eval: EvalId(99) }))];
+    let router = api(&world);
+    let second = answer(&router, "PUT", target, body).await;
+    assert_eq!((second.status.as_u16(), &second.json()["DispatchedJobID"]), (200, &first), "{}", second.body);
+    let summary = get(&router, "/v1/job/encode/summary").await.json();
+    assert_eq!(summary["Children"]["Pending"], 1);
+}
+
+#[tokio::test]
+async fn a_token_is_of_one_job_and_free_again_once_its_run_is_gone() {
+    let world = templates();
+    let copy = Job { parameterized: Some(Parameterized::default().into()), ..small_job("copy") };
+    world.apply(vec![register(copy, EvalId(3))]);
+    let router = api(&world);
+    let body = json!({ "Meta": { "input": "a.mp4" } });
+    let dispatched = async |job: &str, body: &Value| {
+        let target = format!("/v1/job/{job}/dispatch?idempotency_token=t1");
+        let dispatched = answer(&router, "PUT", &target, body.to_string()).await.json();
+        (dispatched["DispatchedJobID"].as_str().expect("it has an id").to_owned(), dispatched["EvalID"] != "")
+    };
+    let (first, _) = dispatched("encode", &body).await;
+    assert!(dispatched("copy", &json!({})).await.1, "another job, another run");
+    let prefixed = json!({ "Meta": { "input": "a.mp4" }, "IdPrefixTemplate": "mine" });
+    assert_eq!(dispatched("encode", &prefixed).await, (first.clone(), false), "whatever else it says");
+    let purge = format!("/v1/job/{}?purge=true", first.replace('/', "%2F"));
+    assert_eq!(answer(&router, "DELETE", &purge, "").await.status, 200);
+    let key = JobKey::new("default", &first);
+    if world.view.load().store.job(&key).is_none() {
+        assert!(dispatched("encode", &body).await.1);
+    }
 }
 
 #[tokio::test]
