@@ -47,7 +47,7 @@ pub struct GroupExplanation {
     pub missing: u32,
     /// Allocations of other jobs that would be pushed out for the rest.
     pub preempted_allocations: Vec<String>,
-    /// How the nodes fell out of consideration; null when nothing is missing.
+    /// How the nodes fell out of consideration; null when nothing is missing, but for a system job that no node can run.
     pub failure: Option<PlacementMetric>,
     /// Single changes after which at least one more could be placed, the smallest first.
     pub changes: Vec<SmallestChange>,

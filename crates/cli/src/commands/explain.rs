@@ -7,7 +7,7 @@ use crate::{
     complete,
     failure::Failure,
     global::Global,
-    output::{Layout, View, clean, count, funnels, sections, short_id},
+    output::{Layout, View, clean, count, funnels, no_node, sections, short_id},
     remote::{Remote, block_on},
     show::Show,
 };
@@ -72,6 +72,7 @@ fn group(group: &GroupExplanation) -> String {
     let failure = group.failure.iter().map(|failure| (group.name.clone(), failure.clone())).collect();
     let mut text = match &group.failure {
         None => format!("group {}: nothing is missing\n", clean(&group.name)),
+        Some(failure) if group.missing == 0 => no_node(&group.name, failure),
         Some(_) => funnels(&failure),
     };
     if !group.preempted_allocations.is_empty() {

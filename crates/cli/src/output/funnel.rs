@@ -11,10 +11,18 @@ pub fn funnels(failures: &BTreeMap<String, PlacementMetric>) -> String {
     failures.iter().map(|(group, metric)| funnel(group, metric)).collect::<Vec<_>>().join("\n")
 }
 
+/// The same of a group that wants one allocation on each node that can run it, and that no node can run.
+pub fn no_node(group: &str, metric: &PlacementMetric) -> String {
+    steps(format!("group {}: no node can run it", clean(group)), metric)
+}
+
 fn funnel(group: &str, metric: &PlacementMetric) -> String {
     let unplaced = metric.coalesced_failures as usize + 1;
-    let mut lines =
-        vec![format!("group {}: {} cannot be placed", clean(group), count(unplaced, "allocation"))];
+    steps(format!("group {}: {} cannot be placed", clean(group), count(unplaced, "allocation")), metric)
+}
+
+fn steps(first: String, metric: &PlacementMetric) -> String {
+    let mut lines = vec![first];
     let limits = metric.quota_exhausted.iter().flatten();
     lines.extend(limits.map(|limit| format!("  quota limit hit: {}", clean(limit))));
     // No node is looked at for what a quota does not allow.

@@ -17,7 +17,7 @@ use std::io::{self, Write};
 
 pub use fields::{Fields, sections};
 pub use format::{Form, Format, View};
-pub use funnel::funnels;
+pub use funnel::{funnels, no_node};
 pub use layout::{BAR_CHARS, Layout};
 pub use raw::RawOutput;
 pub use redraw::Redraw;

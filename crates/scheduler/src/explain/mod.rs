@@ -3,6 +3,7 @@
 
 mod change;
 mod devices;
+mod nowhere;
 mod obstacle;
 mod preemption;
 
@@ -27,6 +28,7 @@ use crate::{
     reconcile::staying,
 };
 pub use change::Change;
+pub use nowhere::nowhere;
 use obstacle::Looked;
 
 /// What is said of a node that is not there.
@@ -52,6 +54,8 @@ pub struct GroupExplanation {
     pub preempted: Vec<AllocId>,
     /// How the nodes fell out of consideration for the first of them.
     pub funnel: Funnel,
+    /// Nothing is missing because no node can run it, as a system job's; the funnel says why.
+    pub nowhere: bool,
     /// Single changes after which at least one more could be placed, the smallest first.
     pub changes: Vec<Change>,
     /// What stands in the way on the node that was asked about; nothing when one more could be placed there.
@@ -79,6 +83,8 @@ pub fn explain(
         budget.check()?;
         let failure = plan.failures.iter().find(|failure| *failure.group == *group.name);
         let missing = failure.map_or(0, |failure| failure.count);
+        let runs = world.there.iter().any(|there| there.group == Some(position));
+        let nowhere = if missing > 0 || runs { None } else { nowhere(store, row.job(), group) };
         let looked = Looked::at(&world, position);
         let here = node.map(|id| match store.nodes().find(id) {
             Some(slot) => looked.on(slot).iter().map(ToString::to_string).collect(),
@@ -88,7 +94,11 @@ pub fn explain(
             group: group.name.clone(),
             missing,
             preempted: preempted(&plan, position),
-            funnel: failure.map_or_else(Funnel::default, |failure| Funnel::clone(&failure.funnel)),
+            nowhere: nowhere.is_some(),
+            funnel: match failure {
+                Some(failure) => Funnel::clone(&failure.funnel),
+                None => nowhere.unwrap_or_default(),
+            },
             changes: if missing > 0 {
                 change::smallest(&looked).into_iter().chain(pushing_out.get(&position).cloned()).collect()
             } else {

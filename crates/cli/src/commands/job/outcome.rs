@@ -10,7 +10,7 @@ use crate::{
     commands::deployment::Evidence,
     failure::{Exit, Failure},
     follow::{Change, Progress, follow},
-    output::{self, clean, count, funnels, short_id},
+    output::{self, clean, count, funnels, no_node, short_id},
     remote::Remote,
 };
 
@@ -62,7 +62,20 @@ impl Detach {
         {
             evidence.said().iter().for_each(|line| output::tell(line));
         }
+        if progress.allocs().is_empty() && progress.unplaced().is_none() {
+            tell_of_no_node(remote, accepted.job).await;
+        }
         judge(&job, &progress)
+    }
+}
+
+/// Says of which groups of a system job nothing runs because no node can run it: nothing else shows that. The change stands,
+/// whether or not the server explains it.
+async fn tell_of_no_node(remote: &Remote, job: &str) {
+    let Ok(explained) = remote.explain(job, None).await else { return };
+    for group in explained.groups.iter().filter(|group| group.missing == 0) {
+        let Some(failure) = &group.failure else { continue };
+        no_node(&group.name, failure).lines().for_each(output::tell);
     }
 }
 

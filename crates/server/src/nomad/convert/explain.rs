@@ -33,9 +33,10 @@ fn queue(standing: Standing) -> QueueStanding {
 }
 
 fn group(view: &CallerView, explained: explain::GroupExplanation) -> GroupExplanation {
-    let explain::GroupExplanation { group, missing, preempted, funnel, changes, here } = explained;
-    let failure = (missing > 0).then(|| {
-        metric(&GroupFailure { group: group.as_str().into(), count: missing, funnel: funnel.into() })
+    let explain::GroupExplanation { group, missing, preempted, funnel, nowhere, changes, here } = explained;
+    let failure = (missing > 0 || nowhere).then(|| {
+        let count = missing.max(1);
+        metric(&GroupFailure { group: group.as_str().into(), count, funnel: funnel.into() })
     });
     let change = |change: explain::Change| SmallestChange { change: change.what, nodes: change.nodes };
     let changes = changes.into_iter().map(change).collect();

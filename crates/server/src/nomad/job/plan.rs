@@ -9,6 +9,7 @@ use berth_model::{
     EvalId, Index,
     command::{Command, Entry, RegisterJob},
     job::Job,
+    store::Store,
 };
 use berth_scheduler::{Budget, Cancelled, Claims, Plan, Planner};
 use serde::Deserialize;
@@ -77,7 +78,23 @@ fn dry_run(
     };
     let plan = planner.plan_within(&store, eval, now, seed as u64, budget)?;
     let planned = convert::planned(view, &store, row, &plan, diff);
-    Ok(JobPlanned { job_modify_index, warnings: partial(&plan), ..planned })
+    let warnings = [partial(&plan)].into_iter().chain(nowhere(&store, &job));
+    let warnings = warnings.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
+    Ok(JobPlanned { job_modify_index, warnings, ..planned })
+}
+
+/// Names the groups of a system job that no node can run, and the most frequent reason.
+fn nowhere(store: &Store, job: &Job) -> impl Iterator<Item = String> {
+    job.groups.iter().filter_map(|group| {
+        let funnel = berth_scheduler::explain::nowhere(store, job, group)?;
+        let most = funnel.filtered.iter().max_by_key(|(_, nodes)| **nodes);
+        let why = match most {
+            Some((reason, nodes)) => format!("{nodes} turned away: {reason}"),
+            None => "none in the job's node pool and datacenters".to_owned(),
+        };
+        let open = funnel.considered;
+        Some(format!("group {}: no node can run it now; {open} ready and eligible, {why}", group.name))
+    })
 }
 
 /// Says that a plan is a part only; empty when it is whole.
@@ -95,6 +112,8 @@ fn partial(plan: &Plan) -> String {
 mod tests {
     use std::sync::atomic::Ordering;
 
+    use berth_model::job::JobType;
+
     use super::*;
     use crate::{
         access::{Access, Capability, NamespaceFrom, open},
@@ -107,6 +126,25 @@ mod tests {
     fn view(world: &FakeEngine) -> CallerView {
         let access = Access::check(open(), Capability::SubmitJob, NamespaceFrom::Body, "");
         CallerView::new(world.view.load_full(), access.expect("all is granted").into())
+    }
+
+    #[test]
+    fn a_system_job_that_no_node_can_run_is_warned_of() {
+        let (world, left) = (world(), AtomicBool::new(false));
+        let mut job = Job { job_type: JobType::System, ..small_job("new") };
+        let mut planned = |driver: &str, datacenters: &[&str]| {
+            job.groups[0].tasks[0].driver = driver.into();
+            job.datacenters = datacenters.iter().map(|&name| name.into()).collect();
+            let planned = dry_run(&view(&world), Arc::new(job.clone()), false, 7, &Budget::until(&left));
+            planned.expect("nobody has left").warnings
+        };
+        expect_test::expect![[""]].assert_eq(&planned("raw_exec", &["*"]));
+        expect_test::expect![[r#"group g: no node can run it now; 2 ready and eligible, 2 turned away: missing driver "none""#]]
+            .assert_eq(&planned("none", &["*"]));
+        expect_test::expect![[
+            "group g: no node can run it now; 2 ready and eligible, none in the job's node pool and datacenters"
+        ]]
+        .assert_eq(&planned("raw_exec", &["nowhere"]));
     }
 
     #[test]
