@@ -139,8 +139,10 @@ mod tests {
             planned.expect("nobody has left").warnings
         };
         expect_test::expect![[""]].assert_eq(&planned("raw_exec", &["*"]));
-        expect_test::expect![[r#"group g: no node can run it now; 2 ready and eligible, 2 turned away: missing driver "none""#]]
-            .assert_eq(&planned("none", &["*"]));
+        expect_test::expect![[
+            r#"group g: no node can run it now; 2 ready and eligible, 2 turned away: missing driver "none""#
+        ]]
+        .assert_eq(&planned("none", &["*"]));
         expect_test::expect![[
             "group g: no node can run it now; 2 ready and eligible, none in the job's node pool and datacenters"
         ]]
