@@ -75,7 +75,11 @@ impl Controller {
                 let leader = self.leader.as_mut();
                 leader.into_iter().for_each(|leader| leader.set_versions(self.versions.clone()));
             }
-            Event::Majority { heard } => self.replica.on_majority(heard),
+            Event::Majority { heard } => {
+                self.replica.on_majority(heard);
+                let store = self.replica.store();
+                self.leader.iter_mut().for_each(|leader| leader.on_majority(store, heard));
+            }
             Event::LeadershipGained { term } => self.lead(term),
             Event::LeadershipLost => {
                 self.resign("this server leads no more");

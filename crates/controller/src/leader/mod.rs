@@ -84,6 +84,8 @@ pub(crate) struct Leader {
     sessions: Sessions,
     ids: IdSeed,
     liveness: Liveness,
+    /// It hears no majority: its agents speak to nobody until it does, or another leads.
+    is_cut_off: bool,
     /// Nodes that are silent and not declared lost, since too many are.
     held: Vec<NodeId>,
     /// Until when, by its own time, it waits for nodes that it has not heard.
@@ -200,6 +202,7 @@ impl Leader {
             sessions: Sessions::of(store),
             ids,
             liveness: Liveness::begin(store, times.listening),
+            is_cut_off: false,
             held: Vec::new(),
             grace_until: times.time.after(grace(store)),
             work: Work::of(store),

@@ -5,6 +5,7 @@ use berth_model::{
 };
 
 use super::{Leader, Purpose, Replica};
+use crate::liveness::{Judgement, Liveness, grace};
 
 impl Leader {
     /// What runs on a node is known: it takes work, unless it does already.
@@ -13,6 +14,26 @@ impl Leader {
         if !ready || self.work.changing.contains_key(&id) {
             self.set_node_status(replica.store(), id, NodeStatus::Ready);
         }
+    }
+
+    /// Declares nodes lost that have been silent for too long. A leader without a majority judges nobody: it sends agents away,
+    /// and what it decides would be carried out once it is heard again.
+    pub(super) fn judge_silence(&mut self, store: &Store) {
+        if self.is_cut_off {
+            return;
+        }
+        let Judgement { lost, held } = self.liveness.judge(store, self.listening, self.time);
+        lost.into_iter().for_each(|id| self.declare_silent(store, id));
+        self.held = held;
+    }
+
+    /// Whether a majority is heard. Once it is again, all nodes have the time to come back that they have after an election.
+    pub fn on_majority(&mut self, store: &Store, heard: bool) {
+        if heard && self.is_cut_off {
+            self.liveness = Liveness::begin(store, self.listening);
+            self.grace_until = self.time.after(grace(store));
+        }
+        self.is_cut_off = !heard;
     }
 
     /// A node has been silent for too long: it is disconnected while anything there waits for its return.

@@ -8,7 +8,6 @@ use berth_model::{
 };
 
 use super::{Follower, Leader, Replica, periodic::Due};
-use crate::liveness::Judgement;
 
 /// Commands that forget what has ended, in one tick.
 const COLLECTS_PER_TICK: usize = 4;
@@ -21,9 +20,7 @@ impl Leader {
         let store = replica.store();
         self.outbox.resume();
         self.drop_servers(store);
-        let Judgement { lost, held } = self.liveness.judge(store, self.listening, self.time);
-        lost.into_iter().for_each(|id| self.declare_silent(store, id));
-        self.held = held;
+        self.judge_silence(store);
         for id in std::mem::take(&mut self.work.awaited) {
             self.give_up(store, id);
         }

@@ -31,6 +31,22 @@ impl Shell {
     }
 }
 
+/// Agents are sent away meanwhile, and look for a server that leads.
+#[test]
+fn a_leader_that_hears_no_majority_declares_nothing_lost_and_waits_once_it_does() {
+    let mut shell = Shell::cluster_of(6);
+    let placed = shell.wanted();
+    shell.tell(Event::Majority { heard: false });
+    shell.cut(1..=2);
+    shell.pass(60);
+    assert_eq!(shell.down(), 0);
+    shell.tell(Event::Majority { heard: true });
+    shell.pass(20);
+    assert_eq!((shell.down(), shell.wanted()), (0, placed), "they have as long as after an election");
+    shell.pass(10);
+    assert_eq!(shell.down(), 2, "and no longer");
+}
+
 #[test]
 fn a_share_of_the_nodes_is_declared_lost() {
     let mut shell = Shell::cluster_of(20);
