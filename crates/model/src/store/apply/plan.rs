@@ -29,6 +29,8 @@ pub(super) enum Check {
     /// Whether its node may still have it, and has all that it was given: what stands before the plan in the log may
     /// have changed that after the applier looked.
     All,
+    /// Besides, whom those waited for that have ended meanwhile before their turn: as in entries from version 6 on.
+    Lines,
 }
 
 /// A placement that cannot be: where, and why.
@@ -277,7 +279,7 @@ impl Store {
             Check::Nothing => Ok(slot),
             _ if row.status.is_silent() => Err(format!("is {}", row.status.as_str())),
             _ if !row.eligible => Err("is not eligible".to_owned()),
-            Check::All if row.status != NodeStatus::Ready => Err("is not ready".to_owned()),
+            Check::All | Check::Lines if row.status != NodeStatus::Ready => Err("is not ready".to_owned()),
             _ => Ok(slot),
         }
     }

@@ -4,6 +4,8 @@
 //! that its room is counted once, however often work is replaced before it ever starts. What an allocation was promised it
 //! can therefore promise on; when it ends before its turn, its successors take its place in the line.
 
+use std::collections::BTreeSet;
+
 use super::{AllocSlot, NodeSlot, Store, plan::Check};
 use crate::{
     alloc::{Placement, StopReason},
@@ -37,26 +39,51 @@ impl Store {
     ) -> Vec<(AllocId, Usage)> {
         let mut left = needed.clone();
         let mut parts: Vec<(AllocId, Usage)> = Vec::new();
-        for id in placement.after.iter().filter(|id| **id != placement.id) {
-            let Some((slot, _)) = self.alloc(*id).filter(|(_, row)| row.node == node && !row.is_terminal())
+        let named = placement.after.iter().copied().filter(|id| *id != placement.id);
+        let predecessors: Vec<AllocId> = match check {
+            Check::Lines => self.those_left_of(node, named.collect()),
+            Check::All | Check::Room | Check::Nothing => named.collect(),
+        };
+        for id in predecessors {
+            let Some((slot, _)) = self.alloc(id).filter(|(_, row)| row.node == node && !row.is_terminal())
             else {
                 continue;
             };
-            if parts.iter().any(|(known, _)| known == id) {
+            if parts.iter().any(|(known, _)| *known == id) {
                 continue;
             }
             let promises = match check {
-                Check::All => self.usage_to_promise(slot),
+                Check::Lines | Check::All => self.usage_to_promise(slot),
                 Check::Room | Check::Nothing => self.own_usage_to_promise(slot),
             };
             let part = promises.common(&left);
             left.remove(&part);
             let is_needed = part != Usage::default() || self.leaves_more_than_room(slot, placement, check);
             if is_needed || check == Check::Nothing {
-                parts.push((*id, part));
+                parts.push((id, part));
             }
         }
         parts
+    }
+
+    /// The predecessors of a plan as it is by now: in the place of one that has ended before its turn stand those for whom it
+    /// waited. They still hold what it was to have, and its successor with it.
+    fn those_left_of(&self, node: NodeSlot, mut next: Vec<AllocId>) -> Vec<AllocId> {
+        let (mut left, mut seen) = (Vec::new(), BTreeSet::new());
+        next.reverse();
+        while let Some(id) = next.pop() {
+            let Some((slot, row)) = self.alloc(id).filter(|(_, row)| row.node == node) else { continue };
+            if !seen.insert(id) {
+                continue;
+            }
+            if row.is_terminal() {
+                let after = self.allocs.extra(slot).map_or(&[][..], |extra| &extra.after);
+                next.extend(after.iter().rev().map(|(before, _)| *before));
+            } else {
+                left.push(id);
+            }
+        }
+        left
     }
 
     /// Whether a successor is given ports, devices or cores of a predecessor that nobody else was given, or preempted it.

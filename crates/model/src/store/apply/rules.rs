@@ -18,7 +18,11 @@ impl Rules {
 
     /// What is looked at once more when a plan is applied.
     pub fn plan(self) -> Check {
-        if self.version < 4 { Check::Room } else { Check::All }
+        match self.version {
+            ..4 => Check::Room,
+            4..6 => Check::All,
+            6.. => Check::Lines,
+        }
     }
 
     /// Whether a job that was stopped meanwhile cannot be scaled.
