@@ -1,9 +1,12 @@
 //! What agents observe: how allocations fare between placement and end. Kept in memory, never in the log.
 
+mod ended;
+
 use std::sync::Arc;
 
 use minicbor::{Decode, Encode};
 
+use self::ended::Packed;
 use crate::{
     alloc::ClientStatus,
     ids::{AllocId, Index},
@@ -139,7 +142,7 @@ mod event {
 
     use super::{TaskEvent, Timestamp};
 
-    const KINDS: [&str; 17] = [
+    pub(super) const KINDS: [&str; 17] = [
         "Received",
         "Task Setup",
         "Driver",
@@ -219,10 +222,27 @@ pub struct Observation {
 /// Bytes of a page of observations: small, for to copy one is to count another owner of each observation in it.
 const PAGE_BYTES: usize = 512;
 
+/// What is kept of an allocation.
+#[derive(Debug, Clone)]
+enum Kept {
+    Latest(Observation),
+    /// Its end is in the log.
+    Ended(Packed),
+}
+
+impl Kept {
+    fn id(&self) -> AllocId {
+        match self {
+            Self::Latest(observation) => observation.alloc.id,
+            Self::Ended(packed) => packed.id(),
+        }
+    }
+}
+
 /// The latest observation of each allocation. A clone is a snapshot, as of the store.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    allocs: PageTree<Option<Observation>, PAGE_BYTES>,
+    allocs: PageTree<Option<Kept>, PAGE_BYTES>,
     jobs: PageTree<OfJob>,
     index: Index,
     /// Where the leadership began since which agents report.
@@ -281,10 +301,30 @@ impl Observed {
         self.allocs.copied_bytes()
     }
 
-    /// The latest observation of an allocation.
+    /// The latest observation of an allocation, until its end is in the log.
     #[inline]
     pub fn get(&self, slot: AllocSlot, id: AllocId) -> Option<&Observation> {
-        self.allocs.get(slot.0 as usize)?.as_ref().filter(|observation| observation.alloc.id == id)
+        match self.allocs.get(slot.0 as usize)?.as_ref()? {
+            Kept::Latest(observation) if observation.alloc.id == id => Some(observation),
+            _ => None,
+        }
+    }
+
+    /// What was observed last of an allocation whose end is in the log, without its hash. Decoded anew each time.
+    pub fn ended(&self, slot: AllocSlot, id: AllocId) -> Option<ObservedAlloc> {
+        match self.allocs.get(slot.0 as usize)?.as_ref()? {
+            Kept::Ended(packed) if packed.id() == id => Some(packed.read()),
+            _ => None,
+        }
+    }
+
+    /// When what was observed of an allocation last changed, by its node's clock; whether it ended or not.
+    pub fn modified_at(&self, slot: AllocSlot, id: AllocId) -> Option<Timestamp> {
+        match self.allocs.get(slot.0 as usize)?.as_ref()? {
+            Kept::Latest(observation) if observation.alloc.id == id => Some(observation.alloc.modified_at),
+            Kept::Ended(packed) if packed.id() == id => Some(packed.modified_at()),
+            _ => None,
+        }
     }
 
     /// Where the last observation of any of a job's allocations was published.
@@ -307,8 +347,11 @@ impl Observed {
         index: Index,
     ) -> u128 {
         let (id, runs) = (alloc.id, alloc.status == ClientStatus::Running);
-        let before = self.allocs.get_or_grow(slot.0 as usize).replace(Observation { alloc, index });
-        let before = before.filter(|before| before.alloc.id == id);
+        let latest = Kept::Latest(Observation { alloc, index });
+        let before = match self.allocs.get_or_grow(slot.0 as usize).replace(latest) {
+            Some(Kept::Latest(before)) if before.alloc.id == id => Some(before),
+            _ => None,
+        };
         let ran = before.as_ref().is_some_and(|before| before.alloc.status == ClientStatus::Running);
         let of = self.jobs.get_or_grow(job.0 as usize);
         of.index = index;
@@ -328,18 +371,21 @@ impl Observed {
         }
     }
 
-    /// Stops counting an allocation as running: its end is in the log, and what was observed last stays to be read.
+    /// Stops counting an allocation as running: its end is in the log, and what was observed last stays to be read with
+    /// [`Self::ended`].
     pub fn end(&mut self, slot: AllocSlot, id: AllocId, job: JobSlot, group: u16) {
-        if self.get(slot, id).is_some_and(|o| o.alloc.status == ClientStatus::Running) {
+        let Some(last) = self.get(slot, id) else { return };
+        let ran = last.alloc.status == ClientStatus::Running;
+        let packed = Packed::new(&last.alloc);
+        if ran {
             self.jobs.get_or_grow(job.0 as usize).count(group, -1);
-            let Some(Some(observation)) = self.allocs.get_mut(slot.0 as usize) else { return };
-            Arc::make_mut(&mut observation.alloc).status = ClientStatus::Lost;
         }
+        *self.allocs.get_or_grow(slot.0 as usize) = Some(Kept::Ended(packed));
     }
 
     /// Forgets an allocation.
     pub fn forget(&mut self, slot: AllocSlot, id: AllocId) {
-        if self.get(slot, id).is_some() {
+        if self.allocs.get(slot.0 as usize).and_then(Option::as_ref).is_some_and(|kept| kept.id() == id) {
             *self.allocs.get_mut(slot.0 as usize).expect("it is there") = None;
         }
     }
@@ -390,6 +436,31 @@ mod tests {
         assert_eq!([job, other].map(|job| observed.job_index(job)), [Index(6), Index(0)]);
         observed.forget_job(job);
         assert_eq!((observed.running(job, 2), observed.job_index(job)), (0, Index(0)));
+    }
+
+    #[test]
+    fn what_was_observed_last_is_read_after_the_end_until_it_is_forgotten() {
+        let (job, slot, id) = (JobSlot(0), AllocSlot(0), AllocId(1));
+        let mut observed = Observed::default();
+        let mut last = alloc(1, ClientStatus::Running, 5);
+        Arc::make_mut(&mut last).modified_at = Timestamp(9);
+        observed.record(slot, job, 0, last, Index(4));
+        assert!(observed.get(slot, id).is_some() && observed.ended(slot, id).is_none());
+        assert_eq!(observed.modified_at(slot, id), Some(Timestamp(9)));
+        let before = observed.clone();
+        observed.end(slot, id, job, 0);
+        observed.end(slot, id, job, 0);
+        let ended =
+            ObservedAlloc { modified_at: Timestamp(9), ..(*alloc(1, ClientStatus::Running, 0)).clone() };
+        assert_eq!((observed.ended(slot, id), observed.running(job, 0)), (Some(ended.clone()), 0));
+        assert!(observed.get(slot, id).is_none() && before.get(slot, id).is_some());
+        assert_eq!(observed.modified_at(slot, id), Some(Timestamp(9)));
+        assert!(observed.modified_at(slot, AllocId(2)).is_none());
+        observed.forget(slot, AllocId(2));
+        assert_eq!(observed.ended(slot, id), Some(ended), "that was another");
+        assert!(observed.ended(slot, AllocId(2)).is_none());
+        observed.forget(slot, id);
+        assert!(observed.ended(slot, id).is_none());
     }
 
     #[test]

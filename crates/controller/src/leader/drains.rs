@@ -296,7 +296,7 @@ fn is_well(
     }
     let seen = &observed.get(slot, alloc.id)?.alloc;
     let deployed = group.deployed_by(job.job_type).map(|update| update.health_check);
-    let watched = detail.extra.as_ref().is_some_and(|extra| extra.watched);
+    let watched = detail.extra().is_some_and(|extra| extra.watched);
     let migrate = || group.migrate.as_ref().map_or(HealthCheck::Checks, |migrate| migrate.health_check);
     let asked = deployed.or_else(|| watched.then(migrate));
     match seen.healthy {

@@ -50,9 +50,11 @@ impl Leader {
         };
         let Some(row) = store.job(&deployment.job) else { return };
         for slot in store.jobs().allocs(row) {
-            let seen = store.allocs().row(slot).and_then(|alloc| replica.observed().get(slot, alloc.id));
-            if let Some(seen) = seen {
+            let Some(id) = store.allocs().row(slot).map(|row| row.id) else { continue };
+            if let Some(seen) = replica.observed().get(slot, id) {
                 self.on_health(store, slot, &seen.alloc);
+            } else if let Some(ended) = replica.observed().ended(slot, id) {
+                self.on_health(store, slot, &ended);
             }
         }
     }

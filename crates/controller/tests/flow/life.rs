@@ -43,7 +43,7 @@ fn an_unexpected_end_is_logged_with_its_code_and_leads_to_a_replacement() {
     shell.register(1, 100);
     let (slot, id, home) = shell.wanted()[0];
     shell.observe(home.0 as u64, &[(id, ClientStatus::Failed)]);
-    assert_eq!(shell.store.allocs().extra(slot).unwrap().results[0].exit_code, 7);
+    assert_eq!(shell.store.allocs().detail(slot).unwrap().results().decode()[0].exit_code, 7);
     assert!(shell.wanted().is_empty());
     shell.pass(31);
     let (_, _, next) = shell.wanted()[0];

@@ -1,15 +1,16 @@
 //! The table of allocations: sixty-odd bytes of each that every decision reads, and the rest apart.
 
-use std::{ops::RangeBounds, sync::Arc};
+use std::{collections::BTreeMap, ops::RangeBounds, sync::Arc};
 
 use imbl::{OrdMap, OrdSet};
-use minicbor::{Decode, Encode};
+use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
 
 use super::{
     digest::{TableDigest, hash_encoded},
     jobs::JobSlot,
     nodes::NodeSlot,
     page_tree::PageTree,
+    results::TaskResults,
     slab::{Slab, slot},
 };
 use crate::{
@@ -90,10 +91,9 @@ pub struct AllocDetail {
     /// When it last changed in the log.
     #[n(2)]
     pub modified_at: Timestamp,
-    /// What not every allocation has.
+    /// What not every allocation has, and how its tasks ended.
     #[n(3)]
-    #[cbor(with = "crate::codec::shared_option")]
-    pub extra: Option<Arc<AllocExtra>>,
+    rest: Rest,
     /// What its agent found, as evidence of an active deployment; none as long as it has shown nothing. Not in snapshots
     /// before format 3.
     #[n(4)]
@@ -101,8 +101,16 @@ pub struct AllocDetail {
     pub healthy: Option<bool>,
 }
 
+/// What follows the fields that every allocation has. Written as one record: an [`AllocExtra`] with the results in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Rest {
+    extra: Option<Arc<AllocExtra>>,
+    /// Apart from the extra, which is large: most ended allocations have results and nothing else.
+    results: TaskResults,
+}
+
 /// What not every allocation has.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Decode)]
 pub struct AllocExtra {
     /// Host ports, in the order in which its group declares them.
     #[n(0)]
@@ -125,9 +133,7 @@ pub struct AllocExtra {
     /// Why it is desired to end.
     #[n(6)]
     pub stop_reason: Option<StopReason>,
-    /// How its tasks ended, in the order in which its group declares them.
-    #[n(7)]
-    pub results: Vec<TaskResult>,
+    // 7 is how its tasks ended, kept beside it.
     /// Devices, in the order in which its group's tasks ask for them.
     #[n(8)]
     pub devices: Vec<DeviceGrant>,
@@ -251,7 +257,7 @@ impl Allocs {
     /// What not every allocation has.
     #[inline]
     pub fn extra(&self, slot: AllocSlot) -> Option<&AllocExtra> {
-        self.detail(slot)?.extra.as_deref()
+        self.detail(slot)?.extra()
     }
 
     /// All allocations, by slot.
@@ -326,11 +332,176 @@ impl AllocExtra {
 }
 
 impl AllocDetail {
+    /// Of an allocation that is placed now.
+    pub(super) fn placed(eval: EvalId, at: Timestamp, extra: AllocExtra) -> Self {
+        let extra = (extra != AllocExtra::default()).then(|| Arc::new(extra));
+        let rest = Rest { extra, results: TaskResults::default() };
+        Self { eval, created_at: at, modified_at: at, rest, healthy: None }
+    }
+
+    /// What not every allocation has.
+    #[inline]
+    pub fn extra(&self) -> Option<&AllocExtra> {
+        self.rest.extra.as_deref()
+    }
+
+    /// How its tasks ended; empty as long as that is not known.
+    pub fn results(&self) -> &TaskResults {
+        &self.rest.results
+    }
+
     /// What not every allocation has, to change; made when it is not there.
     pub(super) fn extra_mut(&mut self) -> &mut AllocExtra {
-        Arc::make_mut(self.extra.get_or_insert_default())
+        Arc::make_mut(self.rest.extra.get_or_insert_default())
+    }
+
+    /// Keeps how its tasks ended.
+    pub(super) fn set_results(&mut self, results: Vec<TaskResult>) {
+        self.rest.results = results.into();
     }
 }
+
+impl Rest {
+    /// What is written of it; none when there is nothing.
+    fn written(&self) -> Option<WrittenExtra<'_>> {
+        match (&self.extra, self.results.is_empty()) {
+            (Some(extra), _) => Some(WrittenExtra::new(extra, &self.results)),
+            (None, true) => None,
+            (None, false) => Some(WrittenExtra::new(NO_EXTRA, &self.results)),
+        }
+    }
+}
+
+impl<C> Encode<C> for Rest {
+    fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
+        self.written().encode(e, context)
+    }
+
+    /// Left out where nothing follows.
+    fn is_nil(&self) -> bool {
+        self.written().is_none()
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Rest {
+    fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
+        /// Passes over all but the results.
+        #[derive(Decode)]
+        struct Results {
+            #[n(7)]
+            results: TaskResults,
+        }
+
+        let from = d.position();
+        let Some(extra) = Option::<AllocExtra>::decode(d, context)? else { return Ok(Self::default()) };
+        let Results { results } = minicbor::decode(&d.input()[from..d.position()])?;
+        // Whatever there was besides its results is written the same.
+        let is_none = !results.is_empty() && extra == *NO_EXTRA;
+        Ok(Self { extra: (!is_none).then(|| Arc::new(extra)), results })
+    }
+
+    fn nil() -> Option<Self> {
+        Some(Self::default())
+    }
+}
+
+impl<C> Encode<C> for AllocExtra {
+    fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
+        WrittenExtra::new(self, &TaskResults::default()).encode(e, context)
+    }
+}
+
+/// An [`AllocExtra`] as it is written, field by field.
+#[derive(Encode)]
+struct WrittenExtra<'a> {
+    #[n(0)]
+    ports: &'a [u16],
+    #[n(1)]
+    after: &'a [(AllocId, Usage)],
+    #[n(2)]
+    promised: &'a Usage,
+    #[n(3)]
+    previous: Option<AllocId>,
+    #[n(4)]
+    next: Option<AllocId>,
+    #[n(5)]
+    reschedules: &'a [Reschedule],
+    #[n(6)]
+    stop_reason: Option<StopReason>,
+    #[n(7)]
+    results: &'a TaskResults,
+    #[n(8)]
+    devices: &'a [DeviceGrant],
+    #[n(9)]
+    cores: &'a [u16],
+    #[n(10)]
+    preempted_by: Option<AllocId>,
+    #[n(11)]
+    preempted: &'a [AllocId],
+    #[n(12)]
+    canary: bool,
+    #[n(13)]
+    migrate: Option<Migrate>,
+    #[n(14)]
+    watched: bool,
+}
+
+impl<'a> WrittenExtra<'a> {
+    fn new(extra: &'a AllocExtra, results: &'a TaskResults) -> Self {
+        // Whoever adds a field has to say here how it is written.
+        let AllocExtra {
+            ports,
+            after,
+            promised,
+            previous,
+            next,
+            reschedules,
+            stop_reason,
+            devices,
+            cores,
+            preempted_by,
+            preempted,
+            canary,
+            migrate,
+            watched,
+        } = extra;
+        Self {
+            ports,
+            after,
+            promised,
+            previous: *previous,
+            next: *next,
+            reschedules,
+            stop_reason: *stop_reason,
+            results,
+            devices,
+            cores,
+            preempted_by: *preempted_by,
+            preempted,
+            canary: *canary,
+            migrate: *migrate,
+            watched: *watched,
+        }
+    }
+}
+
+/// An extra with nothing in it.
+static NO_EXTRA: &AllocExtra = &AllocExtra {
+    ports: Vec::new(),
+    after: Vec::new(),
+    promised: Usage { cpu_mhz: 0, memory_mb: 0, disk_mb: 0, devices_milli: BTreeMap::new() },
+    previous: None,
+    next: None,
+    reschedules: Vec::new(),
+    stop_reason: None,
+    devices: Vec::new(),
+    cores: Vec::new(),
+    preempted_by: None,
+    preempted: Vec::new(),
+    canary: false,
+    migrate: None,
+    watched: false,
+};
 
 /// The hash of what never changes of an allocation: where it belongs.
 pub(super) fn owners_hash(id: AllocId, job: u128, node: NodeId) -> u128 {
@@ -361,8 +532,123 @@ fn alloc_hash(row: &AllocRow, detail: &AllocDetail) -> u128 {
     bytes[80..88].copy_from_slice(&detail.created_at.0.to_le_bytes());
     bytes[88..].copy_from_slice(&detail.modified_at.0.to_le_bytes());
     let hot = xxhash_rust::xxh3::xxh3_128(&bytes);
-    match &detail.extra {
+    match detail.rest.written() {
         None => hot,
-        Some(extra) => hot ^ hash_encoded(b'a', &**extra),
+        Some(rest) => hot ^ hash_encoded(b'a', &rest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record as it was written when the results stood in the extra.
+    #[derive(Encode)]
+    struct Before {
+        #[n(0)]
+        eval: EvalId,
+        #[n(1)]
+        created_at: Timestamp,
+        #[n(2)]
+        modified_at: Timestamp,
+        #[n(3)]
+        #[cbor(encode_with = "crate::codec::shared_option::encode")]
+        extra: Option<Arc<BeforeExtra>>,
+        #[n(4)]
+        healthy: Option<bool>,
+    }
+
+    #[derive(Encode)]
+    struct BeforeExtra {
+        #[n(0)]
+        ports: Vec<u16>,
+        #[n(1)]
+        after: Vec<(AllocId, Usage)>,
+        #[n(2)]
+        promised: Usage,
+        #[n(3)]
+        previous: Option<AllocId>,
+        #[n(4)]
+        next: Option<AllocId>,
+        #[n(5)]
+        reschedules: Vec<Reschedule>,
+        #[n(6)]
+        stop_reason: Option<StopReason>,
+        #[n(7)]
+        results: Vec<TaskResult>,
+        #[n(8)]
+        devices: Vec<DeviceGrant>,
+        #[n(9)]
+        cores: Vec<u16>,
+        #[n(10)]
+        preempted_by: Option<AllocId>,
+        #[n(11)]
+        preempted: Vec<AllocId>,
+        #[n(12)]
+        canary: bool,
+        #[n(13)]
+        migrate: Option<Migrate>,
+        #[n(14)]
+        watched: bool,
+    }
+
+    fn before(ports: &[u16], next: Option<AllocId>, results: &[TaskResult]) -> BeforeExtra {
+        BeforeExtra {
+            ports: ports.to_vec(),
+            after: vec![],
+            promised: Usage::default(),
+            previous: None,
+            next,
+            reschedules: vec![],
+            stop_reason: None,
+            results: results.to_vec(),
+            devices: vec![],
+            cores: vec![],
+            preempted_by: None,
+            preempted: vec![],
+            canary: false,
+            migrate: None,
+            watched: false,
+        }
+    }
+
+    /// What an allocation becomes, and the record that tells of it.
+    fn check(extra: AllocExtra, results: &[TaskResult], record: Option<BeforeExtra>) {
+        let (eval, at) = (EvalId(7), Timestamp(1_700_000_000_000_000_000));
+        let mut detail = AllocDetail::placed(eval, at, extra);
+        detail.set_results(results.to_vec());
+        let bytes = minicbor::to_vec(&detail).expect("memory takes it");
+        let before =
+            Before { eval, created_at: at, modified_at: at, extra: record.map(Arc::new), healthy: None };
+        assert_eq!(bytes, minicbor::to_vec(before).expect("memory takes it"));
+        let read: AllocDetail = minicbor::decode(&bytes).expect("it is read");
+        assert_eq!((&read, read.results().decode()), (&detail, results.to_vec()));
+    }
+
+    #[test]
+    fn results_are_kept_apart_and_written_where_they_stood() {
+        let result = TaskResult {
+            exit_code: 1,
+            signal: 0,
+            oom_killed: false,
+            failed: true,
+            restarts: 2,
+            started_at: Timestamp(5),
+            finished_at: Timestamp(9),
+            message: "no such file".to_owned(),
+        };
+        let results = [result.clone(), result];
+        let ports = || AllocExtra { ports: vec![80, 443], ..AllocExtra::default() };
+        check(AllocExtra::default(), &[], None);
+        check(AllocExtra::default(), &results, Some(before(&[], None, &results)));
+        check(ports(), &[], Some(before(&[80, 443], None, &[])));
+        let next = Some(AllocId(3));
+        check(AllocExtra { next, ..ports() }, &results, Some(before(&[80, 443], next, &results)));
+    }
+
+    #[test]
+    fn an_ended_allocation_takes_few_bytes_in_the_tables() {
+        let bytes = size_of::<Option<AllocRow>>() + size_of::<Option<AllocDetail>>();
+        assert!(bytes <= 144, "{bytes}");
     }
 }

@@ -95,7 +95,7 @@ impl<'a> Rollout<'a> {
         let own = existing.iter().filter(|alloc| alloc.row.job_version == deployment.job_version);
         let placed = own.filter_map(|alloc| {
             let detail = self.store.allocs().detail(alloc.slot)?;
-            detail.extra.as_ref()?.previous.map(|_| detail.created_at)
+            detail.extra()?.previous.map(|_| detail.created_at)
         });
         placed.max().filter(|_| !stagger.is_zero()).map(|at| at.after(stagger))
     }

@@ -95,7 +95,7 @@ impl Store {
         self.allocs.update(slot, self.index, self.at, |row, detail| {
             row.client = status;
             if !end.tasks.is_empty() {
-                detail.extra_mut().results = end.tasks;
+                detail.set_results(end.tasks);
             }
         });
         if let Some(bequest) = bequest {

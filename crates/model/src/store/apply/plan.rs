@@ -151,7 +151,7 @@ impl Store {
         self.allocs.update(slot, self.index, self.at, |row, detail| {
             (row.job_version, row.group, row.updated) = (version, group, true);
             detail.healthy = None;
-            if detail.extra.as_ref().is_some_and(|extra| extra.canary) {
+            if detail.extra().is_some_and(|extra| extra.canary) {
                 detail.extra_mut().canary = false;
             }
         });
@@ -260,14 +260,7 @@ impl Store {
             create_index: self.index,
             modify_index: self.index,
         };
-        let extra = (extra != AllocExtra::default()).then(|| Arc::new(extra));
-        let detail = AllocDetail {
-            eval: carried.eval,
-            created_at: self.at,
-            modified_at: self.at,
-            extra,
-            healthy: None,
-        };
+        let detail = AllocDetail::placed(carried.eval, self.at, extra);
         let owners = self.owners_hash(&row);
         (self.allocs.insert(row, detail, owners), id)
     }

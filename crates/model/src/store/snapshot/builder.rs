@@ -175,7 +175,7 @@ fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result
     if store.allocs.find(row.id).is_some() {
         return Err(twice(&format!("allocation {}", row.id)));
     }
-    let extra = record.detail.extra.clone().unwrap_or_default();
+    let extra = record.detail.extra().cloned().unwrap_or_default();
     let owners = store.owners_hash(&row);
     let slot = store.allocs.insert(row, record.detail, owners);
     if row.is_terminal() {

@@ -3,12 +3,12 @@
 use std::ops::RangeBounds;
 
 use berth_model::{
-    AllocId, Index,
+    AllocId, Index, Timestamp,
     alloc::ClientStatus,
     deployment::Deployment,
     job::{Group, Job},
     node::{Node, NodeStatus},
-    observed::Observation,
+    observed::{Observation, ObservedAlloc},
     store::{AllocDetail, AllocRow, AllocSlot, JobRow},
 };
 
@@ -31,8 +31,9 @@ pub(crate) struct Parts<'v> {
     pub node: Option<&'v Node>,
     /// Its node is disconnected: nobody knows how it is.
     pub is_unknown: bool,
-    /// What its agent saw last.
+    /// What its agent saw last, until its end is in the log.
     pub observed: Option<&'v Observation>,
+    slot: AllocSlot,
     /// The deployment that it is part of.
     pub deployment: Option<&'v Deployment>,
     /// Where that last changed; 0 once the log has told of the end.
@@ -44,6 +45,17 @@ impl<'v> Parts<'v> {
     /// What the caller sees besides.
     pub fn view(&self) -> &'v CallerView {
         self.view
+    }
+
+    /// What its agent saw last, once its end is in the log. Decoded for the caller: ended allocations are kept packed.
+    pub fn observed_end(&self) -> Option<ObservedAlloc> {
+        self.view.view.observed.ended(self.slot, self.row.id)
+    }
+
+    /// When its last change was, logged or observed, by the clock of whoever saw it. Decodes nothing.
+    pub fn modified_at(&self) -> Timestamp {
+        let observed = self.view.view.observed.modified_at(self.slot, self.row.id);
+        self.detail.modified_at.max(observed.unwrap_or_default())
     }
 
     /// Its last change, logged or observed.
@@ -79,6 +91,7 @@ impl CallerView {
             node: store.nodes().detail(row.node).map(|detail| &*detail.node),
             is_unknown: self.is_unknown(row),
             observed: observed.get(slot, row.id),
+            slot,
             deployment: store.deployment_with(row),
             // The log tells of an end, at an index above all that was observed before.
             observed_index: if row.is_terminal() {

@@ -22,7 +22,7 @@ use crate::{access::Parts, http::text::Text};
 
 impl<'v> Parts<'v> {
     fn extra(&self) -> Option<&'v AllocExtra> {
-        self.detail.extra.as_deref()
+        self.detail.extra()
     }
 
     /// What it has shown, where that was asked.
@@ -52,11 +52,6 @@ impl<'v> Parts<'v> {
     fn desired_description(&self) -> Text<'v> {
         let reason = self.extra().and_then(|extra| extra.stop_reason);
         Text::maybe(reason.map(|reason| reason.as_str()))
-    }
-
-    fn modified_at(&self) -> u64 {
-        let observed = self.observed.map_or(0, |observation| observation.alloc.modified_at.0);
-        self.detail.modified_at.0.max(observed)
     }
 }
 
@@ -106,7 +101,7 @@ pub fn allocation_stub<'v>(parts: &Parts<'v>, with: StubParts) -> AllocationStub
         create_index: parts.row.create_index.0,
         modify_index: parts.index().0,
         create_time: parts.detail.created_at.0,
-        modify_time: parts.modified_at(),
+        modify_time: parts.modified_at().0,
     }
 }
 
@@ -149,7 +144,7 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
         modify_index: parts.index().0,
         alloc_modify_index: parts.row.modify_index.0,
         create_time: parts.detail.created_at.0,
-        modify_time: parts.modified_at(),
+        modify_time: parts.modified_at().0,
     }
 }
 

@@ -71,7 +71,7 @@ fn outcome(view: &CallerView, row: &JobRow) -> &'static str {
 /// Whether an allocation of what the job says today ended badly, and nothing took its place.
 fn ended_unreplaced(parts: &Parts<'_>) -> bool {
     let AllocRow { client, desired, .. } = *parts.row;
-    let replaced = || parts.detail.extra.as_ref().is_some_and(|extra| extra.next.is_some());
+    let replaced = || parts.detail.extra().is_some_and(|extra| extra.next.is_some());
     matches!(client, ClientStatus::Failed | ClientStatus::Lost)
         && desired == DesiredStatus::Run
         && !replaced()

@@ -12,20 +12,24 @@ use crate::{access::Parts, http::text::Text};
 
 /// By task name; none while nothing is known.
 pub(super) fn task_states<'v>(parts: &Parts<'v>) -> Option<BTreeMap<Text<'v>, TaskState<Text<'v>>>> {
-    let mut states: BTreeMap<_, _> =
-        observed_tasks(parts).map(|task| ((&task.name).into(), observed(task))).collect();
-    let results = parts.detail.extra.iter().flat_map(|extra| &extra.results);
-    for (task, result) in parts.group.tasks.iter().zip(results) {
-        ended(states.entry((&task.name).into()).or_default(), result);
+    let living = parts.observed.into_iter().flat_map(|observation| &observation.alloc.tasks);
+    let mut states: BTreeMap<Text<'v>, _> =
+        living.map(|task| ((&task.name).into(), observed(task, Text::from))).collect();
+    let copied = |text: &String| text.clone().into();
+    let ended = parts.observed_end();
+    let past = ended.iter().flat_map(|alloc| &alloc.tasks);
+    states.extend(past.map(|task| (copied(&task.name), observed(task, copied))));
+    for (task, result) in parts.group.tasks.iter().zip(parts.detail.results().decode()) {
+        end(states.entry((&task.name).into()).or_default(), result);
     }
     (!states.is_empty()).then_some(states)
 }
 
-fn observed_tasks<'v>(parts: &Parts<'v>) -> impl Iterator<Item = &'v ObservedTask> {
-    parts.observed.into_iter().flat_map(|observation| &observation.alloc.tasks)
-}
-
-fn observed(task: &ObservedTask) -> TaskState<Text<'_>> {
+/// `text` borrows or copies.
+fn observed<'t, 'v>(
+    task: &'t ObservedTask,
+    text: impl Fn(&'t String) -> Text<'v> + Copy,
+) -> TaskState<Text<'v>> {
     TaskState {
         state: task.state.as_str().into(),
         failed: task.failed,
@@ -33,22 +37,30 @@ fn observed(task: &ObservedTask) -> TaskState<Text<'_>> {
         last_restart: Time(task.last_restart.0),
         started_at: Time(task.started_at.0),
         finished_at: Time(task.finished_at.0),
-        events: task.events.iter().map(event).collect(),
+        events: task.events.iter().map(|one| event(one, text)).collect(),
     }
 }
 
-fn event(event: &observed::TaskEvent) -> TaskEvent<Text<'_>> {
-    let mut details = BTreeMap::new();
-    if ends_process(event.kind) {
-        details = exit_details(event.exit_code, event.signal, event.oom_killed);
-    }
+fn event<'t, 'v>(
+    event: &'t observed::TaskEvent,
+    text: impl Fn(&'t String) -> Text<'v>,
+) -> TaskEvent<Text<'v>> {
     let exit = (event.exit_code, event.signal, event.oom_killed);
+    let ends = event.kind == TERMINATED;
     TaskEvent {
         kind: event.kind.into(),
         time: event.at.0,
-        message: (&event.message).into(),
-        display_message: display(event.kind, &event.message, exit),
-        details,
+        message: text(&event.message),
+        display_message: if ends {
+            display_of_end(&event.message, exit).into()
+        } else {
+            text(&event.message)
+        },
+        details: if ends {
+            exit_details(event.exit_code, event.signal, event.oom_killed)
+        } else {
+            BTreeMap::new()
+        },
         fails_task: event.fails_task,
         exit_code: event.exit_code,
         signal: event.signal,
@@ -59,19 +71,11 @@ fn event(event: &observed::TaskEvent) -> TaskEvent<Text<'_>> {
 /// The event that tells of the end of a process, as Nomad's clients know it.
 const TERMINATED: &str = "Terminated";
 
-fn ends_process(kind: &str) -> bool {
-    kind == TERMINATED
-}
-
-/// For people: of an end, the exit code, the signal, and whether the kernel killed it for want of memory.
-fn display<'v>(kind: &str, message: &'v str, exit: (i32, i32, bool)) -> Text<'v> {
-    if !ends_process(kind) {
-        return message.into();
-    }
-    let (exit_code, signal, oom_killed) = exit;
+/// The exit code, the signal, and whether the kernel killed it for want of memory.
+fn display_of_end(message: &str, (exit_code, signal, oom_killed): (i32, i32, bool)) -> String {
     let memory = if oom_killed { ", out of memory: killed at the task's memory limit" } else { "" };
     let message = if message.is_empty() { String::new() } else { format!(", {message}") };
-    format!("Exit Code: {exit_code}, Signal: {signal}{memory}{message}").into()
+    format!("Exit Code: {exit_code}, Signal: {signal}{memory}{message}")
 }
 
 fn exit_details<'v>(exit_code: i32, signal: i32, oom_killed: bool) -> BTreeMap<Text<'v>, Text<'v>> {
@@ -84,7 +88,7 @@ fn exit_details<'v>(exit_code: i32, signal: i32, oom_killed: bool) -> BTreeMap<T
 }
 
 /// What is logged wins; the events that led there are only ever observed.
-fn ended<'v>(state: &mut TaskState<Text<'v>>, result: &'v TaskResult) {
+fn end(state: &mut TaskState<Text<'_>>, result: TaskResult) {
     state.state = observed::TaskState::Dead.as_str().into();
     state.failed = result.failed;
     state.restarts = result.restarts;
@@ -94,12 +98,12 @@ fn ended<'v>(state: &mut TaskState<Text<'v>>, result: &'v TaskResult) {
         state.events.push(TaskEvent {
             kind: TERMINATED.into(),
             time: result.finished_at.0,
-            message: (&result.message).into(),
-            display_message: display(
-                TERMINATED,
+            display_message: display_of_end(
                 &result.message,
                 (result.exit_code, result.signal, result.oom_killed),
-            ),
+            )
+            .into(),
+            message: result.message.into(),
             details: exit_details(result.exit_code, result.signal, result.oom_killed),
             fails_task: result.failed,
             exit_code: result.exit_code,
