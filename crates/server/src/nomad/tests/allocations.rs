@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use berth_controller::Recovery;
-use berth_model::{alloc::ClientStatus, command::Command};
+use berth_model::{Timestamp, alloc::ClientStatus, command::Command, observed::ObservedAlloc};
 use expect_test::{expect, expect_file};
 
 use super::{
@@ -35,7 +35,8 @@ async fn the_logged_end_wins_over_what_was_observed() {
     let target = format!("/v1/allocation/{RUNNING}");
     let status = async || get(&api(&world), &target).await.json()["ClientStatus"].clone();
     assert_eq!(status().await, "running");
-    world.observe(observed(RUNNING, ClientStatus::Complete));
+    let modified_at = Timestamp(2_000_000_000_000_000_000);
+    world.observe(ObservedAlloc { modified_at, ..observed(RUNNING, ClientStatus::Complete) });
     assert_eq!(status().await, "complete");
     world.apply(vec![Command::EndAllocs(vec![end(RUNNING)])]);
     let ended = get(&api(&world), &target).await.json();
@@ -46,6 +47,10 @@ async fn the_logged_end_wins_over_what_was_observed() {
         (&"dead".into(), &true.into(), &2.into())
     );
     assert_eq!(task["Events"][0]["Type"], "Started", "events are those that were observed");
+    assert_eq!(ended["ModifyTime"], modified_at.0);
+    let stubs = get(&api(&world), "/v1/allocations?task_states=false").await.json();
+    let listed = stubs.as_array().unwrap().iter().find(|stub| stub["ID"] == ended["ID"]);
+    assert_eq!(listed.unwrap()["ModifyTime"], modified_at.0);
 }
 
 #[tokio::test]

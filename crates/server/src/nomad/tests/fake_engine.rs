@@ -84,6 +84,12 @@ impl FakeEngine {
         let at = Timestamp(EPOCH_NS + index.0 * 1_000_000_000);
         let applied = view.store.apply(Entry::new(index, at, commands));
         view.index = index;
+        for event in &applied.events {
+            if let Event::AllocEnded(slot) = event {
+                let row = view.store.allocs().row(*slot).expect("it is there");
+                view.observed.end(*slot, row.id, row.job, row.group);
+            }
+        }
         self.publish(view, applied.events.into_iter().map(Change::Logged).collect());
         Committed { index, outcomes: applied.outcomes }
     }
