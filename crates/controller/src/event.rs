@@ -35,9 +35,10 @@ pub enum Event {
     },
     /// What entries all servers of the cluster can apply. Nothing else is written, but what the log holds already.
     Versions(Versions),
-    /// Whether a majority has been heard lately, should this server lead: one that hears none does not learn that another leads.
+    /// Whether who leads, this server or the one that it follows, has heard a majority lately: where none is heard nobody
+    /// learns that another leads.
     Majority {
-        /// It has, or this server does not lead.
+        /// It has, or does not say.
         heard: bool,
     },
     /// This server leads from now on.

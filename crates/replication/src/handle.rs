@@ -443,6 +443,10 @@ fn failure<R: Runtime>(error: ClientWriteError<Types<R>>) -> ProposeError {
     }
 }
 
+/// What people are told of reads that a majority did not confirm.
+const NO_MAJORITY: &str = "the leader does not hear a majority of the servers: see to it that they run and reach each other \
+                           (`berth server members`)";
+
 fn unreadable<R: Runtime>(
     raft: &Raft<R>,
     error: RaftError<Types<R>, LinearizableReadError<Types<R>>>,
@@ -451,7 +455,10 @@ fn unreadable<R: Runtime>(
         RaftError::APIError(LinearizableReadError::ForwardToLeader(to)) => {
             ReadError::NotLeader { leader: to.leader_id }
         }
-        RaftError::APIError(error) => ReadError::NoQuorum(error.to_string()),
+        // What the engine says names its own insides.
+        RaftError::APIError(LinearizableReadError::QuorumNotEnough(_)) => {
+            ReadError::NoQuorum(NO_MAJORITY.to_owned())
+        }
         RaftError::Fatal(_) => ReadError::Stopped(stop_reason(raft)),
     }
 }

@@ -215,6 +215,8 @@ pub struct ServerStatus {
     pub voter: bool,
     /// It was heard lately.
     pub alive: bool,
+    /// It was taken out of the cluster and runs on; only the server itself says so.
+    pub removed: bool,
     /// How long ago it was heard; none for never.
     pub last_contact: Option<Duration>,
     /// The last record of the log that it has, as far as is known; 0 for not at all.

@@ -38,7 +38,7 @@ pub(crate) struct Uplink {
     is_unanswered: bool,
     /// The agents were sent away for want of a leader.
     has_closed: bool,
-    /// This server leads and hears no majority: what it says to itself is no word of a leader.
+    /// Who leads, this server or another, hears no majority: what it says is no word of a leader.
     is_cut_off: bool,
 }
 
@@ -85,7 +85,7 @@ impl Replica {
         }
     }
 
-    /// Whether a majority has been heard, should this server lead. Without one another may lead, who waits for the agents.
+    /// Whether who leads, this server or another, has heard a majority. Without one another may lead, who waits for the agents.
     pub fn on_majority(&mut self, heard: bool) {
         self.uplink.is_cut_off = !heard;
     }

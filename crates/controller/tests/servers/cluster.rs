@@ -44,7 +44,7 @@ pub struct Cluster {
     contents: BTreeMap<Index, Content>,
     healed: bool,
     /// Learns nothing of what is committed.
-    isolated: Option<usize>,
+    isolated: Vec<usize>,
 }
 
 impl Cluster {
@@ -67,7 +67,7 @@ impl Cluster {
             tokens: 0,
             contents: BTreeMap::new(),
             healed: false,
-            isolated: None,
+            isolated: Vec::new(),
         };
         (0..SERVERS as usize).for_each(|number| cluster.start(number));
         cluster.elect(0);
@@ -225,7 +225,7 @@ impl Cluster {
     /// A server applies what is committed, at most so many entries.
     pub fn apply(&mut self, number: usize, count: usize) {
         let server = &mut self.servers[number];
-        if !server.is_up || self.isolated == Some(number) {
+        if !server.is_up || self.isolated.contains(&number) {
             return;
         }
         let until = server.applied.saturating_add(count).min(self.log.len());
@@ -286,23 +286,28 @@ impl Cluster {
             }
             self.tell(old, Event::LeadershipLost);
         }
-        self.lead(next, (old != next && knows_late).then_some(old));
+        let unaware: Vec<usize> = (old != next && knows_late).then_some(old).into_iter().collect();
+        self.lead(next, &unaware);
     }
 
-    /// Another server leads, and the one that did hears and says nothing any more: it does not learn so.
-    pub fn isolate_leader(&mut self) {
+    /// The server after the leader leads, and the one that did neither hears nor reaches it any more, nor do the followers that
+    /// stay on its side: they do not learn so. Returns who led.
+    pub fn isolate_leader(&mut self, beside: &[usize]) -> usize {
         let old = self.leader;
-        self.isolated = Some(old);
-        for other in 1..=SERVERS {
-            let (old, other) = (self.servers[old].id, ServerId(other));
-            self.network.cut((old, other));
-            self.network.cut((other, old));
+        self.isolated = std::iter::once(old).chain(beside.iter().copied()).collect();
+        for number in self.isolated.clone() {
+            for other in (0..self.servers.len()).filter(|other| !self.isolated.contains(other)) {
+                let (here, there) = (self.servers[number].id, self.servers[other].id);
+                self.network.cut((here, there));
+                self.network.cut((there, here));
+            }
         }
-        self.lead((old + 1) % SERVERS as usize, Some(old));
+        self.lead((old + 1) % SERVERS as usize, &self.isolated.clone());
+        old
     }
 
-    /// A server leads from now on, and all but one know it.
-    fn lead(&mut self, next: usize, unaware: Option<usize>) {
+    /// A server leads from now on, and all but these know it.
+    fn lead(&mut self, next: usize, unaware: &[usize]) {
         self.term += 1;
         self.leader = next;
         // Who leads has all that is committed, and has applied it before it begins; what it proposed in an earlier
@@ -311,7 +316,7 @@ impl Cluster {
         self.servers[next].proposed.clear();
         self.tell(next, Event::LeadershipGained { term: self.term });
         for number in 0..self.servers.len() {
-            if number != next && unaware != Some(number) {
+            if number != next && !unaware.contains(&number) {
                 self.follow(number);
             }
         }

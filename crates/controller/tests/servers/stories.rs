@@ -496,10 +496,31 @@ fn a_leader_that_hears_no_majority_sends_its_agents_to_others_in_time() {
         let old = cluster.leader;
         (0..cluster.agents.len()).for_each(|number| cluster.dial(number, old));
         (0..3).for_each(|_| cluster.live());
-        cluster.isolate_leader();
+        cluster.isolate_leader(&[]);
         for second in 0..60 {
             if second == 2 {
                 cluster.tell(old, Event::Majority { heard: false });
+            }
+            cluster.live();
+            assert_none_lost(&cluster);
+        }
+        assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
+    }
+}
+
+/// Its frames go on, and say nothing of the others: what it says of itself does.
+#[test]
+fn a_follower_whose_leader_hears_no_majority_sends_its_agents_to_others_in_time() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let beside = (cluster.leader + 2) % SERVERS as usize;
+        (0..cluster.agents.len()).for_each(|number| cluster.dial(number, beside));
+        (0..3).for_each(|_| cluster.live());
+        let old = cluster.isolate_leader(&[beside]);
+        for second in 0..60 {
+            if second >= 3 {
+                cluster.tell(old, Event::Majority { heard: false });
+                cluster.tell(beside, Event::Majority { heard: false });
             }
             cluster.live();
             assert_none_lost(&cluster);

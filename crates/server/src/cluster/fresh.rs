@@ -43,6 +43,9 @@ impl Cluster {
         let wanted = self.fresh.begun.load(Ordering::Acquire) + 1;
         let deadline = Instant::now() + LEADER_MAX;
         loop {
+            if self.is_removed() {
+                return Err(self.no_leader());
+            }
             let _asking = self.fresh.asking.lock().await;
             if *self.fresh.done.borrow() >= wanted {
                 return Ok(());

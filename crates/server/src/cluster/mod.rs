@@ -9,6 +9,7 @@ mod fresh;
 mod hand_over;
 mod join;
 mod keys;
+mod majority;
 mod reached;
 mod recorded;
 mod recover;
@@ -25,8 +26,8 @@ mod write;
 
 use std::{
     sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -36,12 +37,13 @@ use berth_replication::{
     Replication,
     peer::{PeerAddress, RequestError},
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{agents::Registry, audit::AuditLog, engine::EngineHandle, keyring::Keyring, peers::Certificates};
 pub(crate) use agents::AllAgents;
 use agents::Lent;
 use found::Founding;
+use majority::LeadersMajority;
 pub use recover::recover;
 pub use rejoin::rejoin;
 pub(crate) use relay::Relay;
@@ -72,10 +74,12 @@ pub(crate) struct Cluster {
     writing: AtomicUsize,
     /// Reasons for which this server leads no more as soon as another takes over: nothing new is written here.
     leaving: AtomicUsize,
-    /// Who leads has said that this server is not of the cluster any more: nobody tells those that are removed.
-    removed: AtomicBool,
+    /// Who leads has said that this server is not of the cluster any more, since then: nobody tells those that are removed.
+    removed_at: Mutex<Option<Instant>>,
     /// How the others are.
     pulses: successor::Pulses,
+    /// How long ago who leads heard a majority.
+    leaders_majority: LeadersMajority,
     fresh: fresh::Rounds,
     /// What other servers have under way with the agents of this one.
     lent: Lent,
@@ -102,8 +106,9 @@ impl Cluster {
             applied,
             writing: AtomicUsize::new(0),
             leaving: AtomicUsize::new(0),
-            removed: AtomicBool::new(false),
+            removed_at: Mutex::new(None),
             pulses: successor::Pulses::default(),
+            leaders_majority: LeadersMajority::default(),
             fresh: fresh::Rounds::default(),
             lent: Lent::new(agents.clone()),
             agents,
@@ -134,9 +139,13 @@ impl Cluster {
         self.replication.is_alone()
     }
 
-    /// Who leads, and where it listens to other servers; none when that is this server, or nobody is known to.
+    /// Who leads, and where it listens to other servers; none when that is this server, or nobody is known to, or the one
+    /// that is says that it hears no majority: whatever it was asked would wait.
     fn other_leader(&self) -> Option<(u64, PeerAddress)> {
         let leader = self.replication.leader().filter(|leader| *leader != self.replication.server_id())?;
+        if self.is_leader_cut_off() {
+            return None;
+        }
         Some((leader, PeerAddress(self.replication.peer(leader)?.address)))
     }
 

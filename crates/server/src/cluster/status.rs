@@ -1,16 +1,17 @@
 //! How the servers are, as this one knows them.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{sync::PoisonError, time::Duration};
 
 use berth_replication::NotWritten;
+use tokio::time::Instant;
 
-use super::Cluster;
+use super::{Cluster, majority::MajorityContact};
 use crate::state::{Contact, ServerStatus, Servers};
 
 /// A server that was not heard for so long is called failed.
 const ALIVE_MAX: Duration = Duration::from_secs(3);
 /// A leader that has not heard a majority for so long leads nobody.
-const MAJORITY_MAX: Duration = Duration::from_secs(2);
+pub(super) const MAJORITY_MAX: Duration = Duration::from_secs(2);
 
 impl Cluster {
     /// Whether somebody leads, as far as this server can tell.
@@ -18,9 +19,43 @@ impl Cluster {
         if self.replication.is_leader() {
             return !self.is_cut_off();
         }
-        let leader = self.replication.leader().filter(|_| !self.removed.load(Ordering::Acquire));
+        let leader = self.replication.leader().filter(|_| !self.is_removed() && !self.is_leader_cut_off());
         leader
             .is_some_and(|leader| self.replication.peers().silence(leader).is_some_and(|ago| ago < ALIVE_MAX))
+    }
+
+    /// What another server that leads said of its contact with a majority; none when it said nothing.
+    fn leaders_majority(&self) -> Option<MajorityContact> {
+        self.leaders_majority.of(self.replication.leader()?, self.replication.term(), Instant::now())
+    }
+
+    /// Whether the server that leads, as far as this one can tell, says that it has not heard a majority for too long.
+    pub(super) fn is_leader_cut_off(&self) -> bool {
+        !self.replication.is_leader() && self.leaders_majority().is_some_and(|contact| contact.is_cut_off)
+    }
+
+    /// How long ago this server, while it leads, heard a majority, in milliseconds, for others; the greatest number when it
+    /// never did, and none when it does not lead.
+    pub(super) fn majority_ms(&self) -> Option<u64> {
+        let ago = self.replication.majority_contact();
+        let ms = ago.and_then(|ago| u64::try_from(ago.as_millis()).ok()).unwrap_or(u64::MAX);
+        self.replication.is_leader().then_some(ms)
+    }
+
+    /// How long ago this server learned that it is not of its cluster any more; none while it is.
+    fn removed_for(&self) -> Option<Duration> {
+        self.removed_at.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
+    }
+
+    /// Whether this server was taken out of its cluster, as whoever leads says.
+    pub(super) fn is_removed(&self) -> bool {
+        self.removed_for().is_some()
+    }
+
+    /// Who leads says whether this server is of the cluster.
+    pub(super) fn set_removed(&self, removed: bool) {
+        let mut at = self.removed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        *at = removed.then(|| at.unwrap_or_else(Instant::now));
     }
 
     /// Whether this server leads and has not heard a majority for too long: another may lead, or nobody.
@@ -51,8 +86,14 @@ impl Cluster {
         if self.replication.is_leader() {
             return self.contact_of_leader();
         }
+        if let Some(ago) = self.removed_for() {
+            return Contact { known_leader: false, last_contact: ago };
+        }
         let silence = self.replication.leader().and_then(|leader| self.replication.peers().silence(leader));
-        Contact { known_leader: self.has_leader(), last_contact: silence.unwrap_or(Duration::MAX) }
+        // A leader that does not hear a majority may know nothing of what is acknowledged elsewhere.
+        let majority = self.leaders_majority().map_or(Duration::ZERO, |contact| contact.age);
+        let last_contact = silence.unwrap_or(Duration::MAX).max(majority);
+        Contact { known_leader: self.has_leader(), last_contact }
     }
 
     /// The servers.
@@ -85,6 +126,7 @@ impl Cluster {
                 slow_sync: pulse.slow_sync_ms.map(Duration::from_millis),
                 mean_sync: pulse.mean_sync_us.map(Duration::from_micros),
                 disk_full: pulse.disk_full == Some(true),
+                removed: is_own && self.is_removed(),
                 lacks_key: pulse.keks.is_some_and(|held| self.keyring.is_missed_by(&held)),
             }
         };
@@ -99,7 +141,7 @@ impl Cluster {
 
     /// Says that there is no leader, and what to do.
     pub(super) fn no_leader(&self) -> String {
-        if self.removed.load(Ordering::Acquire) {
+        if self.is_removed() {
             return "this server was removed from its cluster: stop it; to have it take part again, run `berth server rejoin` \
                     on its data directory, and start it"
                 .to_owned();

@@ -52,6 +52,7 @@ impl Cluster {
             mean_sync_us: mean.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX)),
             knows_you: None,
             keks: Some(self.keyring.held()),
+            majority_ms: self.majority_ms(),
         }
     }
 

@@ -1,10 +1,7 @@
 //! What servers do for each other: all of them see who is there and say when too few are; the leader lets those vote that
 //! have caught up, and hands over when its disk is slow or full.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use berth_controller::Versions;
 use berth_replication::peer::PeerAddress;
@@ -49,6 +46,8 @@ pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<
         if pinged.elapsed() >= PING {
             pinged = tokio::time::Instant::now();
             cluster.ping_others();
+        } else {
+            cluster.ping_leader();
         }
         if cluster.leads()
             && let Some(id) = cluster.next_voter()
@@ -66,22 +65,38 @@ impl Cluster {
     fn ping_others(self: &Arc<Self>) {
         let members = self.replication.members().all.into_iter();
         for member in members.filter(|member| member.id != self.replication.server_id()) {
-            let cluster = self.clone();
-            // That it answers is remembered with the connection.
-            tokio::spawn(async move {
-                let to = (member.id, PeerAddress(member.peer.address));
-                if let Ok(Answer::Here(pulse)) = cluster.ask_for(&to, &Request::Ping, PING).await {
-                    cluster.note_removal(&pulse);
-                    cluster.pulses.set(member.id, pulse);
-                }
-            });
+            self.ping((member.id, PeerAddress(member.peer.address)));
         }
+    }
+
+    /// Asks whoever leads, oftener than the others: what this server shows is as fresh as that one's word of a majority.
+    fn ping_leader(self: &Arc<Self>) {
+        let leader = self.replication.leader().filter(|leader| *leader != self.replication.server_id());
+        let peer = leader.and_then(|leader| Some((leader, self.replication.peer(leader)?)));
+        if let Some((leader, peer)) = peer {
+            self.ping((leader, PeerAddress(peer.address)));
+        }
+    }
+
+    /// Asks another server how it is. That it answers is remembered with the connection.
+    fn ping(self: &Arc<Self>, to: (u64, PeerAddress)) {
+        let cluster = self.clone();
+        let asked_at = tokio::time::Instant::now();
+        tokio::spawn(async move {
+            if let Ok(Answer::Here(pulse)) = cluster.ask_for(&to, &Request::Ping, PING).await {
+                cluster.note_removal(&pulse);
+                if let Some(ago_ms) = pulse.majority_ms {
+                    cluster.leaders_majority.set(to.0, pulse.term, asked_at, ago_ms);
+                }
+                cluster.pulses.set(to.0, pulse);
+            }
+        });
     }
 
     /// Notes what who leads says of this server's part in the cluster. One that led before may not know of it yet.
     fn note_removal(&self, pulse: &Pulse) {
         if let Some(knows_us) = pulse.knows_you.filter(|_| pulse.term >= self.replication.term()) {
-            self.removed.store(!knows_us, Ordering::Release);
+            self.set_removed(!knows_us);
         }
     }
 
@@ -97,10 +112,11 @@ impl Cluster {
         }
     }
 
-    /// Agents of a leader that hears no majority are heard by nobody who can tell that their nodes live.
+    /// Agents of a leader that hears no majority, and of those that follow it, are heard by nobody who can tell that their
+    /// nodes live. The lack of one is repeated: who follows another leader forgets what was said of the one before.
     fn tell_majority(&self, told: &mut bool) {
-        let heard = !self.is_cut_off();
-        if heard != *told && self.engine.get().is_some_and(|engine| engine.tell_majority(heard)) {
+        let heard = !self.is_cut_off() && !self.is_leader_cut_off();
+        if !(heard && *told) && self.engine.get().is_some_and(|engine| engine.tell_majority(heard)) {
             *told = heard;
         }
     }

@@ -172,6 +172,10 @@ pub(super) struct Pulse {
     /// Which key-encryption keys it has; older servers do not say.
     #[n(7)]
     pub keks: Option<Vec<KekId>>,
+    /// Said by who leads: how many milliseconds ago it heard a majority, the greatest number for never; older servers do not
+    /// say.
+    #[n(8)]
+    pub majority_ms: Option<u64>,
 }
 
 impl Pulse {

@@ -24,6 +24,9 @@ impl Cluster {
         self.replication.check_version(needed).map_err(|error| ProposeError::TooNew(error.to_string()))?;
         let deadline = Instant::now() + LEADER_MAX;
         loop {
+            if self.is_removed() {
+                return Err(ProposeError::NotWritten(self.no_leader()));
+            }
             let written = if self.leads() {
                 Some(self.write_here(commands.clone()).await).filter(|written| !self.is_passing(written))
             } else {

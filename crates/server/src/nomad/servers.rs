@@ -83,7 +83,12 @@ pub(super) fn member(servers: &Servers, server: &ServerStatus, info: &ServerInfo
         addr: host.trim_matches(['[', ']']).to_owned(),
         port: port.parse().unwrap_or_default(),
         tags: tags.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        status: if server.alive { "alive" } else { "failed" }.to_owned(),
+        status: match server {
+            ServerStatus { removed: true, .. } => "left",
+            ServerStatus { alive: true, .. } => "alive",
+            _ => "failed",
+        }
+        .to_owned(),
     }
 }
 

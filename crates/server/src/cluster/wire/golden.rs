@@ -55,6 +55,7 @@ fn answers() -> Vec<Answer> {
         mean_sync_us: None,
         knows_you: None,
         keks: None,
+        majority_ms: None,
     };
     let full = Pulse { disk_full: Some(true), ..pulse.clone() };
     let leading = Pulse { mean_sync_us: Some(1500), knows_you: Some(false), ..pulse.clone() };
@@ -74,6 +75,7 @@ fn answers() -> Vec<Answer> {
         Answer::Here(full),
         Answer::Here(leading),
         Answer::Here(Pulse { keks: Some(vec![KekId(7)]), ..Pulse::default() }),
+        Answer::Here(Pulse { majority_ms: Some(2_500), ..Pulse::default() }),
         Answer::Kek(None),
         Answer::Kek(Some(KekBytes::new(vec![1, 2]))),
     ]
@@ -105,9 +107,9 @@ fn what_a_later_version_asks_is_refused_and_not_mistaken() {
     // A field that a later version adds to a known message is passed over.
     let mut pulse = encode(&Pulse { term: 7, knows_you: Some(true), ..Pulse::default() });
     assert_eq!(pulse[0], 0x87, "an array of seven");
-    pulse[0] = 0x89;
-    // The eighth field is known: none.
-    pulse.push(0xf6);
+    pulse[0] = 0x8a;
+    // The eighth and ninth fields are known: none.
+    pulse.extend([0xf6, 0xf6]);
     pulse.push(0x01);
     assert_eq!(decode::<Pulse>(&pulse).unwrap().term, 7);
 }
