@@ -556,6 +556,6 @@ fn nanos(span: Duration) -> u64 {
 /// A record knows a later position of the same cluster than the fence itself, which is not written at each change.
 fn raise(fence: &mut Fence, record: &AllocRecord) {
     if ClusterId::from_slice(&record.cluster_id) == fence.cluster {
-        (fence.term, fence.index) = (fence.term, fence.index).max((record.term, record.index));
+        fence.advance(record.term, record.index);
     }
 }

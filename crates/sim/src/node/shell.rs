@@ -434,6 +434,6 @@ impl Agent {
 /// A record may be of a later position than what was written down of the cluster.
 fn raise(fence: &mut Fence, record: &AllocRecord) {
     if ClusterId::from_slice(&record.cluster_id) == fence.cluster {
-        (fence.term, fence.index) = (fence.term, fence.index).max((record.term, record.index));
+        fence.advance(record.term, record.index);
     }
 }

@@ -1,5 +1,7 @@
 //! What keeps servers of another cluster, and servers that lag behind, from deciding over a node.
 
+use std::cmp::Ordering;
+
 use super::{ClusterId, SessionError};
 use crate::agent::Welcome;
 
@@ -29,10 +31,29 @@ impl Fence {
         }
     }
 
-    /// Whether this position is none that the node has passed.
+    /// Whether this position is none that the node has passed. A later term alone says nothing: a server that knows of an
+    /// election may lag behind all that was told before it.
     pub(super) fn allows(self, term: u64, index: u64) -> bool {
-        (term, index) >= (self.term, self.index)
+        match era(term).cmp(&era(self.term)) {
+            Ordering::Equal => term >= self.term && index >= self.index,
+            later_or_not => later_or_not.is_gt(),
+        }
     }
+
+    /// The node has come to this position, unless it was further.
+    pub fn advance(&mut self, term: u64, index: u64) {
+        if self.allows(term, index) {
+            (self.term, self.index) = (term, index);
+        }
+    }
+}
+
+/// Bits of a term that count elections; those above them count recoveries of the cluster.
+const ELECTION_BITS: u32 = 32;
+
+/// How often a cluster was recovered, and began anew: a new era knows nothing of what the old one told last.
+fn era(term: u64) -> u64 {
+    term >> ELECTION_BITS
 }
 
 /// The server's cluster; none when it does not say: 16 zero bytes, or none at all.

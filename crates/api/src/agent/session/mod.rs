@@ -240,8 +240,7 @@ impl AgentSession {
         }
         let Some(parts) = open.incoming.take_in(desired)? else { return Ok(None) };
         for part in &parts {
-            let position = (part.term, part.index).max((self.fence.term, self.fence.index));
-            (self.fence.term, self.fence.index) = position;
+            self.fence.advance(part.term, part.index);
             self.table.apply(part);
         }
         let named = incoming::named(&parts);

@@ -271,8 +271,12 @@ fn desired_state_older_than_the_last_is_dropped() {
     let before = session.digests();
     assert_eq!(tell(&mut session, desired(6, &[2], &[], &[]), 0), None);
     assert_eq!(tell(&mut session, Desired { term: 0, ..desired(9, &[2], &[], &[]) }, 0), None);
+    let lagging = Desired { term: 2, ..desired(6, &[2], &[], &[]) };
+    assert_eq!(tell(&mut session, lagging, 0), None, "it knows of an election, and not of what came before");
     assert_eq!(session.digests(), before);
     assert!(tell(&mut session, desired(7, &[2], &[], &[]), 0).is_some());
+    let recovered = Desired { term: 1 << 32, ..desired(6, &[3], &[], &[]) };
+    assert!(tell(&mut session, recovered, 0).is_some(), "the cluster has begun anew");
 }
 
 #[test]
