@@ -217,8 +217,12 @@ impl AtWork<'_> {
     ) -> Result<(Placed, Charge), Funnel> {
         let quotas = Quotas::of(self.store, &self.headroom, group);
         preemptor.iter_mut().for_each(|preemptor| preemptor.set_short(self.headroom.short()));
-        let ask = quotas.admit(&missing.ask, placer)?;
-        placer.place(&ask, preemptor, |placed| quotas.check(placed))
+        let (ask, only_there) = quotas.admit(&missing.ask, placer)?;
+        placer.place(&ask, preemptor, |placed| quotas.check(placed)).map_err(|mut nowhere| {
+            // It waits for room there, and for the quotas that keep it from everywhere else.
+            only_there.into_iter().for_each(|refused| nowhere.quota.extend(refused.quota));
+            nowhere
+        })
     }
 
     /// All steps were taken before it was this group's turn.

@@ -5,7 +5,7 @@ use berth_model::{
     eval::Funnel,
     job::Group,
     quota::Usage,
-    store::{NodeSlot, Store},
+    store::{NodeRow, NodeSlot, Store},
 };
 
 use crate::{
@@ -25,16 +25,20 @@ impl<'a> Quotas<'a> {
         Self { store, headroom, group }
     }
 
-    /// What they admit of an ask: any node, or only one where predecessors leave it enough.
-    pub(super) fn admit(&self, ask: &Ask, placer: &GroupPlacer<'_>) -> Result<Ask, Funnel> {
+    /// What they admit of an ask: any node, or only one where predecessors leave it enough, and why no other.
+    pub(super) fn admit(&self, ask: &Ask, placer: &GroupPlacer<'_>) -> Result<(Ask, Option<Funnel>), Funnel> {
         if self.headroom.is_unlimited() {
-            return Ok(ask.clone());
+            return Ok((ask.clone(), None));
         }
         let least = Usage::of(self.group.resources(), self.group);
-        let Err(refused) = self.headroom.check(&least) else { return Ok(ask.clone()) };
-        let mut nodes = placer.ending().filter(|(node, _)| ask.only.is_none_or(|only| only == *node));
-        let node = nodes.find(|(node, after)| self.charge(*node, after).is_ok()).map(|(node, _)| node);
-        node.map(|node| Ask { only: Some(node), ..ask.clone() }).ok_or(refused)
+        let Err(refused) = self.headroom.check(&least) else { return Ok((ask.clone(), None)) };
+        let is_ready = |node: NodeSlot| self.store.nodes().row(node).is_some_and(NodeRow::is_ready);
+        let mut nodes =
+            placer.ending().filter(|(node, _)| ask.only.is_none_or(|only| only == *node) && is_ready(*node));
+        match nodes.find(|(node, after)| self.charge(*node, after).is_ok()) {
+            Some((node, _)) => Ok((Ask { only: Some(node), ..ask.clone() }, Some(refused))),
+            None => Err(refused),
+        }
     }
 
     /// How much cpu whole cores bring with them is known only once there is a node.

@@ -27,6 +27,28 @@ fn a_quota_holds_back_what_would_exceed_it_or_one_above() {
     );
 }
 
+/// Where its predecessor is there is too little cpu, and the quota keeps it from everywhere else: it waits for either.
+#[test]
+fn what_a_quota_keeps_beside_its_predecessor_names_the_quota_too() {
+    check(
+        "node a cpu=1000
+         quota small mem=200
+         namespace dev quota=small
+         job dev/web count=1 cpu=100 mem=200
+         plan dev/web
+         job big count=1 cpu=900
+         plan big
+         node b cpu=1000
+         job dev/web count=1 cpu=200 mem=200
+         plan dev/web",
+        expect![[r#"
+            plan dev/web: place web[0]@a
+            plan big: place big[0]@a
+            plan dev/web: refuse 1 (1 considered; dc1 1; exhausted cpu 1; quota small memory (400/200)) then blocked queued-allocs
+        "#]],
+    );
+}
+
 #[test]
 fn devices_count_once_while_a_successor_waits_for_them() {
     check(
