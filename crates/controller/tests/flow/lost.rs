@@ -41,6 +41,10 @@ fn a_leader_that_hears_no_majority_declares_nothing_lost_and_waits_once_it_does(
     shell.pass(60);
     assert_eq!(shell.down(), 0);
     shell.tell(Event::Majority { heard: true });
+    for (_, alloc, node) in placed.iter().filter(|(.., node)| node.0 > 2) {
+        shell.hello(node.0 as u64 + 100, node.0, 1, 0);
+        shell.observe(node.0 as u64 + 100, &[(*alloc, ClientStatus::Running)]);
+    }
     shell.pass(20);
     assert_eq!((shell.down(), shell.wanted()), (0, placed), "they have as long as after an election");
     shell.pass(10);

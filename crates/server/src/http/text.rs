@@ -1,10 +1,12 @@
 //! Text on its way out: borrowed from the state, and ids as what they are until they are written.
 
+use std::cmp::Ordering;
+
 use berth_model::{AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, NodeId};
 use serde::{Serialize, Serializer};
 
-/// Text that is copied only where it is written, if that can be.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// Text that is copied only where it is written, if that can be. Two are the same that read the same, however they are kept.
+#[derive(Debug, Clone)]
 pub enum Text<'v> {
     /// As it stands in the state.
     Plain(&'v str),
@@ -29,6 +31,26 @@ impl<'v> Text<'v> {
         }
     }
 }
+
+impl Ord for Text<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.read(|text| other.read(|other| text.cmp(other)))
+    }
+}
+
+impl PartialOrd for Text<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Text<'_> {}
 
 impl Default for Text<'_> {
     fn default() -> Self {
