@@ -10,6 +10,7 @@ use openraft::{
     ChangeMembers,
     async_runtime::WatchReceiver,
     errors::{ClientWriteError, RaftError},
+    metrics::RaftMetrics,
 };
 
 use crate::{
@@ -46,6 +47,20 @@ pub struct Members {
     pub log_index: u64,
     /// They are being changed: no other change is taken until this one is committed.
     pub changing: bool,
+}
+
+/// How long ago a leader heard a majority; none for another server, or before it has. The only voter is a majority by itself,
+/// whoever else follows it, or does not: the engine does not count what it has not to ask for.
+pub(crate) fn majority_silence<R: Runtime>(metrics: &RaftMetrics<Types<R>>) -> Option<Duration> {
+    if metrics.current_leader != Some(metrics.id) {
+        return None;
+    }
+    let mut voters = metrics.membership_config.membership().voter_ids();
+    if voters.next() == Some(metrics.id) && voters.next().is_none() {
+        return Some(Duration::ZERO);
+    }
+    let at = metrics.last_quorum_acked?;
+    Some(<R::Async as AsyncRuntime>::Instant::now().saturating_duration_since(*at))
 }
 
 impl Members {
@@ -169,9 +184,7 @@ impl<R: Runtime> Replication<R> {
 
     /// How long ago a majority was heard; none when this server does not lead, or has not heard one yet.
     pub fn majority_contact(&self) -> Option<Duration> {
-        let metrics = self.raft().data_metrics();
-        let at = metrics.borrow_watched().last_quorum_acked?;
-        Some(<R::Async as AsyncRuntime>::Instant::now().saturating_duration_since(*at))
+        majority_silence(&*self.raft().metrics().borrow_watched())
     }
 
     /// Founds a cluster of these servers, this one among them. Only a server that belongs to none can, and all of them must

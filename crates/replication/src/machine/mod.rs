@@ -253,7 +253,7 @@ impl<R: Runtime> RaftStateMachine<Types<R>> for Machine {
         let (version, known) = (store.version(), self.known);
         if version > known {
             let reason = format!(
-                "install snapshot: it came of entries of version {version}, this server knows up to {known}"
+                "install snapshot: it came of entries of version {version}, this server knows up to {known}: start the newer version again"
             );
             self.alarm.raise(&reason);
             return Err(io::Error::other(reason));

@@ -439,6 +439,16 @@ async fn what_a_leadership_has_left_is_not_written_in_a_later_one_of_the_same_se
     }
 }
 
+/// It waits for nobody's answer, so that nobody's silence is news of a majority.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_only_voter_is_a_majority_while_a_learner_is_dead() {
+    let alone = Server::open(&Arc::default(), 1, Arc::default(), Start::Found).await;
+    leader(std::slice::from_ref(&alone)).await;
+    alone.log.set_member(2, peer(2)).await.unwrap();
+    assert!(!alone.log.is_alone() && alone.log.is_leader());
+    assert_eq!(alone.log.majority_contact(), Some(Duration::ZERO));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_another_cluster_is_refused_by_name() {
     let wires = Arc::<Wires>::default();

@@ -64,9 +64,7 @@ impl Cluster {
     }
 
     fn contact_of_leader(&self) -> Contact {
-        let majority =
-            if self.is_alone() { Some(Duration::ZERO) } else { self.replication.majority_contact() };
-        contact_of_leader(majority)
+        contact_of_leader(self.replication.majority_contact())
     }
 
     /// Whether a change would be written now, here or by whoever leads.

@@ -118,7 +118,7 @@ impl Server {
         let nobody = || RequestError::NotSent("nobody leads".to_owned());
         let log = lock(&self.0.log).clone().ok_or_else(nobody)?;
         let leader = log.leader().filter(|leader| *leader != log.server_id()).ok_or_else(nobody)?;
-        log.peers().request(leader, &wire::address(leader as usize - 1), request, ANSWER_MAX).await
+        log.peers().request(leader, &wire::address(wire::number(leader)), request, ANSWER_MAX).await
     }
 
     /// Hands commands to whoever leads.

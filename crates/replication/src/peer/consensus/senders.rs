@@ -20,12 +20,10 @@ use openraft::async_runtime::WatchReceiver;
 
 use super::wire;
 use crate::{
+    cluster::majority_silence,
     departed::Departed,
     peer::frame::{Frame, Method},
-    runtime::{
-        Runtime,
-        engine::{AsyncRuntime, Instant},
-    },
+    runtime::Runtime,
     types::Raft,
 };
 
@@ -87,10 +85,7 @@ impl Senders {
         {
             *heard = Some((server, now));
         }
-        let own = metrics.last_quorum_acked.filter(|_| led_by == Some(metrics.id)).map(|at| {
-            let silence = <R::Async as AsyncRuntime>::Instant::now().saturating_duration_since(*at);
-            (metrics.id, silence)
-        });
+        let own = majority_silence(&metrics).map(|silence| (metrics.id, silence));
         let others = heard.map(|(leader, at)| (leader, now.saturating_sub(at)));
         let leader = own
             .into_iter()
