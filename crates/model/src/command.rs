@@ -216,6 +216,8 @@ impl Command {
             Self::PutNodePool(..) | Self::DeleteNodePool(..) => 6,
             Self::ChangeKeyring(change) if matches!(**change, ChangeKeyring::Rewrap { .. }) => 6,
             Self::RestorePart(part) if part.revives_tokens.is_some() => 6,
+            Self::RegisterJob(register) if register.submission.is_some() || register.job.has_spelling() => 6,
+            Self::RunJob(run) if run.job.has_spelling() => 6,
             Self::RunJob(..)
             | Self::DrainNode(..)
             | Self::MigrateAllocs(..)

@@ -3,8 +3,9 @@
 mod support;
 
 use berth_model::{
-    command::{Command, NewTag, Refusal, SetJobStable, TagVersion},
-    job::{JOB_TAGS_MAX, JOB_VERSIONS_MAX},
+    EvalId,
+    command::{Command, ENTRY_VERSION_MIN, NewTag, Refusal, RegisterJob, SetJobStable, TagVersion},
+    job::{JOB_TAGS_MAX, JOB_VERSIONS_MAX, Job, Submission, VersionChange},
 };
 use support::{World, key, restored, service};
 
@@ -88,4 +89,32 @@ fn who_is_said_to_be_stable_is_what_a_failed_version_goes_back_to() {
     assert_eq!(stable(&world), Some(0));
     assert!(matches!(world.run(say(9, true)), Err(Refusal::NoVersion(_, 9))));
     assert_eq!(restored(&world.store).hash(), world.store.hash());
+}
+
+#[test]
+fn how_a_job_is_written_replaces_nothing_and_waits_for_servers_that_know_of_it() {
+    let mut world = World::with_nodes(1);
+    let plain = service("web", 100, Some(80));
+    let mut spelt = plain.clone();
+    spelt.groups[0].networks[0].ports[0].to_is_host = true;
+    assert!(spelt.has_spelling() && !plain.has_spelling());
+    world.register(plain.clone());
+    world.register(spelt.clone());
+    let row = world.store.job(&key("web")).unwrap();
+    assert_eq!(
+        (row.current().version, row.change_of(0, 0)),
+        (1, VersionChange::Nothing),
+        "it means the same"
+    );
+    let since = |job: Job, submission| {
+        let register = RegisterJob { job: job.into(), eval: EvalId(1), only_if: None, submission };
+        Command::RegisterJob(Box::new(register)).since()
+    };
+    assert_eq!(since(plain.clone(), None), ENTRY_VERSION_MIN);
+    assert_eq!(
+        (since(spelt.clone(), None), since(plain.clone(), Some(Submission::default().into()))),
+        (6, 6)
+    );
+    spelt.forget_spelling();
+    assert_eq!(spelt, plain);
 }

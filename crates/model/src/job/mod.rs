@@ -218,6 +218,20 @@ impl Job {
         self.periodic.is_some() || self.parameterized.is_some() && !self.dispatched
     }
 
+    /// Whether it tells how its owner wrote what could be written otherwise.
+    pub fn has_spelling(&self) -> bool {
+        let ports = self.groups.iter().flat_map(|group| &group.networks).flat_map(|network| &network.ports);
+        self.periodic.as_ref().is_some_and(|periodic| periodic.is_single)
+            || ports.into_iter().any(|port| port.to_is_host)
+    }
+
+    /// It means the same, and is shown as most would write it: for servers that know nothing of that.
+    pub fn forget_spelling(&mut self) {
+        self.periodic.iter_mut().for_each(|periodic| periodic.is_single = false);
+        let networks = self.groups.iter_mut().flat_map(|group| &mut group.networks);
+        networks.flat_map(|network| &mut network.ports).for_each(|port| port.to_is_host = false);
+    }
+
     /// The group of that name and its position.
     pub fn group(&self, name: &str) -> Option<(u16, &Group)> {
         let at = self.groups.iter().position(|g| g.name == name)?;

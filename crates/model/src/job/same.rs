@@ -1,6 +1,6 @@
 //! What a newer version of a job means for what runs.
 
-use super::{Group, Job, Task};
+use super::{Group, Job, Network, Port, Task};
 use crate::constraint::{Constraint, Operator};
 
 /// What a newer version of a job asks of an allocation of an older one.
@@ -91,6 +91,7 @@ impl Group {
             scaling: other.scaling.clone(),
             // What is there holds what it was given.
             shares_room: other.shares_room,
+            networks: spelt_as(&self.networks, &other.networks),
             ..self.clone()
         }
     }
@@ -103,6 +104,20 @@ impl Group {
         let own = own.filter(|(name, _)| is_silence(name));
         newer.chain(own).map(|(name, value)| (name.clone(), value.clone())).collect()
     }
+}
+
+/// Networks with what means the same written as others have it.
+fn spelt_as(networks: &[Network], others: &[Network]) -> Vec<Network> {
+    let mut networks = networks.to_vec();
+    let ports = |network: &mut Network| std::mem::take(&mut network.ports);
+    for (network, other) in networks.iter_mut().zip(others) {
+        let spelt = ports(network).into_iter().enumerate().map(|(at, port)| {
+            let other = other.ports.get(at).filter(|other| (other.to, port.to) == (0, 0));
+            Port { to_is_host: other.map_or(port.to_is_host, |other| other.to_is_host), ..port }
+        });
+        network.ports = spelt.collect();
+    }
+    networks
 }
 
 impl Task {

@@ -47,7 +47,12 @@ impl LeadersMajority {
     /// What the leader of a term said; none when it has said nothing, as servers of earlier versions do.
     pub fn of(&self, leader: u64, term: u64, now: Instant) -> Option<MajorityContact> {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let word = last.filter(|word| (word.leader, word.term) == (leader, term))?;
+        let word = last?;
+        if word.term > term {
+            // Another was elected since, with a majority that the older one has not any more.
+            return Some(MajorityContact { age: Duration::MAX, is_cut_off: true });
+        }
+        let word = Some(word).filter(|word| (word.leader, word.term) == (leader, term))?;
         let age = word
             .ago
             .map_or(Duration::MAX, |ago| ago.saturating_add(now.saturating_duration_since(word.asked_at)));
@@ -87,5 +92,6 @@ mod tests {
         said.set(1, 5, at(2_000), 3_000);
         let newer = MajorityContact { age: Duration::from_secs(1), is_cut_off: false };
         assert_eq!(said.of(2, 6, at(2_000)), Some(newer));
+        assert_eq!(said.of(1, 5, at(2_000)), Some(never), "it leads nobody, whatever it said before");
     }
 }

@@ -27,6 +27,8 @@ impl Fence {
         match self.cluster {
             Some(ours) if ours == theirs => Ok(self),
             Some(ours) if !welcome.restored => Err(SessionError::OtherCluster { ours, theirs }),
+            // It had no name yet when the node was told what it holds.
+            None if !welcome.restored => Ok(Self { cluster: Some(theirs), ..self }),
             _ => Ok(Self { cluster: Some(theirs), term: 0, index: 0 }),
         }
     }

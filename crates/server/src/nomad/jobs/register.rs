@@ -93,6 +93,11 @@ impl Conditions {
     }
 }
 
+/// Entries of the log hold how a job was written from this version on.
+const SPELLING_SINCE: u8 = 6;
+/// Said where they do not yet.
+const TOO_NEW: &str = "the job file is not kept beside the job: not all servers of this cluster know how, until all are upgraded";
+
 /// `PUT /v1/jobs`
 pub(in crate::nomad) async fn register(mut call: Call) -> Reply {
     register_as(&mut call, None).await
@@ -114,10 +119,16 @@ pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> 
         only_if = only_if.or(Some(now.map_or(Index(0), |row| row.current().index)));
         check_size(&job)?;
     }
-    let (submission, discarded) = match conditions.submission() {
+    let (mut submission, mut discarded) = match conditions.submission() {
         Ok(submission) => (submission, None),
         Err(discarded) => (None, Some(discarded)),
     };
+    if call.proposer().log_version() < SPELLING_SINCE {
+        job.forget_spelling();
+        if submission.take().is_some() {
+            discarded = Some(TOO_NEW.to_owned());
+        }
+    }
     let of_conditions = conditions.warnings().into_iter().chain(discarded);
     let of_job = Some(warnings(&call.view(), &job, &read)).filter(|warnings| !warnings.is_empty());
     let warnings = of_conditions.chain(of_job).collect::<Vec<_>>().join("\n");

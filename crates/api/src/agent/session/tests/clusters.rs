@@ -34,6 +34,14 @@ fn a_node_belongs_to_the_cluster_that_welcomes_it_first() {
 }
 
 #[test]
+fn a_cluster_that_had_no_name_yet_is_no_other_one_once_it_has() {
+    let mut session = AgentSession::new(1, UPDATE_DELAY_NS);
+    session.restore_fence(Fence { cluster: None, term: 3, index: 500 });
+    let joined = Fence { cluster: Some(cluster(7)), term: 3, index: 500 };
+    assert_eq!(dial(&mut session, vec![7; 16], false), Some(Told::Joined(joined)));
+}
+
+#[test]
 fn a_restored_cluster_is_followed_from_its_low_terms_and_indexes_on() {
     let mut session = session();
     let low = || desired(9, &[1], &[], &[]);
