@@ -14,7 +14,7 @@ use crate::net::{AGENT_HANDSHAKES_OF_ADDRESS, TooOften, host};
 /// How long one waits in a line before it is refused. No longer than an agent waits for its welcome in the end, so that few wait
 /// who have left, and longer than the largest number of one address takes.
 pub(super) const LINE_MAX: Duration = Duration::from_secs(20);
-/// A number of addresses from which on those are looked for of which nobody is there any more.
+/// A number of addresses below which those are not looked for of which nobody is there any more.
 const LINES_SWEPT: usize = 1_024;
 /// Between two attempts to begin, at the least: timers are no finer.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -22,7 +22,30 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A line for each address. One in which nobody is takes no room for long.
 #[derive(Debug, Default)]
-pub(super) struct Lines(Mutex<HashMap<IpAddr, Weak<Line>>>);
+pub(super) struct Lines(Mutex<ByAddress>);
+
+#[derive(Debug)]
+struct ByAddress {
+    lines: HashMap<IpAddr, Weak<Line>>,
+    /// With so many lines the empty ones are removed. It is twice what was left the last time, so that looking through all of
+    /// them costs each newcomer the same on average, also when none is empty.
+    sweep_at: usize,
+}
+
+impl Default for ByAddress {
+    fn default() -> Self {
+        Self { lines: HashMap::new(), sweep_at: LINES_SWEPT }
+    }
+}
+
+impl ByAddress {
+    fn sweep(&mut self) {
+        if self.lines.len() >= self.sweep_at {
+            self.lines.retain(|_, line| line.strong_count() > 0);
+            self.sweep_at = LINES_SWEPT.max(2 * self.lines.len());
+        }
+    }
+}
 
 #[derive(Debug)]
 struct Line {
@@ -89,11 +112,9 @@ impl Lines {
     }
 
     fn of(&self, address: IpAddr) -> Arc<Line> {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() >= LINES_SWEPT {
-            lines.retain(|_, line| line.strong_count() > 0);
-        }
-        let known = lines.entry(host(address)).or_default();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.sweep();
+        let known = all.lines.entry(host(address)).or_default();
         known.upgrade().unwrap_or_else(|| {
             let turns = Arc::new(Semaphore::new(AGENT_HANDSHAKES_OF_ADDRESS.of(address)));
             let line = Arc::new(Line { turns, head: Semaphore::new(1) });
@@ -135,7 +156,28 @@ mod tests {
         for number in 0..2 * LINES_SWEPT as u32 {
             lines.turn(IpAddr::from(number.to_be_bytes()), any(), || false).await;
         }
-        assert!(lines.0.lock().unwrap().len() <= LINES_SWEPT, "those that are gone take no room");
+        assert!(lines.0.lock().unwrap().lines.len() <= LINES_SWEPT, "those that are gone take no room");
+    }
+
+    #[tokio::test]
+    async fn lines_that_are_not_empty_are_looked_through_only_as_often_as_their_number_doubles() {
+        const ADDRESSES: usize = 10 * LINES_SWEPT;
+        let lines = Lines::default();
+        let sweep_at = || lines.0.lock().unwrap().sweep_at;
+        let (mut turns, mut swept) = (Vec::new(), vec![sweep_at()]);
+        for number in 0..ADDRESSES as u32 {
+            turns.push(lines.turn(IpAddr::from(number.to_be_bytes()), any(), || false).await);
+            if swept.last() != Some(&sweep_at()) {
+                swept.push(sweep_at());
+            }
+        }
+        assert_eq!(swept, [1, 2, 4, 8, 16].map(|times| times * LINES_SWEPT));
+        turns.clear();
+        for number in 0..ADDRESSES as u32 {
+            lines.turn(IpAddr::from((u32::MAX - number).to_be_bytes()), any(), || false).await;
+        }
+        assert_eq!(sweep_at(), LINES_SWEPT);
+        assert!(lines.0.lock().unwrap().lines.len() <= LINES_SWEPT, "those that are gone take no room");
     }
 
     #[tokio::test]
