@@ -147,8 +147,9 @@ pub(super) fn path(dir: &Path, id: KekId) -> PathBuf {
     dir.join(format!("{id}.{EXTENSION}"))
 }
 
-/// Notes that root keys are about to be wrapped with this key.
+/// Notes that root keys are about to be wrapped with this key, which need not be there yet.
 pub(super) fn note_pending(dir: &Path, id: KekId) -> io::Result<()> {
+    create(dir)?;
     let mut file =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(dir.join(PENDING))?;
     file.write_all(id.to_string().as_bytes())?;
@@ -174,9 +175,14 @@ pub(super) fn settle_pending(dir: &Path) -> io::Result<()> {
     }
 }
 
+/// Creates a directory of keys where there is none: its owner's alone.
+fn create(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
 /// Writes a key to a file of its own, which is there as a whole, and stays, once this returns.
 pub(super) fn save(dir: &Path, kek: &Kek) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    create(dir)?;
     let mut text = Zeroizing::new(String::with_capacity(HEAD.len() + 2 * KEY_BYTES + 1));
     text.push_str(HEAD);
     for byte in kek.bytes() {

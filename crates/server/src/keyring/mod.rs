@@ -122,8 +122,6 @@ pub struct Keyring {
     opened: Mutex<BTreeMap<RootKeyId, Arc<OpenedKey>>>,
     /// Those that open the root keys of the state, as it was seen last.
     needed: RwLock<BTreeSet<KekId>>,
-    /// What root keys are about to be wrapped with, where there are no files.
-    pending: Mutex<Option<KekId>>,
 }
 
 impl Keyring {
@@ -261,26 +259,24 @@ impl Keyring {
     }
 
     /// A key-encryption key that opens nothing yet, to wrap all root keys with; on disk when this returns. It is that of the last try
-    /// where that has failed a short while ago, whatever servers have it by now: otherwise each try would leave one behind.
+    /// where that has failed within the last hour, whatever servers have it by now: otherwise each try would leave one behind.
+    /// One that is older stays where it is, and opens nothing.
     ///
     /// # Errors
     /// When it cannot be made or kept.
     pub(crate) fn kek_to_rewrap_with(&self, keys: &RootKeys) -> Result<Arc<Kek>, KeyringError> {
-        let pending = match &self.dir {
-            Some(dir) => kek::pending(dir),
-            None => *self.pending.lock().unwrap_or_else(PoisonError::into_inner),
-        };
+        let pending = self.dir.as_deref().and_then(kek::pending);
         let is_unused =
             |kek: &Arc<Kek>| !keys.is_retired(kek.id()) && keys.keys().all(|key| key.wrapped_by != kek.id());
         if let Some(kek) = pending.and_then(|id| self.kek(id)).filter(is_unused) {
             return Ok(kek);
         }
-        let kek = self.keep(Kek::random()?)?;
-        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = Some(kek.id());
+        let kek = Kek::random()?;
+        // Noted first: a note of a key that is not there is harmless, a key that is there and not noted stays for ever.
         if let Some(dir) = &self.dir {
             kek::note_pending(dir, kek.id()).map_err(|error| self.not_written(kek.id(), &error))?;
         }
-        Ok(kek)
+        self.keep(kek)
     }
 
     /// Root keys are wrapped with the key that was given for it.
@@ -288,7 +284,6 @@ impl Keyring {
     /// # Errors
     /// When that cannot be noted, which changes nothing: what opens something is not used by the next try.
     pub(crate) fn settle_rewrap(&self) -> std::io::Result<()> {
-        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.dir.as_deref().map_or(Ok(()), kek::settle_pending)
     }
 
@@ -507,6 +502,28 @@ mod tests {
         assert_ne!(later.id(), next.id());
         keyring.settle_rewrap().expect("it is noted");
         assert_ne!(keyring.kek_to_rewrap_with(store.keyring()).expect("it is made").id(), later.id());
+    }
+
+    #[test]
+    fn a_rewrap_that_cannot_be_noted_leaves_no_key_behind() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(DIRECTORY);
+        std::fs::create_dir_all(path.join("rewrap.pending")).expect("it is in the way");
+        let keyring = Keyring::load(dir.path()).expect("it is read");
+        let keys = RootKeys::default();
+        for _ in 0..2 * KEKS_MAX {
+            let refused = keyring.kek_to_rewrap_with(&keys).expect_err("it cannot be noted");
+            assert!(matches!(refused, KeyringError::NotWritten { .. }), "{refused}");
+        }
+        assert!(
+            keyring.held().is_empty() && Keyring::load(dir.path()).expect("it is read").held().is_empty()
+        );
+        std::fs::remove_dir(path.join("rewrap.pending")).expect("it is empty");
+        // A key that was noted and never written is not missed.
+        kek::note_pending(&path, KekId(7)).expect("it is noted");
+        let kek = keyring.kek_to_rewrap_with(&keys).expect("it is made");
+        assert_eq!(keyring.kek_to_rewrap_with(&keys).expect("it is there").id(), kek.id());
+        assert_eq!(keyring.held(), [kek.id()]);
     }
 
     #[test]

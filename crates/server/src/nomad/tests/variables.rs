@@ -23,13 +23,17 @@ use super::{
     world::world,
 };
 use crate::{
+    Keyring,
     access::{Capabilities, Capability, Rights},
     state::ProposeError,
 };
 
 /// A world with a root key.
 fn keyed() -> Arc<FakeEngine> {
-    let engine = world();
+    with_root_key(world())
+}
+
+fn with_root_key(engine: Arc<FakeEngine>) -> Arc<FakeEngine> {
     let key = Box::new(engine.keyring.new_root_key());
     let put = ChangeKeyring::PutKey { key, replaces: None, full: false };
     let committed = engine.apply(vec![Command::ChangeKeyring(Box::new(put))]);
@@ -455,7 +459,11 @@ async fn another_key_opens_all_root_keys_and_what_is_encrypted_with_them_is_read
 
 #[tokio::test]
 async fn a_rewrap_that_fails_half_way_leaves_no_keys_behind_however_often_it_is_tried() {
-    let engine = keyed();
+    let dir = tempfile::tempdir().expect("a directory");
+    let keyring = Arc::new(Keyring::load(dir.path()).expect("nothing is there"));
+    let mut engine = FakeEngine::default();
+    engine.keyring = keyring;
+    let engine = with_root_key(Arc::new(engine));
     let router = api(&engine);
     let rewrap = async || answer(&router, "PUT", "/v1/operator/keyring/rewrap", Body::empty()).await;
     engine.shares_no_keks.store(true, Relaxed);
