@@ -1,6 +1,6 @@
 //! Jobs that make jobs: `PUT /v1/job/:id/dispatch` and `PUT /v1/job/:id/periodic/force`.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_api::http::{JobDispatch, JobDispatched, PeriodicForced};
@@ -56,16 +56,15 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     meta.extend(parent.meta.clone());
     meta.extend(given);
     let eval = call.mint_eval();
-    let mut names = names(&key, &asked.id_prefix_template, token, eval)?.into_iter();
-    let first = names.next().unwrap_or_default();
+    let (first, mut other) = names(&key, &asked.id_prefix_template, token, eval)?;
     let mut child = Job { meta, payload, dispatched: true, ..parent.child(&first) };
     if let Some(token) = token {
         child.set_dispatch_token(token);
     }
-    let (id, Index(index)) = loop {
-        let id = child.key.id.to_string();
+    let mut child = Arc::new(child);
+    let Index(index) = loop {
         let refusal = match propose(&call, child.clone(), eval).await? {
-            Ok(index) => break (id, index),
+            Ok(index) => break index,
             Err(refusal) => refusal,
         };
         // Somebody else came first with the same token, or by chance with the same digits in the same second.
@@ -74,19 +73,24 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
         if let Some(known) = token.and_then(|token| dispatched_with(&view, &key, token)) {
             return reply::json(&call.query, &dispatched_before(known));
         }
-        match names.next().filter(|_| is_taken) {
-            Some(other) => child = Job { key: JobKey::new(&key.namespace, &other), name: other, ..child },
+        match other.take().filter(|_| is_taken) {
+            Some(name) => child = Arc::new(renamed(&child, name)),
             None => return Err(refusal.into()),
         }
     };
     let answer = JobDispatched {
-        dispatched_job_id: id,
+        dispatched_job_id: child.key.id.to_string(),
         eval_id: eval.to_string(),
         eval_create_index: index,
         job_create_index: index,
         index,
     };
     reply::json(&call.query, &answer)
+}
+
+/// The same run under another id.
+fn renamed(run: &Job, name: String) -> Job {
+    Job { key: JobKey::new(&run.key.namespace, &name), name, ..run.clone() }
 }
 
 /// The run of a job that was dispatched with this token: whoever tries again gets no second one.
@@ -119,18 +123,14 @@ pub(in crate::nomad) async fn force(call: Call) -> Reply {
         return Err(Failure::bad_request("the job is not periodic: only such a job is run at set times"));
     }
     let eval = call.mint_eval();
-    let Index(index) = run(&call, parent.run_at(clock::now()), eval).await?;
+    let Index(index) = propose(&call, parent.run_at(clock::now()).into(), eval).await??;
     reply::json(&call.query, &PeriodicForced { eval_id: eval.to_string(), eval_create_index: index, index })
 }
 
-async fn run(call: &Call, job: Job, eval: EvalId) -> Result<Index, Failure> {
-    Ok(propose(call, job, eval).await??)
-}
-
-async fn propose(call: &Call, job: Job, eval: EvalId) -> Result<Result<Index, Refusal>, Failure> {
+async fn propose(call: &Call, job: Arc<Job>, eval: EvalId) -> Result<Result<Index, Refusal>, Failure> {
     jobs::check_size(&job)?;
     namespaces::check_job(&call.view(), &job)?;
-    call.proposer().decide(Command::RunJob(Box::new(RunJob { job: job.into(), eval }))).await
+    call.proposer().decide(Command::RunJob(Box::new(RunJob { job, eval }))).await
 }
 
 fn payload(rules: &Parameterized, asked: Option<&str>) -> Result<Vec<u8>, Failure> {
@@ -171,9 +171,15 @@ fn check_meta(rules: &Parameterized, given: &BTreeMap<String, String>) -> Result
     }
 }
 
-/// Under which ids a dispatch may go, the first that is free: `<parent>/dispatch-<prefix>-<seconds>-<digits>`, and with all digits
-/// where somebody has the same few in the same second. One with a token goes by that and no time, so that of two at once one is refused.
-fn names(parent: &JobKey, prefix: &str, token: Option<&str>, eval: EvalId) -> Result<Vec<String>, Failure> {
+/// The id of a dispatch: `<parent>/dispatch-<prefix>-<seconds>-<digits>`, and a second one, with all digits, for where somebody has
+/// the same few in the same second. One with a token goes by that alone, without its prefix and the time: of two at once one is refused,
+/// whatever else they say.
+fn names(
+    parent: &JobKey,
+    prefix: &str,
+    token: Option<&str>,
+    eval: EvalId,
+) -> Result<(String, Option<String>), Failure> {
     let fits = prefix.chars().count() <= ID_PREFIX_CHARS_MAX
         && prefix.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
     if !fits {
@@ -181,11 +187,11 @@ fn names(parent: &JobKey, prefix: &str, token: Option<&str>, eval: EvalId) -> Re
             "IdPrefixTemplate: only letters, digits, `-`, `_` and `.` can stand in an id, at most {ID_PREFIX_CHARS_MAX}"
         )));
     }
-    let dash = if prefix.is_empty() { "" } else { "-" };
-    let begin = format!("{}/dispatch-{prefix}{dash}", parent.id);
     if let Some(token) = token {
-        return Ok(vec![format!("{begin}token-{:032x}", dispatch_hash(parent, token))]);
+        return Ok((format!("{}/dispatch-token-{:032x}", parent.id, dispatch_hash(parent, token)), None));
     }
+    let dash = if prefix.is_empty() { "" } else { "-" };
     let seconds = clock::now().0 / NANOS_PER_SECOND;
-    Ok(vec![format!("{begin}{seconds}-{}", eval.short()), format!("{begin}{seconds}-{:032x}", eval.0)])
+    let begin = format!("{}/dispatch-{prefix}{dash}{seconds}", parent.id);
+    Ok((format!("{begin}-{}", eval.short()), Some(format!("{begin}-{:032x}", eval.0))))
 }

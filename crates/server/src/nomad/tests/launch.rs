@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use berth_model::{
     EvalId, JobKey, Timestamp,
-    command::{Command, LaunchJob, RunJob},
+    command::{Collect, Command, LaunchJob, RunJob},
+    eval::EvalStatus,
     job::{Job, Parameterized, PayloadRule, Periodic},
 };
 use expect_test::expect;
@@ -106,10 +107,24 @@ async fn of_two_dispatches_at_once_with_one_token_one_is_made() {
     *world.preceded_by.lock().expect("no test panics here") =
         vec![Command::RunJob(Box::new(RunJob { job, eval: EvalId(99) }))];
     let router = api(&world);
-    let second = answer(&router, "PUT", target, body).await;
+    // Another prefix makes it no other dispatch.
+    let prefixed = json!({ "Meta": { "input": "a.mp4" }, "IdPrefixTemplate": "mine" });
+    let second = answer(&router, "PUT", target, prefixed.to_string()).await;
     assert_eq!((second.status.as_u16(), &second.json()["DispatchedJobID"]), (200, &first), "{}", second.body);
     let summary = get(&router, "/v1/job/encode/summary").await.json();
     assert_eq!(summary["Children"]["Pending"], 1);
+}
+
+/// Has a job forgotten once all its evaluations are done.
+fn collect(world: &FakeEngine, key: &JobKey) {
+    let view = world.view.load_full();
+    let row = view.store.job(key).expect("it is there");
+    let evals = view.store.jobs().evals(row).filter_map(|slot| view.store.evals().row(slot));
+    let done = |id| Command::SetEvalStatus(id, EvalStatus::Complete, String::new());
+    world.apply(evals.map(|eval| done(eval.id)).collect());
+    let decided_on = Some(world.view.load().store.index());
+    let collect = Collect { jobs: vec![key.clone()], decided_on, ..Collect::default() };
+    world.apply(vec![Command::Collect(Box::new(collect))]);
 }
 
 #[tokio::test]
@@ -131,9 +146,9 @@ async fn a_token_is_of_one_job_and_free_again_once_its_run_is_gone() {
     let purge = format!("/v1/job/{}?purge=true", first.replace('/', "%2F"));
     assert_eq!(answer(&router, "DELETE", &purge, "").await.status, 200);
     let key = JobKey::new("default", &first);
-    if world.view.load().store.job(&key).is_none() {
-        assert!(dispatched("encode", &body).await.1);
-    }
+    collect(&world, &key);
+    assert!(world.view.load().store.job(&key).is_none(), "nothing of it is left");
+    assert_eq!(dispatched("encode", &body).await, (first, true), "the token is free");
 }
 
 #[tokio::test]
