@@ -29,7 +29,7 @@ use super::{
     line::{LINE_MAX, Lines, Pace, Turn},
     outbound::AllInFlight,
     revoked::Revocations,
-    rooms::{Place, Quiet, Rooms, too_many},
+    rooms::{Rooms, Waiting, too_many},
 };
 use crate::{
     engine::Input,
@@ -237,13 +237,13 @@ impl Doors {
 
     /// Serves a connection, unless there are too many, in all or of its address.
     fn open(&mut self, stream: TcpStream, peer: SocketAddr, context: &Arc<Context>) {
-        let quiet = match self.rooms.wait(peer.ip()) {
-            Ok(quiet) => quiet,
+        let waiting = match self.rooms.wait(peer.ip()) {
+            Ok(waiting) => waiting,
             Err(reason) => return self.rooms.turned_away.tell(peer, &reason),
         };
         let (context, entrance, rooms) = (context.clone(), self.entrance.clone(), self.rooms.clone());
         self.connections.spawn(async move {
-            if let Err(error) = serve(stream, peer, &entrance, quiet, &rooms, &context).await {
+            if let Err(error) = serve(stream, peer, &entrance, waiting, &rooms, &context).await {
                 tracing::debug!(%peer, %error, "agent connection ended");
             }
         });
@@ -256,12 +256,13 @@ async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
     entrance: &Entrance,
-    quiet: Quiet,
+    mut waiting: Waiting,
     rooms: &Rooms,
     context: &Arc<Context>,
 ) -> io::Result<()> {
-    let waiting = first_words(&stream, quiet, rooms).await?;
-    let turn = match context.turn(&stream, peer.ip()).await {
+    waiting.unless_it_must_go(first_words(&stream)).await??;
+    waiting.heard();
+    let turn = match waiting.unless_it_must_go(context.turn(&stream, peer.ip())).await? {
         Ok(Some(turn)) => turn,
         Ok(None) => return Err(io::Error::other("it has hung up before its turn")),
         Err(reason) => {
@@ -269,7 +270,7 @@ async fn serve(
             return Ok(());
         }
     };
-    let stream = Box::pin(entrance.enter(stream, peer)).await?;
+    let stream = waiting.unless_it_must_go(Box::pin(entrance.enter(stream, peer))).await??;
     drop(turn);
     let _place = match rooms.admit(peer.ip()) {
         Ok(place) => place,
@@ -290,17 +291,13 @@ async fn serve(
 }
 
 /// Waits until a connection says something: it is agents who speak first. Until then it has no turn, and nobody waits for it.
-async fn first_words(stream: &TcpStream, mut quiet: Quiet, rooms: &Rooms) -> io::Result<Place> {
+async fn first_words(stream: &TcpStream) -> io::Result<()> {
     let mut first = [0];
-    tokio::select! {
-        heard = timeout(SILENCE_MAX, stream.peek(&mut first)) => {
-            if heard.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "it has said nothing"))?? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
-        () = quiet.until_it_must_go() => {}
+    let heard = timeout(SILENCE_MAX, stream.peek(&mut first)).await;
+    match heard.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "it has said nothing"))?? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(()),
     }
-    rooms.heard(&quiet).ok_or_else(|| io::Error::other("it has said nothing, and made room for others"))
 }
 
 /// Whether the other side has closed a connection, though what it said before may not be read yet.

@@ -130,6 +130,26 @@ async fn strangers_who_never_speak_keep_nobody_out_not_even_of_their_own_address
 }
 
 #[tokio::test]
+async fn strangers_of_two_addresses_that_say_one_byte_do_not_keep_an_agent_of_a_third_out() {
+    let certificates = Certificates::new();
+    let small = AgentLimits { connections_max: 8, connections_share: Share::equal(6), ..limits() };
+    let port = Port::open(&certificates, small).await;
+    let shown = certificates.good(Role::Agent(None));
+    let mut strangers = Vec::new();
+    for host in [1, 2] {
+        for _ in 0..20 {
+            let mut stranger = port.dial(host).await;
+            // The port may have hung up by now.
+            let _ = stranger.write_all(&[22]).await;
+            strangers.push(stranger);
+        }
+    }
+    let agent = port.agent(9, shown.connector(), 1).await.expect("it comes in");
+    port.opened(1).await;
+    drop((strangers, agent));
+}
+
+#[tokio::test]
 async fn one_that_hung_up_while_it_waited_is_known_by_it_though_it_has_said_something() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let mut dialed = TcpStream::connect(listener.local_addr().expect("it listens")).await.expect("connected");
@@ -181,8 +201,8 @@ async fn a_connection_that_waits_takes_little() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let stream = TcpStream::connect(listener.local_addr().expect("it listens")).await.expect("connected");
     let peer: SocketAddr = ([10, 0, 0, 1], 1).into();
-    let quiet = rooms.wait(peer.ip()).expect("there is room");
+    let waiting = rooms.wait(peer.ip()).expect("there is room");
     let entrance = Entrance::open();
-    let bytes = size_of_val(&serve(stream, peer, &entrance, quiet, &rooms, &context));
+    let bytes = size_of_val(&serve(stream, peer, &entrance, waiting, &rooms, &context));
     assert!(bytes <= 1_536, "{bytes} bytes");
 }
