@@ -11,7 +11,7 @@ type Granted = Option<Capabilities>;
 
 /// What the rules of one policy grant, none where they deny all: read word by word once, for whatever policies it comes together with.
 #[derive(Debug)]
-pub(crate) struct Meaning {
+pub(crate) struct PolicyGrants {
     /// By namespace.
     within: Vec<(String, Granted)>,
     /// By namespace and path.
@@ -25,7 +25,7 @@ pub(crate) struct Meaning {
     plugin: Option<Level>,
 }
 
-impl From<&PolicyRules> for Meaning {
+impl From<&PolicyRules> for PolicyGrants {
     fn from(rules: &PolicyRules) -> Self {
         let in_namespace = |rule: &NamespaceRule| (rule.pattern.clone(), grant::in_namespace(rule));
         let variables = rules.namespaces.iter().flat_map(|rule| {
@@ -49,7 +49,7 @@ impl From<&PolicyRules> for Meaning {
 }
 
 /// What someone may do who has these policies. They add to each other; what one denies, none grants.
-pub(crate) fn compile<'p>(policies: impl IntoIterator<Item = &'p Meaning>) -> Rights {
+pub(crate) fn compile<'p>(policies: impl IntoIterator<Item = &'p PolicyGrants>) -> Rights {
     let mut within: BTreeMap<&str, Granted> = BTreeMap::new();
     let mut on_variables: BTreeMap<(&str, &str), Granted> = BTreeMap::new();
     let mut on_host_volumes: BTreeMap<&str, Granted> = BTreeMap::new();

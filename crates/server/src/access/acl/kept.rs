@@ -11,12 +11,12 @@ use berth_model::{
     store::{Acl, AclRules},
 };
 
-use super::{attached::Attached, compile::Meaning};
+use super::{attached::Attached, compile::PolicyGrants};
 use crate::{access::Rights, workload::TaskName};
 
 /// Owners whose rights are kept; when there are more, they are looked up anew.
 const OWNERS_MAX: usize = 16_384;
-/// Bytes of rules whose meaning is kept, of policies and of sets of them; when there are more, they are read anew.
+/// Bytes of rules of which it is kept what they grant, of policies and of sets of them; when there are more, they are read anew.
 const RULES_BYTES_MAX: usize = 16 << 20;
 
 /// Who has policies: a token, or everybody who shows none.
@@ -34,9 +34,8 @@ pub(super) struct Kept {
     by_task: HashMap<TaskName, Arc<Rights>>,
     /// The policies that are attached to jobs.
     attached: Option<Arc<Attached>>,
-    /// Rules as they were read, by the name of their policy, with that: a restored state may have another of the same name and
-    /// index.
-    rules: HashMap<String, (Arc<AclPolicy>, Arc<Meaning>)>,
+    /// What rules grant, by the name of their policy, with that: a restored state may have another of the same name and index.
+    grants: HashMap<String, (Arc<AclPolicy>, Arc<PolicyGrants>)>,
     rules_bytes: usize,
 }
 
@@ -135,20 +134,20 @@ impl Kept {
         self.policies_bytes = 0;
     }
 
-    /// What a policy's rules say, as far as it is kept.
-    pub fn rules(&self, policy: &Arc<AclPolicy>) -> Option<Arc<Meaning>> {
-        let (_, rules) = self.rules.get(&policy.name).filter(|(of, _)| Arc::ptr_eq(of, policy))?;
-        Some(rules.clone())
+    /// What a policy grants, as far as it is kept.
+    pub fn grants(&self, policy: &Arc<AclPolicy>) -> Option<Arc<PolicyGrants>> {
+        let (_, grants) = self.grants.get(&policy.name).filter(|(of, _)| Arc::ptr_eq(of, policy))?;
+        Some(grants.clone())
     }
 
-    /// Keeps what a policy's rules say.
-    pub fn keep_rules(&mut self, policy: &Arc<AclPolicy>, rules: &Arc<Meaning>) {
+    /// Keeps what a policy grants.
+    pub fn keep_grants(&mut self, policy: &Arc<AclPolicy>, grants: &Arc<PolicyGrants>) {
         if self.rules_bytes + policy.rules.len() > RULES_BYTES_MAX {
-            self.rules.clear();
+            self.grants.clear();
             self.rules_bytes = 0;
         }
         self.rules_bytes += policy.rules.len();
-        let old = self.rules.insert(policy.name.clone(), (policy.clone(), rules.clone()));
+        let old = self.grants.insert(policy.name.clone(), (policy.clone(), grants.clone()));
         self.rules_bytes -= old.map_or(0, |(old, _)| old.rules.len());
     }
 }

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::workload::TaskName;
 use attached::Attached;
-use compile::{Meaning, compile};
+use compile::{PolicyGrants, compile};
 use kept::{Kept, Owner};
 
 /// Bytes of rules that the policies of one token may have together.
@@ -127,14 +127,14 @@ impl Acls {
 
     /// What policies come to together.
     fn compiled(&self, policies: &[&Arc<AclPolicy>]) -> Rights {
-        let rules: Vec<_> = policies.iter().filter_map(|policy| self.rules(policy)).collect();
-        compile(rules.iter().map(|rules| &**rules))
+        let grants: Vec<_> = policies.iter().filter_map(|policy| self.grants(policy)).collect();
+        compile(grants.iter().map(|grants| &**grants))
     }
 
-    /// What a policy's rules say; one that cannot be read grants nothing.
-    fn rules(&self, policy: &Arc<AclPolicy>) -> Option<Arc<Meaning>> {
-        if let Some(rules) = self.kept().rules(policy) {
-            return Some(rules);
+    /// What a policy grants; one that cannot be read grants nothing.
+    fn grants(&self, policy: &Arc<AclPolicy>) -> Option<Arc<PolicyGrants>> {
+        if let Some(grants) = self.kept().grants(policy) {
+            return Some(grants);
         }
         let read = parse_policy(policy.rules.as_bytes(), &policy.name);
         let (rules, _) = read
@@ -143,9 +143,9 @@ impl Acls {
                 tracing::error!(policy, mistakes, "a policy cannot be read, and grants nothing");
             })
             .ok()?;
-        let rules = Arc::new(Meaning::from(&rules));
-        self.kept().keep_rules(policy, &rules);
-        Some(rules)
+        let grants = Arc::new(PolicyGrants::from(&rules));
+        self.kept().keep_grants(policy, &grants);
+        Some(grants)
     }
 }
 

@@ -13,8 +13,8 @@ use crate::access::{Capability, Realm};
 
 /// What policies come to together.
 fn compile<'p>(policies: impl IntoIterator<Item = &'p PolicyRules>) -> Rights {
-    let meanings: Vec<Meaning> = policies.into_iter().map(Meaning::from).collect();
-    super::compile(&meanings)
+    let grants: Vec<PolicyGrants> = policies.into_iter().map(PolicyGrants::from).collect();
+    super::compile(&grants)
 }
 
 /// What a policy of a few rules says, chosen by the digits of a number.
