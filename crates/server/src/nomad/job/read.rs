@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use berth_api::http::Job;
-use berth_model::{eval::Eval, store::AllocSlot};
+use berth_model::{
+    eval::Eval,
+    store::{AllocSlot, JobRow},
+};
 
 use super::{index, key, not_found};
 use crate::{
@@ -23,16 +26,18 @@ use crate::{
 
 /// `GET /v1/job/:id`
 pub(in crate::nomad) async fn read(call: Call) -> Reply {
-    let key = key(&call);
+    read_row(&call, |view, row| reply::json(&call.query, &Job(convert::job(view, row, row.current())))).await
+}
+
+/// Answers a read of what a job itself is.
+pub(super) async fn read_row(call: &Call, render: impl FnOnce(&CallerView, &JobRow) -> Reply) -> Reply {
+    let key = key(call);
     let watch = [WatchKey::Job(key.clone())];
     block::read(
-        &call,
+        call,
         &watch,
         |view| index(view, &key),
-        |view| {
-            let row = view.job(&key).ok_or_else(not_found)?;
-            reply::json(&call.query, &Job(convert::job(view, row, row.current())))
-        },
+        |view| render(view, view.job(&key).ok_or_else(not_found)?),
     )
     .await
 }

@@ -3,34 +3,22 @@
 use berth_api::http::{JobSubmission, JobSubmissionRead};
 use berth_model::{job::Submission, store::JobVersion};
 
-use super::{index, key, not_found};
-use crate::{
-    WatchKey,
-    http::{
-        block,
-        call::{Call, Reply},
-        failure::Failure,
-        reply,
-    },
+use super::read::read_row;
+use crate::http::{
+    call::{Call, Reply},
+    failure::Failure,
+    reply,
 };
 
 /// `GET /v1/job/:id/submission?version=N`: of the newest version, if none is named.
 pub(in crate::nomad) async fn submission(call: Call) -> Reply {
-    let key = key(&call);
     let asked = call.query.number("version")?;
-    let watch = [WatchKey::Job(key.clone())];
-    block::read(
-        &call,
-        &watch,
-        |view| index(view, &key),
-        |view| {
-            let row = view.job(&key).ok_or_else(not_found)?;
-            let none = || Failure::not_found("job source not found");
-            let version = asked.map_or(Some(row.current()), |asked| row.version(asked)).ok_or_else(none)?;
-            let read = version.submission.as_deref().map(|submission| read(version, submission));
-            reply::json(&call.query, &read.ok_or_else(none)?)
-        },
-    )
+    read_row(&call, |_, row| {
+        let none = || Failure::not_found("job source not found");
+        let version = asked.map_or(Some(row.current()), |asked| row.version(asked)).ok_or_else(none)?;
+        let read = version.submission.as_deref().map(|submission| read(version, submission));
+        reply::json(&call.query, &read.ok_or_else(none)?)
+    })
     .await
 }
 
