@@ -100,7 +100,7 @@ fn a_cluster_with_acls_is_shut_until_tokens_and_policies_open_it() {
     assert!(guarded.berth(&reader, &["node", "status"]).status.success());
     let job = guarded.file("job.hcl", &job_file());
     let said = guarded.refused(&reader, &["job", "run", "-detach", &job]);
-    assert!(said.contains("Permission denied: this needs submit-job in a namespace"), "{said}");
+    assert!(said.contains("Permission denied: this needs register-job in a namespace"), "{said}");
     let said = guarded.refused(&reader, &["acl", "token", "list"]);
     assert!(said.contains("management token"), "{said}");
     let own = guarded.json(&reader, &["acl", "token", "self", "-json"]);

@@ -14,7 +14,7 @@ pub enum Capability {
     /// Check or convert a job file without registering it.
     ParseJob,
     /// Register jobs.
-    SubmitJob,
+    RegisterJob,
     /// Go back to earlier versions of jobs.
     RevertJob,
     /// Stop jobs.
@@ -156,7 +156,7 @@ impl Capability {
             Self::ListJobs => "list-jobs",
             Self::ReadJob | Self::ReadEvents => "read-job",
             Self::ParseJob => "parse-job",
-            Self::SubmitJob => "submit-job",
+            Self::RegisterJob => "register-job",
             Self::RevertJob => "revert-job",
             Self::DeregisterJob => "deregister-job",
             Self::PurgeJob => "purge-job",

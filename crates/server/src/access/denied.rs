@@ -73,8 +73,8 @@ mod tests {
     #[test]
     fn a_refusal_names_what_is_missing_and_where() {
         let said = |capability, realm| Denied::new(capability, realm).to_string();
-        let in_web = said(Capability::SubmitJob, Realm::Namespace("web\n"));
-        assert_eq!(in_web, r#"Permission denied: this needs submit-job in namespace "web\n""#);
+        let in_web = said(Capability::RegisterJob, Realm::Namespace("web\n"));
+        assert_eq!(in_web, r#"Permission denied: this needs register-job in namespace "web\n""#);
         let nowhere = said(Capability::ReadJob, Realm::SomeNamespace);
         assert_eq!(nowhere, "Permission denied: this needs read-job in a namespace");
         let variable = Realm::Variable { namespace: "web", path: "a/b" };

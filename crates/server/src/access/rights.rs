@@ -136,7 +136,7 @@ mod tests {
         assert!(grants(Realm::Namespace("web")) && grants(Realm::SomeNamespace));
         assert!(!grants(Realm::Namespace("web-admin")) && !grants(Realm::Namespace("")));
         assert!(!grants(Realm::AllNamespaces) && !grants(Realm::Cluster));
-        assert!(!rights.grant(Capability::SubmitJob, Realm::SomeNamespace));
+        assert!(!rights.grant(Capability::RegisterJob, Realm::SomeNamespace));
     }
 
     #[test]
@@ -144,9 +144,9 @@ mod tests {
         let (read, all) = (Capabilities::from([Capability::ReadJob]), Capabilities::ALL);
         let patterns = vec![(Pattern::from("*"), all)];
         let rights = Rights { namespaces: [("web".to_owned(), read)].into(), patterns, ..Rights::default() };
-        assert!(rights.grant(Capability::SubmitJob, Realm::Namespace("other")));
-        assert!(!rights.grant(Capability::SubmitJob, Realm::Namespace("web")));
-        assert!(!rights.grant(Capability::SubmitJob, Realm::AllNamespaces), "not in web");
+        assert!(rights.grant(Capability::RegisterJob, Realm::Namespace("other")));
+        assert!(!rights.grant(Capability::RegisterJob, Realm::Namespace("web")));
+        assert!(!rights.grant(Capability::RegisterJob, Realm::AllNamespaces), "not in web");
         assert!(rights.grant(Capability::ReadJob, Realm::AllNamespaces));
     }
 

@@ -57,14 +57,14 @@ pub fn routes() -> Vec<Route> {
     let restore_snapshot = move |call| snapshot::restore(call, restoring.clone());
     vec![
         route(Get, "/v1/jobs", (ListJobs, Query), "List jobs", pages::<JobStub>(&["namespace", "meta"]), jobs::list),
-        route(Put, "/v1/jobs", (SubmitJob, Body), "Register a job", takes::<JobRegister, JobRegistered>(&["namespace"]), jobs::register),
+        route(Put, "/v1/jobs", (RegisterJob, Body), "Register a job", takes::<JobRegister, JobRegistered>(&["namespace"]), jobs::register),
         route(Get, "/v1/jobs/statuses", (ReadJob, Query), "List how jobs fare", pages::<JobStatus>(&["namespace", "include_children"]), jobs::statuses),
         route(Put, "/v1/jobs/statuses", (ReadJob, Items), "List how some jobs fare", picks::<JobStatusesAsked, JobStatus>(&["namespace"]), jobs::statuses_of),
         route(Put, "/v1/jobs/parse", (ParseJob, Body), "Turn a job file in HCL into JSON", takes::<JobsParse, Job>(&[]), jobs::parse),
         route(Put, "/v1/validate/job", (ParseJob, Body), "Check a job", takes::<JobRegister, JobValidated>(&[]), jobs::validate),
 
         route(Get, "/v1/job/{id}", (ReadJob, Query), "Read a job", reads::<Job>(&["namespace"]), job::read),
-        route(Put, "/v1/job/{id}", (SubmitJob, Body), "Register a job under its id", takes::<JobRegister, JobRegistered>(&["namespace"]), job::register),
+        route(Put, "/v1/job/{id}", (RegisterJob, Body), "Register a job under its id", takes::<JobRegister, JobRegistered>(&["namespace"]), job::register),
         route(Delete, "/v1/job/{id}", (DeregisterJob, Query), "Stop a job", tells::<JobDeregistered>(&["namespace", "purge"]), job::deregister),
         route(Put, "/v1/job/{id}/evaluate", (EvaluateJob, Query), "Evaluate a job anew", takes::<JobEvaluate, JobRegistered>(&["namespace"]), job::evaluate),
         route(Get, "/v1/job/{id}/allocations", (ReadJob, Query), "List a job's allocations", lists::<AllocationStub>(&["namespace", "resources", "task_states"]), job::allocations),

@@ -8,53 +8,28 @@ use Capability::*;
 
 /// What a namespace rule grants; none when it denies all.
 pub(super) fn in_namespace(rule: &NamespaceRule) -> Option<Capabilities> {
-    let level: &[Capability] = match rule.level {
+    let mut granted = match rule.level {
         Some(Level::Deny) => return None,
-        Some(Level::Read) => READ,
-        Some(Level::Write) => WRITE,
-        Some(Level::Scale) => SCALE,
-        Some(Level::List) | None => &[],
+        Some(Level::Read) => of(READ),
+        Some(Level::Write) => of(READ).and(of(SUBMIT)).and(of(OTHER_WRITE)),
+        Some(Level::Scale) => of(SCALE),
+        Some(Level::List) | None => Capabilities::default(),
     };
-    let mut granted: Capabilities = level.iter().copied().collect();
     for word in &rule.capabilities {
         granted = granted.and(word_grants(word)?);
     }
     Some(granted)
 }
 
+fn of(capabilities: &[Capability]) -> Capabilities {
+    capabilities.iter().copied().collect()
+}
+
 const READ: &[Capability] = &[ListJobs, ParseJob, ReadJob, ReadScaling, ReadEvents, ListNamespaces];
 const SCALE: &[Capability] = &[ReadScaling, ScaleJob, ListNamespaces];
-const WRITE: &[Capability] = &[
-    ListJobs,
-    ParseJob,
-    ReadJob,
-    ReadScaling,
-    ReadEvents,
-    ListNamespaces,
-    ScaleJob,
-    SubmitJob,
-    RevertJob,
-    DeregisterJob,
-    PurgeJob,
-    EvaluateJob,
-    PlanJob,
-    TagJobVersion,
-    StableJob,
-    ForcePeriodicJob,
-    FailDeployment,
-    PauseDeployment,
-    PromoteDeployment,
-    UnblockDeployment,
-    SetAllocHealth,
-    DispatchJob,
-    ReadLogs,
-    ReadFiles,
-    AllocExec,
-    AllocLifecycle,
-];
 /// The whole life of a job. Nomad has taken it apart into words of their own, and each of them grants its part.
 const SUBMIT: &[Capability] = &[
-    SubmitJob,
+    RegisterJob,
     RevertJob,
     DeregisterJob,
     PurgeJob,
@@ -72,32 +47,19 @@ const SUBMIT: &[Capability] = &[
     ParseJob,
     ListNamespaces,
 ];
+/// What else whoever may write may do, besides reading and the whole life of jobs.
+const OTHER_WRITE: &[Capability] = &[DispatchJob, ReadLogs, ReadFiles, AllocExec, AllocLifecycle];
 
 /// What one capability of a rule grants, with what it includes; none when it denies all.
 fn word_grants(word: &str) -> Option<Capabilities> {
     let granted: &[Capability] = match word {
         "deny" => return None,
         "list-jobs" => &[ListJobs, ListNamespaces],
-        "parse-job" => &[ParseJob, ListNamespaces],
         "read-job" => &[ListJobs, ReadJob, ReadScaling, ReadEvents, ListNamespaces],
         "submit-job" => SUBMIT,
-        "register-job" => &[SubmitJob, ListNamespaces],
-        "revert-job" => &[RevertJob, ListNamespaces],
-        "deregister-job" => &[DeregisterJob, ListNamespaces],
         // Purging a job stops it.
         "purge-job" => &[DeregisterJob, PurgeJob, ListNamespaces],
-        "evaluate-job" => &[EvaluateJob, ListNamespaces],
-        "plan-job" => &[PlanJob, ListNamespaces],
-        "tag-job-version" => &[TagJobVersion, ListNamespaces],
-        "stable-job" => &[StableJob, ListNamespaces],
-        "force-periodic-job" => &[ForcePeriodicJob, ListNamespaces],
-        "fail-deployment" => &[FailDeployment, ListNamespaces],
-        "pause-deployment" => &[PauseDeployment, ListNamespaces],
-        "promote-deployment" => &[PromoteDeployment, ListNamespaces],
-        "unblock-deployment" => &[UnblockDeployment, ListNamespaces],
-        "set-alloc-health-deployment" => &[SetAllocHealth, ListNamespaces],
         "dispatch-job" => &[DispatchJob, ListNamespaces],
-        "scale-job" => &[ScaleJob, ListNamespaces],
         "read-job-scaling" | "list-scaling-policies" | "read-scaling-policy" => {
             &[ReadScaling, ListNamespaces]
         }
@@ -106,10 +68,14 @@ fn word_grants(word: &str) -> Option<Capabilities> {
         "alloc-exec" => &[AllocExec, ListNamespaces],
         "alloc-node-exec" => &[AllocNodeExec, ListNamespaces],
         "alloc-lifecycle" => &[AllocLifecycle, ListNamespaces],
-        // Of things that are not there.
-        _ => &[ListNamespaces],
+        _ => return Some(part_of_life(word)),
     };
-    Some(granted.iter().copied().collect())
+    Some(of(granted))
+}
+
+/// What a word grants that names a part of a job's life. Those of things that are not there name none.
+fn part_of_life(word: &str) -> Capabilities {
+    SUBMIT.iter().copied().filter(|part| part.word() == word).chain([ListNamespaces]).collect()
 }
 
 /// What a rule about variables grants; none when it denies all. Who may read one may list it.

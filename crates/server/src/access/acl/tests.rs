@@ -76,7 +76,7 @@ fn policies_come_to_what_the_plainest_evaluator_says() {
         let rights = compile(&rules);
         for namespace in ["web", "web-admin", "web-2", "other", "weird-admin", "x", "wb"] {
             for capability in
-                [Capability::ReadJob, Capability::SubmitJob, Capability::ReadLogs, Capability::ScaleJob]
+                [Capability::ReadJob, Capability::RegisterJob, Capability::ReadLogs, Capability::ScaleJob]
             {
                 let expected = grants(&rules, namespace, capability);
                 let found = rights.grant(capability, Realm::Namespace(namespace));
@@ -425,7 +425,7 @@ fn no_word_grants_more_than_write_but_one_or_anything_in_another_namespace() {
 #[test]
 fn each_word_of_a_jobs_life_grants_its_part_and_submit_job_grants_all() {
     let parts = [
-        ("register-job", Capability::SubmitJob),
+        ("register-job", Capability::RegisterJob),
         ("revert-job", Capability::RevertJob),
         ("deregister-job", Capability::DeregisterJob),
         ("purge-job", Capability::PurgeJob),
@@ -548,11 +548,11 @@ fn rights_follow_tokens_roles_and_policies_at_once() {
     let (by_policy, by_role) = (Identity::Token(hash("by policy")), Identity::Token(hash("by role")));
     for identity in [&by_policy, &by_role] {
         assert_eq!(world.may(identity, Capability::ReadJob, 9), Ok(true));
-        assert_eq!(world.may(identity, Capability::SubmitJob, 9), Ok(false));
+        assert_eq!(world.may(identity, Capability::RegisterJob, 9), Ok(false));
     }
     world.policy("some", write);
     for identity in [&by_policy, &by_role] {
-        assert_eq!(world.may(identity, Capability::SubmitJob, 9), Ok(true));
+        assert_eq!(world.may(identity, Capability::RegisterJob, 9), Ok(true));
     }
     world.change(ChangeAcl::DeleteRole(AclRoleId(1)));
     assert_eq!(world.may(&by_role, Capability::ReadJob, 9), Ok(false));
@@ -569,10 +569,10 @@ fn a_token_is_nothing_from_its_end_on_and_nobody_is_anonymous_by_a_wrong_one() {
     let ends = AclToken { expires_at: Some(Timestamp(100)), ..token(1, "short", &[], &[]) };
     world.change(ChangeAcl::PutToken(Box::new(ends)));
     let short = Identity::Token(hash("short"));
-    assert_eq!(world.may(&short, Capability::SubmitJob, 99), Ok(true));
-    assert_eq!(world.may(&short, Capability::SubmitJob, 100), Err(BadToken::Expired));
+    assert_eq!(world.may(&short, Capability::RegisterJob, 99), Ok(true));
+    assert_eq!(world.may(&short, Capability::RegisterJob, 100), Err(BadToken::Expired));
     assert_eq!(world.may(&Identity::Anonymous, Capability::ReadJob, 9), Ok(true));
-    assert_eq!(world.may(&Identity::Anonymous, Capability::SubmitJob, 9), Ok(false));
+    assert_eq!(world.may(&Identity::Anonymous, Capability::RegisterJob, 9), Ok(false));
     assert_eq!(world.may(&Identity::Token(hash("wrong")), Capability::ReadJob, 9), Err(BadToken::Unknown));
     world.change(ChangeAcl::DeletePolicy(POLICY_ANONYMOUS.to_owned()));
     assert_eq!(world.may(&Identity::Anonymous, Capability::ReadJob, 9), Ok(false));
@@ -586,7 +586,7 @@ fn rights_that_were_kept_are_not_those_of_a_state_that_was_restored() {
         world.change(ChangeAcl::PutToken(Box::new(token(1, "secret", &["some"], &[]))));
     }
     let owner = Identity::Token(hash("secret"));
-    assert_eq!(world.may(&owner, Capability::SubmitJob, 9), Ok(true));
+    assert_eq!(world.may(&owner, Capability::RegisterJob, 9), Ok(true));
     let mut bytes = Vec::new();
     snapshot::write_records(&saved.store, &mut bytes).expect("memory takes it");
     world.apply(Command::RestorePart(RestorePart {
@@ -595,7 +595,7 @@ fn rights_that_were_kept_are_not_those_of_a_state_that_was_restored() {
         granted: Index(0),
         revives_tokens: None,
     }));
-    assert_eq!(world.may(&owner, Capability::SubmitJob, 9), Ok(false), "the same policy at the same index");
+    assert_eq!(world.may(&owner, Capability::RegisterJob, 9), Ok(false), "the same policy at the same index");
     assert_eq!(world.may(&owner, Capability::ReadJob, 9), Ok(true));
 }
 

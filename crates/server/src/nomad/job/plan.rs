@@ -124,7 +124,7 @@ mod tests {
     };
 
     fn view(world: &FakeEngine) -> CallerView {
-        let access = Access::check(open(), Capability::SubmitJob, NamespaceFrom::Body, "");
+        let access = Access::check(open(), Capability::RegisterJob, NamespaceFrom::Body, "");
         CallerView::new(world.view.load_full(), access.expect("all is granted").into())
     }
 
