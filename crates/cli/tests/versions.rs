@@ -102,6 +102,28 @@ async fn a_version_with_a_tag_is_kept_compared_with_and_gone_back_to() {
 }
 
 #[tokio::test]
+async fn values_of_the_environment_are_kept_with_the_version() {
+    let cluster = Cluster::dev(&[]);
+    let job = r#"variable "for" {}
+variable "unset" { default = "" }
+job "var" {
+  group "g" {
+    count = 0
+    task "t" {
+      driver = "mock_driver"
+      config { run_for = var.for }
+    }
+  }
+}"#;
+    let mut run = berth(&["job", "run", "-detach", &cluster.job_file(job)]);
+    run.env("BERTH_ADDR", cluster.address()).env("NOMAD_VAR_for", "61s").env("NOMAD_VAR_other", "hidden");
+    let run = run.output().expect("it runs");
+    assert!(run.status.success(), "{run:?}");
+    let inspected = cluster.berth(&["job", "inspect", "-hcl", "-with-vars", "var"]);
+    assert_eq!(String::from_utf8_lossy(&inspected.stderr), "-var for=61s\n", "{inspected:?}");
+}
+
+#[tokio::test]
 async fn a_job_restarts_in_batches_and_an_interrupt_leaves_the_rest_alone() {
     let cluster = Cluster::dev(&[]);
     cluster.said(&["job", "run", &cluster.job_file(&web("one"))]);

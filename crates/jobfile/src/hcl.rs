@@ -14,6 +14,8 @@ mod types;
 mod value;
 mod variables;
 
+use std::collections::BTreeMap;
+
 use crate::{
     Inputs, Parsed, decode,
     diagnostic::Diagnostics,
@@ -39,6 +41,13 @@ pub(crate) fn parse_as_given(
     inputs: &Inputs,
 ) -> Result<(serde_json::Value, Diagnostics), Diagnostics> {
     read(source, file, inputs, decode::hcl_as_given)
+}
+
+/// The values of variables that the file takes from the environment, by name; none of a file with broken syntax.
+pub(crate) fn from_environment(source: &str, file: &str, inputs: &Inputs) -> BTreeMap<String, String> {
+    let report = Report::new(file, source).with(inputs);
+    let items = syntax::parse(source, &report);
+    variables::from_environment(&Evaluator::new(&report, inputs.base_dir.as_deref()), &items, inputs)
 }
 
 /// Reads a file of which `decode` makes something.

@@ -27,6 +27,8 @@ mod syntax;
 mod tenant;
 mod tree;
 
+use std::collections::BTreeMap;
+
 use berth_model::job::Job;
 
 pub use decode::is_deceptive;
@@ -102,5 +104,14 @@ pub fn parse(source: &[u8], file: &str, inputs: &Inputs) -> Result<Parsed, Diagn
     match source::syntax_of(text, file) {
         Syntax::Hcl => hcl::parse(text, file, inputs),
         Syntax::Json => json::parse(text, file, inputs),
+    }
+}
+
+/// The values of variables that such a file takes from the environment, by name: of those that it declares, and that
+/// neither files nor the command line give. Given on the command line, they make the same job.
+pub fn from_environment(source: &[u8], file: &str, inputs: &Inputs) -> BTreeMap<String, String> {
+    match source::checked(source, file) {
+        Ok(text) if source::syntax_of(text, file) == Syntax::Hcl => hcl::from_environment(text, file, inputs),
+        _ => BTreeMap::new(),
     }
 }

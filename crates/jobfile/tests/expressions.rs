@@ -435,9 +435,6 @@ fn variables_come_from_flags_files_and_the_environment() {
     let shown = |inputs: &Inputs| {
         value_with(helpers, "\"${var.image} ${var.count + 1} ${join(\"+\", var.tags)} ${var.tier}\"", inputs)
     };
-    let environment = |pairs: &[(&str, &str)]| {
-        Inputs::default().environment(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())))
-    };
     expect![[r#""nginx 2  front""#]].assert_eq(&shown(&Inputs::default()));
     let inputs = environment(&[("NOMAD_VAR_image", "a"), ("BERTH_VAR_image", "b"), ("NOMAD_VAR_other", "x")]);
     expect![[r#""b 2  front""#]].assert_eq(&shown(&inputs));
@@ -447,6 +444,32 @@ fn variables_come_from_flags_files_and_the_environment() {
     expect![[r#""c 6 x+y front""#]].assert_eq(&shown(&inputs));
     let inputs = inputs.value("tags=[\"z\"]").and_then(|i| i.value("image=d=e")).expect("assignments");
     expect![[r#""d=e 6 z front""#]].assert_eq(&shown(&inputs));
+}
+
+fn environment(pairs: &[(&str, &str)]) -> Inputs {
+    Inputs::default().environment(pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())))
+}
+
+#[test]
+fn what_a_file_takes_from_the_environment_is_known() {
+    let file = "variable \"image\" {}\nvariables {\n count = 1\n tag = \"t\"\n list = []\n}";
+    let taken = |inputs: &Inputs| berth_jobfile::from_environment(file.as_bytes(), "j.hcl", inputs);
+    let inputs = environment(&[
+        ("NOMAD_VAR_image", "a"),
+        ("BERTH_VAR_image", "b"),
+        ("NOMAD_VAR_count", "2"),
+        ("NOMAD_VAR_tag", "x"),
+        ("NOMAD_VAR_list", "[1]"),
+        ("NOMAD_VAR_other", "x"),
+        ("HOME", "/"),
+    ]);
+    let of = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    assert_eq!(taken(&inputs), of(&[("count", "2"), ("image", "b"), ("list", "[1]"), ("tag", "x")]));
+    let inputs = inputs.file("v.hcl", "count = 3").value("tag=y").expect("an assignment");
+    assert_eq!(taken(&inputs), of(&[("image", "b"), ("list", "[1]")]));
+    assert_eq!(berth_jobfile::from_environment(b"{}", "j.json", &inputs), of(&[]));
 }
 
 #[test]

@@ -45,15 +45,7 @@ pub(super) fn values(
     items: &[Item<'_>],
     inputs: &Inputs,
 ) -> Result<Value, Diagnostics> {
-    let mut declared = Declared::new();
-    for Item { key, kind } in items {
-        let told = match (&*key.text, kind) {
-            ("variable", ItemKind::Block(block)) => declare(evaluator, block, &mut declared),
-            ("variables", ItemKind::Block(block)) => declare_all(evaluator, block, &mut declared),
-            _ => Ok(()),
-        };
-        told.unwrap_or_else(|fault| fault.tell(evaluator.report));
-    }
+    let declared = declared(evaluator, items);
     if !evaluator.report.is_sound() {
         return Ok(Value::object(Members::new()));
     }
@@ -66,6 +58,39 @@ pub(super) fn values(
         }
     }
     Ok(Value::object(members))
+}
+
+/// The texts of the environment that have a say: of variables that the blocks declare, and to which nothing that counts
+/// for more gives a value. What is wrong with the file or its values is for [`values`] to report.
+pub(super) fn from_environment(
+    evaluator: &Evaluator<'_>,
+    items: &[Item<'_>],
+    inputs: &Inputs,
+) -> BTreeMap<String, String> {
+    let declared = declared(evaluator, items);
+    let mut given = BTreeMap::new();
+    if give_explicitly(&declared, inputs, &mut given).is_err() {
+        return BTreeMap::new();
+    }
+    let counts = |text: &&GivenText| {
+        let name = text.name.as_str();
+        declared.contains_key(name) && !given.contains_key(name)
+    };
+    inputs.environment.iter().filter(counts).map(|text| (text.name.clone(), text.text.clone())).collect()
+}
+
+/// The variables that the blocks declare; mistakes go to the evaluator's report.
+fn declared<'i, 's>(evaluator: &Evaluator<'_>, items: &'i [Item<'s>]) -> Declared<'i, 's> {
+    let mut declared = Declared::new();
+    for Item { key, kind } in items {
+        let told = match (&*key.text, kind) {
+            ("variable", ItemKind::Block(block)) => declare(evaluator, block, &mut declared),
+            ("variables", ItemKind::Block(block)) => declare_all(evaluator, block, &mut declared),
+            _ => Ok(()),
+        };
+        told.unwrap_or_else(|fault| fault.tell(evaluator.report));
+    }
+    declared
 }
 
 /// `variable "name" { ... }`
@@ -193,8 +218,18 @@ fn given<'d>(declared: &Declared<'d, '_>, inputs: &Inputs) -> Result<BTreeMap<&'
             given.insert(*name, text.read(variable)?);
         }
     }
+    give_explicitly(declared, inputs, &mut given)?;
+    Ok(given)
+}
+
+/// Adds the values of files and of the command line.
+fn give_explicitly<'d>(
+    declared: &Declared<'d, '_>,
+    inputs: &Inputs,
+    given: &mut BTreeMap<&'d str, Value>,
+) -> Result<(), Diagnostics> {
     for file in &inputs.files {
-        file.read(declared, inputs.ignores_undeclared, &mut given)?;
+        file.read(declared, inputs.ignores_undeclared, given)?;
     }
     for text in &inputs.values {
         match declared.get_key_value(text.name.as_str()) {
@@ -208,7 +243,7 @@ fn given<'d>(declared: &Declared<'d, '_>, inputs: &Inputs) -> Result<BTreeMap<&'
             }
         }
     }
-    Ok(given)
+    Ok(())
 }
 
 fn undeclared(name: &str, declared: &Declared<'_, '_>, span: Span) -> Fault {

@@ -8,7 +8,7 @@ use berth_model::{
     job::{Job, SUBMISSION_BYTES_MAX},
     namespace::NAMESPACE_DEFAULT,
 };
-use clap::{ArgAction, Args, ValueHint};
+use clap::{Args, ValueHint};
 
 use crate::{
     failure::{Exit, Failure},
@@ -22,26 +22,18 @@ pub struct JobFile {
     /// The job file, in HCL or JSON; `-` for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     path: String,
-    /// Give a variable of the job file a value; may be repeated
+    /// Give a variable of the job file a value; may be repeated. `job run` keeps it with the job, in plain text
     #[arg(long = "var", value_name = "NAME=VALUE")]
     vars: Vec<String>,
-    /// Take values of variables from a file, in HCL or JSON; may be repeated
+    /// Take values of variables from a file, in HCL or JSON; may be repeated. `job run` keeps them with the job, in plain text
     #[arg(long = "var-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     var_files: Vec<String>,
     /// Refuse a job that says what would be left out, or would change nothing
     #[arg(long)]
     strict: bool,
     /// Refuse values of variables that the job file does not declare; `-hcl2-strict=false` leaves them out
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true",
-        action = ArgAction::Set
-    )]
-    hcl2_strict: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    hcl2_strict: Option<bool>,
     /// Read as JSON, whatever it looks like.
     #[arg(skip)]
     is_json: bool,
@@ -57,7 +49,18 @@ pub struct ForServer {
     /// What was said of the file already, in the words in which a server says it of JSON.
     said: Vec<String>,
     /// How it is written down.
-    pub submission: Option<JobSubmission>,
+    written: Written,
+}
+
+/// What was read to make a job.
+#[derive(Debug)]
+struct Written {
+    /// The job file.
+    source: Vec<u8>,
+    /// The files of variables.
+    variables: Vec<(String, Vec<u8>)>,
+    /// What the job file may use.
+    inputs: Inputs,
 }
 
 impl ForServer {
@@ -102,8 +105,7 @@ impl JobFile {
 
     /// The same; a job that names no namespace is of this one.
     pub fn parse_in(&self, namespace: &str) -> Result<Job, Failure> {
-        let source = read(&self.path)?;
-        let inputs = self.inputs()?.namespace(namespace);
+        let Written { source, inputs, .. } = self.read(namespace)?;
         let parsed = self
             .parse_source(&source, &inputs)
             .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
@@ -114,30 +116,46 @@ impl JobFile {
     /// The same, for a server: whether any node has a driver that looks misspelt, it knows alone. A job that names no
     /// namespace is of this one.
     pub fn parse_for_server(&self, namespace: &str) -> Result<ForServer, Failure> {
-        let (source, inputs) = (read(&self.path)?, self.inputs()?.namespace(namespace));
-        let parse = |inputs: &Inputs| self.parse_source(&source, inputs);
-        let (Parsed { job, warnings }, doubts) = match parse(&inputs) {
+        let written = self.read(namespace)?;
+        let parse = |inputs: &Inputs| self.parse_source(&written.source, inputs);
+        let (Parsed { job, warnings }, doubts) = match parse(&written.inputs) {
             Ok(parsed) => (parsed, None),
-            Err(mistakes) => match parse(&inputs.drivers(mistakes.unknown_drivers().iter().cloned())) {
-                Ok(parsed) => (parsed, Some(mistakes)),
-                Err(_) => return Err(Failure::report(Exit::Failed, &mistakes)),
-            },
+            Err(mistakes) => {
+                match parse(&written.inputs.clone().drivers(mistakes.unknown_drivers().iter().cloned())) {
+                    Ok(parsed) => (parsed, Some(mistakes)),
+                    Err(_) => return Err(Failure::report(Exit::Failed, &mistakes)),
+                }
+            }
         };
         self.warn(&warnings)?;
         if let Some(warning) = elsewhere(&job.key.namespace, namespace) {
             output::tell(&warning);
         }
         let said = said_of_json(&job, doubts.as_ref());
-        Ok(ForServer { job, doubts, said, submission: self.submission(&source)? })
+        Ok(ForServer { job, doubts, said, written })
     }
 
-    /// The file and the values of its variables, as a server keeps them beside the job.
-    fn submission(&self, source: &[u8]) -> Result<Option<JobSubmission>, Failure> {
+    /// Reads all that the job is made of, each file once: what comes through a pipe is gone after that.
+    fn read(&self, namespace: &str) -> Result<Written, Failure> {
+        let source = read(&self.path)?;
+        let variables = self.var_files.iter().map(|file| Ok((file.clone(), read(file)?)));
+        let variables = variables.collect::<Result<Vec<_>, Failure>>()?;
+        let inputs = self.inputs(&variables)?.namespace(namespace);
+        Ok(Written { source, variables, inputs })
+    }
+
+    /// The file and the values of its variables, as a server keeps them beside the job; none, and a warning, where they are
+    /// too long for that.
+    pub fn submission(&self, asked: &ForServer) -> Option<JobSubmission> {
+        let Written { source, variables: files, inputs } = &asked.written;
         let flags = self.vars.iter().filter_map(|var| var.split_once('='));
-        let flags: BTreeMap<_, _> = flags.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let flags = flags.map(|(name, value)| (name.trim().to_owned(), value.to_owned()));
+        // What the environment gave is not there when the file is read again.
+        let flags: BTreeMap<_, _> =
+            self.taken_from_environment(source, inputs).into_iter().chain(flags).collect();
         let mut variables = String::new();
-        for file in &self.var_files {
-            variables += &String::from_utf8_lossy(&read(file)?);
+        for (_, file) in files {
+            variables += &String::from_utf8_lossy(file);
             if !variables.ends_with('\n') {
                 variables.push('\n');
             }
@@ -151,14 +169,21 @@ impl JobFile {
                 "warning: the job file has {bytes} bytes with its variables, at most {SUBMISSION_BYTES_MAX} are kept beside \
                  the job: `berth job inspect -hcl` cannot print it"
             ));
-            return Ok(None);
+            return None;
         }
-        Ok(Some(JobSubmission {
+        Some(JobSubmission {
             source: String::from_utf8_lossy(source).into_owned(),
             format: format.to_owned(),
             variable_flags: (!flags.is_empty()).then_some(flags),
             variables,
-        }))
+        })
+    }
+
+    fn taken_from_environment(&self, source: &[u8], inputs: &Inputs) -> BTreeMap<String, String> {
+        match self.is_json {
+            true => BTreeMap::new(),
+            false => berth_jobfile::from_environment(source, name(&self.path), inputs),
+        }
     }
 
     /// Prints warnings, or refuses the job because of them.
@@ -174,19 +199,19 @@ impl JobFile {
         Ok(())
     }
 
-    /// What the job file may use: variables from the environment, from files and from flags, and files beside it.
-    fn inputs(&self) -> Result<Inputs, Failure> {
+    /// What the job file may use: variables from the environment, from these files and from flags, and files beside it.
+    fn inputs(&self, variables: &[(String, Vec<u8>)]) -> Result<Inputs, Failure> {
         let mut inputs = Inputs::default().environment(
             env::vars_os()
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
         );
-        for file in &self.var_files {
-            inputs = inputs.file(name(file), read(file)?);
+        for (file, source) in variables {
+            inputs = inputs.file(name(file), source.clone());
         }
         for var in &self.vars {
             inputs = inputs.value(var).map_err(|wrong| Failure::new(Exit::Usage, wrong))?;
         }
-        if !self.hcl2_strict {
+        if !self.hcl2_strict.unwrap_or(true) {
             inputs = inputs.ignoring_undeclared();
         }
         let folder = Path::new(&self.path).parent().filter(|_| self.path != STDIN);
@@ -216,6 +241,8 @@ fn elsewhere(own: &str, asked: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::{io::Write as _, os::fd::AsRawFd as _};
+
     use super::*;
 
     const TASK: &str = "group \"g\" {\n task \"t\" {\n driver = \"mock\"\n template {\n data = \"x\"\n destination = \"local/x\"\n}\n}\n}";
@@ -233,7 +260,7 @@ mod tests {
                 vars: Vec::new(),
                 var_files: Vec::new(),
                 strict,
-                hcl2_strict: true,
+                hcl2_strict: None,
                 is_json: false,
             },
         )
@@ -271,7 +298,7 @@ mod tests {
         let given = JobFile { vars: vec!["unknown=1".to_owned()], ..file };
         let refused = given.parse().expect_err("nobody declares it").to_string();
         assert!(refused.contains("declares no variable `unknown`"), "{refused}");
-        assert!(JobFile { hcl2_strict: false, ..given }.parse().is_ok());
+        assert!(JobFile { hcl2_strict: Some(false), ..given }.parse().is_ok());
     }
 
     #[test]
@@ -280,19 +307,31 @@ mod tests {
         let values = dir.path().join("values.hcl");
         std::fs::write(&values, "b = 2").expect("a file");
         let var_files = vec![values.to_string_lossy().into_owned()];
-        let given = JobFile { vars: vec!["a=x=y".to_owned()], var_files, hcl2_strict: false, ..file };
+        let given = JobFile { vars: vec!["a=x=y".to_owned()], var_files, hcl2_strict: Some(false), ..file };
         let asked = given.parse_for_server("default").expect("it is a job");
-        let submission = asked.submission.expect("it is short");
+        let submission = given.submission(&asked).expect("it is short");
         assert!(submission.source.starts_with("job \"j\""), "{submission:?}");
         assert_eq!((&*submission.format, &*submission.variables), ("hcl2", "b = 2\n"));
         assert_eq!(submission.variable_flags, Some([("a".to_owned(), "x=y".to_owned())].into()));
     }
 
     #[test]
+    fn what_comes_through_a_pipe_is_sent_as_it_was_read() {
+        let (_dir, file) = file("", false);
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        writer.write_all(b"b = 2").expect("it has room");
+        drop(writer);
+        let var_files = vec![format!("/dev/fd/{}", reader.as_raw_fd())];
+        let given = JobFile { var_files, hcl2_strict: Some(false), ..file };
+        let asked = given.parse_for_server("default").expect("it is a job");
+        assert_eq!(given.submission(&asked).expect("it is short").variables, "b = 2\n");
+    }
+
+    #[test]
     fn a_file_that_is_too_long_to_be_kept_is_registered_without_it() {
         let comment = format!("# {}\n", "x".repeat(SUBMISSION_BYTES_MAX));
         let (_dir, file) = file(&comment, false);
-        assert_eq!(file.parse_for_server("default").expect("it is a job").submission, None);
+        assert_eq!(file.submission(&file.parse_for_server("default").expect("it is a job")), None);
     }
 
     #[test]

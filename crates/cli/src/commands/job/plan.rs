@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{DesiredUpdates, DiffKind, JobPlanned, PlannedPlacement, Time};
-use clap::{ArgAction, Args};
+use clap::Args;
 use serde::Serialize;
 
 use super::{diff, file::JobFile};
@@ -30,16 +30,8 @@ pub struct Plan {
     #[arg(long)]
     no_diff: bool,
     /// Whether to say what differs from the job as it is
-    #[arg(
-        long,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = true,
-        default_missing_value = "true",
-        action = ArgAction::Set
-    )]
-    diff: bool,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    diff: Option<bool>,
     /// Plan it although policies on jobs are against it; there are none
     #[arg(long)]
     policy_override: bool,
@@ -68,7 +60,7 @@ impl Plan {
         let job = &asked.job;
         let remote = global.remote()?.in_namespace(&job.key.namespace);
         let plan = remote
-            .plan(job, self.diff && !self.no_diff, self.policy_override)
+            .plan(job, self.diff.unwrap_or(true) && !self.no_diff, self.policy_override)
             .await
             .map_err(|failure| asked.refused(failure))?;
         asked.warn(&plan.warnings);

@@ -51,7 +51,7 @@ impl Run {
             let job = file.parse_in(remote.namespace())?;
             return Ok(output::print(&format!("{:#}\n", json!({ "Job": berth_jobfile::to_json(&job) })))?);
         }
-        let mut asked = file.parse_for_server(remote.namespace())?;
+        let asked = file.parse_for_server(remote.namespace())?;
         let conditions = JobRegister {
             enforce_index: self.check_index.is_some(),
             job_modify_index: self.check_index.unwrap_or_default(),
@@ -59,7 +59,7 @@ impl Run {
             preserve_resources: self.preserve_resources,
             eval_priority: self.eval_priority.unwrap_or_default(),
             policy_override: self.policy_override,
-            submission: asked.submission.take(),
+            submission: file.submission(&asked),
             ..JobRegister::default()
         };
         let job = &asked.job;
