@@ -123,7 +123,8 @@ struct Sample {
     is_hcl: bool,
     tags: BTreeSet<String>,
     expected: Vec<Expected>,
-    refused: bool,
+    /// The names, in HCL and in JSON, of a line that has to be refused.
+    refused: Option<[String; 2]>,
 }
 
 /// What has to be returned, or named.
@@ -179,7 +180,7 @@ impl Sample {
             is_hcl: true,
             tags: BTreeSet::new(),
             expected: Vec::new(),
-            refused: false,
+            refused: None,
         };
         let mut job = Map::from_iter([("ID".to_owned(), json!("j")), ("Type".to_owned(), json!(kind))]);
         let mut hcl = format!("job \"j\" {{\ntype = \"{kind}\"\n");
@@ -219,7 +220,9 @@ impl Sample {
         let mut once = BTreeSet::new();
         taken.retain(|line| line.kind() != "one" || once.insert(line.name().to_owned()));
         for line in taken {
-            self.refused |= line.refused;
+            if line.refused {
+                self.refused = Some([line.hcl.clone(), line.json.clone()]);
+            }
             self.is_hcl &= line.hcl != "-";
             if line.is_block() {
                 self.block(line, choice, object, hcl, path);
@@ -365,14 +368,35 @@ fn judge(sample: &Sample, what: &str) -> Vec<String> {
             ));
         }
         wrong.extend(judge_one(sample, &format!("{what}, HCL"), parsed, &sample.hcl));
-        if let Ok((given, _)) = parse_hcl_as_given(&sample.hcl, "j.hcl", &Inputs::default()) {
-            let missing = sample.expected.iter().filter(|expected| !expected.is_renamed);
-            wrong.extend(
-                missing.filter_map(|expected| differs(expected, &given, &format!("{what}, as given"))),
-            );
+        let what = format!("{what}, as given");
+        let given = parse_hcl_as_given(&sample.hcl, "j.hcl", &Inputs::default());
+        match judge_acceptance(sample, &what, given, &sample.hcl) {
+            Ok((given, _)) => {
+                let missing = sample.expected.iter().filter(|expected| !expected.is_renamed);
+                wrong.extend(missing.filter_map(|expected| differs(expected, &given, &what)));
+            }
+            Err(refusal) => wrong.extend(refusal),
         }
     }
     wrong
+}
+
+/// What was read of a job that is to be accepted; else what is wrong with that it was refused or accepted, none if it was
+/// refused by the name of what has to be.
+fn judge_acceptance<T>(
+    sample: &Sample,
+    what: &str,
+    parsed: Result<T, berth_jobfile::Diagnostics>,
+    source: &str,
+) -> Result<T, Option<String>> {
+    match (parsed, &sample.refused) {
+        (Ok(parsed), None) => Ok(parsed),
+        (Ok(_), Some([name, _])) => Err(Some(format!("{what}: {name} is not refused\n{source}"))),
+        (Err(refused), Some(names)) if names.iter().any(|name| refused.messages().contains(name)) => {
+            Err(None)
+        }
+        (Err(refused), _) => Err(Some(format!("{what}: refused\n{refused}\n{source}"))),
+    }
 }
 
 fn judge_one(
@@ -381,10 +405,9 @@ fn judge_one(
     parsed: Result<berth_jobfile::Parsed, berth_jobfile::Diagnostics>,
     source: &str,
 ) -> Vec<String> {
-    let parsed = match parsed {
+    let parsed = match judge_acceptance(sample, what, parsed, source) {
         Ok(parsed) => parsed,
-        Err(_) if sample.refused => return Vec::new(),
-        Err(refused) => return vec![format!("{what}: refused\n{refused}\n{source}")],
+        Err(refusal) => return refusal.into_iter().collect(),
     };
     let returned = to_json(&parsed.job);
     let again = parse_json(returned.to_string().as_bytes(), "again").map(|again| to_json(&again.job));
