@@ -15,16 +15,12 @@ pub(super) fn job(body: &Body<'_>) -> Json {
     if let Some(Json::Object(periodic)) = job.get_mut("Periodic") {
         periodic.insert("SpecType".to_owned(), "cron".into());
     }
-    let alone = body.again("task");
-    let mut groups: Vec<Json> = alone.iter().map(alone_in_group).collect();
+    let mut groups: Vec<Json> = body.again("task").iter().map(|task| alone_in_group(task, body)).collect();
     for group in body.again("group") {
         let mut object = given(&group);
         let tasks = group.again("task").iter().map(|task| self::task(task, &[&group, body])).collect();
         object.insert("Tasks".to_owned(), tasks);
         groups.push(object.into());
-    }
-    for (group, task) in groups.iter_mut().zip(&alone) {
-        group["Tasks"] = [self::task(task, &[body])].into_iter().collect();
     }
     job.insert("TaskGroups".to_owned(), groups.into());
     let mut job = Json::Object(job);
@@ -32,8 +28,9 @@ pub(super) fn job(body: &Body<'_>) -> Json {
     job
 }
 
-fn alone_in_group(task: &Body<'_>) -> Json {
-    json!({ "Name": task.label() })
+/// The group of a task that stands in the job itself.
+fn alone_in_group(task: &Body<'_>, job: &Body<'_>) -> Json {
+    json!({ "Name": task.label(), "Tasks": [self::task(task, &[job])] })
 }
 
 fn given(body: &Body<'_>) -> Map<String, Json> {
