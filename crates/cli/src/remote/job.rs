@@ -36,9 +36,14 @@ impl Remote {
         self.put(&self.target("/v1/jobs"), &body).await
     }
 
-    /// What a version of a job was made of; none where nobody said.
-    pub async fn submission(&self, job: &str, version: u64) -> Result<Option<JobSubmissionRead>, Failure> {
-        let target = self.job_target(job, "submission").param("version", version);
+    /// What a version of a job was made of, the newest if none is named; none where nobody said.
+    pub async fn submission(
+        &self,
+        job: &str,
+        version: Option<u64>,
+    ) -> Result<Option<JobSubmissionRead>, Failure> {
+        let target = self.job_target(job, "submission");
+        let target = version.into_iter().fold(target, |target, version| target.param("version", version));
         match self.get(&target).await {
             Ok(submission) => Ok(Some(submission)),
             Err(failure) if failure.exit() == Exit::NotFound => Ok(None),

@@ -1,8 +1,10 @@
 //! `berth job inspect`: a job as the server has it, for programs.
 
-use berth_api::http::{JobStanding, JobSubmission};
+use std::io::{self, IsTerminal};
+
+use berth_api::http::JobSubmission;
 use clap::Args;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
@@ -60,17 +62,10 @@ impl Inspect {
 impl Inspect {
     /// Prints the job file that the version was made of.
     async fn print_source(&self, remote: &Remote, id: &str) -> Result<(), Failure> {
-        let version = match self.version {
-            Some(version) => version,
-            None => JobStanding::deserialize(remote.job(id).await?).unwrap_or_default().version,
-        };
-        let submission = remote.submission(id, version).await?.ok_or_else(|| {
-            let told = format!("nobody said how version {version} of job {} was written down", clean(id));
-            Failure::new(Exit::NotFound, told)
-                .help(format!("it is kept as JSON: `berth job inspect -version {version} {}`", clean(id)))
-        })?;
+        let submission =
+            remote.submission(id, self.version).await?.ok_or_else(|| not_written_down(id, self.version))?;
         let JobSubmission { source, variable_flags, variables, .. } = submission.submission;
-        output::print(&if source.ends_with('\n') { source } else { source + "\n" })?;
+        output::print(&shown(&source, io::stdout().is_terminal()))?;
         if self.with_vars {
             let flags = variable_flags.unwrap_or_default();
             for (name, value) in &flags {
@@ -86,6 +81,23 @@ impl Inspect {
         }
         Ok(())
     }
+}
+
+fn not_written_down(id: &str, version: Option<u64>) -> Failure {
+    let id = clean(id);
+    let which = version.map_or("the newest version".to_owned(), |version| format!("version {version}"));
+    let flag = version.map(|version| format!("-version {version} ")).unwrap_or_default();
+    Failure::new(Exit::NotFound, format!("nobody said how {which} of job {id} was written down"))
+        .help(format!("it is kept as JSON: `berth job inspect {flag}{id}`"))
+}
+
+/// The job file, to the letter where a program reads it. A terminal would obey what others have written.
+fn shown(source: &str, is_terminal: bool) -> String {
+    if is_terminal {
+        return source.lines().map(|line| clean(line) + "\n").collect();
+    }
+    let end = if source.ends_with('\n') { "" } else { "\n" };
+    format!("{source}{end}")
 }
 
 async fn job_at(remote: &Remote, id: &str, version: u64) -> Result<Value, Failure> {
@@ -104,5 +116,18 @@ impl View for Wrapped {
 
     fn names(&self) -> Vec<String> {
         self.job["ID"].as_str().map(str::to_owned).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_obeys_no_job_file() {
+        let source = "job \"j\" {\r\n\t# \u{1b}[2J\u{9b}2J\u{202e}\n}";
+        assert_eq!(shown(source, false), format!("{source}\n"));
+        assert_eq!(shown(source, true), "job \"j\" {\n # \u{fffd}[2J\u{fffd}2J\u{fffd}\n}\n");
+        assert_eq!(shown("a\n", false), shown("a\n", true));
     }
 }
