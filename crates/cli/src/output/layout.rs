@@ -4,7 +4,7 @@ use super::{
     style::{Palette, Tone},
     table::cut,
     terminal::{stderr_width, stdout_width},
-    text::short_id,
+    text,
 };
 
 /// Of a bar.
@@ -51,6 +51,6 @@ impl Layout {
 
     /// An id of 36 characters, shortened unless everything is shown.
     pub fn id(self, id: &str) -> String {
-        if self.wide { id.to_owned() } else { short_id(id) }
+        text::id(id, self.wide)
     }
 }

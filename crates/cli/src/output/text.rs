@@ -26,6 +26,11 @@ pub fn short_id(id: &str) -> String {
     clean(id).chars().take(SHORT_ID_CHARS).collect()
 }
 
+/// An id as it is shown: in full where that is asked for.
+pub fn id(id: &str, verbose: bool) -> String {
+    if verbose { clean(id).into_owned() } else { short_id(id) }
+}
+
 /// A number and what is counted: `1 group`, `2 groups`.
 pub fn count(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };

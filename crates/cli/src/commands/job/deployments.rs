@@ -5,7 +5,7 @@ use clap::Args;
 use crate::{
     complete,
     failure::{Exit, Failure},
-    output::{clean, short_id, tell},
+    output::{self, clean, tell},
     remote::Remote,
     show::Show,
 };
@@ -65,7 +65,7 @@ impl Promote {
                 .help("only a job with an `update` block has deployments")
         })?;
         remote.promote(&deployment.id, &self.group).await?;
-        let id = if self.verbose { clean(&deployment.id).into_owned() } else { short_id(&deployment.id) };
+        let id = output::id(&deployment.id, self.verbose);
         tell(&format!("deployment {id} of job {} is promoted", clean(&job)));
         Ok(())
     }

@@ -52,7 +52,7 @@ impl Detach {
         if self.detach {
             return Ok(output::print(&format!("{}\n", accepted.eval))?);
         }
-        let eval = if self.verbose { clean(accepted.eval).into_owned() } else { short_id(accepted.eval) };
+        let eval = output::id(accepted.eval, self.verbose);
         output::tell(&format!("job {job} is {}, evaluation {eval}", accepted.deed));
         let change = Change { job: accepted.job, index: accepted.index };
         let goal = if accepted.ends { Progress::to_the_end } else { Progress::starting };
@@ -70,13 +70,21 @@ impl Detach {
 }
 
 /// Says of which groups of a system job nothing runs because no node can run it: nothing else shows that. The change stands,
-/// whether or not the server explains it.
+/// whether or not the server explains it. Of other jobs an evaluation says what is missing.
 async fn tell_of_no_node(remote: &Remote, job: &str) {
+    if !remote.job(job).await.is_ok_and(|job| is_per_node(&job)) {
+        return;
+    }
     let Ok(explained) = remote.explain(job, None).await else { return };
     for group in explained.groups.iter().filter(|group| group.missing == 0) {
         let Some(failure) = &group.failure else { continue };
         no_node(&group.name, failure).lines().for_each(output::tell);
     }
+}
+
+/// Whether a job, as the API tells of it, wants one allocation on each node instead of a count.
+fn is_per_node(job: &Value) -> bool {
+    matches!(job["Type"].as_str(), Some("system" | "sysbatch"))
 }
 
 /// Whether the allocations of a job, as the API tells of it, end by themselves. One that only makes other jobs never ends.
@@ -153,4 +161,18 @@ fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
         output::tell(&format!("next: berth alloc logs {}", short_id(id)));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_jobs_of_each_node_lack_nodes_without_an_evaluation_that_says_so() {
+        let of = |kind: &str| is_per_node(&json!({ "Type": kind }));
+        assert!(of("system") && of("sysbatch"));
+        assert!(!of("service") && !of("batch") && !is_per_node(&json!({})));
+    }
 }

@@ -9,7 +9,7 @@ use crate::{
     complete,
     failure::Failure,
     follow::{Change, Progress, follow},
-    output::{self, clean, short_id},
+    output::{self, clean},
     remote::Remote,
 };
 
@@ -43,8 +43,7 @@ impl Stop {
         if self.detach {
             return Ok(output::print(&format!("{}\n", stopped.eval_id))?);
         }
-        let eval =
-            if self.verbose { clean(&stopped.eval_id).into_owned() } else { short_id(&stopped.eval_id) };
+        let eval = output::id(&stopped.eval_id, self.verbose);
         output::tell(&format!("job {} is stopped, evaluation {eval}", clean(&id)));
         let change = Change { job: &id, index: stopped.job_modify_index };
         follow(remote, &change, Progress::stopping(&stopped.eval_id, &allocs), since).await?;
