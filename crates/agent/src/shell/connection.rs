@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use berth_api::agent::{
-    DialPatience, Down, DownFrame, FRAME_BYTES_MAX, Renewed, Up, UpFrame, WELCOME_BYTES_MAX, decode_frame,
-    encode_frame,
+    DialPatience, Down, DownFrame, FRAME_BYTES_MAX, FrameError, Renewed, Up, UpFrame, WELCOME_BYTES_MAX,
+    decode_frame, encode_frame,
 };
 use berth_tls::{ServerRevoked, Stream};
 use bytes::BytesMut;
@@ -34,9 +34,6 @@ const DIAL_MAX: Duration = Duration::from_secs(5);
 /// must hear the agent before its node is declared lost.
 const UNACKNOWLEDGED_MS_MAX: u32 = 8_000;
 const READ_BUFFER_BYTES: usize = 64 << 10;
-
-/// Begins the answer of a server that speaks TLS to who does not.
-const TLS_ALERT: &[u8] = &[21, 3];
 
 /// The ways into a connection. The session's messages overtake what people wait for: pieces of files, answers, output
 /// of commands.
@@ -235,9 +232,10 @@ async fn receive(
                 Ok(_) => {}
                 Err(error) => return berth_tls::explain(&error),
             },
-            Err(_) if buffer.starts_with(TLS_ALERT) => {
+            Err(FrameError::Tls) => {
                 return Some("it speaks TLS, and this agent has no certificate: get it one with `berth server cert agent`".into());
             }
+            Err(error @ FrameError::Http) => return Some(error.to_string()),
             Err(error) => {
                 tracing::warn!(%error, "the server breaks the protocol");
                 return None;
@@ -265,6 +263,25 @@ async fn send(
         // Encrypted bytes may wait for a flush.
         if write.write_all(&buffer).await.is_err() || write.flush().await.is_err() {
             return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_is_not_for_agents_is_named() {
+        let why = async |answer: &[u8]| {
+            let (links, _down) = channel();
+            receive(answer, &links, &mut Heard::default()).await.unwrap_or_default()
+        };
+        let http = why(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        assert!(http.contains("this is an HTTP port") && http.contains("4647"), "{http}");
+        for record in [0x15, 0x16] {
+            let tls = why(&[record, 3, 3, 0, 2, 2, 40]).await;
+            assert!(tls.contains("it speaks TLS"), "{tls}");
         }
     }
 }
