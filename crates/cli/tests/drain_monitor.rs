@@ -222,7 +222,7 @@ async fn a_second_drain_takes_the_place_of_the_first_and_whoever_looks_on_sees_i
     fleet.run("web", "service", 1, SECOND_NS / 10).await;
     let before = fleet.live("web");
     let monitor = fleet.drain(&["-enable", "-no-deadline", "-m", "someday", "-self"]);
-    monitor.until("waits until enough of its group is well elsewhere").await;
+    monitor.until("web.group[0] leaves once its successor has room").await;
     assert!(monitor.told().contains("for as long as it takes"), "{}", monitor.told());
     assert!(!monitor.told().contains("at most"), "nothing ends it: {}", monitor.told());
     let detail = fleet.said(&["node", "status", "n1"]);
