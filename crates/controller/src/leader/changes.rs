@@ -240,11 +240,14 @@ fn is_open(store: &Store, eval: EvalSlot) -> bool {
 
 /// Whether the counts of a job say already that nothing is to be placed, or that somebody sees to it: millions of allocations
 /// that have ended need not be looked at before a new leader goes on.
-fn has_all_by_its_counts(row: &JobRow) -> bool {
+pub(super) fn has_all_by_its_counts(row: &JobRow) -> bool {
     let job = row.job();
     let is_complete = |group: &Group| {
         let counts = row.counts.iter().find(|counts| *counts.group == *group.name);
-        counts.is_some_and(|counts| counts.complete == group.count)
+        // One that was stopped counts as complete: it is only where nothing else ever happened that each of them was a success.
+        counts.is_some_and(|counts| {
+            counts.complete == group.count && counts.failed == 0 && counts.lost == 0 && counts.queued == 0
+        })
     };
     let is_done = || {
         job.job_type.runs_to_completion()

@@ -132,20 +132,7 @@ impl History {
         let open = self.store.evals().iter().find(|(_, eval)| !eval.status.is_terminal());
         let Some(eval) = open.map(|(_, eval)| eval.clone()) else { return };
         let Some(version) = self.store.job(&eval.job).map(|row| row.current().version) else { return };
-        let placement = Placement {
-            id: AllocId(self.random.mint()),
-            node: NodeId(1 + self.draw(3)),
-            group: 0,
-            name_index: 0,
-            ports: vec![],
-            after: vec![],
-            previous: None,
-            reschedules: vec![],
-            devices: vec![],
-            cores: vec![],
-            canary: false,
-            job_version: None,
-        };
+        let placement = placement(AllocId(self.random.mint()), NodeId(1 + self.draw(3)));
         let waits = self.draw(2) == 0;
         // As the leader does: a job waits in one evaluation.
         let others =
@@ -321,6 +308,23 @@ fn job(number: u128, periodic: bool) -> Job {
     job
 }
 
+fn placement(id: AllocId, node: NodeId) -> Placement {
+    Placement {
+        id,
+        node,
+        group: 0,
+        name_index: 0,
+        ports: vec![],
+        after: vec![],
+        previous: None,
+        reschedules: vec![],
+        devices: vec![],
+        cores: vec![],
+        canary: false,
+        job_version: None,
+    }
+}
+
 fn node(id: u128) -> Node {
     Node::new(
         NodeId(id),
@@ -339,4 +343,43 @@ fn followed_through_any_history_or_made_anew_they_are_the_same() {
             history.compare();
         }
     }
+}
+
+#[test]
+fn a_batch_job_that_lost_its_work_is_not_done_by_its_counts() {
+    let mut history = History::new(0);
+    history.apply(Command::RegisterNode(Box::new(node(1))));
+    history.apply(Command::SetNodeStatus(NodeId(1), NodeStatus::Ready, None));
+    let register =
+        RegisterJob { job: Arc::new(job(2, false)), eval: EvalId(1), only_if: None, submission: None };
+    history.apply(Command::RegisterJob(Box::new(register)));
+    let job = key(2);
+    history.apply(Command::CommitPlan(Box::new(PlanRecord {
+        eval: EvalId(1),
+        job: job.clone(),
+        job_version: 0,
+        snapshot_index: history.store.index(),
+        placements: [1, 2].map(|id| placement(AllocId(id), NodeId(1))).into(),
+        stops: vec![],
+        deployment: None,
+        outcome: None,
+        updates: None,
+    })));
+    let mut has_all_after = |alloc: u128, status| {
+        history.apply(Command::EndAllocs(vec![AllocEnd { alloc: AllocId(alloc), status, tasks: vec![] }]));
+        let open = history.store.evals().iter().filter(|(_, eval)| !eval.status.is_terminal());
+        for eval in open.map(|(_, eval)| eval.id).collect::<Vec<_>>() {
+            history.apply(Command::SetEvalStatus(eval, EvalStatus::Complete, String::new()));
+        }
+        // Only then may something there be declared lost.
+        history.apply(Command::SetNodeStatus(NodeId(1), NodeStatus::Down, None));
+        let row = history.store.job(&job).expect("it was registered");
+        (row.live, changes::has_all_by_its_counts(row))
+    };
+    assert_eq!(has_all_after(1, ClientStatus::Complete), (1, false));
+    assert_eq!(
+        has_all_after(2, ClientStatus::Lost),
+        (0, false),
+        "the first may have left a node that was drained"
+    );
 }
