@@ -61,6 +61,14 @@ impl Liveness {
         }
     }
 
+    /// This server was cut off for so long, and is heard again: nobody could reach it meanwhile. As with [`Self::excuse`], those
+    /// who are waited for already get no more than that time.
+    pub fn resume(&mut self, cut: Duration, store: &Store, now: Duration) {
+        self.unheard.values_mut().for_each(|until| *until += cut);
+        let until = now + grace(store);
+        self.unheard.extend(std::mem::take(&mut self.heard_at).into_keys().map(|node| (node, until)));
+    }
+
     /// A sign of life.
     pub fn heard(&mut self, node: NodeId, now: Duration) {
         if self.heard_at.insert(node, now).is_none() {
@@ -138,4 +146,38 @@ fn counts((_, row): (NodeSlot, &NodeRow)) -> bool {
 fn is_recent(store: &Store, slot: NodeSlot, time: Timestamp) -> bool {
     let lost_at = store.nodes().detail(slot).map_or(Timestamp::default(), |detail| detail.status_at);
     u128::from(time.0.saturating_sub(lost_at.0)) < LOST_WINDOW.as_nanos()
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{Index, command::Command, command::Entry, node::Node, resources::Resources};
+
+    use super::*;
+
+    #[test]
+    fn a_majority_that_comes_and_goes_does_not_keep_a_dead_node_alive() {
+        let mut store = Store::default();
+        for (index, name) in [(1, "dead"), (2, "well")] {
+            let node = Node::new(NodeId(index.into()), name, Resources::default());
+            let register = Command::RegisterNode(Box::new(node));
+            store.apply(Entry::new(Index(index), Timestamp(0), vec![register]));
+        }
+        let seconds = Duration::from_secs;
+        let mut liveness = Liveness::begin(&store, seconds(0));
+        for id in [1, 2] {
+            liveness.heard(NodeId(id), seconds(1));
+        }
+        let mut lost = Vec::new();
+        // Cut off for two seconds of twenty.
+        for round in 1..10 {
+            let now = seconds(round * 20);
+            liveness.resume(seconds(2), &store, now);
+            liveness.heard(NodeId(2), now + seconds(5));
+            lost.extend(
+                liveness.judge(&store, now + seconds(5), Timestamp(0)).lost.first().map(|id| (round, *id)),
+            );
+        }
+        assert_eq!(lost.first(), Some(&(3, NodeId(1))), "its grace and the time of the cuts are over");
+        assert!(lost.iter().all(|(_, id)| *id == NodeId(1)), "{lost:?}");
+    }
 }

@@ -84,8 +84,8 @@ pub(crate) struct Leader {
     sessions: Sessions,
     ids: IdSeed,
     liveness: Liveness,
-    /// It hears no majority: its agents speak to nobody until it does, or another leads.
-    is_cut_off: bool,
+    /// Since when it hears no majority, by `listening`: its agents speak to nobody until it does, or another leads.
+    cut_off_since: Option<Duration>,
     /// Nodes that are silent and not declared lost, since too many are.
     held: Vec<NodeId>,
     /// Until when, by its own time, it waits for nodes that it has not heard.
@@ -202,7 +202,7 @@ impl Leader {
             sessions: Sessions::of(store),
             ids,
             liveness: Liveness::begin(store, times.listening),
-            is_cut_off: false,
+            cut_off_since: None,
             held: Vec::new(),
             grace_until: times.time.after(grace(store)),
             work: Work::of(store),

@@ -5,7 +5,7 @@ use berth_model::{
 };
 
 use super::{Leader, Purpose, Replica};
-use crate::liveness::{Judgement, Liveness, grace};
+use crate::liveness::{Judgement, grace};
 
 impl Leader {
     /// What runs on a node is known: it takes work, unless it does already.
@@ -19,7 +19,7 @@ impl Leader {
     /// Declares nodes lost that have been silent for too long. A leader without a majority judges nobody: it sends agents away,
     /// and what it decides would be carried out once it is heard again.
     pub(super) fn judge_silence(&mut self, store: &Store) {
-        if self.is_cut_off {
+        if self.cut_off_since.is_some() {
             return;
         }
         let Judgement { lost, held } = self.liveness.judge(store, self.listening, self.time);
@@ -27,13 +27,21 @@ impl Leader {
         self.held = held;
     }
 
-    /// Whether a majority is heard. Once it is again, all nodes have the time to come back that they have after an election.
+    /// Whether a majority is heard. Once it is again, the nodes that were heard before have the time to come back that they have
+    /// after an election.
     pub fn on_majority(&mut self, store: &Store, heard: bool) {
-        if heard && self.is_cut_off {
-            self.liveness = Liveness::begin(store, self.listening);
-            self.grace_until = self.time.after(grace(store));
+        match (self.cut_off_since, heard) {
+            (None, false) => {
+                self.cut_off_since = Some(self.listening);
+                self.held.clear();
+            }
+            (Some(since), true) => {
+                self.cut_off_since = None;
+                self.liveness.resume(self.listening.saturating_sub(since), store, self.listening);
+                self.grace_until = self.time.after(grace(store));
+            }
+            (None, true) | (Some(_), false) => {}
         }
-        self.is_cut_off = !heard;
     }
 
     /// A node has been silent for too long: it is disconnected while anything there waits for its return.
