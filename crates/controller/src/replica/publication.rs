@@ -3,7 +3,7 @@
 //! published behind what it precedes; when the leader falls silent they wait no longer.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -53,6 +53,8 @@ pub(crate) struct Publication {
     published: (Index, Arc<Recovery>),
     recovery: Arc<Recovery>,
     last: Index,
+    /// Whose end has been published, of the entries that were applied together with the last: the store may be ahead of them.
+    ended: BTreeSet<AllocId>,
     logged: Vec<(Index, Vec<Change>)>,
     seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
 }
@@ -226,6 +228,7 @@ impl Publication {
         self.held_since = None;
         if let Some(store) = entry.store {
             self.store = store;
+            self.ended.clear();
         }
         self.last = self.last.max(entry.index);
         // Published with its index; what it leads to is whoever asks's.
@@ -268,14 +271,15 @@ impl Publication {
     }
 
     fn record_node(&mut self, index: Index, report: &NodeReport, recorded: &mut Vec<(AllocSlot, AllocId)>) {
-        let Self { store, observed, records, .. } = self;
+        let Self { store, observed, records, ended, .. } = self;
         let record = records.entry(report.node).or_default();
         for seen in &report.seen {
             let id = seen.alloc.id;
             let Some(slot) = seen.slot_in(store) else { continue };
             let Some(row) = store.allocs().row(slot) else { continue };
-            if row.is_terminal() && index > row.modify_index {
-                // The log has told of its end: nothing that comes later has an index any more.
+            if row.is_terminal() && (index > row.modify_index || ended.contains(&id)) {
+                // The log has told of its end: nothing that comes later has an index any more. What changes of it after that
+                // may be in the store already, though its entry is not published yet.
                 continue;
             }
             let before = observed.record(slot, row.job, row.group, seen.alloc.clone(), index);
@@ -296,6 +300,7 @@ impl Publication {
             record.digest = record.digest.wrapping_sub(hash);
         }
         self.observed.end(slot, row.id, row.job, row.group);
+        self.ended.insert(row.id);
     }
 
     /// What follows for the observed state from a change that is none of a living allocation.
