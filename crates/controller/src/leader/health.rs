@@ -53,7 +53,10 @@ impl Leader {
             let Some(id) = store.allocs().row(slot).map(|row| row.id) else { continue };
             if let Some(seen) = replica.observed().get(slot, id) {
                 self.on_health(store, slot, &seen.alloc);
-            } else if let Some(ended) = replica.observed().ended(slot, id) {
+            } else if store.needs_evidence(slot, false).is_some()
+                && let Some(ended) = replica.observed().ended(slot, id)
+            {
+                // To be read it has to be decoded: only where it can say something that is not known.
                 self.on_health(store, slot, &ended);
             }
         }
