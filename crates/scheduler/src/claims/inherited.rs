@@ -21,8 +21,9 @@ pub struct RoomShare {
 }
 
 impl Inherited {
-    /// What an allocation adds to its node that holds so much and comes `after` others. As the state commits it: of what
-    /// these hold there now, and have given to nobody else, nothing is added. An end that is applied first leaves nothing.
+    /// What an allocation adds to its node that holds so much and comes `after` others. Of what these hold there
+    /// now, and have given to nobody else, nothing is added. That is the least it may come to: of one whose end is applied first
+    /// nothing is left here, while the state may still pass on what that one waited for.
     pub fn share(&self, store: &Store, node: NodeSlot, holds: Resources, after: &[AllocId]) -> RoomShare {
         let mut share = RoomShare { added: holds, parts: Vec::new() };
         for id in after {

@@ -12,12 +12,12 @@ use berth_model::{
     store::{JobRow, Store},
 };
 
-use super::quotas::Quotas;
+use super::quotas::{Admitted, Quotas};
 use crate::{
     budget::{Cancelled, Meter},
     failures::reason,
     fairness::{Charge, Headroom},
-    place::{Columns, Ending, GroupPlacer, Placed, Preemptor, There, WishesCache},
+    place::{Ask, Columns, Ending, GroupPlacer, Placed, Preemptor, There, WishesCache},
     plan::Plan,
     reconcile::{Missing, Wanted, staying},
 };
@@ -217,12 +217,22 @@ impl AtWork<'_> {
     ) -> Result<(Placed, Charge), Funnel> {
         let quotas = Quotas::of(self.store, &self.headroom, group);
         preemptor.iter_mut().for_each(|preemptor| preemptor.set_short(self.headroom.short()));
-        let (ask, only_there) = quotas.admit(&missing.ask, placer)?;
-        placer.place(&ask, preemptor, |placed| quotas.check(placed)).map_err(|mut nowhere| {
+        let own = missing.instead.as_ref().map(|leaving| leaving.node);
+        let (nodes, mut nowhere) = match quotas.admit(&missing.ask, own, placer)? {
+            Admitted::Anywhere => {
+                return placer.place(&missing.ask, preemptor, |placed| quotas.check(placed));
+            }
             // It waits for room there, and for the quotas that keep it from everywhere else.
-            only_there.into_iter().for_each(|refused| nowhere.quota.extend(refused.quota));
-            nowhere
-        })
+            Admitted::Only(nodes, refused) => (nodes, Funnel { quota: refused.quota, ..Funnel::default() }),
+        };
+        for node in nodes {
+            let ask = Ask { only: Some(node), ..missing.ask.clone() };
+            match placer.place(&ask, preemptor.as_deref_mut(), |placed| quotas.check(placed)) {
+                Ok(placed) => return Ok(placed),
+                Err(there) => nowhere.add(there),
+            }
+        }
+        Err(nowhere)
     }
 
     /// All steps were taken before it was this group's turn.

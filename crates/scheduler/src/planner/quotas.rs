@@ -13,6 +13,17 @@ use crate::{
     place::{Ask, GroupPlacer, Placed},
 };
 
+/// So many nodes are tried at most where quotas admit an ask only in the place of predecessors.
+const NODES_MAX: usize = 8;
+
+/// Where quotas admit an ask.
+pub(super) enum Admitted {
+    /// On any node.
+    Anywhere,
+    /// Only where predecessors leave it enough, the best first; and why on no other.
+    Only(Vec<NodeSlot>, Funnel),
+}
+
 /// What quotas say of the allocations of a group.
 pub(super) struct Quotas<'a> {
     store: &'a Store,
@@ -25,20 +36,27 @@ impl<'a> Quotas<'a> {
         Self { store, headroom, group }
     }
 
-    /// What they admit of an ask: any node, or only one where predecessors leave it enough, and why no other.
-    pub(super) fn admit(&self, ask: &Ask, placer: &GroupPlacer<'_>) -> Result<(Ask, Option<Funnel>), Funnel> {
+    /// What they admit of an ask, in whose favour an allocation on `own` may be to end.
+    pub(super) fn admit(
+        &self,
+        ask: &Ask,
+        own: Option<NodeSlot>,
+        placer: &GroupPlacer<'_>,
+    ) -> Result<Admitted, Funnel> {
         if self.headroom.is_unlimited() {
-            return Ok((ask.clone(), None));
+            return Ok(Admitted::Anywhere);
         }
         let least = Usage::of(self.group.resources(), self.group);
-        let Err(refused) = self.headroom.check(&least) else { return Ok((ask.clone(), None)) };
+        let Err(refused) = self.headroom.check(&least) else { return Ok(Admitted::Anywhere) };
+        let is_own = |node: NodeSlot| Some(node) == own;
         let is_ready = |node: NodeSlot| self.store.nodes().row(node).is_some_and(NodeRow::is_ready);
-        let mut nodes =
-            placer.ending().filter(|(node, _)| ask.only.is_none_or(|only| only == *node) && is_ready(*node));
-        match nodes.find(|(node, after)| self.charge(*node, after).is_ok()) {
-            Some((node, _)) => Ok((Ask { only: Some(node), ..ask.clone() }, Some(refused))),
-            None => Err(refused),
-        }
+        let nodes = placer.ending().filter(|(node, _)| is_own(*node));
+        let nodes = nodes.chain(placer.ending().filter(|(node, _)| !is_own(*node)));
+        let nodes = nodes
+            .filter(|(node, _)| ask.only.is_none_or(|only| only == *node) && is_ready(*node))
+            .filter(|(node, after)| self.charge(*node, after).is_ok());
+        let nodes: Vec<NodeSlot> = nodes.map(|(node, _)| node).take(NODES_MAX).collect();
+        if nodes.is_empty() { Err(refused) } else { Ok(Admitted::Only(nodes, refused)) }
     }
 
     /// How much cpu whole cores bring with them is known only once there is a node.

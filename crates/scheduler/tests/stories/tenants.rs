@@ -49,6 +49,38 @@ fn what_a_quota_keeps_beside_its_predecessor_names_the_quota_too() {
     );
 }
 
+/// One that ends elsewhere would leave enough of the quota, but its node has no room: its own predecessor's has.
+#[test]
+fn who_is_replaced_comes_first_where_a_quota_admits_only_successors() {
+    check(
+        "node a cpu=1000
+         node b cpu=1000
+         quota small mem=400
+         namespace dev quota=small
+         job big count=1 cpu=1000
+         plan big
+         job dev/web count=1 cpu=100 mem=200
+         plan dev/web
+         stop big
+         plan big
+         end big[0]#1 complete
+         job dev/web count=2 cpu=100 mem=200
+         plan dev/web
+         job more count=1 cpu=900
+         plan more
+         job dev/web count=1 cpu=200 mem=200
+         plan dev/web",
+        expect![[r#"
+            plan big: place big[0]@a
+            plan dev/web: place web[0]@b
+            plan big: stop big[0] JobStopped
+            plan dev/web: place web[1]@a
+            plan more: place more[0]@a
+            plan dev/web: stop web[0] JobUpdated web[1] NotNeeded place web[0]@b after web[0] for web[0]
+        "#]],
+    );
+}
+
 #[test]
 fn devices_count_once_while_a_successor_waits_for_them() {
     check(
