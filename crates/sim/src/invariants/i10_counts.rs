@@ -1,7 +1,7 @@
 //! I10 and I11: every count is met, and every eligible node of a system job covered, or a reason is recorded, within a second in
 //! which nothing kept the servers from it; no evaluation waits for nothing.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_controller::invariants::{lacks_of_count, lacks_of_nodes};
 use berth_model::{
@@ -19,8 +19,8 @@ use crate::executor::now_ns;
 const RULE: &str = "I10 counts are met, or there is a reason";
 /// What is due is dealt with in so many nanoseconds.
 const WITHIN_NS: u64 = 1_000_000_000;
-/// A deployment takes no longer for a step: what it replaces has a few seconds to end, and what it places to be healthy.
-const STEP: Duration = Duration::from_secs(20);
+/// Deployments come to their end.
+pub const DEPLOYMENTS_END: &str = "R4 deployments end";
 /// Every so many looks it is tried what could be placed.
 const LOOKS_PER_TRY: u64 = 3;
 
@@ -116,14 +116,12 @@ pub fn at_rest(store: &Store) -> Check {
     if let Some(eval) = could_be_placed(store).next() {
         return Err((RULE, format!("evaluation {} of {} waits for room that is there", eval.id, eval.job)));
     }
-    let is_stuck = |of: &&Arc<Deployment>| {
+    let waits = |of: &&Arc<Deployment>| {
         let mut open = store.job(&of.job).into_iter().flat_map(|row| open_evals(store, row));
-        // A system job's on many nodes takes its time.
-        let goes_on = store.at() < of.modified_at.after(STEP);
-        of.is_active() && !goes_on && open.next().is_none()
+        of.is_active() && open.next().is_none()
     };
-    if let Some(stuck) = store.deployments().iter().find(is_stuck) {
-        return Err(("R4 deployments end", format!("{} of {} waits for nothing", stuck.id, stuck.job)));
+    if let Some(of) = store.deployments().iter().find(waits) {
+        return Err((DEPLOYMENTS_END, format!("{} of {} waits for nothing", of.id, of.job)));
     }
     match store.jobs().iter().find_map(|(_, row)| lacks(store, row)) {
         None => Ok(()),

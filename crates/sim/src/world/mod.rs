@@ -9,11 +9,14 @@ use std::{
     ops::Range,
 };
 
+use berth_model::Index;
+
 use self::servers::Machines;
 use crate::{
     bugs::Bug,
     executor::{self, Owner, WORLD, now_ns, spawn_for},
     faults::{self, Fault},
+    invariants::DEPLOYMENTS_END,
     network::{Direction, Network},
     node::Machine,
     random::Random,
@@ -32,6 +35,10 @@ const WORK_END_NS: u64 = 50_000_000_000;
 const REST_NS: u64 = 60_000_000_000;
 /// By then everything is as it should be: a node that was declared down, and the longest pauses between tries, are behind.
 const SETTLED_NS: u64 = WORK_END_NS + 70_000_000_000;
+/// A deployment takes no longer for a step: what it replaces has a few seconds to end, and what it places to be healthy.
+const DEPLOYMENT_STEP_NS: u64 = 20_000_000_000;
+/// The latest end: a system job on many nodes is deployed in many steps.
+const END_NS: u64 = WORK_END_NS + 600_000_000_000;
 /// Nodes of a simulation, and of one that is large.
 const NODES: Range<u64> = 3..9;
 const NODES_LARGE: Range<u64> = 20..60;
@@ -119,6 +126,8 @@ struct World {
     settled: bool,
     /// Entries at the last look for rest, and how many seconds before it were busy.
     busy: (usize, u32),
+    /// Where a deployment last made a step, and when that was seen.
+    deployed: (Index, u64),
 }
 
 /// Runs a simulation to its end.
@@ -152,6 +161,7 @@ pub fn run(settings: &Settings) -> Report {
         faults_ended: false,
         settled: false,
         busy: (0, 0),
+        deployed: (Index(0), 0),
     };
     world.begin();
     world.live();
@@ -285,6 +295,7 @@ impl World {
 
     fn at_rest(&mut self) {
         let machines: Vec<Machine> = self.nodes.machines();
+        let goes_on = self.deployments_go_on();
         let result = {
             let facts = self.truth.facts();
             facts.invariants.at_rest(&machines, &facts.operations.0)
@@ -299,8 +310,18 @@ impl World {
                 self.truth.violated("R4 everything comes to rest", what);
             }
             Err(_) if now_ns() < SETTLED_NS => self.after(1_000_000_000, Due::AtRest),
+            Err((rule, _)) if rule == DEPLOYMENTS_END && goes_on => self.after(1_000_000_000, Due::AtRest),
             Err((rule, what)) => self.truth.violated(rule, what),
         }
+    }
+
+    /// Whether a deployment has made a step of late.
+    fn deployments_go_on(&mut self) -> bool {
+        let at = self.truth.facts().invariants.history.store().deployments().modify_index();
+        if at != self.deployed.0 {
+            self.deployed = (at, now_ns());
+        }
+        now_ns() < END_NS.min(self.deployed.1 + DEPLOYMENT_STEP_NS)
     }
 
     /// Whether the servers have been busy for long although nobody asks for anything.
