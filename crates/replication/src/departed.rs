@@ -37,15 +37,16 @@ impl Departed {
         gone.members = members;
     }
 
-    /// A snapshot is taken over that knows these, once its membership is applied; they left before all that are known here.
+    /// A snapshot is taken over that knows these, the longest gone first, once its membership is applied. It is newer than what is
+    /// known here: whom it does not name has been gone for longer.
     pub fn on_restored(&self, departed: &[u64]) {
         let mut gone = self.gone();
-        for id in departed.iter().rev() {
-            if gone.departed.len() < DEPARTED_MAX && !gone.members.contains(id) && !gone.departed.contains(id)
-            {
-                gone.departed.push_front(*id);
-            }
-        }
+        let Gone { members, departed: known } = &mut *gone;
+        let named: BTreeSet<u64> = departed.iter().copied().filter(|id| !members.contains(id)).collect();
+        known.retain(|id| !named.contains(id));
+        known.extend(departed.iter().filter(|id| named.contains(id)));
+        let too_many = known.len().saturating_sub(DEPARTED_MAX);
+        known.drain(..too_many);
     }
 
     /// All of them, the longest gone first.
@@ -93,10 +94,12 @@ mod tests {
         departed.on_applied(&of([1, 2]));
         departed.on_restored(&[3, 2, 4, 5]);
         assert_eq!(departed.all(), [3, 4, 5]);
+        departed.on_restored(&[4, 5, 6]);
+        assert_eq!(departed.all(), [3, 4, 5, 6], "a later snapshot names the later ones");
         let many: Vec<u64> = (10..5_000).collect();
         departed.on_restored(&many);
         assert_eq!(departed.all().len(), DEPARTED_MAX);
-        assert!(departed.contains(4_999) && departed.contains(3) && !departed.contains(10));
+        assert!(departed.contains(4_999) && !departed.contains(3) && !departed.contains(10));
     }
 
     #[test]
