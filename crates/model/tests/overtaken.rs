@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use berth_model::{
     AllocId, NodeId,
     alloc::{ClientStatus, Placement, StopReason},
-    command::{Collect, Command, DrainNode, NewDrain, Refusal},
+    command::{Collect, Command, DrainNode, ENTRY_VERSION, NewDrain, Refusal},
     device::{DeviceGrant, DeviceInstance, NodeDevice},
     eval::{Eval, EvalStatus, Trigger},
     node::{Node, NodeStatus},
@@ -312,28 +312,39 @@ fn what_was_promised_to_one_that_never_ran_goes_to_its_successor_and_to_nobody_e
     }
 }
 
-/// It was planned to come after 2, which waits for 1, and 2 ends before its turn while the plan is on its way.
+/// The third was planned to come after 2, which waits for 1, and 2 ends before its turn while the plan is on its way.
+fn comes_after_one_that_has_ended(version: u8, ports: &[u16]) -> World {
+    let mut world = World::with_nodes(1);
+    for update in [1, 2] {
+        let eval = world.register(service("web", 100, ports.first().copied()));
+        let before: &[u128] = if update == 1 { &[] } else { &[1] };
+        let stops = before.iter().map(|id| stop(*id, StopReason::JobUpdated)).collect();
+        world.plan(eval, vec![place(update, 1, before, ports)], stops).unwrap();
+    }
+    let eval = world.register(service("web", 80, ports.first().copied()));
+    let late = world.plan_of(eval, vec![place(3, 1, &[2], ports)], vec![stop(2, StopReason::JobUpdated)]);
+    world.end(2, ClientStatus::Complete);
+    assert_eq!(used_memory(&world.store, 1), 100, "the first runs on");
+    world.run_as_of(version, late).unwrap();
+    world
+}
+
 #[test]
 fn what_comes_after_one_that_has_ended_before_its_turn_waits_for_whom_that_waited() {
     for ports in [&[][..], &[80]] {
-        let mut world = World::with_nodes(1);
-        for update in [1, 2] {
-            let eval = world.register(service("web", 100, ports.first().copied()));
-            let before: &[u128] = if update == 1 { &[] } else { &[1] };
-            let stops = before.iter().map(|id| stop(*id, StopReason::JobUpdated)).collect();
-            world.plan(eval, vec![place(update, 1, before, ports)], stops).unwrap();
-        }
-        let eval = world.register(service("web", 80, ports.first().copied()));
-        let late = world.plan_of(eval, vec![place(3, 1, &[2], ports)], vec![stop(2, StopReason::JobUpdated)]);
-        world.end(2, ClientStatus::Complete);
-        assert_eq!(used_memory(&world.store, 1), 100, "the first runs on");
-        world.run(late).unwrap();
+        let mut world = comes_after_one_that_has_ended(ENTRY_VERSION, ports);
         assert_eq!(waits_for(&world, 3), [1].into(), "with ports {ports:?}");
         assert_eq!(used_memory(&world.store, 1), 100, "one of them runs at a time");
         assert_eq!(restored(&world.store).hash(), world.store.hash());
         world.end(1, ClientStatus::Complete);
         assert_eq!((waits_for(&world, 3), used_memory(&world.store, 1)), ([].into(), 80));
     }
+}
+
+#[test]
+fn entries_of_version_5_had_it_wait_for_nobody() {
+    let world = comes_after_one_that_has_ended(5, &[]);
+    assert_eq!((waits_for(&world, 3), used_memory(&world.store, 1)), ([].into(), 180));
 }
 
 /// One allocation runs on node 1, which is silent.

@@ -7,6 +7,7 @@ use berth_model::{
     command::{Command, ENTRY_VERSION_MIN, NewTag, Refusal, RegisterJob, SetJobStable, TagVersion},
     job::{JOB_TAGS_MAX, JOB_VERSIONS_MAX, Job, Submission, VersionChange},
 };
+use expect_test::expect;
 use support::{World, key, restored, service};
 
 /// Registers so many versions of the job.
@@ -117,4 +118,39 @@ fn how_a_job_is_written_replaces_nothing_and_waits_for_servers_that_know_of_it()
     );
     spelt.forget_spelling();
     assert_eq!(spelt, plain);
+}
+
+/// Spelt in every way, with a submission: whoever writes this differently reads no log of others.
+#[test]
+fn what_a_job_was_made_of_is_written_as_ever_and_kept_in_snapshots() {
+    let mut spelt = service("web", 100, Some(80));
+    spelt.groups[0].networks[0].ports[0].to_is_host = true;
+    let text = |text: &str| text.to_owned();
+    let submission = Submission {
+        source: text("job \"web\" {}"),
+        format: text("hcl2"),
+        variable_flags: [(text("a"), text("b"))].into(),
+        variables: text("c = 1"),
+    };
+    let port = minicbor::to_vec(&spelt.groups[0].networks[0].ports[0]).unwrap();
+    let hex = |bytes: Vec<u8>| bytes.into_iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let written = [hex(port), hex(minicbor::to_vec(&submission).unwrap())].join("\n");
+    expect![[r#"
+        86646874747018500060f4f5
+        846c6a6f62202277656222207b7d6468636c32a1616161626563203d2031"#]]
+    .assert_eq(&written);
+
+    let mut world = World::with_nodes(1);
+    let register = RegisterJob {
+        job: spelt.into(),
+        eval: EvalId(1),
+        only_if: None,
+        submission: Some(submission.clone().into()),
+    };
+    world.run(Command::RegisterJob(Box::new(register))).unwrap();
+    let read = restored(&world.store);
+    let row = read.job(&key("web")).unwrap();
+    assert_eq!(row.current().submission.as_deref(), Some(&submission));
+    assert!(row.job().groups[0].networks[0].ports[0].to_is_host);
+    assert_eq!(read.hash(), world.store.hash());
 }

@@ -51,6 +51,13 @@ impl World {
         outcomes
     }
 
+    /// Applies one command of an entry of an older version.
+    pub fn run_as_of(&mut self, version: u8, command: Command) -> Outcome {
+        self.index += 1;
+        let entry = Entry::new(Index(self.index), Timestamp(self.index * 1_000), vec![command]);
+        self.store.apply(entry.of_version(version)).outcomes.remove(0)
+    }
+
     /// Applies one command.
     pub fn run(&mut self, command: Command) -> Outcome {
         self.apply(vec![command]).remove(0)
