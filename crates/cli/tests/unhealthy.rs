@@ -94,5 +94,17 @@ async fn what_is_not_healthy_in_time_is_named_with_its_last_event_and_its_last_w
     for part in ["of group g is unhealthy: task t: Terminated: exit code 7", "no configuration"] {
         assert!(told.contains(part), "{part:?} is missing in {told}");
     }
+
+    // A check has it restarted for the last time: what ended it is that check, and not its exit.
+    let restarts = web(port, "exec sleep 300")
+        .replace("attempts = 20", "attempts = 0")
+        .replace(
+            "timeout  = \"1s\"",
+            "timeout  = \"1s\"\n        check_restart {\n          limit = 1\n        }",
+        )
+        .replace("\"1500ms\"", "\"60s\"");
+    let (_, told) = cluster.refused(&["job", "run", &cluster.job_file(&restarts)]);
+    let cause = "task t: Restart Signaled: healthcheck: check \"answers\" unhealthy; Not Restarting: ";
+    assert!(told.contains(cause), "{cause:?} is missing in {told}");
     cluster.said(&["job", "stop", "-yes", "-purge", "web"]);
 }

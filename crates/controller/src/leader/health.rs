@@ -3,13 +3,13 @@
 use berth_model::{
     DeploymentId, EvalId,
     command::Command,
-    deployment::{AllocHealth, DeploymentStatus, HEALTH_MESSAGE_BYTES_MAX, PromoteDeployment, SetDeployment},
+    deployment::{AllocHealth, DeploymentStatus, PromoteDeployment, SetDeployment},
     eval::Trigger,
     observed::ObservedAlloc,
     store::{AllocSlot, Store},
 };
 
-use super::{Leader, Replica, rollouts::Verdict};
+use super::{Leader, Replica, rollouts::Verdict, unhealthy::why_unhealthy};
 use crate::messages::Seen;
 
 impl Leader {
@@ -102,29 +102,5 @@ impl Leader {
     ) {
         let set = SetDeployment { id, status, description, revert_to, eval };
         self.outbox.push(Command::SetDeployment(Box::new(set)));
-    }
-}
-
-/// The last thing that went wrong with a task, or what the agent says of the whole.
-fn why_unhealthy(alloc: &ObservedAlloc) -> String {
-    let troubled = alloc.tasks.iter().filter(|task| task.failed || task.restarts > 0);
-    let last = troubled.filter_map(|task| {
-        let told = |event: &&berth_model::observed::TaskEvent| {
-            event.exit_code != 0 || event.signal != 0 || event.fails_task || event.oom_killed
-        };
-        let event = task.events.iter().rfind(told).or(task.events.last())?;
-        Some((event.at, format!("task {}: {}: {}", task.name, event.kind, said(event))))
-    });
-    let mut why = last.max_by_key(|(at, _)| *at).map_or_else(|| alloc.health_message.clone(), |(_, why)| why);
-    why.truncate(why.floor_char_boundary(HEALTH_MESSAGE_BYTES_MAX));
-    why
-}
-
-fn said(event: &berth_model::observed::TaskEvent) -> String {
-    match event {
-        event if !event.message.is_empty() => event.message.clone(),
-        event if event.oom_killed => "out of memory".to_owned(),
-        event if event.signal != 0 => format!("signal {}", event.signal),
-        event => format!("exit code {}", event.exit_code),
     }
 }

@@ -16,6 +16,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 mod tick;
+mod unhealthy;
 
 pub(crate) use plans::discard;
 
