@@ -58,7 +58,7 @@ async fn who_is_urgent_pushes_out_who_is_not() {
     let id = |alloc: &Value| alloc["ID"].as_str().expect("it has one").to_owned();
     let winner = id(&cluster.allocs("default", "urgent").await[0]);
     let [loser] = &allocation(&cluster, &winner).await.preempted_allocations[..] else {
-        panic!("one is pushed out")
+        panic!("one is preempted")
     };
     let lost = allocation(&cluster, loser).await;
     assert_eq!((&lost.job_id[..], &lost.preempted_by_allocation), ("filler", &winner));
@@ -68,8 +68,8 @@ async fn who_is_urgent_pushes_out_who_is_not() {
         let found = status.lines().find_map(|line| Some(line.strip_prefix(begins)?.trim().to_owned()));
         found.unwrap_or_else(|| panic!("no line of {begins} in\n{status}"))
     };
-    assert_eq!(line(loser, "Pushed out by"), winner[..8]);
-    assert_eq!(line(&winner, "Pushed out"), loser[..8]);
+    assert_eq!(line(loser, "Preempted by"), winner[..8]);
+    assert_eq!(line(&winner, "Preempted"), loser[..8]);
 
     cluster.blocked("default", "filler").await;
     let evals = cluster.evaluations("default", "filler").await;

@@ -273,7 +273,7 @@ impl StopReason {
                 "alloc not needed because another stood in while its node was disconnected"
             }
             Self::OriginalKept => "alloc not needed because the one that it stood in for is back",
-            Self::Drained => "alloc is stopped because its node is drained, and has no more time",
+            Self::Drained => "alloc is stopped because its node is drained",
             Self::Preempted => {
                 "alloc makes room for work of higher priority, or for what is guaranteed to another namespace"
             }

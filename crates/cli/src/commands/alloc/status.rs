@@ -54,19 +54,19 @@ fn fields(layout: Layout, alloc: &Allocation) -> String {
         .with("Evaluation", short_id(&alloc.eval_id))
         .with_status("Status", &alloc.client_status)
         .with_some("Reason", &alloc.client_description)
-        .with("Wished", &alloc.desired_status)
+        .with("Desired", &alloc.desired_status)
         .with_some("Because", &alloc.desired_description)
         .with_some("Replaces", short_id(&alloc.previous_allocation))
         .with_some("Replaced by", short_id(&alloc.next_allocation))
-        .with_some("Pushed out by", short_id(&alloc.preempted_by_allocation))
-        .with_some("Pushed out", pushed_out(alloc))
+        .with_some("Preempted by", short_id(&alloc.preempted_by_allocation))
+        .with_some("Preempted", preempted(alloc))
         .with("Placed", age(alloc.create_time, now))
         .with("Changed", age(alloc.modify_time, now))
         .with("Holds", holds(alloc))
         .render()
 }
 
-fn pushed_out(alloc: &Allocation) -> String {
+fn preempted(alloc: &Allocation) -> String {
     alloc.preempted_allocations.iter().map(|id| short_id(id)).collect::<Vec<_>>().join(", ")
 }
 

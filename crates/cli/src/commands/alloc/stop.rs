@@ -34,7 +34,7 @@ impl Stop {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_allocation(&self.id).await?;
         let stopped = remote.stop_allocation(&id).await?;
-        output::tell(&format!("allocation {} is told to stop, evaluation:", short_id(&id)));
+        output::tell(&format!("allocation {} is stopped, evaluation:", short_id(&id)));
         output::print(&format!("{}\n", stopped.eval_id))?;
         if self.detach {
             return Ok(());

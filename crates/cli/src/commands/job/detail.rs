@@ -36,6 +36,9 @@ pub struct JobDetail {
     pub parts: Parts,
 }
 
+/// What triggers the evaluation at which what is unknown counts as lost.
+const DISCONNECTED: &str = "max-disconnect-timeout";
+
 /// What people are shown of a job.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parts {
@@ -125,7 +128,7 @@ impl JobDetail {
             .with("Node pool", &wishes.node_pool)
             .with_status("Status", format!("{status}{stopped}"))
             .with_some("Reason", &standing.status_description)
-            .with_some("Waits", self.waits(now_ns()))
+            .with_some("Waits", waits(&self.evaluations, &self.allocations, now_ns()))
             .with("Version", standing.version.to_string())
             .with("Registered", rfc3339(standing.submit_time))
             .with_some("Runs", self.summary.children.map(runs).unwrap_or_default())
@@ -142,19 +145,6 @@ impl JobDetail {
             table.row([group.into()].into_iter().chain(numbers(*summary)));
         }
         table.render()
-    }
-
-    /// What is done at a later time, of which an evaluation waits.
-    fn waits(&self, now_ns: u64) -> String {
-        let pending = self.evaluations.iter().filter(|eval| eval.status == "pending");
-        let next = pending.filter(|eval| eval.wait_until > Time(now_ns)).min_by_key(|eval| eval.wait_until);
-        let what = |eval: &Evaluation| match eval.triggered_by.as_str() {
-            "alloc-reschedule" => "what failed is replaced",
-            "max-disconnect-timeout" => "what is unknown counts as lost",
-            _ => "it is evaluated again",
-        };
-        next.map(|eval| format!("until {}, when {}", rfc3339(eval.wait_until.0), what(eval)))
-            .unwrap_or_default()
     }
 
     /// Why something waits for room, from the evaluation in which it waits.
@@ -261,4 +251,47 @@ fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 13] {
         (&alloc.eval_id).into(),
         (&alloc.client_description).into(),
     ]
+}
+
+/// What is done at a later time, of which an evaluation waits. One that waits for a node to come back stays when it does, and
+/// says nothing then.
+fn waits(evaluations: &[Evaluation], allocations: &[AllocationStub], now_ns: u64) -> String {
+    let is_unknown = allocations.iter().any(|alloc| alloc.client_status == "unknown");
+    let pending = evaluations.iter().filter(|eval| eval.status == "pending");
+    let said = pending.filter(|eval| is_unknown || eval.triggered_by != DISCONNECTED);
+    let next = said.filter(|eval| eval.wait_until > Time(now_ns)).min_by_key(|eval| eval.wait_until);
+    let what = |eval: &Evaluation| match eval.triggered_by.as_str() {
+        "alloc-reschedule" => "what failed is replaced",
+        DISCONNECTED => "what is unknown counts as lost",
+        _ => "it is evaluated again",
+    };
+    next.map(|eval| format!("until {}, when {}", rfc3339(eval.wait_until.0), what(eval))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_waits_for_a_disconnected_node_only_while_something_there_is_unknown() {
+        let eval = |trigger: &str, at: u64| {
+            let mut eval = Evaluation::default();
+            eval.brief.status = "pending".into();
+            eval.brief.triggered_by = trigger.into();
+            eval.brief.wait_until = Time(at * 1_000_000_000);
+            eval
+        };
+        let alloc =
+            |status: &str| AllocationStub { client_status: status.into(), ..AllocationStub::default() };
+        let evals = [eval(DISCONNECTED, 60), eval("alloc-reschedule", 120)];
+        assert_eq!(
+            waits(&evals, &[alloc("running"), alloc("unknown")], 1),
+            "until 1970-01-01T00:01:00Z, when what is unknown counts as lost"
+        );
+        assert_eq!(
+            waits(&evals, &[alloc("running")], 1),
+            "until 1970-01-01T00:02:00Z, when what failed is replaced"
+        );
+        assert_eq!(waits(&evals[..1], &[alloc("running")], 1), "");
+    }
 }

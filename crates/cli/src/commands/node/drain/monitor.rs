@@ -135,6 +135,8 @@ async fn said(
     let name = format!("{} {}", short_id(&alloc.id), clean(&alloc.name));
     let how = match stage {
         Stage::Stays => return None,
+        // It has no successor while its node is drained.
+        Stage::Leaves if is_per_node(alloc) => return None,
         Stage::Leaves => return Some(format!("{name} leaves once its successor has room")),
         Stage::Stops => "stops".to_owned(),
         Stage::Ended => format!("is {}", clean(&alloc.client_status)),
@@ -142,6 +144,11 @@ async fn said(
     // Both may have happened since the last look.
     let successor = if before >= Some(Stage::Stops) { String::new() } else { successor(remote, alloc).await };
     Some(format!("{name} {how}{successor}"))
+}
+
+/// Whether its job runs on every node.
+fn is_per_node(alloc: &AllocationStub) -> bool {
+    matches!(&*alloc.job_type, "system" | "sysbatch")
 }
 
 /// Who takes the place of an allocation that leaves, or why it does.
@@ -156,14 +163,16 @@ async fn successor(remote: &Remote, alloc: &AllocationStub) -> String {
     format!("; {next}{to} takes its place")
 }
 
-/// What still runs there, and what it waits for.
+/// What still runs there, and what it waits for: nothing once the drain is over, or where all is stopped at once.
 fn waiting(node: &Node, allocs: &[AllocationStub]) -> Vec<String> {
-    let ignores = node.drain_strategy.as_ref().is_some_and(|drain| drain.spec.ignore_system_jobs);
+    let Some(drain) = node.drain_strategy.as_ref().filter(|drain| drain.spec.deadline >= 0) else {
+        return Vec::new();
+    };
     let mut of: BTreeMap<[&str; 2], usize> = BTreeMap::new();
     for alloc in allocs.iter().filter(|alloc| Stage::of(alloc) == Stage::Stays) {
         // As it is said of one, and of several.
         *of.entry(match &*alloc.job_type {
-            "system" | "sysbatch" if ignores => continue,
+            "system" | "sysbatch" if drain.spec.ignore_system_jobs => continue,
             "system" | "sysbatch" => {
                 ["waits until everything else has left", "wait until everything else has left"]
             }
@@ -175,9 +184,10 @@ fn waiting(node: &Node, allocs: &[AllocationStub]) -> Vec<String> {
         })
         .or_default() += 1;
     }
-    let deadline = node.drain_strategy.as_ref().map_or(0, |drain| drain.force_deadline.0);
-    let limit =
-        if deadline == 0 { String::new() } else { format!(", {} at most", output::rfc3339(deadline)) };
+    let limit = match drain.force_deadline.0 {
+        0 => String::new(),
+        deadline => format!(", {} at most", output::rfc3339(deadline)),
+    };
     let said = |([of_one, of_several], many): ([&str; 2], usize)| {
         let why = if many == 1 { of_one } else { of_several };
         format!("{} {why}{limit}", count(many, "allocation"))
@@ -239,5 +249,12 @@ mod tests {
                 "1 allocation waits until everything else has left",
             ]
         );
+        assert_eq!(waiting(&drained(1, -1, 1), &allocs), [""; 0], "all is stopped at once");
+        let ignoring = DrainSpec { ignore_system_jobs: true, ..DrainSpec::default() };
+        let mut node = drained(1, 0, 0);
+        node.drain_strategy = node.drain_strategy.map(|drain| DrainStrategy { spec: ignoring, ..drain });
+        assert_eq!(waiting(&node, &allocs[3..]), [""; 0]);
+        node.drain_strategy = None;
+        assert_eq!(waiting(&node, &allocs[3..]), [""; 0], "the drain is over");
     }
 }
