@@ -63,16 +63,20 @@ impl Detach {
             evidence.said().iter().for_each(|line| output::tell(line));
         }
         if progress.allocs().is_empty() && progress.unplaced().is_none() {
-            tell_of_no_node(remote, accepted.job).await;
+            tell_why_nothing(remote, accepted.job).await;
         }
         judge(&job, &progress)
     }
 }
 
-/// Says of which groups of a system job nothing runs because no node can run it: nothing else shows that. The change stands,
-/// whether or not the server explains it. Of other jobs an evaluation says what is missing.
-async fn tell_of_no_node(remote: &Remote, job: &str) {
-    if !remote.job(job).await.is_ok_and(|job| is_per_node(&job)) {
+/// Says why nothing was started where no evaluation does: of a job that only makes others when it does, of a system job for
+/// which groups there is no node. The change stands, whether or not the server says more of it.
+async fn tell_why_nothing(remote: &Remote, job: &str) {
+    let Ok(found) = remote.job(job).await else { return };
+    if let Some(line) = when_launched(job, &found) {
+        return output::tell(&line);
+    }
+    if !is_per_node(&found) {
         return;
     }
     let Ok(explained) = remote.explain(job, None).await else { return };
@@ -80,6 +84,16 @@ async fn tell_of_no_node(remote: &Remote, job: &str) {
         let Some(failure) = &group.failure else { continue };
         no_node(&group.name, failure).lines().for_each(output::tell);
     }
+}
+
+/// What makes a job run, as the API tells of it, that only makes other jobs; none of any other, and of one that is stopped.
+fn when_launched(id: &str, job: &Value) -> Option<String> {
+    let is_stopped = job["Stop"] == true;
+    if !job["ParameterizedJob"].is_null() {
+        return (!is_stopped).then(|| format!("next: berth job dispatch {}", clean(id)));
+    }
+    let next = job["PeriodicLaunch"]["Next"].as_u64().filter(|next| *next > 0 && !is_stopped)?;
+    Some(format!("it is launched next at {}", output::rfc3339(next)))
 }
 
 /// Whether a job, as the API tells of it, wants one allocation on each node instead of a count.
@@ -168,6 +182,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_job_that_only_makes_others_says_when_it_does() {
+        let periodic = json!({ "PeriodicLaunch": { "Next": 60_000_000_000_u64 }, "Stop": false });
+        let said = |job: &Value| when_launched("often", job);
+        assert_eq!(said(&periodic).as_deref(), Some("it is launched next at 1970-01-01T00:01:00Z"));
+        let dispatched = json!({ "ParameterizedJob": {}, "Stop": false });
+        assert_eq!(said(&dispatched).as_deref(), Some("next: berth job dispatch often"));
+        for nothing in [
+            json!({ "ParameterizedJob": {}, "Stop": true }),
+            json!({ "PeriodicLaunch": { "Next": 60_000_000_000_u64 }, "Stop": true }),
+            json!({ "PeriodicLaunch": { "Next": 0 } }),
+            json!({ "ParameterizedJob": null, "Periodic": null }),
+        ] {
+            assert_eq!(said(&nothing), None, "{nothing}");
+        }
+    }
 
     #[test]
     fn only_jobs_of_each_node_lack_nodes_without_an_evaluation_that_says_so() {
