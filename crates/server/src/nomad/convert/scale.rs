@@ -1,5 +1,7 @@
 //! How a job's groups are scaled.
 
+use std::collections::BTreeMap;
+
 use berth_api::http::{GroupScaleStatus, JobScaleStatus, ScalingEvent, ScalingPolicy, ScalingPolicyStub};
 use berth_model::{EvalId, JobKey, job::Scaling, scaling, store::JobRow};
 use sha2::{Digest, Sha256};
@@ -11,14 +13,16 @@ use crate::convert::value;
 /// How a job's groups are scaled.
 pub fn scale_status(view: &CallerView, row: &JobRow) -> JobScaleStatus {
     let counts = summary(view, row).summary;
+    let health = health(view, row);
     let groups = row.job().groups.iter().map(|group| {
         let counts = counts.get(&group.name).copied().unwrap_or_default();
+        let (healthy, unhealthy) = health.get(&*group.name).copied().unwrap_or_default();
         let status = GroupScaleStatus {
             desired: group.count,
             placed: counts.running + counts.starting,
             running: counts.running,
-            healthy: 0,
-            unhealthy: 0,
+            healthy,
+            unhealthy,
             events: row.scaling_events(&group.name).map(scaling_event).collect(),
         };
         (group.name.clone(), status)
@@ -31,6 +35,23 @@ pub fn scale_status(view: &CallerView, row: &JobRow) -> JobScaleStatus {
         job_stopped: row.job().stop,
         task_groups: groups.collect(),
     }
+}
+
+/// How many allocations that run, or are to, a deployment found healthy and unhealthy, by group.
+fn health<'v>(view: &'v CallerView, row: &'v JobRow) -> BTreeMap<&'v str, (u32, u32)> {
+    let mut of = BTreeMap::<&str, (u32, u32)>::new();
+    for parts in view.allocs_of(row).filter_map(|slot| view.alloc_in(slot)) {
+        if parts.row.is_terminal() || !parts.row.is_wanted() {
+            continue;
+        }
+        let (healthy, unhealthy) = of.entry(&*parts.group.name).or_default();
+        match parts.detail.healthy {
+            Some(true) => *healthy += 1,
+            Some(false) => *unhealthy += 1,
+            None => {}
+        }
+    }
+    of
 }
 
 /// A change of a group's count, or a message about it.

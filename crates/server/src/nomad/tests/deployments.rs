@@ -72,6 +72,33 @@ async fn a_deployment_is_listed_read_held_and_given_up() {
 }
 
 #[tokio::test]
+async fn the_scale_of_a_job_counts_what_was_found_of_its_allocations() {
+    let world = world();
+    let router = api(&world);
+    let mut commands = deployed(0);
+    if let Command::CommitPlan(plan) = &mut commands[1] {
+        plan.deployment.as_mut().expect("there is one").groups[0].name = "app".into();
+    }
+    world.apply(commands);
+    let scale = async || {
+        let app = get(&router, "/v1/job/web/scale").await.json()["TaskGroups"]["app"].clone();
+        (app["Healthy"].clone(), app["Unhealthy"].clone())
+    };
+    assert_eq!(scale().await, (json!(0), json!(0)));
+    let allocs = get(&router, "/v1/job/web/allocations").await.json();
+    let mut allocs = allocs.as_array().expect("a list").iter();
+    let runs = allocs.find(|alloc| alloc["ClientStatus"] == "running").expect("one runs")["ID"].clone();
+    let target = format!("/v1/deployment/allocation-health/{ID}");
+    for (key, expected) in
+        [("UnhealthyAllocationIDs", (json!(0), json!(1))), ("HealthyAllocationIDs", (json!(1), json!(0)))]
+    {
+        let said = put(&router, &target, &json!({ key: [runs.clone()] })).await;
+        assert_eq!(said.status, 200, "{}", said.body);
+        assert_eq!(scale().await, expected);
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_done_with_a_deployment_is_refused_with_the_reason() {
     let world = world();
     let router = api(&world);
