@@ -32,9 +32,37 @@ pub(crate) fn check(body: &Body<'_>, driver: &str) {
     let Some(known) = DRIVERS.iter().find(|known| known.names.contains(&driver)) else {
         return check_name(body, driver);
     };
-    let Some(Tree::Object(entries)) = body.get("config").map(|node| &node.tree) else { return };
     let of = format!("driver {}", quoted(driver));
-    Scope { body, of: &of, path: "", settings: known.settings }.check(entries);
+    let Some(Tree::Object(entries)) = body.get("config").map(|node| &node.tree) else { return };
+    let scope = Scope { body, of: &of, path: "", settings: known.settings };
+    scope.check(entries);
+    scope.check_needs(known.needs, entries);
+    scope.check_pulls(entries);
+}
+
+/// The labels of ports that a task's settings name, each with its place.
+pub(crate) fn ports(body: &Body<'_>, driver: &str) -> Vec<(String, At)> {
+    let known = DRIVERS.iter().find(|known| known.names.contains(&driver));
+    let names_ports = known.is_some_and(|known| known.settings.iter().any(|setting| setting.name == "ports"));
+    let Some(Tree::Object(entries)) = body.get("config").map(|node| &node.tree).filter(|_| names_ports)
+    else {
+        return Vec::new();
+    };
+    let Some(Tree::List(items)) = find(entries, "ports").map(|entry| &entry.value.tree) else {
+        return Vec::new();
+    };
+    let scope = Scope { body, of: "", path: "", settings: &[] };
+    let label = |(number, item): (usize, &Node<'_>)| match &item.tree {
+        Tree::Text(text) if !text.contains(UNKNOWN_YET) => {
+            Some((text.to_string(), scope.at(&format!("ports[{number}]"), item.span.into())))
+        }
+        _ => None,
+    };
+    items.iter().enumerate().filter_map(label).collect()
+}
+
+fn find<'a, 't>(entries: &'a [Entry<'t>], name: &str) -> Option<&'a Entry<'t>> {
+    entries.iter().find(|entry| entry.key.text == name)
 }
 
 /// Nodes may have drivers that are not Berth's: one that looks like none of its own is theirs to know.
@@ -59,6 +87,35 @@ struct Scope<'a> {
 impl Scope<'_> {
     fn check(&self, entries: &[Entry<'_>]) {
         entries.iter().for_each(|entry| self.check_one(entry));
+    }
+
+    /// Reports that the setting is missing without which nothing runs, unless it may be there with another name.
+    fn check_needs(&self, needs: &str, entries: &[Entry<'_>]) {
+        let is_known = |entry: &Entry<'_>| self.settings.iter().any(|setting| setting.name == entry.key.text);
+        if needs.is_empty() || !entries.iter().all(is_known) {
+            return;
+        }
+        let entry = find(entries, needs);
+        if entry.is_none_or(|entry| entry.value.tree.is_empty()) {
+            let at =
+                entry.map_or_else(|| self.body.at("config"), |entry| self.at(needs, entry.value.span.into()));
+            let message = format!("{} runs nothing without {}", self.of, quoted(needs));
+            let help = format!("write `{needs} = \"...\"` in the task's `config`");
+            self.body.report.error_with_help(at, message, help);
+        }
+    }
+
+    /// Reports two settings that say when an image is pulled, and not the same.
+    fn check_pulls(&self, entries: &[Entry<'_>]) {
+        let forces =
+            find(entries, "force_pull").is_some_and(|entry| matches!(entry.value.tree, Tree::Bool(true)));
+        let Some(policy) = find(entries, "pull_policy").filter(|_| forces) else { return };
+        let Tree::Text(word) = &policy.value.tree else { return };
+        if matches!(&**word, "missing" | "never") {
+            let message = format!("`force_pull` contradicts the pull_policy {}", quoted(word));
+            let at = self.at("pull_policy", policy.value.span.into());
+            self.body.report.error_with_help(at, message, "leave one of them out");
+        }
     }
 
     fn check_one(&self, entry: &Entry<'_>) {
@@ -111,11 +168,24 @@ impl Scope<'_> {
                 self.check_word(key, words, instead, value);
             }
             (Form::WholeOf(least, most), Tree::Int(number)) if !(least..=most).contains(number) => {
-                let message = format!("{} is {least} to {most}, not {number}", quoted(key));
+                let wanted = match most {
+                    i64::MAX => format!("at least {least}"),
+                    most => format!("{least} to {most}"),
+                };
+                let message = format!("{} is {wanted}, not {number}", quoted(key));
                 self.body.report.error(self.at(key, value.span.into()), message);
             }
             (Form::Duration | Form::Positive, Tree::Text(text)) => {
                 self.check_duration(key, text, matches!(form, Form::Positive), value);
+            }
+            (Form::Absolute, Tree::Text(text)) if !is_absolute(text) => {
+                let message = format!("{} is an absolute path, not {}", quoted(key), quoted(text));
+                self.body.report.error(self.at(key, value.span.into()), message);
+            }
+            (Form::HostName, Tree::Text(text)) if !is_host_name(text) => {
+                let message =
+                    format!("{} is up to 64 letters, digits, - and ., not {}", quoted(key), quoted(text));
+                self.body.report.error(self.at(key, value.span.into()), message);
             }
             (Form::Capabilities(names, instead), Tree::List(items)) => {
                 for (number, item) in items.iter().enumerate() {
@@ -202,6 +272,17 @@ impl Scope<'_> {
     }
 }
 
+/// Or nothing, or known on the node alone.
+fn is_absolute(text: &str) -> bool {
+    text.is_empty() || text.starts_with('/') || text.contains(UNKNOWN_YET)
+}
+
+/// The same.
+fn is_host_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    text.contains(UNKNOWN_YET) || (text.len() <= 64 && text.chars().all(fits))
+}
+
 fn is_text(tree: &Tree<'_>) -> bool {
     matches!(tree, Tree::Text(_))
 }
@@ -218,7 +299,9 @@ fn mistyped(form: Form, tree: &Tree<'_>) -> Option<&'static str> {
     };
     let (fits, wanted) = match form {
         Form::Any => (true, ""),
-        Form::Text | Form::OneOf(..) | Form::Duration | Form::Positive => (is_text(tree), "text"),
+        Form::Text | Form::Absolute | Form::HostName | Form::OneOf(..) | Form::Duration | Form::Positive => {
+            (is_text(tree), "text")
+        }
         Form::Flag => (matches!(tree, Tree::Bool(_)), "true or false, without quotes"),
         Form::Whole | Form::WholeOf(..) => (matches!(tree, Tree::Int(_)), "a whole number, without quotes"),
         Form::Texts | Form::Volumes | Form::Capabilities(..) => (is_list(is_text), "a list of texts"),

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use berth_model::{
     job::{
-        GROUP_COUNT_MAX, Group, JobType, Migrate, ReschedulePolicy, RestartPolicy, Scaling, Secret, Task,
-        Update, Volume,
+        EphemeralDisk, GROUP_COUNT_MAX, Group, JobType, LogConfig, Migrate, ReschedulePolicy, RestartPolicy,
+        Scaling, Secret, Task, Update, Volume,
     },
     value::Value,
 };
@@ -14,7 +14,9 @@ use super::{affinity, constraint, name, network, spread, task};
 use crate::{
     blocks::{Around, check_services, services, with_defaults},
     diagnostic::quoted,
+    drivers,
     schema::Body,
+    suggest::nearest,
 };
 
 /// What groups have from their job unless they say otherwise.
@@ -75,7 +77,49 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
     check(body, &group);
     check_networks(body, &group);
     check_disconnect(body, &group);
+    check_logs(body, &group);
     group
+}
+
+/// Reports logs that may fill the group's disk: whatever a task prints would end its allocation.
+fn check_logs(body: &Body<'_>, group: &Group) {
+    let disk = group.disk.size_mb;
+    let most = |task: &Task| u64::from(task.logs.max_files) * u64::from(task.logs.max_file_size_mb);
+    let fills = |task: &Task| !task.logs.disabled && most(task) >= u64::from(disk);
+    // Opening every task of a huge job again would take as long as reading it.
+    if disk == 0 || !group.tasks.iter().any(fills) {
+        return;
+    }
+    for (task, of_task) in group.tasks.iter().zip(body.again("task")).filter(|(task, _)| fills(task)) {
+        task_logs(task, disk, &of_task, body);
+    }
+}
+
+/// The same of one task; `body` is that of its group.
+fn task_logs(task: &Task, disk: u32, of_task: &Body<'_>, body: &Body<'_>) {
+    let (files, size) = (task.logs.max_files, task.logs.max_file_size_mb);
+    let message = format!(
+        "the logs of task {} may take {} MiB ({files} files of {size} MiB), and its group's ephemeral_disk has {disk}",
+        quoted(&task.name),
+        u64::from(files) * u64::from(size)
+    );
+    let help =
+        "lower `max_files` or `max_file_size` in the task's `logs`, or give `ephemeral_disk` a larger `size`";
+    // Documents of clients and servers say what is the default, too.
+    let own = of_task.again("logs").into_iter().next().filter(|_| task.logs != LogConfig::default());
+    let said = own.as_ref().and_then(|logs| {
+        let name = ["max_file_size", "max_files"].into_iter().find(|name| logs.has(name))?;
+        Some(logs.at(name))
+    });
+    match said {
+        Some(at) => body.report.error_with_help(at, message, help),
+        // It is what tasks have unless they say otherwise.
+        None => {
+            let of_disk = body.again("ephemeral_disk");
+            let at = of_disk.first().map_or_else(|| body.at_self(), |disk| disk.at("size"));
+            body.report.warn(at, &message, help);
+        }
+    }
 }
 
 /// Reports what the group's network does not do for a task that lives in its node's, or that sees its node's files.
@@ -141,6 +185,12 @@ pub(super) fn of_task(body: &Body<'_>, job: &Inherited) -> Group {
     let inherited =
         task::Inherited { owner, restart, vault: job.vault.clone(), secrets: job.secrets.clone() };
     let task = task::task(body, &inherited);
+    let disk = EphemeralDisk::default().size_mb;
+    if !task.logs.disabled
+        && u64::from(task.logs.max_files) * u64::from(task.logs.max_file_size_mb) >= u64::from(disk)
+    {
+        task_logs(&task, disk, body, body);
+    }
     let name = task.name.clone();
     Group {
         update: job.update.clone(),
@@ -248,12 +298,34 @@ fn tasks(body: &Body<'_>, inherited: &task::Inherited) -> Vec<Task> {
     tasks
 }
 
+/// Reports ports that a container is to have and its group does not.
+fn check_ports(body: &Body<'_>, group: &Group, ports: &HashSet<&str>) {
+    let names_ports = |task: &Task| task.config.contains_key("ports");
+    if !group.tasks.iter().any(names_ports) {
+        return;
+    }
+    for (task, block) in group.tasks.iter().zip(body.again("task")).filter(|(task, _)| names_ports(task)) {
+        for (label, at) in drivers::ports(&block, &task.driver) {
+            if ports.contains(label.as_str()) {
+                continue;
+            }
+            let message = format!("the group's network has no port {}", quoted(&label));
+            let help = nearest(&label, ports.iter().copied()).map_or_else(
+                || format!("write `port \"{label}\" {{}}` in the group's `network`"),
+                |meant| format!("did you mean `{meant}`?"),
+            );
+            body.report.error_with_help(at, message, help);
+        }
+    }
+}
+
 /// Reports names that one part of the group uses and no other part has.
 fn check(body: &Body<'_>, group: &Group) {
     let ports: HashSet<&str> = group.ports().map(|port| port.label.as_str()).collect();
     let tasks: HashSet<&str> = group.tasks.iter().map(|task| task.name.as_str()).collect();
     let around = Around { ports: &ports, tasks: &tasks, in_task: false };
     check_services(&group.services, &body.again("service"), &around);
+    check_ports(body, group, &ports);
     let volumes: HashSet<&str> = group.volumes.iter().map(|volume| volume.name.as_str()).collect();
     // Opening every task of a huge job again would take as long as reading it.
     if group.tasks.iter().any(|task| !task.services.is_empty() || !task.volume_mounts.is_empty()) {

@@ -32,7 +32,8 @@ const ABOUT_DRIVERS: [(&str, &str); 4] = [
     (
         "raw_exec",
         "Runs a program of the node with the agent's own rights, without isolation. Off unless the agent has `--raw-exec`; on in `berth \
-         dev`. Memory, processes and cpu are limited where the agent is root and has cgroups.",
+         dev`. Memory, processes and cpu are limited where the agent is root and has cgroups; elsewhere the \
+         node's attribute `driver.raw_exec.unlimited` and an event of each task say what is not.",
     ),
     (
         "mock_driver",
@@ -146,6 +147,9 @@ fn form(form: Form) -> String {
         Form::Whole => "number".to_owned(),
         Form::Texts => "list of texts".to_owned(),
         Form::Words => "text or list".to_owned(),
+        Form::Absolute => "absolute path".to_owned(),
+        Form::HostName => "host name".to_owned(),
+        Form::WholeOf(least, i64::MAX) => format!("{least} or more"),
         Form::WholeOf(least, most) => format!("{least} to {most}"),
         Form::Duration | Form::Positive => "duration".to_owned(),
         Form::Capabilities(..) => "capabilities".to_owned(),

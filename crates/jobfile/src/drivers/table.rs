@@ -5,6 +5,8 @@ pub(super) struct Driver {
     pub names: &'static [&'static str],
     /// Whether a task, and each command within it, is kept from the rest of its node.
     pub contains: bool,
+    /// Nothing runs without this setting; empty for none.
+    pub needs: &'static str,
     pub settings: &'static [Setting],
 }
 
@@ -36,6 +38,10 @@ pub(super) enum Form {
     OneOf(&'static [&'static str], &'static str),
     /// A list of texts, each `SOURCE:DESTINATION` or `SOURCE:DESTINATION:MODE`.
     Volumes,
+    /// An absolute path, or none.
+    Absolute,
+    /// Up to 64 letters, digits, `-` and `.`, or none.
+    HostName,
     /// Blocks that have these settings.
     Blocks(&'static [Setting]),
     /// Whatever it is, it is not looked at.
@@ -160,18 +166,20 @@ static MOUNT: [Setting; 7] = [
 
 static BIND_OPTIONS: [Setting; 1] = [done("propagation", Form::OneOf(&["private", "rprivate"], WITHOUT))];
 
-static TMPFS_OPTIONS: [Setting; 2] = [done("size", Form::Whole), done("mode", Form::Whole)];
+static TMPFS_OPTIONS: [Setting; 2] =
+    [done("size", Form::WholeOf(1, i64::MAX)), done("mode", Form::WholeOf(0, 0o7777))];
 
 pub(super) static DRIVERS: [Driver; 4] = [
     Driver {
         names: &["container", "docker"],
         contains: true,
+        needs: "image",
         settings: &[
             done("image", Form::Text),
             done("command", Form::Text),
             done("args", Form::Texts),
             done("entrypoint", Form::Words),
-            done("work_dir", Form::Text),
+            done("work_dir", Form::Absolute),
             done("network_mode", Form::OneOf(&["bridge", "host", "none"], NETWORK)),
             done("ports", Form::Texts),
             done("pids_limit", Form::WholeOf(1, 65_536)),
@@ -181,7 +189,7 @@ pub(super) static DRIVERS: [Driver; 4] = [
             done("force_pull", Form::Flag),
             done("image_pull_timeout", Form::Positive),
             done("pull_policy", Form::OneOf(&["always", "missing", "never"], PULLED)),
-            done("hostname", Form::Text),
+            done("hostname", Form::HostName),
             done("readonly_rootfs", Form::Flag),
             done("userns_mode", Form::OneOf(&["host", "private"], HOST)),
             done("cap_drop", DROPPED),
@@ -232,10 +240,11 @@ pub(super) static DRIVERS: [Driver; 4] = [
     Driver {
         names: &["exec"],
         contains: true,
+        needs: "command",
         settings: &[
             done("command", Form::Text),
             done("args", Form::Texts),
-            done("work_dir", Form::Text),
+            done("work_dir", Form::Absolute),
             done("pid_mode", Form::OneOf(&["private"], HOST)),
             done("ipc_mode", Form::OneOf(&["private"], HOST)),
             done("cap_add", ADDED),
@@ -249,6 +258,7 @@ pub(super) static DRIVERS: [Driver; 4] = [
     Driver {
         names: &["raw_exec"],
         contains: false,
+        needs: "command",
         settings: &[
             done("command", Form::Text),
             done("args", Form::Texts),
@@ -262,6 +272,7 @@ pub(super) static DRIVERS: [Driver; 4] = [
     Driver {
         names: &["mock_driver"],
         contains: true,
+        needs: "",
         settings: &[
             done("start_events", Form::Whole),
             done("start_event_gap", Form::Duration),

@@ -134,7 +134,7 @@ fn resources() -> impl Strategy<Value = TaskResources> {
 
 fn task() -> impl Strategy<Value = Task> {
     let logs =
-        (1..u32::MAX, 1..u32::MAX, any::<bool>()).prop_map(|(max_files, max_file_size_mb, disabled)| {
+        (1..=LOG_MOST, 1..=LOG_MOST, any::<bool>()).prop_map(|(max_files, max_file_size_mb, disabled)| {
             LogConfig { max_files, max_file_size_mb, disabled }
         });
     let first =
@@ -223,8 +223,12 @@ fn volumes() -> impl Strategy<Value = Vec<Volume>> {
         .prop_map(|volumes| volumes.into_iter().map(|(name, volume)| Volume { name, ..volume }).collect())
 }
 
+/// Files of a log, and MiB of one.
+const LOG_MOST: u32 = 1_000;
+
 fn group() -> impl Strategy<Value = Group> {
-    let disk = (any::<u32>(), any::<bool>(), any::<bool>())
+    // Logs that may fill it are refused.
+    let disk = (LOG_MOST * LOG_MOST + 1..=u32::MAX, any::<bool>(), any::<bool>())
         .prop_map(|(size_mb, sticky, migrate)| EphemeralDisk { size_mb, sticky, migrate });
     let first = (vec(constraint(), 0..3), vec(spread(), 0..2), restart(), reschedule(), disk);
     let second = (option::of(network()), texts(), span(), tasks());
