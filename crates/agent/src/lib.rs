@@ -28,6 +28,7 @@ mod proc;
 mod program;
 #[cfg(test)]
 mod races;
+mod regular;
 mod secrets;
 mod shell;
 #[cfg(test)]

@@ -13,14 +13,16 @@ mod images;
 mod server;
 
 use berth_api::agent::{
-    AskImages, ClientStatus, IMAGE_PIECE_BYTES_MAX, ImageLoad, ImagePull, LoadImages, NodeImage, Outcome,
-    PullImage, Question, Refusal, RefusalKind, RemoveImage,
+    AskImages, ClientStatus, GroupSpec, IMAGE_PIECE_BYTES_MAX, ImageLoad, ImagePull, LoadImages, NodeImage,
+    Outcome, PullImage, Question, Refusal, RefusalKind, RemoveImage, RestartSpec, RunAlloc, TaskSpec,
 };
 use bytes::Bytes;
 use common::{alloc_id, eventually};
 use image_world::{World, simple};
 use images::{Answer, Fake, Image, Layer};
+use prost::Message;
 use serde_json::json;
+use server::Run;
 
 fn listed(world: &mut World) -> Vec<NodeImage> {
     match world.server.ask(Question::Images(AskImages {})) {
@@ -138,6 +140,55 @@ fn what_runs_is_told_and_stays() {
     assert_eq!(world.layers(), Vec::<String>::new());
     let refusal = remove(&mut world, &name).expect_err("gone");
     assert_eq!(refusal.kind(), RefusalKind::NotFound);
+}
+
+#[test]
+fn an_image_is_in_use_between_two_starts_and_not_after_a_start_that_fails() {
+    let image = Image::new(
+        vec![Layer::busybox().finish()],
+        json!({"Cmd": ["/bin/sh", "-c", "exit 3"], "Env": ["PATH=/bin"]}),
+    );
+    let fake = Fake::with(&image, |_| None);
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let name = format!("{}/app", fake.host);
+    let run = |number: u8, user: &str| {
+        let hour_ms = 3_600_000;
+        let task = TaskSpec {
+            name: "t".into(),
+            driver: "docker".into(),
+            user: user.into(),
+            config_json: json!({"image": name}).to_string(),
+            memory_mb: 64,
+            restart: RestartSpec { attempts: 9, interval_ms: hour_ms, delay_ms: hour_ms, mode: 0 },
+            ..TaskSpec::default()
+        };
+        let group = GroupSpec { job_type: "service".into(), tasks: vec![task], ..GroupSpec::default() };
+        let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ..RunAlloc::default() };
+        Run { alloc, group: group.encode_to_vec().into() }
+    };
+    world.server.wish(vec![run(1, "")], &[], &[], &[]);
+    let first = world.server.wait_for(1, |status| status.tasks[0].restarts == 1);
+    assert_eq!(first.tasks[0].exit_code, 3, "{first:?}");
+    let bundle = |number: u8| {
+        let id = berth_api::agent::AllocId(alloc_id(number));
+        world.data.path().join(format!("allocs/{id}/keepers/t/bundle"))
+    };
+    assert!(!bundle(1).exists());
+    let failed = bundle(2);
+    assert_eq!(listed(&mut world)[0].alloc_ids, [alloc_id(1).to_vec()]);
+    let refusal = remove(&mut world, &name).expect_err("in use");
+    assert!(refusal.text.contains("in use by allocation"), "{refusal:?}");
+    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
+    assert_eq!(listed(&mut world)[0].alloc_ids, Vec::<Vec<u8>>::new());
+    // The keeper finds out that the image has no such user.
+    world.server.wish(vec![run(2, "nobody-there")], &[], &[], &[]);
+    world.server.wait_for(2, |status| status.tasks[0].restarts == 1);
+    assert!(!failed.exists(), "its bundle is left");
+    world.server.wish(Vec::new(), &[2], &[], &[]);
+    world.server.wait_for(2, |status| status.status().is_terminal());
+    remove(&mut world, &name).expect("removed");
+    assert_eq!(world.layers(), Vec::<String>::new());
 }
 
 #[test]

@@ -514,6 +514,19 @@ fn a_bomb_does_not_fill_the_disk() {
 
 /// As other tools save it, and as it comes from a registry, an image is the same.
 #[test]
+fn what_is_no_file_is_refused_by_name_and_waited_for_by_nobody() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name);
+    nix::unistd::mkfifo(&path("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket")).expect("a socket");
+    let Some(mut world) = World::with_images(&[], dir.path()) else { return };
+    for (number, name, what) in [(1, "pipe", "a named pipe"), (2, "socket", "a socket")] {
+        let why = world.refusal(number, &json!({"image": path(name)}));
+        assert!(why.contains(what) && why.contains(name), "{why}");
+    }
+}
+
+#[test]
 fn saved_images_run_as_they_are() {
     if !Path::new(images::SKOPEO).exists() {
         return eprintln!("skipped: {} is missing", images::SKOPEO);

@@ -127,6 +127,21 @@ fn a_signal_is_passed_on_and_written_down() {
     assert_eq!((exit.exit_code, exit.signal), (3, 0));
 }
 
+/// Signals of real time have no names, and end a task like others.
+#[test]
+fn signals_of_real_time_are_passed_on_and_end_a_task() {
+    let keep = Keep::new();
+    let mut keeper = keep.start(&keep.plan(1, "trap 'exit 3' 37; echo up; while :; do sleep 0.01; done"));
+    let mut control = keep.connect();
+    eventually("the trap", || (!keep.log(0).is_empty()).then_some(()));
+    assert_eq!(ask(&mut control, "signal 37\n"), "ok\n");
+    keeper.wait().expect("an end");
+    let exit = ExitRecord::read(keep.path()).expect("readable").expect("an exit record");
+    assert_eq!((exit.exit_code, exit.signal), (3, 0));
+    let exit = keep.run(2, "kill -37 $$; sleep 1000");
+    assert_eq!((exit.exit_code, exit.signal), (165, 37));
+}
+
 #[test]
 fn a_kill_takes_all_processes_along() {
     let keep = Keep::new();

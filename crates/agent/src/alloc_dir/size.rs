@@ -40,19 +40,25 @@ impl Size {
         if let Self::Bytes(bytes) = self { bytes } else { 0 }
     }
 
-    /// Why that is more than `limit_mb` MiB; none when it is not. Of it are so many bytes `deleted`, and held open.
-    pub(crate) fn excess(self, limit_mb: u32, deleted: u64) -> Option<String> {
+    /// Why that is more than `limit_mb` MiB beyond what was `left` by tasks that have ended; none when it is not. Of it are so
+    /// many bytes `deleted`, and held open.
+    pub(crate) fn excess(self, limit_mb: u32, left: u64, deleted: u64) -> Option<String> {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         match self {
-            Self::Bytes(bytes) if bytes > u64::from(limit_mb) << 20 => {
+            Self::Bytes(bytes) if bytes > left.saturating_add(u64::from(limit_mb) << 20) => {
                 let open = if deleted == 0 {
                     String::new()
                 } else {
                     format!(" ({} MiB of it in files that are deleted and still open)", mib(deleted))
                 };
                 let taken = mib(bytes);
+                let left = if left == 0 {
+                    String::new()
+                } else {
+                    format!(" and the {} MiB that were there when its poststop tasks began", mib(left))
+                };
                 Some(format!(
-                    "The allocation's files take {taken} MiB{open}, more than the {limit_mb} MiB of its ephemeral_disk"
+                    "The allocation's files take {taken} MiB{open}, more than the {limit_mb} MiB of its ephemeral_disk{left}"
                 ))
             }
             Self::Bytes(_) => None,
@@ -157,15 +163,19 @@ mod tests {
 
     #[test]
     fn who_has_more_is_told_how_much() {
-        assert_eq!(Size::Bytes(10 << 20).excess(10, 0), None);
-        let told = Size::Bytes((10 << 20) + 1).excess(10, 0).expect("too much");
+        assert_eq!(Size::Bytes(10 << 20).excess(10, 0, 0), None);
+        let told = Size::Bytes((10 << 20) + 1).excess(10, 0, 0).expect("too much");
         assert!(told.contains("take 11 MiB, more than the 10 MiB"), "{told}");
-        let told = Size::Bytes(8 << 20).and(3 << 20).excess(10, 3 << 20).expect("too much");
+        let told = Size::Bytes(8 << 20).and(3 << 20).excess(10, 0, 3 << 20).expect("too much");
         assert!(
             told.contains("take 11 MiB (3 MiB of it in files that are deleted and still open)"),
             "{told}"
         );
-        assert!(Size::TooMany.and(1).excess(10, 1).is_some() && Size::TooDeep.excess(10, 0).is_some());
+        assert!(Size::TooMany.and(1).excess(10, 0, 1).is_some() && Size::TooDeep.excess(10, 0, 0).is_some());
+        // What cleans up may take as much again.
+        assert_eq!(Size::Bytes(40 << 20).excess(10, 30 << 20, 0), None);
+        let told = Size::Bytes((40 << 20) + 1).excess(10, 30 << 20, 0).expect("too much");
+        assert!(told.contains("of its ephemeral_disk and the 30 MiB that were there"), "{told}");
     }
 
     #[test]

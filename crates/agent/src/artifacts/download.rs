@@ -15,6 +15,7 @@ use crate::images::registry::error::PullError;
 use crate::images::registry::retry::Tries;
 use crate::images::registry::transport::{Ask, Transport, piece};
 use crate::images::unpacking::Unpacking;
+use crate::regular::kind_of;
 
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -72,8 +73,9 @@ async fn once(
 /// The same from a file of the node.
 pub(super) async fn copy(mut file: File, to: &Path, limits: Limits) -> Result<(), PullError> {
     let doing = || "read it".to_owned();
-    if !file.metadata().await.doing(doing)?.is_file() {
-        return Err(PullError::never("it is no file"));
+    let kind = file.metadata().await.doing(doing)?.file_type();
+    if !kind.is_file() {
+        return Err(PullError::never(format!("it is {}, and no regular file", kind_of(kind))));
     }
     let mut kept = Kept::create(to, &limits).await?;
     let mut buffer = vec![0; PIECE_BYTES];

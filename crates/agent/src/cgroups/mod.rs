@@ -41,6 +41,19 @@ pub(crate) fn end_all(cgroups: &[Cgroup]) -> bool {
     !ended.contains(&false)
 }
 
+/// Why containers cannot be limited on this host: a runtime that is asked for a limit that it cannot set starts nothing.
+pub(crate) fn without_limits() -> Option<String> {
+    lacks(&mountinfo::read().unwrap_or_default())
+}
+
+fn lacks(mounted: &[mountinfo::Mount]) -> Option<String> {
+    let lacking = Controllers::find(&mounts::all(mounted)).lacking();
+    (!lacking.is_empty()).then(|| {
+        let names = lacking.join(", ");
+        format!("containers cannot be limited here: this node lacks the cgroup controllers {names}, or the agent may not use them")
+    })
+}
+
 /// Those of the container of this name, which its runtime makes in each hierarchy.
 pub(crate) fn of_container(id: &str) -> Vec<Cgroup> {
     let mounted = mountinfo::read().unwrap_or_default();
@@ -81,5 +94,16 @@ impl Cgroups {
         let probe = Cgroup::at(self.dir.join(format!("probe-{}", std::process::id())));
         probe.make()?;
         fs::remove_dir(probe.path()).doing(|| format!("remove the cgroup {}", probe.path().display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_cgroups_says_what_it_lacks() {
+        let why = lacks(&[]).expect("nothing is there");
+        assert!(why.contains("the cgroup controllers cpu, memory, pids"), "{why}");
     }
 }

@@ -71,6 +71,11 @@ pub trait Driver: Send + Sync {
         Ok(false)
     }
 
+    /// What of its tasks is not limited on this node, and why; none where all that a job asks for is.
+    fn unlimited(&self) -> Option<&str> {
+        None
+    }
+
     /// What has to be launched for a task.
     ///
     /// # Errors

@@ -30,6 +30,7 @@ struct Settings {
 pub(super) struct RawExec {
     /// None where this host has none: then only what stays in a task's session is sure to end with it.
     cgroups: Option<Cgroups>,
+    unlimited: Option<String>,
 }
 
 impl RawExec {
@@ -41,15 +42,29 @@ impl RawExec {
                 "raw_exec: processes that leave their task's session outlive it if its keeper is killed"
             );
         });
-        let lacking = cgroups.as_ref().map_or(Vec::new(), |cgroups| cgroups.controllers.lacking());
-        if !lacking.is_empty() {
-            tracing::warn!(
-                lacking = lacking.join(", "),
-                "raw_exec: its tasks are not limited by these cgroup controllers"
-            );
+        let unlimited = match &cgroups {
+            Ok(cgroups) => without(&cgroups.controllers.lacking()),
+            Err(failure) => Some(format!("memory, processes and the share of cpu: {failure}")),
+        };
+        if let Some(unlimited) = &unlimited {
+            tracing::warn!(unlimited, "raw_exec: its tasks are not limited in this");
         }
-        Self { cgroups: cgroups.ok() }
+        Self { cgroups: cgroups.ok(), unlimited }
     }
+}
+
+/// What is not limited where these cgroup controllers are missing.
+fn without(lacking: &[&'static str]) -> Option<String> {
+    let limits = |name: &&str| match *name {
+        "cpu" => "the share of cpu",
+        "pids" => "processes",
+        _ => "memory",
+    };
+    let unlimited: Vec<&str> = lacking.iter().map(limits).collect();
+    (!lacking.is_empty()).then(|| {
+        let controllers = lacking.join(", ");
+        format!("{}: this node lacks the cgroup controllers {controllers}", unlimited.join(", "))
+    })
 }
 
 /// What a task asked for. It may use more of the processors than its part, where nobody wants them.
@@ -78,7 +93,12 @@ impl Driver for RawExec {
 
     fn attributes(&self) -> Vec<(String, String)> {
         let version = self.cgroups.as_ref().map_or("none".into(), |cgroups| cgroups.version.to_string());
-        vec![("driver.raw_exec.cgroups".into(), version)]
+        let unlimited = self.unlimited.iter().map(|what| ("driver.raw_exec.unlimited".into(), what.clone()));
+        std::iter::once(("driver.raw_exec.cgroups".into(), version)).chain(unlimited).collect()
+    }
+
+    fn unlimited(&self) -> Option<&str> {
+        self.unlimited.as_deref()
     }
 
     fn network(&self, task: &TaskContext<'_>) -> Result<NetworkNeed, StartFailure> {
@@ -118,5 +138,21 @@ impl Driver for RawExec {
             network: task.network.as_ref().map_or(String::new(), |network| network.path.clone()),
             ..ProcessRun::default()
         })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_limited_is_named() {
+        assert_eq!(without(&[]), None);
+        let told = without(&["cpu", "memory"]).expect("something");
+        assert_eq!(told, "the share of cpu, memory: this node lacks the cgroup controllers cpu, memory");
+        let driver = RawExec { cgroups: None, unlimited: Some(told.clone()) };
+        let attributes =
+            [("driver.raw_exec.cgroups", "none".to_owned()), ("driver.raw_exec.unlimited", told)];
+        assert_eq!(driver.attributes(), attributes.map(|(name, value)| (name.to_owned(), value)));
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::digest::Digest;
+use super::links;
 use super::store::Store;
 
 /// Which images may stay.
@@ -22,7 +23,7 @@ impl Default for ImageLimits {
     }
 }
 
-/// Removes what may not stay. `allocs` holds the directories of allocations, where whatever runs has links to its
+/// Removes what may not stay. `allocs` holds the directories of allocations, where whatever lives has links to its
 /// layers. Takes its time.
 pub(super) fn collect(store: &Store, limits: ImageLimits, allocs: &Path, now: SystemTime) {
     let used = mounted(allocs);
@@ -51,12 +52,12 @@ fn is_full(store: &Store, percent_max: u8) -> bool {
     store.room().is_some_and(|(all, free)| (all - free.min(all)) / 100 * 100 > all / 100 * percent_max)
 }
 
-/// The layers that containers are made of, whether or not this agent started them.
+/// The layers that containers are made of, and those that tasks need to start again, whether or not this agent started them.
 pub(super) fn mounted(allocs: &Path) -> HashSet<Digest> {
     mounted_by(allocs).flat_map(|(_, layers)| layers).collect()
 }
 
-/// The same for each container, with the name of its allocation's directory.
+/// The same for each task, with the name of its allocation's directory.
 pub(super) fn mounted_by(allocs: &Path) -> impl Iterator<Item = (String, HashSet<Digest>)> {
     let children = |dir: &Path| dir.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let digest = |link: PathBuf| {
@@ -66,9 +67,11 @@ pub(super) fn mounted_by(allocs: &Path) -> impl Iterator<Item = (String, HashSet
     children(allocs).flat_map(move |alloc| {
         let name = alloc.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let of = move |keeper: PathBuf| {
-            (name.clone(), children(&keeper.join("bundle/l")).filter_map(digest).collect())
+            let links = [keeper.join("bundle/l"), links::links_dir(&keeper)];
+            let each = links.map(|dir| (name.clone(), children(&dir).filter_map(digest).collect()));
+            each.into_iter().filter(|(_, layers): &(String, HashSet<Digest>)| !layers.is_empty())
         };
-        children(&alloc.join("keepers")).map(of)
+        children(&alloc.join("keepers")).flat_map(of)
     })
 }
 
@@ -176,6 +179,13 @@ mod tests {
         assert!(store.find("idle").is_none() && store.find("runs").is_some());
         let full = ImageLimits { disk_percent_max: 0, ..limits };
         fs::remove_file(links.join("0")).expect("removed");
+        // Between two starts there is no bundle, and the task needs its image all the same.
+        let keeper = allocs.join("a/keepers/t");
+        links::hold(&keeper, &[store.layer(idle)]).expect("held");
+        links::hold(&keeper, &[store.layer(runs)]).expect("held");
+        collect(&store, full, &allocs, now);
+        assert!(store.has(runs) && store.has(leased) && store.find("runs").is_some());
+        links::release(&allocs.join("a/keepers")).expect("released");
         collect(&store, full, &allocs, now);
         assert_eq!(store.layers().collect::<Vec<_>>(), [leased]);
     }

@@ -20,6 +20,7 @@ use super::store::{ImageRecord, Lease, Store};
 use crate::drivers::settings::setup;
 use crate::failure::{Doing, Failure, PANICKED};
 use crate::lifecycle::StartFailure;
+use crate::regular;
 
 /// Archives whose digest is remembered; beyond that they are read again.
 const DIGESTS_MAX: usize = 1_024;
@@ -149,11 +150,8 @@ impl Local {
 
     async fn digest(&self, archive: &Path) -> Result<Digest, Failure> {
         let doing = || format!("read {}", archive.display());
-        let file = File::open(archive).await.doing(doing)?;
+        let file = open(archive).await?;
         let found = file.metadata().await.doing(doing)?;
-        if !found.is_file() {
-            return Err(Failure::other(doing(), "it is neither a directory nor an archive"));
-        }
         let stamp = Stamp::from(&found);
         let known = self.digests.lock().unwrap_or_else(PoisonError::into_inner).get(&stamp).copied();
         if let Some(digest) = known {
@@ -169,8 +167,7 @@ impl Local {
     }
 
     async fn unpack(&self, archive: &Path, digest: Digest) -> Result<(), PullError> {
-        let file = File::open(archive).await.doing(|| format!("read {}", archive.display()))?;
-        self.feed(file, digest, None).await
+        self.feed(open(archive).await?, digest, None).await
     }
 
     async fn feed(&self, mut file: File, digest: Digest, diff_id: Option<Digest>) -> Result<(), PullError> {
@@ -188,6 +185,13 @@ impl Local {
         };
         inflow.finish(&self.store, digest, diff_id, other).await
     }
+}
+
+/// Opens an archive. A pipe that a job names must not hold up the thread that waits for it, which nobody could end.
+async fn open(archive: &Path) -> Result<File, Failure> {
+    let (path, doing) = (archive.to_owned(), || format!("read {}", archive.display()));
+    let opened = tokio::task::spawn_blocking(move || regular::open(&path)).await;
+    opened.map_err(|_| Failure::other(doing(), PANICKED))?.map(File::from_std).doing(doing)
 }
 
 async fn saved(dir: &Path) -> Result<Option<Saved>, PullError> {

@@ -10,6 +10,7 @@ pub(crate) mod fuzz;
 mod garbage;
 mod layer;
 mod layout;
+pub(crate) mod links;
 mod loads;
 mod local;
 mod manifest;

@@ -73,7 +73,11 @@ pub(super) struct Container {
 impl Container {
     pub(super) fn run(run: &ContainerRun, ends: TaskEnds) -> Result<Self, Failure> {
         let mut container = Self::known(&run.into());
-        container.prepare(run, &ends)?;
+        if let Err(failure) = container.prepare(run, &ends) {
+            // The runtime does not know of it yet.
+            container.remove_bundle();
+            return Err(failure);
+        }
         if let Err(failure) = container.begin(ends) {
             container.delete();
             return Err(failure);
@@ -211,6 +215,11 @@ impl Container {
         if let Err(failure) = self.call(self.command("delete").arg("--force").arg(&self.id), "delete") {
             eprintln!("{failure}");
         }
+        self.remove_bundle();
+    }
+
+    /// What it was made of; in this mount namespace alone there may be something mounted.
+    fn remove_bundle(&self) {
         mounts::detach(&stage::root());
         for dir in [self.bundle(), self.described()] {
             let _ = fs::remove_dir_all(dir);

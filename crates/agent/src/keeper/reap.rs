@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, WaitStatus, wait};
 
 use super::watch::End;
 use crate::proc;
@@ -17,15 +17,18 @@ const LEFTOVERS_WAIT_MAX: Duration = Duration::from_secs(10);
 pub(super) fn reap(main: Pid) -> Option<End> {
     let mut end = None;
     loop {
-        match waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(pid, exit_code)) if pid == main => end = Some(End { exit_code, signal: 0 }),
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == main => {
-                end = Some(End { exit_code: 128 + signal as i32, signal: signal as i32 });
-            }
-            Ok(WaitStatus::StillAlive) | Err(_) => return end,
-            Ok(_) => {}
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid.as_raw_pid() == main.as_raw() => end = end.or(end_of(status)),
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) | Err(_) => return end,
         }
     }
+}
+
+/// By numbers: signals of real time have no names.
+fn end_of(status: WaitStatus) -> Option<End> {
+    let signalled = || status.terminating_signal().map(|signal| End { exit_code: 128 + signal, signal });
+    status.exit_status().map(|exit_code| End { exit_code, signal: 0 }).or_else(signalled)
 }
 
 /// Kills children until there are none; true when some would not go.
@@ -48,9 +51,9 @@ pub(super) fn end_all_children() -> bool {
 
 fn has_children() -> bool {
     loop {
-        match waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::StillAlive) => return true,
-            Err(Errno::ECHILD) => return false,
+        match wait(WaitOptions::NOHANG) {
+            Ok(None) => return true,
+            Err(Errno::CHILD) => return false,
             Ok(_) | Err(_) => {}
         }
     }

@@ -1,8 +1,22 @@
-//! Signals that a process did not ask to ignore.
+//! Signals that a process did not ask to ignore, and those that are sent to tasks.
 
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+use rustix::process::Signal;
+
+/// The highest number of a signal on Linux.
+const NUMBER_MAX: i32 = 64;
+
+/// The signal of a number, those of real time included; none where there is no such signal. It is for other processes alone:
+/// in this one, the C library keeps the first ones of real time to itself.
+#[allow(unsafe_code)]
+pub(super) fn numbered(number: i32) -> Option<Signal> {
+    // SAFETY: the kernel knows a signal of each of these numbers, and whoever sends one to another process changes nothing
+    // of what the C library of this one relies on.
+    (1..=NUMBER_MAX).contains(&number).then(|| unsafe { Signal::from_raw_unchecked(number) })
+}
 
 /// Hands no ignored signal on: whatever whoever started the agent ignores, as `nohup` does, a task does not.
 ///

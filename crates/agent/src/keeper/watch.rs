@@ -5,13 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::sys::signal::{SigSet, Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
 use super::control::{Control, Request};
 use super::output::Outputs;
 use super::reap::reap;
+use super::signals;
 
 /// How long the output pipes are read once nothing of the task is left; only something outside can hold them open.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
@@ -107,19 +108,16 @@ pub(super) fn child_signals() -> Option<SignalFd> {
 
 fn perform(main: &Main, request: Request) -> io::Result<()> {
     let number = if let Request::Signal(number) = request { number } else { Signal::SIGKILL as i32 };
-    let signal = Signal::try_from(number)?;
+    let signal = signals::numbered(number).ok_or(io::ErrorKind::InvalidInput)?;
     match main {
         Main::Child(pid) => {
             if request == Request::Kill {
                 // Processes that left the group die when the main process has been reaped.
-                let _ = killpg(*pid, signal);
+                let _ = killpg(*pid, Signal::SIGKILL);
             }
-            Ok(kill(*pid, signal)?)
+            let pid = rustix::process::Pid::from_raw(pid.as_raw()).ok_or(io::ErrorKind::InvalidInput)?;
+            Ok(rustix::process::kill_process(pid, signal)?)
         }
-        Main::Adopted(pidfd) => {
-            let signal =
-                rustix::process::Signal::from_named_raw(number).ok_or(io::ErrorKind::InvalidInput)?;
-            Ok(rustix::process::pidfd_send_signal(pidfd, signal)?)
-        }
+        Main::Adopted(pidfd) => Ok(rustix::process::pidfd_send_signal(pidfd, signal)?),
     }
 }

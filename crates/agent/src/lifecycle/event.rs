@@ -111,6 +111,8 @@ pub enum Event {
     Overran {
         /// Which.
         alloc: AllocId,
+        /// By what its poststop tasks have added, the others having ended.
+        cleaning_up: bool,
         /// What, and how much it may; for people.
         why: String,
     },

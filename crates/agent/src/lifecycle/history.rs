@@ -12,9 +12,14 @@ pub(super) fn event(kind: TaskEventKind, at_ns: u64, message: impl Into<String>)
     TaskEvent { kind: kind as i32, at_ns, message: bounded(message.into()), ..TaskEvent::default() }
 }
 
+/// The oldest makes room, but for the last end of the task: a start that has much to say must not hide how the one before it
+/// ended.
 pub(super) fn push(status: &mut TaskStatus, event: TaskEvent) {
     if status.events.len() >= EVENTS_MAX {
-        status.events.remove(0);
+        let is_end = |event: &TaskEvent| event.kind() == TaskEventKind::Terminated;
+        let last_end = status.events.iter().rposition(is_end);
+        let is_kept = last_end == Some(0) && !is_end(&event);
+        status.events.remove(usize::from(is_kept));
     }
     status.events.push(event);
 }
@@ -50,6 +55,19 @@ mod tests {
     fn durations_read_as_in_go() {
         let written = [0, 20, 1_500, 60_000, 1_800_000, 5_400_000].map(go_duration);
         assert_eq!(written, ["0s", "20ms", "1.5s", "1m0s", "30m0s", "1h30m0s"]);
+    }
+
+    #[test]
+    fn the_last_end_stays_however_much_follows_it() {
+        let mut status = TaskStatus::default();
+        for at_ns in [1, 2] {
+            push(&mut status, event(TaskEventKind::Terminated, at_ns, ""));
+        }
+        (3..40).for_each(|at_ns| push(&mut status, event(TaskEventKind::Driver, at_ns, "")));
+        let times: Vec<u64> = status.events.iter().map(|event| event.at_ns).collect();
+        assert_eq!(times, [2, 31, 32, 33, 34, 35, 36, 37, 38, 39]);
+        push(&mut status, event(TaskEventKind::Terminated, 40, ""));
+        assert_eq!((status.events.len(), status.events[0].at_ns), (EVENTS_MAX, 31));
     }
 
     #[test]

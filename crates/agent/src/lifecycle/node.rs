@@ -123,9 +123,11 @@ impl Node {
             Event::Checked(of, answer) => self.on_alloc(of.alloc, now_ns, actions, |alloc, _| {
                 alloc.on_checked(of, answer, now_ns);
             }),
-            Event::Overran { alloc: id, why } => self.on_alloc(id, now_ns, actions, |alloc, _| {
-                alloc.on_overran(&why, now_ns);
-            }),
+            Event::Overran { alloc: id, cleaning_up, why } => {
+                self.on_alloc(id, now_ns, actions, |alloc, actions| {
+                    alloc.on_overran(cleaning_up, &why, now_ns, actions);
+                })
+            }
             Event::Heard => self.pending.heard(now_ns),
             Event::Tick => self.on_tick(now_ns, actions),
         }

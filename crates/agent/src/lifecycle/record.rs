@@ -191,6 +191,6 @@ impl From<&TaskRecord> for Task {
             (_, true) => Restart::Unhealthy,
             _ => Restart::No,
         };
-        Self { attempt: record.attempt, phase, kill: Kill::No, window, restart, since_ns: 0 }
+        Self { attempt: record.attempt, phase, kill: Kill::No, window, restart, since_ns: 0, overran: false }
     }
 }

@@ -58,6 +58,8 @@ pub(super) struct Task {
     pub(super) restart: Restart,
     /// Its process lives since then: nanoseconds since the Unix epoch.
     pub(super) since_ns: u64,
+    /// It has taken more than it may, and gets no time to end by itself.
+    pub(super) overran: bool,
 }
 
 impl Task {

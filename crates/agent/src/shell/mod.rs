@@ -142,6 +142,7 @@ pub struct Agent {
     checks: Checks,
     sampler: Sampler,
     disk_limits: DiskLimits,
+    disk_look_at: Instant,
     looking: Looking,
     up: Option<Lines>,
     /// Where the servers of the node's cluster take agents; on disk, and known to whoever dials.
@@ -251,6 +252,7 @@ impl Agent {
             checks: Checks::default(),
             sampler: Sampler::default(),
             disk_limits: DiskLimits::default(),
+            disk_look_at: Instant::now(),
             looking,
             up: None,
             learned,
@@ -277,8 +279,6 @@ impl Agent {
         let mut looks = tokio::time::interval_at(Instant::now() + looking::EVERY, looking::EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut stop_by_ns, mut leaving) = (None, None::<Leaving>);
-        let mut disk_checks = tokio::time::interval(disk_limits::LOOKED_EVERY);
-        disk_checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if let Some(leaving) = &mut leaving {
                 self.say_leaving(leaving);
@@ -310,7 +310,7 @@ impl Agent {
                 Some(done) = done.recv() => self.on_disk_done(done),
                 Some(asked) = asked.recv() => self.on_asked(asked),
                 () = self.clock.sleep_until(self.deadline()) => self.handle(Event::Tick),
-                _ = disk_checks.tick() => self.check_disk(),
+                () = tokio::time::sleep_until(self.disk_look_at) => self.check_disk(),
                 _ = looks.tick() => self.look_again(),
                 () = self.clock.sleep_until(leaving.as_ref().and_then(Leaving::give_up_at)) => {
                     tracing::warn!("not all that runs here has ended, or is known to have; the agent stops all the same");
@@ -419,6 +419,7 @@ impl Agent {
         self.perform(actions);
         if let Some(of) = started {
             self.keep_off_cores(of);
+            self.look_at_disk_soon();
         }
     }
 

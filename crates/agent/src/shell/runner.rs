@@ -24,7 +24,7 @@ use crate::cgroups::Cores;
 use crate::drivers::mock::MockSettings;
 use crate::drivers::{ImageRequest, Launch};
 use crate::failure::PANICKED;
-use crate::images::{Image, Images};
+use crate::images::{Image, Images, links};
 use crate::keeper::plan::{LogPlan, Plan};
 use crate::lifecycle::{Event, Exit, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::network::Networks;
@@ -131,6 +131,13 @@ impl Context {
         *self.equipment.write().unwrap_or_else(PoisonError::into_inner) = equipment;
     }
 
+    /// What of a task is not limited on this node, and why.
+    fn unlimited(&self, spec: &TaskSpec) -> Option<String> {
+        let equipment = self.equipment();
+        let driver = equipment.drivers.iter().find(|driver| driver.name() == spec.driver)?;
+        driver.unlimited().map(str::to_owned)
+    }
+
     /// The signal that asks this task to end.
     pub(super) fn kill_signal(&self, spec: &TaskSpec) -> StopSignal {
         let named = spec.kill_signal.parse::<Signal>().ok().map(|signal| signal as i32);
@@ -214,7 +221,7 @@ impl Runner {
     }
 
     async fn start(self, mut commands: mpsc::Receiver<TaskCommand>) {
-        // Held until the task has ended: its image is in use.
+        // Held until the task has ended.
         let Fetched { image, tokens, secrets, socket } = match self.fetch(&mut commands).await {
             Ok(fetched) => fetched,
             Err(failure) => return self.tell(Event::StartFailed(self.of, failure)).await,
@@ -225,6 +232,9 @@ impl Runner {
             let image = image.clone();
             move |context, run, of, place| prepare(context, run, of, place, image, tokens, secrets)
         });
+        if let Some(unlimited) = self.context.unlimited(self.spec()) {
+            self.note(TaskEventKind::Driver, format!("Not limited on this node: {unlimited}"));
+        }
         match prepared.await {
             Ok(prepared) => match prepared.launch {
                 Launch::Mock(settings) => {
@@ -276,10 +286,17 @@ impl Runner {
         commands: &mut mpsc::Receiver<TaskCommand>,
     ) -> Result<Arc<Image>, StartFailure> {
         let note = |message| self.note(TaskEventKind::Driver, message);
-        tokio::select! {
-            image = self.context.providers.images.get(request, note) => image,
-            () = told_to_end(commands) => Err(stopped_before("image")),
-        }
+        let image = tokio::select! {
+            image = self.context.providers.images.get(request, note) => image?,
+            () = told_to_end(commands) => return Err(stopped_before("image")),
+        };
+        let held = image.clone();
+        let hold = move |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPlace| {
+            let task = &run.group.tasks[usize::from(of.task)].name;
+            Ok(links::hold(&place.keeper_dir(task), &held.lower_dirs)?)
+        };
+        self.blocking(hold).await?;
+        Ok(image)
     }
 
     async fn artifacts(

@@ -17,6 +17,7 @@ use super::runner::Context;
 use crate::alloc_dir;
 use crate::drivers::settings::setup;
 use crate::failure::PANICKED;
+use crate::images;
 use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::network::NetworkNeed;
 use crate::place::{AllocPlace, is_plain_name};
@@ -48,7 +49,7 @@ struct Step {
 
 /// In the order in which they are prepared; they are cleaned up in the opposite one.
 const STEPS: [Step; 7] = [
-    Step { name: "directory", prepare: make_directory, clean_up: empty_memory, may_pass: false },
+    Step { name: "directory", prepare: make_directory, clean_up: let_go, may_pass: false },
     Step { name: "volumes", prepare: find_volumes, clean_up: nothing, may_pass: false },
     Step { name: "users", prepare: nothing, clean_up: release_users, may_pass: false },
     Step { name: "cores", prepare: reserve_cores, clean_up: release_cores, may_pass: true },
@@ -145,11 +146,11 @@ fn make_directory(subject: &Subject<'_>) -> Result<(), StartFailure> {
     Ok(alloc_dir::make_shared(place, run, equipment.host(&context.node_id).sharers(tasks))?)
 }
 
-/// What tasks had of memory, to hold their secrets.
-fn empty_memory(subject: &Subject<'_>) -> Result<(), StartFailure> {
+/// What tasks had of memory, to hold their secrets, and the images that they needed. Their files stay.
+fn let_go(subject: &Subject<'_>) -> Result<(), StartFailure> {
     let names = subject.run.group.tasks.iter().map(|task| task.name.as_str());
     alloc_dir::secrets::end(subject.place, names);
-    Ok(())
+    Ok(images::links::release(&subject.place.root().join("keepers"))?)
 }
 
 /// Those of the node are there already: what its tasks ask of them is looked at.

@@ -13,6 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::agent::TaskSpec;
 use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 
@@ -20,6 +21,8 @@ use self::bundle::Files;
 use self::settings::{IGNORED, Network, Settings};
 use super::settings::{parse, setup};
 use super::{Base, Driver, ImageRequest, Launch, TaskContext};
+use crate::cgroups;
+use crate::images::ImageConfig;
 use crate::keeper::plan::{ContainerRun, Run};
 use crate::lifecycle::StartFailure;
 use crate::network::NetworkNeed;
@@ -63,6 +66,9 @@ impl ContainerConfig {
     /// Why it can make none.
     pub(super) fn find_runtime(&self) -> Result<Runtime, String> {
         let path = find_program(&self.runtime)?;
+        if let Some(why) = cgroups::without_limits() {
+            return Err(why);
+        }
         let version = version(&path)?;
         let (host_network, host_users) = (self.host_network, self.host_users);
         Ok(Runtime { path, version, limits_swap: limits_swap(), host_network, host_users })
@@ -204,22 +210,74 @@ impl Driver for Container {
             forwards,
             user,
             dirs: image.config.volumes.clone(),
-            stop_signal: stop_signal(&image.config.stop_signal),
+            stop_signal: self.stop_signal(task.spec, &image.config)?,
             ..container
         })))
     }
 }
 
-/// By name or number; 0 for none, and for one that is not known.
-fn stop_signal(text: &str) -> i32 {
-    let by_number = || text.parse::<i32>().ok().and_then(|number| Signal::try_from(number).ok());
-    let full = if text.starts_with("SIG") { text.to_owned() } else { format!("SIG{text}") };
-    full.parse::<Signal>().ok().or_else(by_number).map_or(0, |signal| signal as i32)
+impl Container {
+    /// The signal that the image wants to be ended by; 0 where nothing depends on it.
+    fn stop_signal(&self, spec: &TaskSpec, image: &ImageConfig) -> Result<i32, StartFailure> {
+        let said = image.stop_signal.trim();
+        if said.is_empty() || !spec.kill_signal.is_empty() {
+            return Ok(0);
+        }
+        signal_number(said).ok_or_else(|| {
+            setup(format!(
+                "read the image's stop signal {said:?}: there is no such signal; name one in the task's kill_signal"
+            ))
+        })
+    }
+}
+
+/// The first and the last signal of real time that programs may use, as the C library of most images and Docker count them.
+const REAL_TIME: (i32, i32) = (34, 64);
+
+/// The number of a signal, which images name as Docker does: `SIGQUIT`, `quit`, `3`, `SIGRTMIN+3`, `RTMAX-1`.
+fn signal_number(text: &str) -> Option<i32> {
+    if let Ok(number) = text.parse::<i32>() {
+        return (1..=REAL_TIME.1).contains(&number).then_some(number);
+    }
+    let upper = text.to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let by = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u8>().ok().map(i32::from) };
+    let (first, last) = REAL_TIME;
+    let real_time = match (name.strip_prefix("RTMIN"), name.strip_prefix("RTMAX")) {
+        (Some(rest), _) => Some(first + by(rest.strip_prefix('+').unwrap_or(rest))?),
+        (_, Some(rest)) => Some(last - by(rest.strip_prefix('-').unwrap_or(rest))?),
+        _ => None,
+    };
+    match real_time {
+        Some(number) => (first..=last).contains(&number).then_some(number),
+        None => format!("SIG{name}").parse::<Signal>().ok().map(|signal| signal as i32),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn images_name_their_stop_signals_as_docker_does() {
+        for (text, number) in [
+            ("SIGQUIT", Some(3)),
+            ("term", Some(15)),
+            ("3", Some(3)),
+            ("37", Some(37)),
+            ("SIGRTMIN+3", Some(37)),
+            ("RTMIN", Some(34)),
+            ("SIGRTMAX-1", Some(63)),
+            ("SIGRTMIN+31", None),
+            ("SIGRTMAX-99", None),
+            ("SIGRTMIN+-1", None),
+            ("0", None),
+            ("65", None),
+            ("SIGNONE", None),
+        ] {
+            assert_eq!(signal_number(text), number, "{text}");
+        }
+    }
 
     #[test]
     fn a_runtime_tells_its_version_among_other_words() {

@@ -27,6 +27,9 @@ impl Alloc {
 
     /// The leader goes first when all are stopped, sidecars go last, and what runs after the others goes on.
     fn is_next_to_end(&self, task: usize) -> bool {
+        if self.tasks[task].overran {
+            return true;
+        }
         if self.hook(task) == HookSpec::Poststop {
             return self.lost || self.fate == Fate::Purged || !self.has_started();
         }
@@ -68,7 +71,8 @@ impl Alloc {
                 let from_ns = NonZeroU64::new(now_ns.saturating_add(group_ns)).unwrap_or(NonZeroU64::MIN);
                 let from_ns = self.kill_from_ns.get_or_insert(from_ns).get();
                 let task_ns = self.run.group.tasks[task].shutdown_delay_ms.saturating_mul(1_000_000);
-                let until_ns = from_ns.max(now_ns).saturating_add(task_ns);
+                let polite_ns = from_ns.max(now_ns).saturating_add(task_ns);
+                let until_ns = if self.tasks[task].overran { now_ns } else { polite_ns };
                 self.tasks[task].kill = Kill::Delayed { until_ns };
                 if self.tasks[task].phase == Phase::Starting {
                     actions.push(Action::CancelStart(self.task_ref(task)));
@@ -83,7 +87,8 @@ impl Alloc {
     pub(super) fn next_kill_step(&mut self, task: usize, now_ns: u64, actions: &mut Vec<Action>) {
         let asked_ms = self.run.group.tasks[task].kill_timeout_ms;
         let kill_timeout_ms = asked_ms.min(self.kill_timeout_ms_max.into());
-        if matches!(self.tasks[task].kill, Kill::Delayed { .. }) && kill_timeout_ms > 0 {
+        let is_asked = matches!(self.tasks[task].kill, Kill::Delayed { .. }) && !self.tasks[task].overran;
+        if is_asked && kill_timeout_ms > 0 {
             let mut waiting =
                 format!("Sent interrupt. Waiting {} before force killing", go_duration(kill_timeout_ms));
             if kill_timeout_ms < asked_ms {

@@ -4,7 +4,9 @@
 use berth_api::agent::{HookSpec, TaskEvent, TaskEventKind};
 
 use super::Alloc;
+use crate::lifecycle::Action;
 use crate::lifecycle::history::{event, go_duration};
+use crate::lifecycle::task::{Kill, Phase};
 
 impl Alloc {
     /// When its time is over; none before it runs, where its group sets no limit, and once it is to end anyway.
@@ -26,17 +28,58 @@ impl Alloc {
         self.fail_all(&format!("The allocation has run for its max_run_duration, {max}"), now_ns);
     }
 
-    /// It takes more than it may, unless it is to end anyway.
-    pub(in crate::lifecycle) fn on_overran(&mut self, why: &str, now_ns: u64) {
-        if !self.tasks_are_dead() && self.cause_of_end().is_none() {
+    /// It takes more than it may. What goes on writing must not have the time of a kill timeout for it: SIGKILL comes at
+    /// once, whether it is to end for this or anyway.
+    pub(in crate::lifecycle) fn on_overran(
+        &mut self,
+        cleaning_up: bool,
+        why: &str,
+        now_ns: u64,
+        actions: &mut Vec<Action>,
+    ) {
+        let is_to_blame = |task: &usize| {
+            let known = &self.tasks[*task];
+            !known.is_dead() && !known.overran && (self.hook(*task) == HookSpec::Poststop) == cleaning_up
+        };
+        let blamed: Vec<usize> = (0..self.tasks.len()).filter(is_to_blame).collect();
+        if blamed.is_empty() {
+            return;
+        }
+        if cleaning_up {
+            self.fail_living(&blamed, why, now_ns);
+        } else if self.cause_of_end().is_none() {
             self.fail_all(why, now_ns);
         }
+        for task in blamed {
+            self.tasks[task].overran = true;
+            if matches!(self.tasks[task].kill, Kill::Delayed { .. } | Kill::Asked { .. }) {
+                if !self.status.tasks[task].failed {
+                    self.note(task, event(TaskEventKind::Killing, now_ns, why));
+                }
+                self.tasks[task].kill = Kill::Delayed { until_ns: now_ns };
+                // One that is starting is ended as soon as it runs.
+                if self.tasks[task].phase == Phase::Running {
+                    self.next_kill_step(task, now_ns, actions);
+                }
+            }
+        }
+    }
+
+    /// Whether nothing but poststop tasks is left to run.
+    pub fn only_cleans_up(&self) -> bool {
+        let alive = |task: &usize| !self.tasks[*task].is_dead();
+        let mut left = (0..self.tasks.len()).filter(alive).peekable();
+        left.peek().is_some() && left.all(|task| self.hook(task) == HookSpec::Poststop)
     }
 
     /// What cleans up after the others is not to blame, and still has to do so.
     fn fail_all(&mut self, why: &str, now_ns: u64) {
         let is_over = |task: &usize| !self.tasks[*task].is_dead() && self.hook(*task) != HookSpec::Poststop;
-        for task in (0..self.tasks.len()).filter(is_over).collect::<Vec<_>>() {
+        self.fail_living(&(0..self.tasks.len()).filter(is_over).collect::<Vec<_>>(), why, now_ns);
+    }
+
+    fn fail_living(&mut self, tasks: &[usize], why: &str, now_ns: u64) {
+        for &task in tasks {
             let told = event(TaskEventKind::Killing, now_ns, why);
             self.note(task, TaskEvent { fails_task: true, ..told });
             self.status.tasks[task].failed = true;

@@ -183,7 +183,7 @@ fn what_takes_too_much_fails_once_and_is_not_restarted() {
             > started 1.0
                1.0 report 1 Running! [a Running (Started)]
             > overran 1
-               1.0 signal 1.0#1
+               1.0 kill 1.0#1
                1.0 persist 1
                1.0 report 1 Running [a Failed (Killing)]
             > overran 1
@@ -197,7 +197,6 @@ fn what_takes_too_much_fails_once_and_is_not_restarted() {
                   1.0 Task Setup: Building Task Directory
                   1.0 Started: 
                   1.0 Killing: It takes too much (fails the task)
-                  1.0 Killing: Sent interrupt. Waiting 5s before force killing
                   1.0 Terminated:  code=0 signal=15 oom=false
                   1.0 Killed: 
                = Dead failed=true restarts=0
@@ -226,10 +225,116 @@ fn what_is_stopped_does_not_fail_for_what_it_takes() {
                1.0 persist 1
                1.0 report 1 Running [a Running (Killing)]
             > overran 1
+               1.0 kill 1.0#1
+               1.0 report 1 Running [a Running (Killing)]
             > exited 1.0 signal=15
                1.0 persist 1
                1.0 clean up 1
                1.0 report 1 Complete! [a Dead (Killed)]
+        "#]],
+    );
+}
+
+#[test]
+fn what_takes_too_much_gets_no_time_to_go_on_writing() {
+    check(
+        "run 1 service+9 a:kill99:shutdown3 b:sidecar:prestart:kill99 c:poststop
+         started 1.1
+         started 1.0
+         overran 1
+         exited 1.0 signal=9
+         exited 1.1 signal=9
+         started 1.2
+         overran 1
+         overran 1 cleaning-up
+         overran 1 cleaning-up
+         exited 1.2 signal=9
+         events 1.2",
+        &expect![[r#"
+            > run 1 service+9 a:kill99:shutdown3 b:sidecar:prestart:kill99 c:poststop
+               1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Received), b Pending (Task Setup), c Pending (Received)]
+               1.0 start 1.1#1
+            > started 1.1
+               1.0 persist 1
+               1.0 start 1.0#1
+               1.0 report 1 Running! [a Pending (Task Setup), b Running (Started), c Pending (Received)]
+            > started 1.0
+               1.0 report 1 Running [a Running (Started), b Running (Started), c Pending (Received)]
+            > overran 1
+               1.0 kill 1.0#1
+               1.0 kill 1.1#1
+               1.0 persist 1
+               1.0 report 1 Running [a Failed (Killing), b Failed (Killing), c Pending (Received)]
+            > exited 1.0 signal=9
+               1.0 persist 1
+               1.0 report 1 Running [a Failed (Killed), b Failed (Killing), c Pending (Received)]
+            > exited 1.1 signal=9
+               1.0 persist 1
+               1.0 start 1.2#1
+               1.0 report 1 Pending! [a Failed (Killed), b Failed (Killed), c Pending (Task Setup)]
+            > started 1.2
+               1.0 report 1 Running! [a Failed (Killed), b Failed (Killed), c Running (Started)]
+            > overran 1
+            > overran 1 cleaning-up
+               1.0 kill 1.2#1
+               1.0 persist 1
+               1.0 report 1 Running [a Failed (Killed), b Failed (Killed), c Failed (Killing)]
+            > overran 1 cleaning-up
+            > exited 1.2 signal=9
+               1.0 persist 1
+               1.0 clean up 1
+               1.0 report 1 Failed! [a Failed (Killed), b Failed (Killed), c Failed (Killed)]
+                  1.0 Received: 
+                  1.0 Task Setup: Building Task Directory
+                  1.0 Started: 
+                  1.0 Killing: It takes too much (fails the task)
+                  1.0 Terminated:  code=0 signal=9 oom=false
+                  1.0 Killed: 
+               = Dead failed=true restarts=0
+        "#]],
+    );
+}
+
+#[test]
+fn what_takes_too_much_while_it_is_stopped_is_killed_and_has_not_failed() {
+    check(
+        "run 1 service a:kill99
+         started 1.0
+         stop 1
+         overran 1
+         overran 1
+         exited 1.0 signal=9
+         events 1.0",
+        &expect![[r#"
+            > run 1 service a:kill99
+               1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup)]
+               1.0 start 1.0#1
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started)]
+            > stop 1
+               1.0 signal 1.0#1
+               1.0 persist 1
+               1.0 report 1 Running [a Running (Killing)]
+            > overran 1
+               1.0 kill 1.0#1
+               1.0 report 1 Running [a Running (Killing)]
+            > overran 1
+            > exited 1.0 signal=9
+               1.0 persist 1
+               1.0 clean up 1
+               1.0 report 1 Complete! [a Dead (Killed)]
+                  1.0 Received: 
+                  1.0 Task Setup: Building Task Directory
+                  1.0 Started: 
+                  1.0 Killing: Sent interrupt. Waiting 30s before force killing: this node's --max-kill-timeout cuts the task's kill_timeout of 1m39s
+                  1.0 Killing: It takes too much
+                  1.0 Terminated:  code=0 signal=9 oom=false
+                  1.0 Killed: 
+               = Dead failed=false restarts=0
         "#]],
     );
 }

@@ -200,7 +200,10 @@ impl Story {
             "run" => Event::Run(run(words)),
             "stop" => Event::Stop { alloc: alloc(), reason: String::new() },
             "heard" => Event::Heard,
-            "overran" => Event::Overran { alloc: alloc(), why: "It takes too much".into() },
+            "overran" => {
+                let cleaning_up = words.contains(&"cleaning-up");
+                Event::Overran { alloc: alloc(), cleaning_up, why: "It takes too much".into() }
+            }
             "forget" => Event::Forget(alloc()),
             "purge" => Event::Purge(alloc()),
             "noted" => Event::Noted {

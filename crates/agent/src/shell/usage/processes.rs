@@ -46,8 +46,12 @@ impl Tree {
     }
 
     /// The processes of a task: all below its keeper, for what leaves its parent becomes the keeper's child; without a
-    /// keeper, the main process and all below that.
+    /// keeper, the main process and all below that. None of a task that has no main process yet: 0 is the parent of all that
+    /// run on the machine.
     pub(in crate::shell) fn of_task(&self, keeper: i32, main: i32) -> Vec<i32> {
+        if main <= 0 {
+            return Vec::new();
+        }
         let kept = self.all.get(&main).is_some_and(|process| process.parent == keeper);
         let mut found: Vec<i32> = if kept { vec![keeper] } else { vec![main] };
         let mut at = 0;
@@ -111,6 +115,7 @@ mod tests {
         assert_eq!(tree.of_task(10, 11), [11, 13, 12]);
         assert_eq!(tree.of_task(99, 11), [11, 12], "adopted: its first keeper is gone");
         assert_eq!(tree.of_task(10, 77), [0; 0], "ended");
+        assert_eq!(tree.of_task(10, 0), [0; 0], "claimed, and not begun");
         let spent = tree.spent(&[11, 12]);
         assert_eq!(spent.user_s, 2.0 * spent.system_s);
     }
