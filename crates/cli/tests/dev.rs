@@ -293,7 +293,13 @@ fn a_task_that_is_waited_for_ends_the_command_as_it_ends() {
     assert_eq!(String::from_utf8_lossy(&waited.stderr), "err\n");
     let absent = dev.berth(&["run", "-exec", "-wait", "/does/not/exist"]);
     assert_eq!(absent.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&absent.stderr).contains("help: berth alloc status"));
+    let told = String::from_utf8_lossy(&absent.stderr).into_owned();
+    assert!(told.contains("/does/not/exist") && told.contains("help: berth alloc status"), "{told}");
+    // Who ended it, when it did not end by itself, is said.
+    let killed = dev.berth(&["run", "-exec", "-wait", "sh", "-c", "echo out; kill -9 $$"]);
+    assert_eq!((killed.status.code(), killed.stdout.as_slice()), (Some(137), &b"out\n"[..]));
+    let told = String::from_utf8_lossy(&killed.stderr).into_owned();
+    assert!(told.contains("is failed: main: Terminated") && told.contains("ignal: 9"), "{told}");
     assert!(dev.stop());
 }
 

@@ -306,5 +306,15 @@ async fn who_takes_more_disk_than_the_group_asked_for_fails_by_name() {
         assert!(told.contains("more than the 10 MiB of its ephemeral_disk"), "{id}: {told}");
         assert_eq!(told.contains("deleted and still open"), id.ends_with("held"), "{id}: {told}");
     }
+    // Whoever pays no heed to its kill signal gets no time to write on.
+    let script = "trap '' TERM; while :; do head -c 1048576 /dev/zero; done > $NOMAD_ALLOC_DIR/data/x";
+    let mut floods = task("t", script);
+    floods["KillTimeout"] = json!(30_000_000_000_u64);
+    dev.register(&job("floods", floods)).await;
+    let alloc = dev.failed("floods").await;
+    let told = dev.said(&["alloc", "status", "-o", "json", &alloc]);
+    assert!(told.contains("more than the 10 MiB") && !told.contains("Sent interrupt"), "{told}");
+    let taken = fs::metadata(dev.alloc_dir(&alloc).join("alloc/data/x")).expect("a file").len();
+    eprintln!("{} MiB were written at a limit of 10", taken >> 20);
     assert_eq!(dev.allocs("small", 1, "running").await, small);
 }

@@ -19,7 +19,7 @@ use crate::{
     remote::Remote,
 };
 
-pub use progress::{Followed, Progress};
+pub use progress::{Followed, Progress, trouble};
 
 /// A change of a job, and the point from which on its consequences are seen.
 pub struct Change<'a> {

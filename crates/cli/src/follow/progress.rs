@@ -289,7 +289,7 @@ fn went_wrong(status: &str) -> bool {
 }
 
 /// The last thing that went wrong with a task that does not run.
-fn trouble(tasks: Option<&BTreeMap<String, TaskState>>) -> Option<String> {
+pub fn trouble(tasks: Option<&BTreeMap<String, TaskState>>) -> Option<String> {
     let (name, event) = tasks?
         .iter()
         .filter(|(_, task)| task.failed || task.state == "pending")

@@ -11,7 +11,7 @@ use crate::output::Cell;
 pub struct Ends {
     /// Of all tasks together.
     pub restarts: u32,
-    /// As `exit 1`, `signal 9` or `out of memory`; none when none has ended.
+    /// As `exit 1`, `signal 9` or `out of memory`; `no start` when the last start failed; none when none has ended.
     pub exit: Option<String>,
 }
 
@@ -19,10 +19,16 @@ impl Ends {
     /// Those of all tasks.
     pub fn of(tasks: Option<&BTreeMap<String, TaskState>>) -> Self {
         let tasks = || tasks.into_iter().flat_map(BTreeMap::values);
-        let ends = tasks().flat_map(|task| &task.events).filter(|event| event.kind == "Terminated");
+        let ends = tasks().flat_map(|task| &task.events).filter(is_end);
         let last = ends.max_by_key(|event| event.time);
         let restarts = tasks().map(|task| task.restarts).fold(0, u32::saturating_add);
         Self { restarts, exit: last.map(said) }
+    }
+
+    /// Of one task.
+    pub fn of_task(task: &TaskState) -> Self {
+        let exit = task.events.iter().rfind(is_end).map(said);
+        Self { restarts: task.restarts, exit }
     }
 
     /// For a table. What has never ended says so: an empty cell lets the zero of the column before it pass for an exit code.
@@ -31,7 +37,18 @@ impl Ends {
     }
 }
 
+fn is_end(event: &&TaskEvent) -> bool {
+    event.kind == "Terminated" || is_failed_start(event)
+}
+
+fn is_failed_start(event: &TaskEvent) -> bool {
+    matches!(event.kind.as_str(), "Driver Failure" | "Setup Failure")
+}
+
 fn said(event: &TaskEvent) -> String {
+    if is_failed_start(event) {
+        return "no start".to_owned();
+    }
     if event.details.get("oom_killed").is_some_and(|oom| oom == "true") {
         return "out of memory".to_owned();
     }
@@ -62,6 +79,11 @@ mod tests {
         let ends = Ends::of(Some(&tasks.into()));
         assert_eq!((ends.restarts, ends.exit.as_deref()), (3, Some("signal 9")));
         assert_eq!(Ends::of(None), Ends::default());
+        let failed = TaskEvent { kind: "Driver Failure".to_owned(), time: 9, ..TaskEvent::default() };
+        let fails = task(7, vec![end(1, 3, 0), failed]);
+        let never_started = Ends { restarts: 7, exit: Some("no start".to_owned()) };
+        assert_eq!(Ends::of_task(&fails), never_started);
+        assert_eq!(Ends::of(Some(&[("a".to_owned(), fails)].into())), never_started);
         let mut hungry = end(1, 0, 9);
         hungry.details.insert("oom_killed".into(), "true".into());
         let ends = Ends::of(Some(&[("a".to_owned(), task(0, vec![hungry]))].into()));

@@ -4,6 +4,7 @@ use berth_api::http::{Allocation, TaskState};
 use clap::Args;
 
 use crate::{
+    commands::alloc::Ends,
     complete,
     failure::Failure,
     output::{
@@ -110,10 +111,12 @@ fn reschedules(layout: Layout, alloc: &Allocation) -> String {
 /// A task: a line that says how it fares, and its history.
 fn task(layout: Layout, name: &str, state: &TaskState) -> String {
     let failed = if state.failed { ", failed" } else { "" };
-    let restarts = match state.restarts {
+    let ends = Ends::of_task(state);
+    let last = ends.exit.map_or_else(String::new, |exit| format!(", last {exit}"));
+    let restarts = match ends.restarts {
         0 => String::new(),
-        1 => ", restarted once".into(),
-        often => format!(", restarted {often} times"),
+        1 => format!(", restarted once{last}"),
+        often => format!(", restarted {often} times{last}"),
     };
     let mut table = Table::new(layout, &["time", "event", "description"].map(Column::text));
     for event in &state.events {

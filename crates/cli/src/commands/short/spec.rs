@@ -30,7 +30,8 @@ pub struct Spec {
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
     /// A port of the node that leads to it: `8080:80` to its port 80, `NAME:80` or `80` from a port that the scheduler
-    /// picks, `NAME` to the same number, which stands in NOMAD_PORT_NAME; may be given several times
+    /// picks, `NAME` to the same number, which stands in NOMAD_PORT_NAME; for TCP and UDP alike, with `/tcp` or `/udp` at its
+    /// end or without; may be given several times
     #[arg(long, short, value_name = "[HOST:]PORT|NAME[:PORT]", value_parser = port)]
     port: Vec<Port>,
     /// A container's image and its command; with `-exec` the command alone
@@ -48,7 +49,23 @@ struct Port {
     to: Option<u16>,
 }
 
+/// As people are used to from Docker; what is meant and cannot be is refused by name.
 fn port(text: &str) -> Result<Port, String> {
+    let (text, protocol) = text.split_once('/').unwrap_or((text, "tcp"));
+    if !matches!(protocol.to_ascii_lowercase().as_str(), "tcp" | "udp") {
+        return Err(format!(
+            "`{protocol}` is no protocol that ports lead for: they do for tcp and udp, both at once"
+        ));
+    }
+    if text.starts_with('[') || text.matches(':').count() > 1 {
+        return Err(format!(
+            "`{text}` names an address of the node, which is not chosen here: a port is at the address that the node's agent \
+             has for all (--host-ip); leave the address out, or write a job file whose port has a `host_network`"
+        ));
+    }
+    if let Some(range) = text.split(':').find(|part| is_range(part)) {
+        return Err(format!("`{range}` is a range of ports: give each port by itself"));
+    }
     let number = |text: &str| text.parse::<u16>().ok().filter(|port| *port != 0);
     let all_digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     let wrong = |part: &str| format!("`{part}` is not a port from 1 to 65535");
@@ -67,6 +84,11 @@ fn port(text: &str) -> Result<Port, String> {
     let first = number(first).ok_or_else(|| wrong(first))?;
     let (host, to) = to.map_or((None, first), |to| (Some(first), to));
     Ok(Port { label: format!("port-{to}"), host, to: Some(to) })
+}
+
+fn is_range(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    text.split_once('-').is_some_and(|(first, last)| digits(first) && digits(last))
 }
 
 impl Port {
@@ -110,10 +132,11 @@ impl Spec {
     }
 
     fn networks(&self) -> Value {
-        if self.port.is_empty() {
+        let all = self.ports();
+        if all.is_empty() {
             return Value::Null;
         }
-        let (fixed, picked): (Vec<&Port>, Vec<_>) = self.port.iter().partition(|port| port.host.is_some());
+        let (fixed, picked): (Vec<&Port>, Vec<_>) = all.iter().partition(|port| port.host.is_some());
         let mut network = json!({});
         for (kind, ports) in [("DynamicPorts", picked), ("ReservedPorts", fixed)] {
             if !ports.is_empty() {
@@ -121,6 +144,23 @@ impl Spec {
             }
         }
         json!([network])
+    }
+
+    /// Each once: who gives one for TCP and again for UDP means one. Those that lead to the same port have different names.
+    fn ports(&self) -> Vec<Port> {
+        let mut all: Vec<Port> = Vec::new();
+        for (number, port) in self.port.iter().enumerate() {
+            if self.port[..number].contains(port) {
+                continue;
+            }
+            let is_taken = all.iter().any(|other| other.label == port.label);
+            let label = match port.host.filter(|_| is_taken) {
+                Some(host) => format!("{}-{host}", port.label),
+                None => port.label.clone(),
+            };
+            all.push(Port { label, ..port.clone() });
+        }
+        all
     }
 
     /// Whether it is a container, and not a command of the host.
@@ -145,8 +185,9 @@ impl Spec {
         let mut config = json!({});
         if !self.exec {
             config["image"] = json!(words.next());
-            if !self.port.is_empty() {
-                config["ports"] = self.port.iter().map(|port| port.label.as_str()).collect();
+            let ports: Vec<String> = self.ports().into_iter().map(|port| port.label).collect();
+            if !ports.is_empty() {
+                config["ports"] = json!(ports);
             }
         }
         if let Some(command) = words.next() {
@@ -218,9 +259,29 @@ mod tests {
         assert_eq!(read("80").as_deref(), Ok(r#"{"Label":"port-80","To":80}"#));
         assert_eq!(read("http:80").as_deref(), Ok(r#"{"Label":"http","To":80}"#));
         assert_eq!(read("http").as_deref(), Ok(r#"{"Label":"http"}"#));
-        for wrong in ["", ":80", "0", "8080:", "8080:http", "70000", "80:70000", "a b", "1.2.3.4:80:80"] {
+        for wrong in ["", ":80", "0", "8080:", "8080:http", "70000", "80:70000", "a b", "80/", "/tcp"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+        for protocol in ["/tcp", "/udp", "/UDP"] {
+            assert_eq!(read(&format!("8080:80{protocol}")), read("8080:80"), "they lead for both");
+        }
+        for (wrong, why) in [
+            ("127.0.0.1:8080:80", "--host-ip"),
+            ("0.0.0.0:8080:80/tcp", "--host-ip"),
+            ("127.0.0.1::80", "--host-ip"),
+            ("[::1]:8080:80", "--host-ip"),
+            ("8000-8010:80-90", "`8000-8010` is a range"),
+            ("80/sctp", "`sctp` is no protocol"),
+        ] {
+            let told = read(wrong).expect_err("refused");
+            assert!(told.contains(why), "{told}");
+        }
+        check(
+            "run --name dns -p 53:53/tcp -p 53:53/udp -p 8080:80 -p 8081:80 -p 8081:80 coredns:1",
+            &expect![[
+                r#"{"ID":"dns","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"ReservedPorts":[{"Label":"port-53","To":53,"Value":53},{"Label":"port-80","To":80,"Value":8080},{"Label":"port-80-8081","To":80,"Value":8081}]}],"Tasks":[{"Config":{"image":"coredns:1","ports":["port-53","port-80","port-80-8081"]},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service"}"#
+            ]],
+        );
         check(
             "run --name web -p 8080:80 -p admin:81 nginx:1.27",
             &expect![[

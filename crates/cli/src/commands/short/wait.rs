@@ -1,12 +1,12 @@
 //! `berth run -wait`: prints what the task prints, and ends as the task ends.
 
-use berth_api::http::{Allocation, JobRegistered};
+use berth_api::http::{Allocation, JobRegistered, TaskEvent};
 
 use crate::{
     commands::alloc,
     failure::{Exit, Failure},
-    follow::{Change, Progress, settle},
-    output::{RawOutput, funnels, short_id},
+    follow::{Change, Progress, settle, trouble},
+    output::{RawOutput, clean, funnels, short_id},
     remote::{Remote, StreamRead, StreamSource, StreamStart},
 };
 
@@ -26,10 +26,15 @@ pub async fn until_it_ends(remote: &Remote, job: &str, registered: &JobRegistere
     let alloc = progress.allocs().keys().next().ok_or_else(|| {
         Failure::new(Exit::Failed, "nothing was placed").help(format!("berth job status {job}"))
     })?;
-    tokio::try_join!(
+    let printed = tokio::try_join!(
         print(remote, alloc, "stdout", RawOutput::stdout()),
         print(remote, alloc, "stderr", RawOutput::stderr())
-    )?;
+    );
+    if let Err(failure) = printed {
+        // What has ended without a log says more than that there is none.
+        let ended = remote.allocation(alloc).await.ok().filter(has_ended);
+        return ended.map_or(Ok(()), |alloc| verdict(&alloc)).and(Err(failure));
+    }
     verdict(&ended(remote, alloc).await?)
 }
 
@@ -49,28 +54,48 @@ async fn ended(remote: &Remote, id: &str) -> Result<Allocation, Failure> {
     let remote = remote.noting();
     loop {
         let alloc = remote.allocation(id).await?;
-        if matches!(alloc.client_status.as_str(), "complete" | "failed" | "lost") {
+        if has_ended(&alloc) {
             return Ok(alloc);
         }
         remote.changed().await?;
     }
 }
 
-/// The task's own exit code; without one, what is known of its end.
+fn has_ended(alloc: &Allocation) -> bool {
+    matches!(alloc.client_status.as_str(), "complete" | "failed" | "lost")
+}
+
+/// The task's own exit code, and why it ended unless that was its own doing: all that it printed has been printed, and a code
+/// of its own needs no words.
 fn verdict(alloc: &Allocation) -> Result<(), Failure> {
     let task = alloc.task_states.as_ref().and_then(|tasks| tasks.get(TASK));
-    let end = task.and_then(|task| task.events.iter().rfind(|event| event.kind == "Terminated"));
-    match end.map(|end| if end.signal == 0 { end.exit_code } else { SIGNALLED + end.signal }) {
-        Some(0) => Ok(()),
-        Some(code) => Err(Failure::silent(Exit::Task(u8::try_from(code).unwrap_or(u8::MAX)))),
-        None => {
-            let told = format!(
-                "allocation {} is {}: {}",
-                short_id(&alloc.id),
-                alloc.client_status,
-                alloc.client_description
-            );
-            Err(Failure::new(Exit::Failed, told).help(format!("berth alloc status {}", short_id(&alloc.id))))
-        }
+    let events = || task.iter().flat_map(|task| &task.events);
+    let end = events().rfind(|event| event.kind == "Terminated");
+    let was_ended = events().any(|event| event.kind == "Killing" && event.fails_task);
+    let code = end.map(|end| if end.signal == 0 { end.exit_code } else { SIGNALLED + end.signal });
+    let exit = match code {
+        Some(0) if !was_ended => return Ok(()),
+        Some(0) | None => Exit::Failed,
+        Some(code) => Exit::Task(u8::try_from(code).unwrap_or(u8::MAX)),
+    };
+    if end.is_some_and(|end| end.signal == 0 && !was_out_of_memory(end)) && !was_ended {
+        return Err(Failure::silent(exit));
     }
+    let why = match end.filter(|end| was_out_of_memory(end)) {
+        Some(_) => out_of_memory(alloc),
+        None => trouble(alloc.task_states.as_ref()).unwrap_or_else(|| alloc.client_description.clone()),
+    };
+    let id = short_id(&alloc.id);
+    let told = clean(&format!("allocation {id} is {}: {why}", alloc.client_status)).into_owned();
+    Err(Failure::new(exit, told).help(format!("berth alloc status {id}")))
+}
+
+fn was_out_of_memory(end: &TaskEvent) -> bool {
+    end.details.get("oom_killed").is_some_and(|oom| oom == "true")
+}
+
+fn out_of_memory(alloc: &Allocation) -> String {
+    let mib = alloc.allocated_resources.tasks.get(TASK).map(|task| task.memory.memory_mb);
+    let limit = mib.map_or_else(String::new, |mib| format!(" at its limit of {mib} MiB (`-memory` gives it more)"));
+    format!("{TASK}: out of memory{limit}")
 }
