@@ -96,6 +96,7 @@ fn was_out_of_memory(end: &TaskEvent) -> bool {
 
 fn out_of_memory(alloc: &Allocation) -> String {
     let mib = alloc.allocated_resources.tasks.get(TASK).map(|task| task.memory.memory_mb);
-    let limit = mib.map_or_else(String::new, |mib| format!(" at its limit of {mib} MiB (`-memory` gives it more)"));
+    let limit =
+        mib.map_or_else(String::new, |mib| format!(" at its limit of {mib} MiB (`-memory` gives it more)"));
     format!("{TASK}: out of memory{limit}")
 }
