@@ -2,6 +2,7 @@
 
 mod commands;
 
+use berth_scheduler::{filters::FILTERS, scores::SCORES};
 use expect_test::expect_file;
 
 use crate::{
@@ -91,11 +92,11 @@ fn the_endpoints_are_told() {
 fn the_rules_of_placement_are_told() {
     let about = "How a node is found for an allocation: filters turn nodes away, scores order those that are left. \
         [Why it is done so](../explanation/placement.md) is another page.";
-    let list = |rules: &[(&str, &str)]| {
-        rules.iter().map(|(name, says)| row(&[&format!("`{name}`"), says])).collect::<String>()
-    };
-    let filters = header(&["filter", "lets a node pass when"]) + &list(berth_scheduler::filters::FILTERS);
-    let scores = header(&["score", "what it says"]) + &list(berth_scheduler::scores::SCORES);
+    let named = |name: &str, says: &str| row(&[&format!("`{name}`"), says]);
+    let filters = FILTERS.iter().map(|filter| named(filter.name, filter.passes)).collect::<String>();
+    let scores = SCORES.iter().map(|score| named(score.name, score.says)).collect::<String>();
+    let filters = header(&["filter", "which nodes pass"]) + &filters;
+    let scores = header(&["score", "what it says"]) + &scores;
     let body = format!("## Filters\n\n{filters}\n## Scores\n\n{scores}");
     page!("placement.md").assert_eq(&page("Placement", about, &body));
 }

@@ -1,9 +1,28 @@
 //! A constraint on what a node is.
 
-use berth_model::{constraint::Constraint, node::Node};
+use berth_model::{
+    constraint::{Constraint, Operator},
+    node::Node,
+};
 
-use super::{Filter, Refused, condition::Condition};
+use super::{Filter, FilterRule, Refused, condition::Condition, constraints_of};
 use crate::failures::cut;
+
+pub(super) const RULE: FilterRule = FilterRule {
+    name: "constraint",
+    passes: "nodes that meet the constraints of the job, the group and its tasks",
+    is_for_running: true,
+    add: |job, group, checks| {
+        let of_nodes = constraints_of(job, group).filter(|constraint| !is_distinct(constraint));
+        of_nodes.for_each(|constraint| checks.push(Box::new(ConstraintFilter::new(constraint))));
+    },
+};
+
+/// Whether it compares a group's allocations with each other: placement checks that itself, as it depends on more than
+/// the node.
+fn is_distinct(constraint: &Constraint) -> bool {
+    matches!(constraint.operator, Operator::DistinctHosts | Operator::DistinctProperty)
+}
 
 #[derive(Debug)]
 pub(super) struct ConstraintFilter {

@@ -2,7 +2,14 @@
 
 use berth_model::node::Node;
 
-use super::{Filter, Refused, glob};
+use super::{Filter, FilterRule, Refused, glob};
+
+pub(super) const RULE: FilterRule = FilterRule {
+    name: "datacenter",
+    passes: "nodes whose datacenter matches one of the job's names or globs",
+    is_for_running: true,
+    add: |job, _, checks| checks.push(Box::new(DatacenterFilter::new(&job.datacenters))),
+};
 
 #[derive(Debug)]
 pub(super) struct DatacenterFilter(Vec<String>);

@@ -8,7 +8,19 @@ use berth_model::{
     node::Node,
 };
 
-use super::{Filter, Refused, compare::satisfies, quantity::in_one_unit};
+use super::{Filter, FilterRule, Refused, compare::satisfies, quantity::in_one_unit};
+
+pub(super) const RULE: FilterRule = FilterRule {
+    name: "device",
+    passes: "nodes that have the devices and cores of all tasks, whoever holds them now",
+    is_for_running: true,
+    add: |_, group, checks| {
+        group.devices().for_each(|ask| checks.push(Box::new(DeviceFilter::new(ask))));
+        if group.cores() > 0 {
+            checks.push(Box::new(CoreFilter(group.cores())));
+        }
+    },
+};
 
 /// What one ask says of devices, understood once.
 #[derive(Debug)]

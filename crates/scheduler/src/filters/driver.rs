@@ -1,8 +1,20 @@
 //! A task runs where its driver is.
 
+use std::collections::BTreeSet;
+
 use berth_model::node::Node;
 
-use super::{Filter, Refused};
+use super::{Filter, FilterRule, Refused};
+
+pub(super) const RULE: FilterRule = FilterRule {
+    name: "driver",
+    passes: "nodes that have the drivers of all tasks",
+    is_for_running: true,
+    add: |_, group, checks| {
+        let drivers: BTreeSet<&str> = group.tasks.iter().map(|task| task.driver.as_str()).collect();
+        drivers.into_iter().for_each(|driver| checks.push(Box::new(DriverFilter::new(driver))));
+    },
+};
 
 #[derive(Debug)]
 pub(super) struct DriverFilter {

@@ -5,7 +5,7 @@ use berth_model::{
     node::Node,
 };
 
-use super::{Filter, Refused};
+use super::{Filter, FilterRule, Refused};
 
 /// The attribute in which an agent names the features it knows, separated by commas.
 pub const FEATURES_ATTRIBUTE: &str = "berth.features";
@@ -114,6 +114,15 @@ fn checks_of(group: &Group) -> impl Iterator<Item = &Check> {
 fn is_special(network: &Network) -> bool {
     network.mode == "none" || !network.hostname.is_empty() || network.kept.contains_key("DNS")
 }
+
+pub(super) const RULE: FilterRule = FilterRule {
+    name: "feature",
+    passes: "nodes whose agents know all that the group's settings need, as `berth.features` names it; what runs already stays",
+    is_for_running: false,
+    add: |_, group, checks| {
+        Feature::needed(group).for_each(|feature| checks.push(Box::new(FeatureFilter(feature))));
+    },
+};
 
 #[derive(Debug)]
 pub(super) struct FeatureFilter(pub Feature);

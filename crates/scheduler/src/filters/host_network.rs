@@ -1,8 +1,20 @@
 //! Ports that are taken from a network of the operator's go to nodes that are in it.
 
-use berth_model::node::Node;
+use std::collections::BTreeSet;
 
-use super::{Filter, Refused};
+use berth_model::{job::Port, node::Node};
+
+use super::{Filter, FilterRule, Refused};
+
+pub(super) const RULE: FilterRule = FilterRule {
+    name: "host network",
+    passes: "nodes that are in the networks from which the group's ports are taken, as `host_network` names them",
+    is_for_running: true,
+    add: |_, group, checks| {
+        let networks: BTreeSet<&str> = group.ports().filter_map(Port::named_network).collect();
+        networks.into_iter().for_each(|network| checks.push(Box::new(HostNetworkFilter::new(network))));
+    },
+};
 
 #[derive(Debug)]
 pub(super) struct HostNetworkFilter {

@@ -1,4 +1,4 @@
-//! Which nodes can run a group at all, room aside: a file per filter, and one list that names them.
+//! Which nodes can run a group at all, room aside: a file per filter, and one list of them.
 
 mod compare;
 mod condition;
@@ -15,38 +15,46 @@ mod quantity;
 mod version;
 mod volume;
 
-use std::collections::BTreeSet;
-
 use berth_model::{
-    constraint::{Constraint, Operator},
-    job::{Group, Job, Port, VolumeMount},
+    constraint::Constraint,
+    job::{Group, Job, VolumeMount},
     node::Node,
 };
-use feature::FeatureFilter;
 
 pub use compare::satisfies;
 pub use condition::Condition;
 pub use device::DeviceWish;
 pub use feature::{FEATURES_ATTRIBUTE, Feature};
 
-/// Every filter by its name, and which nodes it lets pass; room, ports and distinct constraints are asked after these.
-pub const FILTERS: &[(&str, &str)] = &[
-    ("node pool", "nodes of the job's pool, or all for the pool `all`"),
-    ("datacenter", "nodes whose datacenter matches one of the job's names or globs"),
-    ("driver", "nodes that have the drivers of all tasks"),
-    ("network", "nodes that can give a group a network of its own, where it has `mode = \"bridge\"`"),
-    (
-        "host network",
-        "nodes that are in the networks from which the group's ports are taken, as `host_network` names them",
-    ),
-    ("device", "nodes that have the devices and cores of all tasks, whoever holds them now"),
-    ("volume", "nodes that have the volumes of the group, and let it write where it does"),
-    ("constraint", "nodes that meet the constraints of the job, the group and its tasks"),
-    (
-        "feature",
-        "nodes whose agents know all that the group's settings need, as `berth.features` names it; what runs already stays",
-    ),
+/// Every filter, in the order in which they are asked: the cheapest and most telling first. Room, ports and distinct
+/// constraints are asked after these.
+pub const FILTERS: &[FilterRule] = &[
+    pool::RULE,
+    datacenter::RULE,
+    driver::RULE,
+    network::RULE,
+    host_network::RULE,
+    device::RULE,
+    volume::RULE,
+    constraint::RULE,
+    feature::RULE,
 ];
+
+/// A kind of filter, and how it is made for a group.
+#[derive(Debug)]
+pub struct FilterRule {
+    /// As the reference names it.
+    pub name: &'static str,
+    /// Which nodes pass.
+    pub passes: &'static str,
+    /// Whether allocations that run already have to leave a node that does not pass.
+    is_for_running: bool,
+    /// Adds what is to be checked for a group: nothing, where the group asks for nothing of the kind.
+    add: fn(&Job, &Group, &mut Checks),
+}
+
+/// What is checked of each node, in order.
+type Checks = Vec<Box<dyn Filter>>;
 
 /// One reason for which a node cannot run a group.
 trait Filter: std::fmt::Debug + Send + Sync {
@@ -84,54 +92,25 @@ pub enum Refused {
 
 /// All filters of one group.
 #[derive(Debug)]
-pub struct Filters(Vec<Box<dyn Filter>>);
+pub struct Filters(Checks);
 
 impl Filters {
-    /// The filters of a group, cheapest and most telling first. Whatever else of a group they look at is to be told apart
-    /// by the cache of wishes and by [`crate::Demand::key`] too.
+    /// The filters of a group. Whatever they look at in a group is to be told apart by the cache of wishes and by
+    /// [`crate::Demand::key`] too.
     pub fn of(job: &Job, group: &Group) -> Self {
-        let mut filters = Self::of_what_runs(job, group);
-        let features =
-            Feature::needed(group).map(|feature| Box::new(FeatureFilter(feature)) as Box<dyn Filter>);
-        filters.0.extend(features);
-        filters
+        Self::made_by(FILTERS.iter(), job, group)
     }
 
     /// Those that decide whether what runs on a node may stay there: all but what its agent knows. An agent runs as it always
     /// did what servers have just learned to tell apart.
     pub fn of_what_runs(job: &Job, group: &Group) -> Self {
-        let mut filters: Vec<Box<dyn Filter>> = vec![
-            Box::new(pool::PoolFilter::new(&job.node_pool)),
-            Box::new(datacenter::DatacenterFilter::new(&job.datacenters)),
-        ];
-        let drivers: BTreeSet<&str> = group.tasks.iter().map(|task| task.driver.as_str()).collect();
-        for driver in drivers {
-            filters.push(Box::new(driver::DriverFilter::new(driver)));
-        }
-        // Nothing of a task that only pretends to run is in a network.
-        let is_bridged = group.networks.iter().any(|network| network.mode == "bridge");
-        if is_bridged && group.tasks.iter().any(|task| task.driver != "mock_driver") {
-            filters.push(Box::new(network::NetworkFilter));
-        }
-        let host_networks: BTreeSet<&str> = group.ports().filter_map(Port::named_network).collect();
-        for network in host_networks {
-            filters.push(Box::new(host_network::HostNetworkFilter::new(network)));
-        }
-        for ask in group.devices() {
-            filters.push(Box::new(device::DeviceFilter::new(ask)));
-        }
-        if group.cores() > 0 {
-            filters.push(Box::new(device::CoreFilter(group.cores())));
-        }
-        for asked in &group.volumes {
-            filters.push(Box::new(volume::VolumeFilter::new(asked, group)));
-        }
-        let on_node =
-            |c: &&Constraint| !matches!(c.operator, Operator::DistinctHosts | Operator::DistinctProperty);
-        for constraint in constraints_of(job, group).filter(on_node) {
-            filters.push(Box::new(constraint::ConstraintFilter::new(constraint)));
-        }
-        Self(filters)
+        Self::made_by(FILTERS.iter().filter(|rule| rule.is_for_running), job, group)
+    }
+
+    fn made_by<'a>(rules: impl Iterator<Item = &'a FilterRule>, job: &Job, group: &Group) -> Self {
+        let mut checks = Vec::new();
+        rules.for_each(|rule| (rule.add)(job, group, &mut checks));
+        Self(checks)
     }
 
     /// Whether a node can run the group; if not, why.

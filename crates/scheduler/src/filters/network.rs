@@ -2,10 +2,23 @@
 
 use berth_model::node::Node;
 
-use super::{Filter, Refused};
+use super::{Filter, FilterRule, Refused};
 
 /// What an agent says that can.
 const ATTRIBUTE: &str = "network.bridge";
+
+pub(super) const RULE: FilterRule = FilterRule {
+    name: "network",
+    passes: "nodes that can give a group a network of its own, where it has `mode = \"bridge\"`",
+    is_for_running: true,
+    add: |_, group, checks| {
+        // Nothing of a task that only pretends to run is in a network.
+        let is_bridged = group.networks.iter().any(|network| network.mode == "bridge");
+        if is_bridged && group.tasks.iter().any(|task| task.driver != "mock_driver") {
+            checks.push(Box::new(NetworkFilter));
+        }
+    },
+};
 
 #[derive(Debug)]
 pub(super) struct NetworkFilter;

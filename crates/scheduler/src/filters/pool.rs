@@ -2,7 +2,14 @@
 
 use berth_model::node::{NODE_POOL_ALL, Node};
 
-use super::{Filter, Refused};
+use super::{Filter, FilterRule, Refused};
+
+pub(super) const RULE: FilterRule = FilterRule {
+    name: "node pool",
+    passes: "nodes of the job's pool, or all for the pool `all`",
+    is_for_running: true,
+    add: |job, _, checks| checks.push(Box::new(PoolFilter::new(&job.node_pool))),
+};
 
 #[derive(Debug)]
 pub(super) struct PoolFilter(String);

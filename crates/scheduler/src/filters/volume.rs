@@ -5,7 +5,16 @@ use berth_model::{
     node::{HOST_VOLUME_PREFIX, HOST_VOLUME_READ_ONLY, Node},
 };
 
-use super::{Filter, Refused};
+use super::{Filter, FilterRule, Refused};
+
+pub(super) const RULE: FilterRule = FilterRule {
+    name: "volume",
+    passes: "nodes that have the volumes of the group, and let it write where it does",
+    is_for_running: true,
+    add: |_, group, checks| {
+        group.volumes.iter().for_each(|volume| checks.push(Box::new(VolumeFilter::new(volume, group))));
+    },
+};
 
 #[derive(Debug)]
 pub(super) struct VolumeFilter {

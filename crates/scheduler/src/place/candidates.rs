@@ -20,7 +20,7 @@ use super::{
     sought::Sought,
     wishes::{Wishes, Zone},
 };
-use crate::scores::{Mean, RESCHEDULE_PENALTY, SpreadScore, anti_affinity};
+use crate::scores::{Candidate, SpreadScore};
 
 /// The candidates of one group.
 #[derive(Debug)]
@@ -140,21 +140,23 @@ impl<'a> Candidates<'a> {
     pub fn penalized(&mut self, columns: &Columns, slot: NodeSlot) -> Option<Best> {
         let (zone, packing) = self.zone_and_packing(columns, slot)?;
         let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
-        let mean = self.mean(zone, collisions).with(RESCHEDULE_PENALTY);
+        let mean = Candidate { has_failed: true, ..self.candidate(zone, collisions) }.mean();
         Some(Best { total: mean.of(packing), packing, seat: columns.row(slot).seat(slot) })
     }
 
-    /// A node with scores besides, and if given another one for packing; none when the group has no room there.
-    pub fn scored(
+    /// A node whose devices meet the affinities to devices that well, and if given with another score for packing; none
+    /// when the group has no room there.
+    pub fn with_devices(
         &mut self,
         columns: &Columns,
         slot: NodeSlot,
         packing: Option<f64>,
-        besides: [f64; 2],
+        device_affinity: f64,
+        has_failed: bool,
     ) -> Option<Best> {
         let (zone, by_room) = self.zone_and_packing(columns, slot)?;
         let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
-        let mean = besides.into_iter().fold(self.mean(zone, collisions), Mean::with);
+        let mean = Candidate { device_affinity, has_failed, ..self.candidate(zone, collisions) }.mean();
         let packing = packing.unwrap_or(by_room);
         Some(Best { total: mean.of(packing), packing, seat: columns.row(slot).seat(slot) })
     }
@@ -236,17 +238,23 @@ impl<'a> Candidates<'a> {
         let best = self.bests[at];
         if best.packing > f64::NEG_INFINITY {
             let is_open = distinct.check_zone(&self.sought.wishes.zones()[zone as usize]).is_ok();
-            let total = self.mean(zone, collisions).of(best.packing);
+            let total = self.candidate(zone, collisions).mean().of(best.packing);
             self.bests[at].total = if is_open { total } else { f64::NEG_INFINITY };
         }
     }
 
-    /// What counts besides packing.
-    fn mean(&self, zone: u32, collisions: u32) -> Mean {
+    /// A node of a zone, as one of a cell.
+    fn candidate(&self, zone: u32, collisions: u32) -> Candidate<'_> {
         let zone = &self.sought.wishes.zones()[zone as usize];
-        let spread: f64 = self.spreads.iter().zip(&zone.values).map(|(s, value)| s.score(*value)).sum();
-        let apart = Mean::PACKING_ALONE.with(anti_affinity(collisions, self.desired));
-        apart.with(zone.affinity).with(spread).with(zone.spared)
+        Candidate {
+            of_node: zone.scores,
+            collisions,
+            desired: self.desired,
+            spreads: &self.spreads,
+            values: &zone.values,
+            device_affinity: 0.0,
+            has_failed: false,
+        }
     }
 
     fn add_node(&mut self, columns: &Columns, slot: NodeSlot, collisions: u32) {

@@ -24,7 +24,7 @@ use super::{
     wishes::{Wishes, WishesCache},
 };
 use crate::reconcile::Instead;
-use crate::scores::{RESCHEDULE_PENALTY, stranded};
+use crate::scores::stranded;
 
 /// One allocation to be placed.
 #[derive(Debug, Clone, Default)]
@@ -240,8 +240,7 @@ impl<'a> GroupPlacer<'a> {
         let offers = self.offers();
         let candidates = self.candidates.as_mut()?;
         let scored = offers.into_iter().filter_map(|(slot, packing, affinity)| {
-            let penalty = if avoid.contains(&slot) { RESCHEDULE_PENALTY } else { 0.0 };
-            candidates.scored(self.columns, slot, packing, [affinity, penalty])
+            candidates.with_devices(self.columns, slot, packing, affinity, avoid.contains(&slot))
         });
         let mut left: Vec<Best> = scored.collect();
         loop {

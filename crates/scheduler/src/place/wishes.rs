@@ -1,8 +1,8 @@
 //! What a group wishes of nodes, answered once for each class of nodes and remembered for all groups with the same
 //! wishes.
 //!
-//! The nodes that can run a group fall into **zones**: within one, all have the same affinity and the same values of
-//! the attributes by which allocations are counted, so that only packing tells them apart.
+//! The nodes that can run a group fall into **zones**: within one, all score the same by themselves and have the same values
+//! of the attributes by which allocations are counted, so that only packing tells them apart.
 
 mod cache;
 mod zones;
@@ -25,7 +25,7 @@ use super::{classes::ClassId, columns::Columns};
 use crate::{
     filters::{Filters, constraints_of},
     property::{Property, resolve},
-    scores::{AffinityScore, spared},
+    scores::{NodeScores, ScoresOfNode},
 };
 
 /// The wishes of one group, and which nodes meet them how well.
@@ -35,8 +35,7 @@ pub struct Wishes {
     pub filters: Filters,
     /// What allocations are counted by: for each spread of the job and the group, then for each distinct property.
     pub attributes: Vec<Attribute>,
-    affinity: AffinityScore,
-    asks_devices: bool,
+    scores: NodeScores,
     zones: Vec<Zone>,
     ids: HashMap<Zone, u32>,
     answers: Answers,
@@ -56,16 +55,15 @@ pub struct Attribute {
 impl Wishes {
     fn of(job: &Job, group: &Group) -> Self {
         let filters = Filters::of(job, group);
-        let affinity = AffinityScore::of(job, group);
+        let scores = NodeScores::of(job, group);
         let attributes: Vec<Attribute> = counted_by(job, group).map(Attribute::new).collect();
         let by_node = filters.is_unique()
-            || affinity.is_unique()
+            || scores.is_unique()
             || attributes.iter().any(|attribute| attribute.property.is_unique());
         Self {
             filters,
             attributes,
-            affinity,
-            asks_devices: group.devices().next().is_some(),
+            scores,
             zones: Vec::new(),
             ids: HashMap::new(),
             answers: Answers::new(by_node),
@@ -137,15 +135,13 @@ impl Wishes {
     fn answer(&self, node: &Node) -> Option<Described> {
         self.filters.check(node).ok()?;
         let values = self.attributes.iter().map(|a| resolve(&a.property, node).map(|v| v.into_owned()));
-        let affinity = self.affinity.score(node);
-        let spared = spared(self.asks_devices, node, affinity);
-        Some(Described { affinity, spared, values: values.collect() })
+        Some(Described { scores: self.scores.score(node), values: values.collect() })
     }
 
     fn number(&mut self, described: Described) -> u32 {
         let values = self.attributes.iter_mut().zip(described.values);
         let values = values.map(|(attribute, value)| value.map(|value| attribute.position(value))).collect();
-        let zone = Zone { affinity: described.affinity, spared: described.spared, values };
+        let zone = Zone { scores: described.scores, values };
         *self.ids.entry(zone).or_insert_with_key(|zone| {
             self.zones.push(zone.clone());
             u32::try_from(self.zones.len() - 1).expect("fewer than 2^32 zones")
@@ -155,8 +151,7 @@ impl Wishes {
 
 /// A [`Zone`] in words.
 struct Described {
-    affinity: f64,
-    spared: f64,
+    scores: ScoresOfNode,
     values: Vec<Option<String>>,
 }
 

@@ -11,7 +11,7 @@ use berth_model::{
 
 use crate::{
     property::{Property, resolve},
-    scores::{AffinityScore, Mean, Powers, SpreadScore, anti_affinity, bin_pack, spared},
+    scores::{Candidate, NodeScores, Powers, SpreadScore, bin_pack},
 };
 
 /// What placement scores a node by, of one group whose other allocations have been told.
@@ -19,8 +19,7 @@ pub(super) struct Standing<'a> {
     store: &'a Store,
     job: &'a Job,
     group: &'a Group,
-    affinity: AffinityScore,
-    asks_devices: bool,
+    scores: NodeScores,
     spreads: Vec<Counts<'a>>,
     by_node: BTreeMap<NodeSlot, u32>,
 }
@@ -43,8 +42,7 @@ impl<'a> Standing<'a> {
             store,
             job,
             group,
-            affinity: AffinityScore::of(job, group),
-            asks_devices: group.devices().next().is_some(),
+            scores: NodeScores::of(job, group),
             spreads: spreads.collect(),
             by_node: BTreeMap::new(),
         }
@@ -70,23 +68,25 @@ impl<'a> Standing<'a> {
         let algorithm = self.store.scheduler_config().algorithm(&self.job.node_pool);
         let packing = bin_pack(algorithm, Powers::of(free, row.capacity), Powers::of(ask, row.capacity));
         let collisions = self.by_node.get(&slot).copied().unwrap_or_default();
-        let affinity = self.affinity.score(&detail.node);
-        Mean::PACKING_ALONE
-            .with(anti_affinity(collisions, self.group.count))
-            .with(affinity)
-            .with(self.spread(&detail.node))
-            .with(spared(self.asks_devices, &detail.node, affinity))
-            .of(packing)
-    }
-
-    fn spread(&self, node: &Node) -> f64 {
         let weights = self.spreads.iter().map(|counts| u32::from(counts.spread.weight)).sum();
-        self.spreads.iter().map(|counts| counts.score(node, self.group.count, weights)).sum()
+        let spreads = self.spreads.iter().map(|counts| counts.of(&detail.node, self.group.count, weights));
+        let (spreads, values): (Vec<SpreadScore>, Vec<Option<usize>>) = spreads.unzip();
+        let candidate = Candidate {
+            of_node: self.scores.score(&detail.node),
+            collisions,
+            desired: self.group.count,
+            spreads: &spreads,
+            values: &values,
+            device_affinity: 0.0,
+            has_failed: false,
+        };
+        candidate.mean().of(packing)
     }
 }
 
 impl Counts<'_> {
-    fn score(&self, node: &Node, desired: u32, weights: u32) -> f64 {
+    /// The spread with all that is counted, and which value the node has.
+    fn of(&self, node: &Node, desired: u32, weights: u32) -> (SpreadScore, Option<usize>) {
         let own = resolve(&self.property, node);
         let unused = own.as_ref().filter(|value| !self.by_value.contains_key(value.as_ref()));
         let values: Vec<String> =
@@ -97,6 +97,6 @@ impl Counts<'_> {
                 score.add(value);
             }
         }
-        score.score(own.and_then(|own| values.iter().position(|value| *value == own)))
+        (score, own.and_then(|own| values.iter().position(|value| *value == own)))
     }
 }

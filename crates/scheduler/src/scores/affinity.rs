@@ -6,11 +6,18 @@ use berth_model::{
     node::Node,
 };
 
+use super::{NodeScore, Rule, Score};
 use crate::filters::Condition;
+
+pub(super) const SCORE: Score = Score {
+    name: "node-affinity",
+    says: "-1 to 1: the weights of the affinities it meets, of the sum of all without their signs",
+    rule: Rule::OfNode(|job, group| Box::new(AffinityScore::of(job, group))),
+};
 
 /// The affinities of one group.
 #[derive(Debug)]
-pub struct AffinityScore {
+pub(super) struct AffinityScore {
     wishes: Vec<(Condition, f64)>,
     /// The sum of the weights, each without its sign.
     weights: f64,
@@ -25,16 +32,17 @@ impl AffinityScore {
         let weights = wishes.iter().map(|(_, weight)| weight.abs()).sum();
         Self { wishes, weights }
     }
+}
 
-    /// -1 for a node that meets all that is not wished to 1 for one that meets all that is; 0 does not count.
-    pub fn score(&self, node: &Node) -> f64 {
+impl NodeScore for AffinityScore {
+    /// -1 for a node that meets all that is not wished to 1 for one that meets all that is.
+    fn score(&self, node: &Node) -> f64 {
         let met = self.wishes.iter().filter(|(wish, _)| wish.holds(node));
         let met: f64 = met.map(|(_, weight)| weight).sum();
         if self.weights == 0.0 { 0.0 } else { met / self.weights }
     }
 
-    /// Whether nodes of one class can score differently.
-    pub fn is_unique(&self) -> bool {
+    fn is_unique(&self) -> bool {
         self.wishes.iter().any(|(wish, _)| wish.is_unique())
     }
 }

@@ -5,6 +5,14 @@
 
 use berth_model::{resources::Resources, scheduling::Algorithm};
 
+use super::{Rule, Score};
+
+pub(super) const SCORE: Score = Score {
+    name: "binpack",
+    says: "0 to 1: how full the node would be, or how empty where the scheduler spreads load",
+    rule: Rule::Packing,
+};
+
 /// 10 to the power of a share of a node's cpu, and of its memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Powers {

@@ -1,41 +1,151 @@
-//! How good a node is for a group: a file per score, and one list that names them.
+//! How good a node is for a group: a file per score, and one list of them.
 
 mod affinity;
 mod anti_affinity;
 mod bin_pack;
+mod device_affinity;
 mod reschedule;
 mod spared;
 mod spread;
 pub mod stranded;
 
-pub use affinity::{AffinityScore, affinities_of};
-pub use anti_affinity::anti_affinity;
+use berth_model::{
+    job::{Group, Job},
+    node::Node,
+};
+
+pub use affinity::affinities_of;
 pub use bin_pack::{Powers, bin_pack, bin_pack_bound};
-pub use reschedule::RESCHEDULE_PENALTY;
-pub use spared::spared;
 pub use spread::SpreadScore;
 
-/// Every score by its name, and what it says. A node's score is the mean of those that are not zero; packing counts
-/// even then.
-pub const SCORES: &[(&str, &str)] = &[
-    ("binpack", "0 to 1: how full the node would be, or how empty where the scheduler spreads load"),
-    ("job-anti-affinity", "-(n + 1) / count for a node with n allocations of the same group"),
-    (
-        "devices",
-        "0 to 1 in place of binpack where devices are asked for: the fewer are lost for others, the higher; an affinity \
-         to devices of -1 to 1 counts besides",
-    ),
-    (
-        "spared-devices",
-        "-1 for a node with devices where none are asked for, unless the job has an affinity to it",
-    ),
-    (
-        "node-affinity",
-        "-1 to 1: the weights of the affinities it meets, of the sum of all without their signs",
-    ),
-    ("allocation-spread", "-1 to 1 for each spread: how far its value is below its share, by weight"),
-    ("node-reschedule-penalty", "-1 for a node on which a predecessor failed that still counts"),
+/// Every score. A node's score is the mean of those that are not zero, added up in this order; packing counts even then.
+pub const SCORES: &[Score] = &[
+    bin_pack::SCORE,
+    stranded::SCORE,
+    anti_affinity::SCORE,
+    affinity::SCORE,
+    spread::SCORE,
+    spared::SCORE,
+    device_affinity::SCORE,
+    reschedule::SCORE,
 ];
+
+/// A kind of score, and what it is computed from.
+#[derive(Debug)]
+pub struct Score {
+    /// As Nomad names it, where it has the same.
+    pub name: &'static str,
+    /// Its range, and what it says.
+    pub says: &'static str,
+    rule: Rule,
+}
+
+/// What a score depends on, and so how often it is computed.
+#[derive(Debug)]
+enum Rule {
+    /// On the room that a node has left: it alone tells nodes of one zone apart. The search for the best node and the
+    /// catalog of devices are built upon these, and each placement counts one of them.
+    Packing,
+    /// On the node and the group alone: computed once for a class of nodes.
+    OfNode(fn(&Job, &Group) -> Box<dyn NodeScore>),
+    /// On what else of the group is placed, or on the allocation to be placed: computed for each.
+    OfCandidate(fn(&Candidate<'_>) -> f64),
+}
+
+/// A score of nodes, made for one group.
+trait NodeScore: std::fmt::Debug + Send + Sync {
+    /// From -1 to 1; 0 does not count.
+    fn score(&self, node: &Node) -> f64;
+
+    /// Whether nodes of one class can score differently.
+    fn is_unique(&self) -> bool {
+        false
+    }
+}
+
+/// How many of the scores depend on the node and the group alone.
+const NODE_SCORES: usize = {
+    let (mut count, mut at) = (0, 0);
+    while at < SCORES.len() {
+        if matches!(SCORES[at].rule, Rule::OfNode(_)) {
+            count += 1;
+        }
+        at += 1;
+    }
+    count
+};
+
+/// What a node scores by itself, in the order of the list.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScoresOfNode([f64; NODE_SCORES]);
+
+impl ScoresOfNode {
+    /// Two are the same exactly when these are.
+    pub fn bits(self) -> impl std::hash::Hash {
+        self.0.map(f64::to_bits)
+    }
+}
+
+/// The scores of nodes, made for one group.
+#[derive(Debug)]
+pub struct NodeScores(Vec<Box<dyn NodeScore>>);
+
+impl NodeScores {
+    /// Those of a group.
+    pub fn of(job: &Job, group: &Group) -> Self {
+        let made = |score: &Score| match score.rule {
+            Rule::OfNode(make) => Some(make(job, group)),
+            Rule::Packing | Rule::OfCandidate(_) => None,
+        };
+        Self(SCORES.iter().filter_map(made).collect())
+    }
+
+    /// What a node scores.
+    pub fn score(&self, node: &Node) -> ScoresOfNode {
+        let mut scores = [0.0; NODE_SCORES];
+        for (score, of) in scores.iter_mut().zip(&self.0) {
+            *score = of.score(node);
+        }
+        ScoresOfNode(scores)
+    }
+
+    /// Whether nodes of one class can score differently.
+    pub fn is_unique(&self) -> bool {
+        self.0.iter().any(|score| score.is_unique())
+    }
+}
+
+/// A node that one more allocation of a group may go to.
+#[derive(Debug)]
+pub struct Candidate<'a> {
+    /// What it scores by itself.
+    pub of_node: ScoresOfNode,
+    /// Allocations of the group that are there already.
+    pub collisions: u32,
+    /// Allocations that the group wants in all.
+    pub desired: u32,
+    /// The spreads of the group, with what is placed so far.
+    pub spreads: &'a [SpreadScore],
+    /// The node's value of each spread's attribute; what comes after these is not looked at.
+    pub values: &'a [Option<usize>],
+    /// -1 to 1: how well its devices meet the affinities to devices.
+    pub device_affinity: f64,
+    /// A predecessor of the allocation failed there, and that still counts.
+    pub has_failed: bool,
+}
+
+impl Candidate<'_> {
+    /// The mean of what counts, packing left out.
+    #[inline]
+    pub fn mean(&self) -> Mean {
+        let mut of_node = self.of_node.0.iter();
+        SCORES.iter().fold(Mean::PACKING_ALONE, |mean, score| match score.rule {
+            Rule::Packing => mean,
+            Rule::OfNode(_) => of_node.next().map_or(mean, |score| mean.with(*score)),
+            Rule::OfCandidate(score) => mean.with(score(self)),
+        })
+    }
+}
 
 /// A mean of the scores that count.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,15 +156,44 @@ pub struct Mean {
 
 impl Mean {
     /// Of nothing but what packing will add.
-    pub const PACKING_ALONE: Self = Self { sum: 0.0, count: 1.0 };
+    const PACKING_ALONE: Self = Self { sum: 0.0, count: 1.0 };
 
     /// With one more score, unless it is zero.
-    pub fn with(self, score: f64) -> Self {
+    fn with(self, score: f64) -> Self {
         if score == 0.0 { self } else { Self { sum: self.sum + score, count: self.count + 1.0 } }
     }
 
     /// The mean, with what packing scores.
     pub fn of(self, packing: f64) -> f64 {
         (self.sum + packing) / self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_score_has_a_name_of_its_own() {
+        let names: BTreeSet<&str> = SCORES.iter().map(|score| score.name).collect();
+        assert_eq!(names.len(), SCORES.len());
+    }
+
+    #[test]
+    fn scores_that_are_zero_do_not_count() {
+        let candidate = |collisions, has_failed| Candidate {
+            of_node: ScoresOfNode([0.0; NODE_SCORES]),
+            collisions,
+            desired: 4,
+            spreads: &[],
+            values: &[],
+            device_affinity: 0.0,
+            has_failed,
+        };
+        assert_eq!(candidate(0, false).mean().of(0.5), 0.5);
+        assert_eq!(candidate(1, false).mean().of(0.5), 0.0);
+        assert_eq!(candidate(1, true).mean().of(0.5), (-0.5 - 1.0 + 0.5) / 3.0);
     }
 }

@@ -2,6 +2,16 @@
 
 use berth_model::constraint::Spread;
 
+use super::{Rule, Score};
+
+pub(super) const SCORE: Score = Score {
+    name: "allocation-spread",
+    says: "-1 to 1 for each spread: how far its value is below its share, by weight",
+    rule: Rule::OfCandidate(|candidate| {
+        candidate.spreads.iter().zip(candidate.values).map(|(spread, value)| spread.score(*value)).sum()
+    }),
+};
+
 /// Counts of one group's allocations by the values of one attribute, and what they mean for the next one. Values are
 /// told by their position in a list that its owner keeps.
 ///

@@ -8,6 +8,14 @@
 //! is judged by each kind of ask alone, so that cpu is spent evenly until it is short everywhere. Counting in devices
 //! also makes the terms add up without weights. What of a device is lost as a remainder needs no cpu any more.
 
+use super::{Rule, Score};
+
+pub(super) const SCORE: Score = Score {
+    name: "devices",
+    says: "0 to 1 in place of binpack where devices are asked for: the fewer are lost for others, the higher",
+    rule: Rule::Packing,
+};
+
 /// What those who come later are expected to ask for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expected {

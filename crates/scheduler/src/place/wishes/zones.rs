@@ -4,15 +4,13 @@ use std::hash::{Hash, Hasher};
 
 use berth_model::store::NodeSlot;
 
-use crate::place::classes::ClassId;
+use crate::{place::classes::ClassId, scores::ScoresOfNode};
 
 /// Nodes that only packing tells apart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Zone {
-    /// Their affinity score.
-    pub affinity: f64,
-    /// Their score for devices that they have and the group asks none of.
-    pub spared: f64,
+    /// What they score by themselves.
+    pub scores: ScoresOfNode,
     /// Their values of the attributes, by position in [`super::Attribute::values`].
     pub values: Vec<Option<usize>>,
 }
@@ -21,7 +19,7 @@ impl Eq for Zone {}
 
 impl Hash for Zone {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.affinity.to_bits(), self.spared.to_bits(), &self.values).hash(state);
+        (self.scores.bits(), &self.values).hash(state);
     }
 }
 
