@@ -11,7 +11,7 @@ use std::{
 };
 
 use berth_replication::{Config, OpenError, Replication};
-use nix::{sys::stat::Mode, unistd::mkfifo};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use support::Recorder;
 
 async fn open(dir: &Path) -> Result<Replication, OpenError> {
@@ -63,7 +63,7 @@ async fn a_pipe_in_the_place_of_a_file_is_named_and_not_waited_for() {
     let files = files(dir.path()).into_iter().filter(|path| !path.ends_with("reserve"));
     for (file, aside) in files.map(|file| (file.clone(), file.with_extension("aside"))) {
         fs::rename(&file, &aside).unwrap();
-        mkfifo(&file, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let refused = open(dir.path()).await.map(drop).unwrap_err().to_string();
         assert!(refused.contains("a named pipe where a file should be"), "{}: {refused}", file.display());
         assert!(refused.contains(&*file.to_string_lossy()), "{}: {refused}", file.display());

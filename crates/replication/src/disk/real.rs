@@ -8,10 +8,9 @@ use std::{
     time::Duration,
 };
 
-use nix::{
-    errno::Errno,
-    fcntl::{FallocateFlags, OFlag, fallocate},
-    sys::statvfs::statvfs,
+use rustix::{
+    fs::{FallocateFlags, OFlags, fallocate, statvfs},
+    io::Errno,
 };
 
 use super::{Begun, Disk, DiskFile, DiskSpace, Hold, InUse, lock};
@@ -66,9 +65,8 @@ impl Disk for RealDisk {
 
     fn allocate(&self, path: &Path, bytes: u64) -> io::Result<()> {
         let mut file = open_file(OpenOptions::new().write(true).create(true).truncate(true), path)?;
-        let length = i64::try_from(bytes).map_err(io::Error::other)?;
-        match fallocate(&file, FallocateFlags::empty(), 0, length) {
-            Err(Errno::EOPNOTSUPP) => super::write_zeros(&mut file, 0, bytes),
+        match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::OPNOTSUPP) => super::write_zeros(&mut file, 0, bytes),
             result => Ok(result?),
         }
     }
@@ -95,8 +93,8 @@ impl Disk for RealDisk {
 
     fn space(&self, dir: &Path) -> io::Result<DiskSpace> {
         let found = statvfs(dir)?;
-        let bytes = |blocks: u64| blocks.saturating_mul(found.fragment_size());
-        Ok(DiskSpace { free: bytes(found.blocks_available()), total: bytes(found.blocks()) })
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(DiskSpace { free: bytes(found.f_bavail), total: bytes(found.f_blocks) })
     }
 
     fn hold(&self, dir: &Path) -> io::Result<Result<Hold, InUse>> {
@@ -129,7 +127,7 @@ pub(super) fn open_file(options: &mut OpenOptions, path: &Path) -> io::Result<Fi
     if let Ok(found) = fs::metadata(path) {
         check_is_file(path, found.file_type())?;
     }
-    let file = options.mode(FILE_MODE).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    let file = options.mode(FILE_MODE).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     // Again, because it may be another one than a moment ago.
     check_is_file(path, file.metadata()?.file_type())?;
     Ok(file)
@@ -177,7 +175,7 @@ fn close_to_others(path: &Path, mode: u32) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use nix::{sys::stat::Mode, unistd::mkfifo};
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
 
     use super::*;
 
@@ -204,7 +202,7 @@ mod tests {
     fn what_is_no_file_is_named_and_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let (pipe, socket) = (dir.path().join("pipe"), dir.path().join("socket"));
-        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
         for (path, what) in
             [(&pipe, "named pipe"), (&socket, "socket"), (&dir.path().to_owned(), "directory")]
