@@ -11,7 +11,6 @@ mod table;
 use self::table::{DRIVERS, Fate, Form, Setting};
 use crate::{
     diagnostic::quoted,
-    duration,
     report::At,
     schema::Body,
     suggest::nearest,
@@ -215,7 +214,7 @@ impl Scope<'_> {
     }
 
     fn check_duration(&self, key: &str, text: &str, is_some: bool, value: &Node<'_>) {
-        let found = duration::parse(text);
+        let found = berth_duration::parse(text);
         let is_sound = found.is_some_and(|found| !(is_some && found.is_zero()));
         if !text.is_empty() && !text.contains(UNKNOWN_YET) && !is_sound {
             let wanted = if found.is_some() { "a duration of more than nothing" } else { "a duration" };

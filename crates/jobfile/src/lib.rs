@@ -7,7 +7,6 @@ mod blocks;
 mod decode;
 mod diagnostic;
 mod drivers;
-mod duration;
 mod excess;
 mod format;
 mod hcl;

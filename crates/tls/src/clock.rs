@@ -17,6 +17,5 @@ pub(crate) fn moment(secs: u64) -> String {
 
 /// A span of time by its two largest units.
 pub(crate) fn span(secs: u64) -> String {
-    let text = humantime::format_duration(Duration::from_secs(secs)).to_string();
-    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+    berth_duration::rounded(Duration::from_secs(secs))
 }

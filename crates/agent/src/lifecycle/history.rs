@@ -1,5 +1,7 @@
 //! A task's last events.
 
+use std::time::Duration;
+
 use berth_api::agent::{TaskEvent, TaskEventKind, TaskStatus};
 
 /// How many events of a task are kept.
@@ -34,28 +36,14 @@ pub(super) fn cut(mut text: String, bytes_max: usize) -> String {
     text
 }
 
-/// A duration as Go writes it: `1h30m0s`, `1.5s`, `20ms`.
+/// A duration as Nomad's events have it.
 pub(super) fn go_duration(ms: u64) -> String {
-    if ms > 0 && ms < 1_000 {
-        return format!("{ms}ms");
-    }
-    let (hours, minutes, seconds) = (ms / 3_600_000, ms / 60_000 % 60, (ms % 60_000) as f64 / 1e3);
-    match (hours, minutes) {
-        (0, 0) => format!("{seconds}s"),
-        (0, _) => format!("{minutes}m{seconds}s"),
-        _ => format!("{hours}h{minutes}m{seconds}s"),
-    }
+    berth_duration::as_go_writes_it(Duration::from_millis(ms))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_read_as_in_go() {
-        let written = [0, 20, 1_500, 60_000, 1_800_000, 5_400_000].map(go_duration);
-        assert_eq!(written, ["0s", "20ms", "1.5s", "1m0s", "30m0s", "1h30m0s"]);
-    }
 
     #[test]
     fn the_last_end_stays_however_much_follows_it() {

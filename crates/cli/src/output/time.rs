@@ -2,9 +2,6 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Units by their length in seconds, longest first.
-const UNITS: &[(u64, &str)] = &[(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
-
 /// Nanoseconds since the Unix epoch.
 pub fn now_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -16,22 +13,12 @@ pub fn age(moment_ns: u64, now_ns: u64) -> String {
     if moment_ns == 0 {
         return String::new();
     }
-    format!("{} ago", span(now_ns.saturating_sub(moment_ns) / 1_000_000_000))
+    format!("{} ago", lasting(now_ns.saturating_sub(moment_ns)))
 }
 
 /// How long a span is, in its two largest units: `1m30s`.
 pub fn lasting(span_ns: u64) -> String {
-    span(span_ns / 1_000_000_000)
-}
-
-fn span(seconds: u64) -> String {
-    let Some(largest) = UNITS.iter().position(|(length, _)| seconds >= *length) else { return "0s".into() };
-    let (length, unit) = UNITS[largest];
-    let rest = UNITS.get(largest + 1).map(|(next, unit)| (seconds % length / next, unit));
-    match rest {
-        Some((count, smaller)) if count > 0 => format!("{}{unit}{count}{smaller}", seconds / length),
-        _ => format!("{}{unit}", seconds / length),
-    }
+    berth_duration::rounded(Duration::from_nanos(span_ns))
 }
 
 /// The moment in UTC; empty for never.

@@ -85,13 +85,13 @@ impl Given<'_> {
     /// A span of time, as `90s` or `1m30s`.
     pub fn duration(&self) -> Result<Duration, String> {
         let text = self.text()?;
-        humantime::parse_duration(&text).map_err(|error| format!("`{text}` is not a span of time: {error}"))
+        berth_duration::parse_words(&text).map_err(|error| format!("`{text}` is {error}"))
     }
 
     /// A span of time that is not too short.
     pub fn duration_of_at_least(&self, min: Duration) -> Result<Duration, String> {
         let span = self.duration()?;
-        let min_text = humantime::format_duration(min);
+        let min_text = berth_duration::exact(min);
         if span < min { Err(format!("`{}` is less than {min_text}", self.text()?)) } else { Ok(span) }
     }
 

@@ -1,10 +1,10 @@
 //! Files that a task finds when it starts.
 
+use berth_duration::exact;
 use berth_model::job::{Artifact, ChangeMode, ChangeScript, Template, Volume, VolumeMount, Wait};
 
 use crate::{
     diagnostic::quoted,
-    duration::shown,
     record::{Fields, Record, Words},
     schema::{ARTIFACT, Body, CHANGE_SCRIPT, Schema, TEMPLATE, VOLUME, VOLUME_MOUNT, WAIT},
 };
@@ -121,7 +121,7 @@ impl Record for Wait {
 
     fn check(&self, body: &Body<'_>) {
         if self.min > self.max {
-            let message = format!("wait max is {}, less than min, {}", shown(self.max), shown(self.min));
+            let message = format!("wait max is {}, less than min, {}", exact(self.max), exact(self.min));
             body.report.error(body.at("max"), message);
         }
     }

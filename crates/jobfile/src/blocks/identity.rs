@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use berth_duration::exact;
 use berth_model::job::{
     IDENTITIES_MAX, IDENTITY_AUDIENCE_BYTES_MAX, IDENTITY_AUDIENCES_MAX, IDENTITY_NAME_MAX,
     IDENTITY_PATH_BYTES_MAX, IDENTITY_TTL_MAX, IDENTITY_TTL_MIN, Identity, SECRETS_DIR,
@@ -11,7 +12,6 @@ use super::files::check_inside;
 use crate::{
     decode::check_signal,
     diagnostic::quoted,
-    duration::shown,
     record::{Fields, Record},
     schema::{Body, IDENTITY, Schema},
 };
@@ -48,9 +48,9 @@ impl Record for Identity {
         check_change(self, body);
         check_path(&self.filepath, body);
         if !self.ttl.is_zero() && !(IDENTITY_TTL_MIN..=IDENTITY_TTL_MAX).contains(&self.ttl) {
-            let (min, max) = (shown(IDENTITY_TTL_MIN), shown(IDENTITY_TTL_MAX));
+            let (min, max) = (exact(IDENTITY_TTL_MIN), exact(IDENTITY_TTL_MAX));
             let message =
-                format!("an identity of {} is not given: ttl is from {min} to {max}", shown(self.ttl));
+                format!("an identity of {} is not given: ttl is from {min} to {max}", exact(self.ttl));
             let help = "tokens are renewed long before they expire, so that a short life costs nothing";
             body.report.error_with_help(body.at("ttl"), message, help);
         }

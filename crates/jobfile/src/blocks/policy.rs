@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use berth_duration::exact;
 use berth_model::job::{
-    Backoff, EphemeralDisk, LogConfig, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy, RestartMode, RestartPolicy,
+    Backoff, EphemeralDisk, LogConfig, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy, RestartMode,
+    RestartPolicy,
 };
 
 use crate::{
-    duration::shown,
     record::{COUNT, Fields, Record, Words},
     schema::{Body, EPHEMERAL_DISK, LOGS, RESCHEDULE, RESTART, Schema},
 };
@@ -44,14 +45,14 @@ impl Record for RestartPolicy {
             return;
         }
         if interval < INTERVAL_MIN {
-            let (interval, min) = (shown(interval), shown(INTERVAL_MIN));
+            let (interval, min) = (exact(interval), exact(INTERVAL_MIN));
             let message = format!("restart interval is {interval}, but must be at least {min}");
             body.report.error(body.at("interval"), message);
         } else if delay.saturating_mul(attempts) > interval {
             let message = format!(
                 "{attempts} restarts with a delay of {} do not fit into {}",
-                shown(delay),
-                shown(interval)
+                exact(delay),
+                exact(interval)
             );
             let help = "lengthen the interval, or shorten the delay";
             body.report.error_with_help(body.at("attempts"), message, help);
@@ -93,12 +94,12 @@ impl Record for ReschedulePolicy {
             );
         }
         if delay < DELAY_MIN {
-            let (delay, min) = (shown(delay), shown(DELAY_MIN));
+            let (delay, min) = (exact(delay), exact(DELAY_MIN));
             let message = format!("reschedule delay is {delay}, but must be at least {min}");
             body.report.error(body.at("delay"), message);
         }
         if backoff != Backoff::Constant && max_delay < delay {
-            let (delay, max) = (shown(delay), shown(max_delay));
+            let (delay, max) = (exact(delay), exact(max_delay));
             let message = format!("reschedule max_delay is {max}, less than the delay of {delay}");
             body.report.error(body.at("max_delay"), message);
         }

@@ -2,11 +2,11 @@
 
 use std::{collections::HashSet, time::Duration};
 
+use berth_duration::exact;
 use berth_model::job::{Check, CheckKind, CheckRestart, Service};
 
 use crate::{
     diagnostic::quoted,
-    duration::shown,
     record::{COUNT, Fields, Record, Words},
     schema::{Body, CHECK, CHECK_RESTART, SERVICE, Schema},
     suggest::nearest,
@@ -110,7 +110,7 @@ impl Record for Check {
         }
         for (name, value) in [("interval", self.interval), ("timeout", self.timeout)] {
             if value < INTERVAL_MIN {
-                let (value, min) = (shown(value), shown(INTERVAL_MIN));
+                let (value, min) = (exact(value), exact(INTERVAL_MIN));
                 let message = format!("check {name} is {value}, but must be at least {min}");
                 body.report.error(body.at(name), message);
             }

@@ -1,9 +1,9 @@
 //! How allocations are exchanged for new ones.
 
+use berth_duration::exact;
 use berth_model::job::{Disconnect, HealthCheck, Migrate, Reconcile, Update};
 
 use crate::{
-    duration::shown,
     record::{COUNT, Fields, Record, Words},
     schema::{Body, DISCONNECT, MIGRATE, Schema, UPDATE},
 };
@@ -43,8 +43,8 @@ impl Record for Update {
         if !self.progress_deadline.is_zero() && self.healthy_deadline >= self.progress_deadline {
             let message = format!(
                 "update progress_deadline is {}, but must be longer than healthy_deadline, {}",
-                shown(self.progress_deadline),
-                shown(self.healthy_deadline)
+                exact(self.progress_deadline),
+                exact(self.healthy_deadline)
             );
             body.report.error(body.at("progress_deadline"), message);
         }
@@ -81,8 +81,8 @@ fn check_deadline(body: &Body<'_>, min: std::time::Duration, deadline: std::time
         let message = format!(
             "{} healthy_deadline is {}, but must be longer than min_healthy_time, {}",
             body.what(),
-            shown(deadline),
-            shown(min)
+            exact(deadline),
+            exact(min)
         );
         body.report.error(body.at("healthy_deadline"), message);
     }

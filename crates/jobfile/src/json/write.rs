@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use berth_duration::to_nanos;
 use berth_model::{
     constraint::{Affinity, Constraint, Spread},
     device::DeviceAsk,
@@ -14,10 +15,7 @@ use berth_model::{
 };
 use serde_json::{Map, Value as Json, json};
 
-use crate::{
-    duration::to_nanos,
-    record::{Record, object, write},
-};
+use crate::record::{Record, object, write};
 
 /// The canonical JSON of a job, which [`crate::parse_json`] reads back to the same job. What servers know about a job
 /// beyond what its owner wrote (version, status, indices) is theirs to add.

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
+use berth_duration::to_nanos;
 use berth_model::{job::Kept, value::Value};
 use serde_json::{Map, Value as Json};
 
 use super::{Fields, Record, Words};
 use crate::{
-    duration::to_nanos,
     json::write::{list, map, setting},
     schema::Schema,
 };

@@ -1,9 +1,9 @@
 //! Blocks that are kept as they are: of the right types, under their names in JSON, and never looked at again.
 
+use berth_duration::to_nanos;
 use berth_model::{job::Kept, value::Value};
 
 use super::{Body, Field, Shape};
-use crate::duration::to_nanos;
 
 impl Body<'_> {
     /// The named fields, in as far as they say anything.

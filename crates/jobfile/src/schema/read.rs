@@ -7,7 +7,6 @@ use berth_model::value::Value;
 use super::Body;
 use crate::{
     diagnostic::quoted,
-    duration,
     report::At,
     setting,
     source::Syntax,
@@ -50,8 +49,10 @@ impl<'t> Body<'t> {
         const HELP: &str = "write a number with its unit, as in \"1h30m\", \"5s\" or \"100ms\"";
         let node = self.get(name)?;
         let duration = match (&node.tree, self.syntax) {
-            (Tree::Text(text), _) => duration::parse(text),
-            (Tree::Int(nanos), Syntax::Json) => u128::try_from(*nanos).ok().and_then(duration::from_nanos),
+            (Tree::Text(text), _) => berth_duration::parse(text),
+            (Tree::Int(nanos), Syntax::Json) => {
+                u128::try_from(*nanos).ok().and_then(berth_duration::from_nanos)
+            }
             _ => None,
         };
         if duration.is_none() {

@@ -36,7 +36,7 @@ impl FromStr for Span {
         let (min, max) = text.split_once("..").unwrap_or((text, text));
         let read = |part: &str| {
             let help = || format!("{part:?} is not a length of time such as 500ms, 10s or 2m");
-            humantime::parse_duration(part.trim()).map_err(|_| SettingError(help()))
+            berth_duration::parse_words(part).map_err(|_| SettingError(help()))
         };
         let (min, max) = (read(min)?, read(max)?);
         if max < min {

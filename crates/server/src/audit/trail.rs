@@ -284,7 +284,7 @@ impl Trail {
                 self.removed_young += 1;
                 tracing::warn!(
                     file = %path.display(),
-                    age = %humantime::format_duration(Duration::from_secs(age.as_secs())),
+                    age = %berth_duration::rounded(age),
                     "a file of the audit log was removed within a day, because there are too many: --audit-keep keeps them for longer"
                 );
             }

@@ -16,7 +16,6 @@ mod connection;
 pub(crate) mod counters;
 pub(crate) mod credentials;
 mod depth;
-pub(crate) mod duration;
 pub(crate) mod failure;
 mod filter;
 mod guard;

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use axum::extract::Query as Extracted;
 use hyper::Uri;
 
-use super::{duration, failure::Failure, routes::Contract};
+use super::{failure::Failure, routes::Contract};
 
 /// What clients send with any request, whatever it is about.
 const EVERYWHERE: &[&str] =
@@ -108,7 +108,8 @@ impl Query {
     /// A span of time as Go writes it.
     pub fn duration(&self, name: &str) -> Result<Option<Duration>, Failure> {
         let parse = |text: &str| {
-            duration::parse(text).ok_or_else(|| Failure::value(name, text, "a duration, as in 30s or 1m30s"))
+            berth_duration::parse(text)
+                .ok_or_else(|| Failure::value(name, text, "a duration, as in 30s or 1m30s"))
         };
         self.text(name).map(parse).transpose()
     }

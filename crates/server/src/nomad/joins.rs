@@ -159,8 +159,7 @@ fn lasts(ttl: &str) -> Result<Duration, Failure> {
         return Ok(LASTS);
     }
     let bad = |why: String| Failure::new(StatusCode::BAD_REQUEST, format!("TTL: {why}"));
-    let span = humantime::parse_duration(ttl)
-        .map_err(|error| bad(format!("{ttl:?} is not a span of time: {error}")))?;
+    let span = berth_duration::parse_words(ttl).map_err(|error| bad(format!("{ttl:?} is {error}")))?;
     if span < LASTS_MIN || span > LASTS_MAX {
         return Err(bad(format!("{ttl} is not between 1s and 24h")));
     }

@@ -19,7 +19,6 @@ use crate::{
     http::{
         block,
         call::{Call, Reply},
-        duration,
         failure::Failure,
         list::array_of,
         reply,
@@ -104,7 +103,7 @@ fn described(asked: NodePool) -> Result<Described, String> {
         None => Some(Duration::ZERO),
         Some(AclTtl::Nanoseconds(nanos)) => Some(Duration::from_nanos(nanos)),
         Some(AclTtl::Text(text)) if text.is_empty() => Some(Duration::ZERO),
-        Some(AclTtl::Text(text)) => duration::parse(&text),
+        Some(AclTtl::Text(text)) => berth_duration::parse(&text),
     };
     if ttl.is_none_or(|ttl| !ttl.is_zero() && ttl != IDENTITY_TTL) {
         return Err("NodeIdentityTTL cannot be set: certificates of nodes are good for 24 hours".to_owned());

@@ -9,7 +9,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 use super::mounts::{self, Collector, Mounts};
-use crate::drivers::settings::{parse_go_duration, setup};
+use crate::drivers::settings::setup;
 use crate::drivers::{ImageRequest, TaskContext};
 use crate::images::{Credentials, ImageConfig, PullPolicy};
 use crate::lifecycle::{RunSpec, StartFailure};
@@ -189,7 +189,7 @@ impl Settings {
         }
         let timeout = match self.image_pull_timeout.as_str() {
             "" => IMAGE_PULL_TIMEOUT,
-            text => parse_go_duration(text).filter(|time| !time.is_zero()).ok_or_else(|| {
+            text => berth_duration::parse(text).filter(|time| !time.is_zero()).ok_or_else(|| {
                 wrong(format!("image_pull_timeout {text:?} is not a duration such as \"5m\""))
             })?,
         };

@@ -40,10 +40,7 @@ impl View for HostStats {
             .with("CPU", format!("{:.0} MHz", self.cpu_ticks_consumed))
             .with("Memory", of(memory.used, memory.total))
             .with("Disk", format!("{} ({})", of(disk.used, disk.size), disk.mountpoint))
-            .with(
-                "Up for",
-                humantime::format_duration(std::time::Duration::from_secs(self.uptime)).to_string(),
-            )
+            .with("Up for", berth_duration::rounded(std::time::Duration::from_secs(self.uptime)))
             .render();
         let columns =
             [Column::text("core"), Column::number("user"), Column::number("system"), Column::number("idle")];

@@ -3,7 +3,7 @@
 use chrono::{DateTime, FixedOffset, TimeDelta};
 
 use super::{Arguments, Function, function};
-use crate::{duration, hcl::value::Value};
+use crate::hcl::value::Value;
 
 pub(super) static TABLE: &[Function] =
     &[function("formatdate", 2..=2, format_date), function("timeadd", 2..=2, add)];
@@ -18,7 +18,7 @@ fn time(arguments: &Arguments<'_>, at: usize) -> Result<DateTime<FixedOffset>, S
 fn add(arguments: &Arguments<'_>) -> Result<Value, String> {
     let (time, span) = (time(arguments, 0)?, arguments.text(1)?);
     let (back, text) = span.strip_prefix('-').map_or((false, &*span), |rest| (true, rest));
-    let delta = duration::parse(text).and_then(|span| TimeDelta::from_std(span).ok());
+    let delta = berth_duration::parse(text).and_then(|span| TimeDelta::from_std(span).ok());
     let delta = delta.ok_or_else(|| format!("{span:?} is not a duration, as \"1h30m\""))?;
     let moved = if back { time.checked_sub_signed(delta) } else { time.checked_add_signed(delta) };
     let moved = moved.ok_or("the time is out of range")?;

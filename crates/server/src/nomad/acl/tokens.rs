@@ -18,7 +18,6 @@ use crate::{
     http::{
         block,
         call::{Call, Reply},
-        duration,
         failure::Failure,
         ids::IdRange,
         list::{Listing, Span, list as listed},
@@ -262,7 +261,7 @@ fn span(ttl: Option<AclTtl>) -> Result<Option<Duration>, Failure> {
             let cut: String = text.chars().take(64).collect();
             let wrong =
                 || Failure::bad_request(format!("ExpirationTTL: `{cut}` is not a duration, as in 8h30m"));
-            Some(duration::parse(&text).ok_or_else(wrong)?)
+            Some(berth_duration::parse(&text).ok_or_else(wrong)?)
         }
     };
     Ok(span.filter(|span| !span.is_zero()))

@@ -199,7 +199,7 @@ impl Patient {
             return Look::Bad(format!("it is {}: {why}", clean(&alloc.client_status)));
         }
         if self.is_late(rules) {
-            let span = humantime::format_duration(rules.deadline(&self.group));
+            let span = berth_duration::exact(rules.deadline(&self.group));
             return Look::Bad(format!("it was not well within {span}"));
         }
         if !self.runs_again(alloc) || !checks_pass().await {

@@ -108,7 +108,7 @@ impl FromStr for BatchWait {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "ask" => Ok(Self::Ask),
-            text => humantime::parse_duration(text).map(Self::For).map_err(|error| error.to_string()),
+            text => berth_duration::parse_words(text).map(Self::For).map_err(|error| error.to_string()),
         }
     }
 }

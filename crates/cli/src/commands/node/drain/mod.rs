@@ -36,7 +36,7 @@ pub struct Drain {
     #[arg(long, conflicts_with_all = ["enable", "disable"])]
     monitor: bool,
     /// Stop what is left after so long; 1h unless you say
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, conflicts_with_all = ["force", "no_deadline"])]
+    #[arg(long, value_name = "TIME", value_parser = berth_duration::parse_words, conflicts_with_all = ["force", "no_deadline"])]
     deadline: Option<Duration>,
     /// Stop all of it at once
     #[arg(long, conflicts_with = "no_deadline")]
@@ -111,7 +111,7 @@ impl Drain {
             (true, _) => "everything is stopped at once".to_owned(),
             (_, true) => "for as long as it takes".to_owned(),
             _ => {
-                let deadline = humantime::format_duration(self.deadline.unwrap_or(DEADLINE));
+                let deadline = berth_duration::exact(self.deadline.unwrap_or(DEADLINE));
                 format!("what is left after {deadline} is stopped")
             }
         }
