@@ -1,11 +1,9 @@
 //! Follows the event stream. Whoever is too slow for it reads the state and goes on from there.
 
+use berth_api::http::{Client, Lines, Target as Request};
+
 use super::event::{Line, Seen};
-use crate::run::{
-    Target,
-    error::RunError,
-    http::{Connection, Lines},
-};
+use crate::run::{Target, error::RunError, http::Connection};
 
 /// What is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,13 +17,13 @@ pub(in crate::run) enum Topics {
 }
 
 impl Topics {
-    fn stream(self) -> &'static str {
+    fn stream(self) -> Request {
+        let allocs =
+            Request::new("/v1/event/stream").param("namespace", "default").param("topic", "Allocation");
         match self {
-            Self::Allocs => "/v1/event/stream?topic=Allocation&namespace=default",
-            Self::AllocsAndEvals => "/v1/event/stream?topic=Allocation&topic=Evaluation&namespace=default",
-            Self::AllocsAndDeployments => {
-                "/v1/event/stream?topic=Allocation&topic=Deployment&namespace=default"
-            }
+            Self::Allocs => allocs,
+            Self::AllocsAndEvals => allocs.param("topic", "Evaluation"),
+            Self::AllocsAndDeployments => allocs.param("topic", "Deployment"),
         }
     }
 }
@@ -33,8 +31,9 @@ impl Topics {
 /// A client of the event stream.
 pub(in crate::run) struct Follower {
     target: Target,
+    client: Client,
     topics: Topics,
-    lines: Lines,
+    lines: Lines<Line>,
     /// Where to go on once the state has been read; of no meaning before the client was too slow.
     resume_index: u64,
     /// How often it was too slow.
@@ -44,17 +43,14 @@ pub(in crate::run) struct Follower {
 impl Follower {
     /// Follows from now on.
     pub async fn open(target: &Target, topics: Topics) -> Result<Self, RunError> {
-        let lines = Connection::open(target).await?.lines(topics.stream()).await?;
-        Ok(Self { target: target.clone(), topics, lines, resume_index: 0, fell_behind: 0 })
+        let client = target.client();
+        let lines = client.lines(&topics.stream()).await.map_err(failed)?;
+        Ok(Self { target: target.clone(), client, topics, lines, resume_index: 0, fell_behind: 0 })
     }
 
     /// What changed next; none when the client was too slow, and has to catch up. It may be called off without a loss.
     pub async fn next(&mut self) -> Result<Option<Seen>, RunError> {
-        let line = self.lines.next().await?;
-        let line: Line = serde_json::from_slice(&line).map_err(|error| RunError::Http {
-            doing: "follow the event stream".to_owned(),
-            reason: error.to_string(),
-        })?;
+        let line = self.lines.next().await.map_err(failed)?.ok_or_else(|| failed("it ended"))?;
         if line.error.is_empty() {
             return Ok(Some(line.seen()));
         }
@@ -73,8 +69,8 @@ impl Follower {
             Topics::AllocsAndEvals => evals = connection.list("/v1/evaluations?").await?,
             Topics::AllocsAndDeployments => deployments = connection.list("/v1/deployments?").await?,
         }
-        let resumed = format!("{}&index={}", self.topics.stream(), self.resume_index);
-        self.lines = connection.lines(&resumed).await?;
+        let resumed = self.topics.stream().param("index", self.resume_index);
+        self.lines = self.client.lines(&resumed).await.map_err(failed)?;
         Ok(Seen { allocs, evals, deployments })
     }
 
@@ -88,4 +84,8 @@ impl Follower {
             )
         })
     }
+}
+
+fn failed(reason: impl std::fmt::Display) -> RunError {
+    RunError::Http { doing: "follow the event stream".to_owned(), reason: reason.to_string() }
 }
