@@ -12,7 +12,7 @@ use crate::disk;
 use crate::golden;
 use crate::images::fuzz::{layout, texts};
 use crate::keeper::exec::plan::{ExecPlan, ExecReport, read_message};
-use crate::keeper::plan::{ExitRecord, Plan, StartRecord};
+use crate::keeper::plan::{ExitRecord, KeeperPlan, StartRecord};
 use crate::lifecycle::{AllocRecord, Event, GroupCache, Node};
 use crate::logs::{LogPlace, LogReader};
 use crate::mountinfo;
@@ -80,7 +80,7 @@ proptest! {
             }
             let _ = StartRecord::decode(bytes.as_slice()).map(|start| start.cgroups());
             let _ = ExitRecord::decode(bytes.as_slice());
-            let _ = Plan::decode(bytes.as_slice());
+            let _ = KeeperPlan::decode(bytes.as_slice());
         }
     }
 

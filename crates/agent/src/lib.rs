@@ -22,7 +22,7 @@ pub mod lifecycle;
 mod logs;
 mod mountinfo;
 mod network;
-pub mod place;
+pub mod paths;
 mod pool;
 mod proc;
 mod program;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use berth_agent::keeper::REFUSED;
-use berth_agent::keeper::plan::{ExitRecord, LogPlan, Plan, ProcessRun, Run, StartRecord};
+use berth_agent::keeper::plan::{ExitRecord, KeeperPlan, LogPlan, ProcessRun, Run, StartRecord};
 use common::{agent_program, eventually};
 use prost::Message;
 use tempfile::TempDir;
@@ -31,7 +31,7 @@ impl Keep {
         self.dir.path()
     }
 
-    fn plan(&self, attempt: u32, script: &str) -> Plan {
+    fn plan(&self, attempt: u32, script: &str) -> KeeperPlan {
         let run = ProcessRun {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), script.into()],
@@ -46,11 +46,11 @@ impl Keep {
             file_bytes_max: 10,
             disabled: false,
         };
-        Plan { attempt, keeper_args: vec!["keeper".into()], logs, run: Some(Run::Process(run)) }
+        KeeperPlan { attempt, keeper_args: vec!["keeper".into()], logs, run: Some(Run::Process(run)) }
     }
 
     /// Starts a keeper and waits until it listens, or has ended.
-    fn start(&self, plan: &Plan) -> Child {
+    fn start(&self, plan: &KeeperPlan) -> Child {
         self.call(&[], &plan.encode_to_vec())
     }
 

@@ -11,7 +11,8 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Config, Controller, Event, Hello, Links, Now, Request, ServerId, SessionId, ToNode, ToPlan, Token,
+    Action, Controller, ControllerConfig, Event, Hello, Links, Now, Request, ServerId, SessionId, ToNode,
+    ToPlan, Token,
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
@@ -275,7 +276,7 @@ fn controller(ledger: &Ledger) -> Controller {
     let desired_hash = |alloc: AllocId, revision: Option<u64>| {
         alloc.0.wrapping_mul(3).wrapping_add(u128::from(revision.is_none()))
     };
-    let config = Config { server: ServerId(1), planning_max: 8, desired_hash, seed: 1 };
+    let config = ControllerConfig { server: ServerId(1), planning_max: 8, desired_hash, seed: 1 };
     Controller::new(config, ledger.clone())
 }
 

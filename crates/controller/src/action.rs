@@ -15,9 +15,9 @@ use berth_scheduler::Ticket;
 
 use crate::{
     SessionId,
-    applier::Refused,
+    applier::RefusedPlacements,
     event::{Token, WelcomeMode},
-    messages::{Recovery, ServerId, ServerMessage},
+    messages::{NodeRecovery, ServerId, ServerMessage},
 };
 
 /// An evaluation that a planner is to answer.
@@ -53,7 +53,7 @@ pub enum Action {
         /// Placements that are committed.
         committed: usize,
         /// Placements that are not.
-        refused: Refused,
+        refused: RefusedPlacements,
     },
     /// Have a planner answer this, on a state not older than the one last published.
     Plan(ToPlan),
@@ -70,7 +70,7 @@ pub enum Action {
         /// Observed changes, by index.
         seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
         /// How far the leader knows the nodes.
-        recovery: Arc<Recovery>,
+        recovery: Arc<NodeRecovery>,
         /// Nothing is known of what lies between this and what was published before.
         is_anew: bool,
     },

@@ -25,7 +25,7 @@ use berth_scheduler::{
 };
 
 use parts::parts;
-pub use refused::Refused;
+pub use refused::RefusedPlacements;
 
 /// A plan after the check.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Verdict {
     /// What to write, in order, each with its claims; the last one holds the outcome when all of the plan is.
     pub parts: Vec<(Command, Option<Ticket>)>,
     /// What was refused; what it asked for is to be planned again.
-    pub refused: Refused,
+    pub refused: RefusedPlacements,
     /// How many placements passed.
     pub passed: usize,
     /// Nothing was refused, and the plan is all that its evaluation needs; else that is to be planned again.
@@ -42,7 +42,7 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     /// Nothing of the plan is committed.
-    fn nothing(refused: Refused) -> Self {
+    fn nothing(refused: RefusedPlacements) -> Self {
         Self { parts: Vec::new(), refused, passed: 0, done: false }
     }
 }
@@ -55,7 +55,7 @@ struct Passing {
     holds: Vec<Usage>,
     /// All of it holds what its planner claimed.
     is_as_claimed: bool,
-    refused: Refused,
+    refused: RefusedPlacements,
 }
 
 /// What a plan takes while it is checked: of its nodes with what else is claimed of them, and of the quotas of its
@@ -108,7 +108,10 @@ impl Applier {
         let mut claims = self.ledger.lock();
         if store.job(&plan.job).is_none_or(|row| row.current().version != plan.job_version) {
             claims.discard(ticket);
-            return Verdict::nothing(Refused { count: plan.placements.len().max(1), nodes: Vec::new() });
+            return Verdict::nothing(RefusedPlacements {
+                count: plan.placements.len().max(1),
+                nodes: Vec::new(),
+            });
         }
         let passing = passing(&claims, store, &plan);
         let Passing { placements, holds, is_as_claimed, refused } = replaced::keep(&mut plan.stops, passing);

@@ -15,7 +15,7 @@ use crate::{
 
 /// What the controller must be told once.
 #[derive(Debug, Clone, Copy)]
-pub struct Config {
+pub struct ControllerConfig {
     /// Which server this is.
     pub server: ServerId,
     /// Evaluations handed to planners at a time.
@@ -29,7 +29,7 @@ pub struct Config {
 /// The state machine.
 #[derive(Debug)]
 pub struct Controller {
-    config: Config,
+    config: ControllerConfig,
     /// What planners and the applier claim.
     ledger: Ledger,
     clock: Clock,
@@ -44,7 +44,7 @@ pub struct Controller {
 impl Controller {
     /// A server that has not read its log yet. Planners claim in the ledger what they plan; whoever publishes a state settles
     /// it there, once the state can be read.
-    pub fn new(config: Config, ledger: Ledger) -> Self {
+    pub fn new(config: ControllerConfig, ledger: Ledger) -> Self {
         Self {
             config,
             ledger,

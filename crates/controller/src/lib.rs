@@ -26,12 +26,12 @@ mod replica;
 mod tenants;
 
 pub use action::{Action, Answer, Desired, ToNode, ToPlan};
-pub use applier::Refused;
+pub use applier::RefusedPlacements;
 pub use clock::Now;
-pub use controller::{Config, Controller};
+pub use controller::{Controller, ControllerConfig};
 pub use event::{Event, Fate, Heartbeat, Hello, Request, SessionId, Token, Versions, WelcomeMode};
 pub use messages::{
-    Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, MessageError, NodeReport, RecordedNode,
-    Recovery, Rest, Seen, ServerId, ServerMessage, SessionState, UpFrame, UpMessage, Version,
+    Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, MessageError, NodeRecovery, NodeReport,
+    RecordedNode, Rest, Seen, ServerId, ServerMessage, SessionState, UpFrame, UpMessage, Version,
 };
 pub use replica::Links;

@@ -113,7 +113,7 @@ pub enum DownMessage {
     /// Observed changes have their place in the one order of changes, and are recorded.
     Batch(Arc<Batch>),
     /// All observed changes up to this index have been told; and how far the leader knows the nodes.
-    UpTo(Index, Recovery),
+    UpTo(Index, NodeRecovery),
     /// A session is not to go on.
     EndSession(EndSession),
     /// Everything that the replica knows of a node is to be reported: it knows more than the leader.
@@ -126,7 +126,7 @@ pub(crate) const HELD_TOLD_MAX: usize = 32;
 /// How far a leader knows the nodes: it waits for those of which it has not heard, and takes no word of another leader for
 /// what runs on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Recovery {
+pub struct NodeRecovery {
     /// Nodes that are up and have not confirmed what runs on them.
     pub unconfirmed: u64,
     /// Nodes that were up when the leadership began, and have not been heard since.
@@ -139,7 +139,7 @@ pub struct Recovery {
     pub held_nodes: Vec<NodeId>,
 }
 
-impl Recovery {
+impl NodeRecovery {
     /// What servers of earlier versions say and read of it.
     pub fn of(unconfirmed: u64) -> Self {
         Self { unconfirmed, ..Self::default() }

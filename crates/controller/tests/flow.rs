@@ -40,8 +40,8 @@ mod waiting;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_controller::{
-    Action, Answer, Config, Controller, Event, Heartbeat, Hello, Links, Now, Recovery, Request, ServerId,
-    SessionId, ToNode, ToPlan, Token, WelcomeMode,
+    Action, Answer, Controller, ControllerConfig, Event, Heartbeat, Hello, Links, NodeRecovery, Now, Request,
+    ServerId, SessionId, ToNode, ToPlan, Token, WelcomeMode,
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
@@ -82,7 +82,7 @@ struct Shell {
     closed: Vec<SessionId>,
     view: Store,
     observed: Observed,
-    recovery: Arc<Recovery>,
+    recovery: Arc<NodeRecovery>,
     seeds: u64,
     /// Plans that were made.
     planned: usize,
@@ -112,7 +112,7 @@ fn desired_hash(alloc: AllocId, revision: Option<u64>) -> u128 {
 
 impl Shell {
     fn new() -> Self {
-        let config = Config { server: ServerId(1), planning_max: 8, desired_hash, seed: 1 };
+        let config = ControllerConfig { server: ServerId(1), planning_max: 8, desired_hash, seed: 1 };
         let claims = Ledger::default();
         let mut shell = Self {
             controller: Controller::new(config, claims.clone()),
@@ -145,7 +145,7 @@ impl Shell {
 
     /// A server starts with the state that is in the log, and leads.
     fn lead(&mut self, term: u64) {
-        let config = Config { server: ServerId(1), planning_max: 8, desired_hash, seed: term };
+        let config = ControllerConfig { server: ServerId(1), planning_max: 8, desired_hash, seed: term };
         (self.claims, self.planner) = (Ledger::default(), Planner::default());
         self.controller = Controller::new(config, self.claims.clone());
         self.sessions.clear();

@@ -5,7 +5,7 @@
 use std::{fmt::Write, sync::Arc};
 
 use berth_controller::{
-    Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, NodeReport, RecordedNode, Recovery, Rest,
+    Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, NodeRecovery, NodeReport, RecordedNode, Rest,
     Seen, ServerMessage, SessionId, SessionState, UpFrame, UpMessage, Version,
 };
 use berth_model::{
@@ -97,10 +97,10 @@ fn what_the_leader_says() {
     let messages = vec![
         DownMessage::Began(Index(10), Index(9)),
         DownMessage::Batch(Arc::new(Batch::new(Index(12), Index(11), vec![report()]))),
-        DownMessage::UpTo(Index(13), Recovery::of(1)),
+        DownMessage::UpTo(Index(13), NodeRecovery::of(1)),
         DownMessage::UpTo(
             Index(13),
-            Recovery {
+            NodeRecovery {
                 unconfirmed: 1,
                 unheard: 2,
                 grace_until: Timestamp(3),

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use berth_controller::{
-    Action, Config, Controller, Event, Hello, Links, Now, Request, ServerId, SessionId, Token,
+    Action, Controller, ControllerConfig, Event, Hello, Links, Now, Request, ServerId, SessionId, Token,
 };
 use berth_model::{
     AllocId, EvalId, JobKey, NodeId, Timestamp,
@@ -66,7 +66,7 @@ struct Server {
 
 impl Server {
     fn new(planners: usize, stale_for: u32, seed: u64) -> Self {
-        let config = Config {
+        let config = ControllerConfig {
             server: ServerId(1),
             planning_max: planners * 64,
             desired_hash: |id: AllocId, _| id.0,

@@ -35,7 +35,7 @@ impl DesiredStatus {
 /// How an allocation leaves its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode)]
 #[cbor(index_only)]
-pub enum Migrate {
+pub enum Departure {
     /// Once its successor has room elsewhere.
     #[n(0)]
     WhenPlaced,
@@ -52,7 +52,7 @@ pub struct MigrateAlloc {
     pub alloc: AllocId,
     /// How.
     #[n(1)]
-    pub how: Migrate,
+    pub how: Departure,
 }
 
 /// How an allocation fares. Only the terminal ones are ever in the log.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use berth_model::{NodeId, Timestamp};
 use berth_scheduler::{
     fairness::Amounts,
-    offers::{Allocator, Bundle, Config, Event, FrameworkId, Offer, Ports, Quota},
+    offers::{Allocator, AllocatorConfig, Bundle, Event, FrameworkId, Offer, Ports, Quota},
 };
 use criterion::{
     BenchmarkId, Criterion, criterion_group, criterion_main,
@@ -31,7 +31,7 @@ fn tell(allocator: &mut Allocator, event: Event) {
 
 /// A cluster of which the part in use is charged, with everything else free.
 fn cluster(nodes: u64, frameworks: u64) -> Allocator {
-    let mut allocator = Allocator::new(Config::default());
+    let mut allocator = Allocator::new(AllocatorConfig::default());
     for n in 0..frameworks {
         tell(&mut allocator, Event::FrameworkAdded(FrameworkId(n), vec![ROLE.to_owned()]));
     }
@@ -59,7 +59,7 @@ fn refuse(allocator: &mut Allocator, nodes: u64, frameworks: u64) {
 
 /// Roles of their own for all frameworks, each with a guarantee: of nine small ones half a node, of every tenth four nodes.
 fn with_quotas(nodes: u64, roles: u64) -> Allocator {
-    let mut allocator = Allocator::new(Config::default());
+    let mut allocator = Allocator::new(AllocatorConfig::default());
     for n in 0..roles {
         let (role, nodes) = (format!("role-{n}"), if n.is_multiple_of(10) { 40 } else { 5 });
         let guarantee = bundle(24 * nodes / 10, 4096 * nodes / 10, 0, Ports::default()).amounts;

@@ -16,7 +16,7 @@ use berth_model::{
 };
 use tokio::sync::Notify;
 
-use crate::state::View;
+use crate::shared::View;
 use freed::Freed;
 
 /// Batches kept for followers that join late or are slow.
@@ -43,7 +43,7 @@ pub enum Change {
 
 /// All changes of one index.
 #[derive(Debug)]
-pub struct Batch {
+pub struct EventBatch {
     /// Where they stand.
     pub index: Index,
     /// The state they led to; later writes do not change it.
@@ -63,7 +63,7 @@ pub struct EventHub {
 #[derive(Debug, Default)]
 struct Ring {
     /// Each with what it makes the ring hold on to.
-    batches: VecDeque<(Arc<Batch>, u64)>,
+    batches: VecDeque<(Arc<EventBatch>, u64)>,
     /// What the kept batches hold on to, and what the last one's state had copied by then.
     pinned_bytes: u64,
     copied_bytes: u64,
@@ -76,7 +76,7 @@ struct Ring {
 }
 
 /// A batch that is kept no longer, and what it held on to in bytes.
-type Dropped = (Arc<Batch>, u64);
+type Dropped = (Arc<EventBatch>, u64);
 
 /// Why a follower cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -102,7 +102,7 @@ pub struct Subscription {
 
 impl EventHub {
     /// Adds a batch; batches come in order of their index.
-    pub fn publish(&self, batch: Batch) {
+    pub fn publish(&self, batch: EventBatch) {
         // Large jobs and failures take a while to count, and nobody else publishes.
         let before = self.lock().before(&batch);
         let held_bytes = job_bytes(before.as_deref(), &batch)
@@ -165,13 +165,13 @@ impl Ring {
     }
 
     /// The last batch of another state.
-    fn before(&self, batch: &Batch) -> Option<Arc<Batch>> {
+    fn before(&self, batch: &EventBatch) -> Option<Arc<EventBatch>> {
         let mut newest_first = self.batches.iter().rev().map(|(kept, _)| kept);
         newest_first.find(|kept| !Arc::ptr_eq(&kept.view, &batch.view)).cloned()
     }
 
     /// Keeps a batch; what it pushes out is the caller's to drop, which may take a while.
-    fn push(&mut self, batch: Batch, held_bytes: u64) -> Vec<Dropped> {
+    fn push(&mut self, batch: EventBatch, held_bytes: u64) -> Vec<Dropped> {
         let copied_bytes = batch.view.store.copied_bytes() + batch.view.observed.copied_bytes();
         let observed =
             batch.changes.iter().filter(|change| matches!(change, Change::Observed(..))).count() as u64;
@@ -210,7 +210,7 @@ impl Ring {
 }
 
 /// What jobs take that a batch brought, and those that it let go: kept states hold on to them once newer ones do not.
-fn job_bytes(before: Option<&Batch>, batch: &Batch) -> u64 {
+fn job_bytes(before: Option<&EventBatch>, batch: &EventBatch) -> u64 {
     let bytes = batch.changes.iter().map(|change| match change {
         Change::Logged(
             Event::JobRegistered(slot) | Event::JobDeregistered(slot) | Event::JobLaunched(slot),
@@ -225,7 +225,7 @@ fn job_bytes(before: Option<&Batch>, batch: &Batch) -> u64 {
 }
 
 /// What the counts of jobs' groups take that a batch replaced: pages of them are written anew.
-fn count_bytes(before: Option<&Batch>, batch: &Batch) -> u64 {
+fn count_bytes(before: Option<&EventBatch>, batch: &EventBatch) -> u64 {
     let store = &batch.view.store;
     let jobs: BTreeSet<JobSlot> = batch
         .changes
@@ -248,7 +248,7 @@ fn count_bytes(before: Option<&Batch>, batch: &Batch) -> u64 {
 
 /// What the failures of evaluations take that a batch brought: each is replaced or forgotten sooner or later. Evaluations
 /// that follow from each other share theirs.
-fn failure_bytes(batch: &Batch) -> u64 {
+fn failure_bytes(batch: &EventBatch) -> u64 {
     let evals = batch.changes.iter().filter_map(|change| match change {
         Change::Logged(Event::EvalChanged(id)) => batch.view.store.eval(*id),
         _ => None,
@@ -266,7 +266,7 @@ impl Subscription {
     ///
     /// # Errors
     /// When the follower was too slow and what it had to read next has been dropped.
-    pub async fn next(&mut self) -> Result<Arc<Batch>, SubscriptionError> {
+    pub async fn next(&mut self) -> Result<Arc<EventBatch>, SubscriptionError> {
         loop {
             let published = self.hub.clone();
             let published = published.published.notified();
@@ -287,7 +287,7 @@ impl Subscription {
     ///
     /// # Errors
     /// As [`Self::next`].
-    pub fn try_next(&mut self) -> Result<Option<Arc<Batch>>, SubscriptionError> {
+    pub fn try_next(&mut self) -> Result<Option<Arc<EventBatch>>, SubscriptionError> {
         let ring = self.hub.lock();
         if self.next < ring.dropped {
             if self.last_index < ring.dropped_index {

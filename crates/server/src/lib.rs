@@ -18,7 +18,7 @@ mod peers;
 mod ports;
 pub mod protocol;
 mod server;
-pub mod state;
+pub mod shared;
 mod watch;
 mod workload;
 
@@ -26,7 +26,7 @@ pub use agents::AgentLimits;
 pub use berth_replication::Recovery;
 pub use cluster::{recover, rejoin};
 pub use engine::{HostState, PlannersConfig};
-pub use events::{Batch, Change, EventHub, Subscription, SubscriptionError};
+pub use events::{Change, EventBatch, EventHub, Subscription, SubscriptionError};
 pub use keyring::{Kek, Keyring};
 pub use net::{Entrance, Share, TlsConfig};
 pub use server::{LOG_VERSIONS, Server, ServerConfig, StartError};

@@ -41,7 +41,7 @@ use crate::{
     net::{Entrance, Secure, Stream, TlsConfig},
     nomad, peers,
     ports::{Ports, SERVER_ADDR, bind, check_protected, listen, listen_or_elsewhere, take},
-    state::{ServerInfo, State},
+    shared::{ServerInfo, State},
 };
 
 /// Where servers listen for each other unless it is said.

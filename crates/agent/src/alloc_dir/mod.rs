@@ -15,7 +15,7 @@ use crate::drivers::Base;
 use crate::failure::Failure;
 use crate::keeper::container::MEMORY;
 use crate::lifecycle::RunSpec;
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 use crate::shell::make_dir;
 use crate::users;
 
@@ -46,7 +46,7 @@ impl Sharers {
 }
 
 /// Makes what its tasks share, and takes over what its predecessors left to any of them. Their names are plain ones.
-pub(crate) fn make_shared(place: &AllocPlace, run: &RunSpec, sharers: Sharers) -> Result<(), Failure> {
+pub(crate) fn make_shared(place: &AllocPaths, run: &RunSpec, sharers: Sharers) -> Result<(), Failure> {
     let (tasks, mode) = (run.group.tasks.iter().map(|task| task.name.as_str()), sharers.mode());
     make_dir(place.root(), mode)?;
     let root = Dir::open(place.root())?;
@@ -70,7 +70,7 @@ fn fill_shared(shared: &Dir, for_containers: bool) -> Result<(), Failure> {
 
 /// Makes what is one task's own, beside what they share. `user` owns it; empty for the agent's own.
 pub(crate) fn make_own(
-    place: &AllocPlace,
+    place: &AllocPaths,
     run: &RunSpec,
     task: u16,
     user: &str,

@@ -12,7 +12,7 @@ use crate::dirs::{Dir, empty_tree};
 use crate::failure::Failure;
 use crate::keeper::container::MEMORY;
 use crate::mountinfo;
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 
 /// The socket in a task's directory of secrets by which it speaks to the HTTP API, as in Nomad.
 pub(crate) const API_SOCKET: &str = "api.sock";
@@ -38,7 +38,7 @@ pub(super) fn mount_for_keeper(memory: &Dir, keeper: &Dir) -> Result<(), Failure
 }
 
 /// Whether what is written to a task's directory of secrets is on no disk.
-pub(crate) fn are_in_memory(place: &AllocPlace, task: &str) -> bool {
+pub(crate) fn are_in_memory(place: &AllocPaths, task: &str) -> bool {
     let own = place.task_dir(task);
     let (Ok(dir), Ok(own)) = (Dir::open(&own.join("secrets")), Dir::open(&own)) else { return false };
     is_mounted(dir.fd(), own.fd())
@@ -59,7 +59,7 @@ fn mount_memory(secrets: &Dir, own: &Dir, limits: &str) -> Result<bool, Failure>
 }
 
 /// Takes away what tasks of an allocation that has ended had of it.
-pub(crate) fn end<'a>(place: &AllocPlace, tasks: impl Iterator<Item = &'a str>) {
+pub(crate) fn end<'a>(place: &AllocPaths, tasks: impl Iterator<Item = &'a str>) {
     for task in tasks {
         for (own, name) in [(place.task_dir(task), "secrets"), (place.keeper_dir(task), MEMORY)] {
             let memory = own.join(name);
@@ -74,7 +74,7 @@ pub(crate) fn end<'a>(place: &AllocPlace, tasks: impl Iterator<Item = &'a str>) 
 
 /// Takes away what is mounted below the agent's directory for others than these allocations: an earlier run of the agent may
 /// have ended before it could.
-pub(crate) fn sweep(data_dir: &Path, living: impl Iterator<Item = AllocPlace>) -> Result<(), Failure> {
+pub(crate) fn sweep(data_dir: &Path, living: impl Iterator<Item = AllocPaths>) -> Result<(), Failure> {
     let living: BTreeSet<PathBuf> = living.map(|place| place.root().to_owned()).collect();
     for mounted in mountinfo::read()? {
         let alloc = alloc_of(data_dir, &mounted.point);
@@ -139,7 +139,7 @@ mod tests {
     fn memory_is_mounted_once_and_goes_with_its_allocation() {
         let data = tempfile::tempdir().expect("a directory");
         let (dead, alive) = (AllocId([1; 16]), AllocId([2; 16]));
-        let place = |alloc| AllocPlace::new(data.path(), alloc);
+        let place = |alloc| AllocPaths::new(data.path(), alloc);
         let secrets = |alloc| place(alloc).task_dir("t").join("secrets");
         for alloc in [dead, alive] {
             fs::create_dir_all(secrets(alloc)).expect("made");

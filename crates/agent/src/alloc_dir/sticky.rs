@@ -5,21 +5,21 @@ use std::io::ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotFound};
 use std::path::Path;
 
 use crate::failure::{Doing, Failure};
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 
 /// Moves what the tasks share, and what is one task's own, from the latest of the predecessors that has it: one that never
 /// started has not. They have ended. What was moved before is not there any more, so that this may be done again by an agent
 /// that was ended meanwhile; and it is done before anything is made, so that what is moved comes first.
 pub(super) fn take_over<'a>(
-    previous: impl Iterator<Item = AllocPlace>,
-    own: &AllocPlace,
+    previous: impl Iterator<Item = AllocPaths>,
+    own: &AllocPaths,
     tasks: impl Iterator<Item = &'a str> + Clone,
 ) -> Result<(), Failure> {
-    let data = |of: &AllocPlace| of.shared_dir().join("data");
+    let data = |of: &AllocPaths| of.shared_dir().join("data");
     for previous in previous {
         replace(&data(&previous), &data(own))?;
         for task in tasks.clone() {
-            let local = |of: &AllocPlace| of.task_dir(task).join("local");
+            let local = |of: &AllocPaths| of.task_dir(task).join("local");
             replace(&local(&previous), &local(own))?;
         }
     }
@@ -49,10 +49,10 @@ mod tests {
     #[test]
     fn data_moves_once_from_the_latest_who_has_it_and_replaces_nothing() {
         let temp = tempfile::tempdir().expect("a directory");
-        let place = |number| AllocPlace::new(temp.path(), AllocId([number; 16]));
+        let place = |number| AllocPaths::new(temp.path(), AllocId([number; 16]));
         let (oldest, waited, own) = (place(1), place(2), place(3));
-        let data = |of: &AllocPlace| of.shared_dir().join("data");
-        let local = |of: &AllocPlace| of.task_dir("web").join("local");
+        let data = |of: &AllocPaths| of.shared_dir().join("data");
+        let local = |of: &AllocPaths| of.task_dir("web").join("local");
         fs::create_dir_all(data(&oldest)).expect("made");
         fs::create_dir_all(local(&oldest)).expect("made");
         fs::write(data(&oldest).join("rows"), "rows").expect("written");

@@ -26,7 +26,7 @@ use crate::images::registry::error::PullError;
 use crate::images::registry::transport::{Operators, Transport};
 use crate::images::unpacking::Unpacking;
 use crate::lifecycle::StartFailure;
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 
 /// Artifacts that are fetched at a time, of all tasks.
 const FETCHES_MAX: usize = 4;
@@ -67,7 +67,7 @@ pub(crate) struct Artifacts {
 
 /// For which task artifacts are fetched.
 pub(crate) struct Recipient<'a> {
-    pub(crate) place: &'a AllocPlace,
+    pub(crate) place: &'a AllocPaths,
     pub(crate) task: &'a str,
     pub(crate) base: Base,
     /// The user of a task of the host; empty for the agent's.

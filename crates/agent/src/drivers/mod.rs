@@ -24,7 +24,7 @@ pub use crate::images::ImageRequest;
 use crate::keeper::plan::Run;
 use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
 use crate::network::{NetworkNeed, TaskNetwork};
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 use crate::secrets::Secrets;
 
 /// A kind of task.
@@ -102,7 +102,7 @@ pub struct TaskContext<'a> {
     /// Which start of it this is.
     pub attempt: u32,
     /// Where its files are.
-    pub place: &'a AllocPlace,
+    pub place: &'a AllocPaths,
     /// Its settings.
     pub config_json: String,
     /// The user that it is to run as; empty for the driver's default.

@@ -9,13 +9,13 @@ use rustix::fs::{AtFlags, Dir as Entries, FileType, Mode, OFlags, Stat, openat, 
 
 use super::{FileError, Found, Spot, find};
 use crate::dirs::Dir;
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 
 /// How much of a file its content's type is told by.
 const SAMPLE_BYTES: usize = 512;
 
 /// What is at a path, or what the directory there holds. Looks at the disk, and at no more than [`FILES_MAX`] entries.
-pub(crate) fn look(place: &AllocPlace, path: &str, list: bool) -> Result<AllocFiles, FileError> {
+pub(crate) fn look(place: &AllocPaths, path: &str, list: bool) -> Result<AllocFiles, FileError> {
     let spot = find(place, path)?;
     let files = match (&spot, list) {
         (Spot::Top, true) => top(place)?,
@@ -28,7 +28,7 @@ pub(crate) fn look(place: &AllocPlace, path: &str, list: bool) -> Result<AllocFi
     Ok(AllocFiles { files })
 }
 
-fn top(place: &AllocPlace) -> Result<Vec<FileSpec>, FileError> {
+fn top(place: &AllocPaths) -> Result<Vec<FileSpec>, FileError> {
     let shared = agents_own(place, "alloc", "alloc")?;
     let tasks = match Dir::open(&place.root().join("tasks")) {
         Ok(tasks) => entries_of(tasks.fd(), "the allocation's directory")?,
@@ -39,7 +39,7 @@ fn top(place: &AllocPlace) -> Result<Vec<FileSpec>, FileError> {
 }
 
 /// What the tasks share, and their output, which lies elsewhere, so that they cannot touch it.
-fn shared(place: &AllocPlace) -> Result<Vec<FileSpec>, FileError> {
+fn shared(place: &AllocPaths) -> Result<Vec<FileSpec>, FileError> {
     let dir = open(place, "alloc")?;
     let mut files = entries_of(dir.fd(), "alloc")?;
     files.retain(|file| file.name != "logs");
@@ -49,13 +49,13 @@ fn shared(place: &AllocPlace) -> Result<Vec<FileSpec>, FileError> {
 }
 
 /// A directory that no task can replace, under another name.
-fn agents_own(place: &AllocPlace, path: &str, name: &str) -> Result<FileSpec, FileError> {
+fn agents_own(place: &AllocPaths, path: &str, name: &str) -> Result<FileSpec, FileError> {
     let dir = open(place, path)?;
     let stat = rustix::fs::fstat(dir.fd()).map_err(|errno| FileError::of(name.as_ref(), errno))?;
     Ok(spec(name.as_ref(), &stat))
 }
 
-fn open(place: &AllocPlace, path: &str) -> Result<Dir, FileError> {
+fn open(place: &AllocPaths, path: &str) -> Result<Dir, FileError> {
     Dir::open(&place.root().join(path)).map_err(|failure| FileError::Failed(failure.to_string()))
 }
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 pub(crate) use self::list::look;
 pub(crate) use self::read::FileReader;
-use crate::place::{AllocPlace, is_plain_name};
+use crate::paths::{AllocPaths, is_plain_name};
 
 /// Of a task's directories the one that nobody is shown.
 const SECRETS: &str = "secrets";
@@ -84,7 +84,7 @@ impl Found {
 }
 
 /// Finds what `path` leads to from the top of the allocation's directory: `alloc/...`, or `TASK/...`.
-fn find(place: &AllocPlace, path: &str) -> Result<Spot, FileError> {
+fn find(place: &AllocPaths, path: &str) -> Result<Spot, FileError> {
     let path = plain(path)?;
     let mut parts = path.iter().map(|part| part.to_str().unwrap_or(""));
     let (first, second) = (parts.next(), parts.next());
@@ -135,7 +135,7 @@ fn step(base: impl AsFd, path: &Path, resolve: ResolveFlags) -> rustix::io::Resu
 }
 
 /// Whether there is anything of the allocation.
-fn check_kept(place: &AllocPlace) -> Result<(), FileError> {
+fn check_kept(place: &AllocPaths) -> Result<(), FileError> {
     if place.shared_dir().is_dir() {
         return Ok(());
     }

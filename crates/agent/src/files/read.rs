@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use berth_api::agent::FileRead;
 
 use super::{FileError, Spot, find};
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 
 /// Where somebody is in a file.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct Piece {
 
 impl FileReader {
     /// A reader of what `request` names.
-    pub(crate) fn open(place: &AllocPlace, request: &FileRead) -> Result<Self, FileError> {
+    pub(crate) fn open(place: &AllocPaths, request: &FileRead) -> Result<Self, FileError> {
         let FileRead { offset, limit, follow, .. } = *request;
         let Spot::Found(found) = find(place, &request.path)? else {
             return Err(FileError::Invalid(format!("{} is a directory", request.path)));

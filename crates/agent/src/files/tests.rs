@@ -15,13 +15,13 @@ const SECRET: &str = "not to be seen";
 
 struct World {
     temp: tempfile::TempDir,
-    place: AllocPlace,
+    place: AllocPaths,
 }
 
 impl World {
     fn new() -> Self {
         let temp = tempfile::tempdir().expect("a directory");
-        let place = AllocPlace::new(temp.path(), AllocId([7; 16]));
+        let place = AllocPaths::new(temp.path(), AllocId([7; 16]));
         for dir in ["alloc/data", "logs", "keepers/web", "tasks/web/local", "tasks/web/secrets"] {
             fs::create_dir_all(place.root().join(dir)).expect("made");
         }

@@ -15,7 +15,9 @@ use super::container::{Container, memory_events, was_out_of_memory};
 use super::control::Control;
 use super::forward::Forwarder;
 use super::output::{Outputs, TaskEnds};
-use super::plan::{CgroupSetting, ExitRecord, LOCK_FILE, Plan, ProcessRun, Run, StartRecord, StartStage};
+use super::plan::{
+    CgroupSetting, ExitRecord, KeeperPlan, LOCK_FILE, ProcessRun, Run, StartRecord, StartStage,
+};
 use super::process::Process;
 use super::watch::{End, Main, Watch};
 use super::{REFUSED, fds, now_ns, reap};
@@ -42,7 +44,8 @@ pub(super) fn main(dir: &str) -> Result<i32, Failure> {
     let mut bytes = Vec::new();
     io::stdin().take(PLAN_BYTES_MAX).read_to_end(&mut bytes).doing(|| "read the plan".into())?;
     failpoint("keeper.plan", &bytes);
-    let plan = Plan::decode(bytes.as_slice()).map_err(|error| Failure::other("read the plan", error))?;
+    let plan =
+        KeeperPlan::decode(bytes.as_slice()).map_err(|error| Failure::other("read the plan", error))?;
     if plan.run.is_none() {
         return Err(Failure::other("read the plan", "it is not whole"));
     }
@@ -121,7 +124,7 @@ impl From<Failure> for StartFailure {
 
 /// A start under way.
 struct Start<'a> {
-    plan: &'a Plan,
+    plan: &'a KeeperPlan,
     record: StartRecord,
 }
 
@@ -137,7 +140,7 @@ struct Started {
 }
 
 impl<'a> Start<'a> {
-    fn new(plan: &'a Plan) -> Self {
+    fn new(plan: &'a KeeperPlan) -> Self {
         let record = StartRecord {
             attempt: plan.attempt,
             boot_id: proc::boot_id(),

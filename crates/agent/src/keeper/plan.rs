@@ -22,7 +22,7 @@ pub(crate) const COMPLAINTS_FILE: &str = "complaints";
 
 /// What a keeper is asked to do.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Plan {
+pub struct KeeperPlan {
     /// Which start of the task this is; a keeper refuses one that was made before.
     #[prost(uint32, tag = "1")]
     pub attempt: u32,

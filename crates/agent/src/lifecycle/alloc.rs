@@ -2,11 +2,11 @@
 
 mod checks;
 mod clock;
+mod commands;
 mod ending;
 mod health;
 mod hooks;
 mod limit;
-mod order;
 mod setup;
 
 use std::{collections::BTreeSet, num::NonZeroU64};
@@ -20,7 +20,7 @@ use super::checks::Probe;
 use super::history::{event, push};
 use super::restart::{Verdict, decide, mix};
 use super::task::{KILL_TIMEOUT_MS_MAX, Kill, Phase, Restart, Task};
-use super::{Action, AllocRecord, Exit, Found, RunSpec, StartFailure, StartFailureKind, TaskRef};
+use super::{Action, AllocRecord, Exit, FoundTask, RunSpec, StartFailure, StartFailureKind, TaskRef};
 
 /// An allocation on its node.
 #[derive(Debug)]
@@ -303,17 +303,17 @@ impl Alloc {
         self.note(task, event(TaskEventKind::Started, at_ns, ""));
     }
 
-    pub(super) fn on_found(&mut self, task: usize, found: Found, now_ns: u64, actions: &mut Vec<Action>) {
+    pub(super) fn on_found(&mut self, task: usize, found: FoundTask, now_ns: u64, actions: &mut Vec<Action>) {
         let told = self.status.tasks[task].state() == TaskState::Running;
         match found {
-            Found::Running { started_ns } if told => {
+            FoundTask::Running { started_ns } if told => {
                 self.tasks[task].phase = Phase::Running;
                 self.tasks[task].since_ns = started_ns.min(now_ns);
             }
-            Found::Running { started_ns } => self.on_started(task, started_ns.min(now_ns)),
-            Found::Nothing if self.tasks[task].kill != Kill::No => self.killed(task, now_ns),
-            Found::Nothing => self.launch(&[task], actions),
-            Found::Rebooted => {
+            FoundTask::Running { started_ns } => self.on_started(task, started_ns.min(now_ns)),
+            FoundTask::Nothing if self.tasks[task].kill != Kill::No => self.killed(task, now_ns),
+            FoundTask::Nothing => self.launch(&[task], actions),
+            FoundTask::Rebooted => {
                 self.lost = true;
                 self.die(task, now_ns);
             }

@@ -104,7 +104,7 @@ pub enum Event {
         why: String,
     },
     /// Answers [`Action::Recover`]; an end found then is told as [`Event::Exited`] or [`Event::StartFailed`].
-    Recovered(TaskRef, Found),
+    Recovered(TaskRef, FoundTask),
     /// Answers [`Action::Check`].
     Checked(CheckRef, CheckAnswer),
     /// An allocation takes more of the node than it may.
@@ -166,7 +166,7 @@ impl Exit {
 
 /// What a restarted agent finds of a task that it had started, or was about to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundTask {
     /// Its process lives.
     Running {
         /// Nanoseconds since the Unix epoch.

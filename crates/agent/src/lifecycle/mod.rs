@@ -10,18 +10,20 @@ mod desired;
 mod event;
 mod history;
 mod node;
-mod order;
 mod pending;
 mod record;
 mod restart;
 mod task;
+mod task_commands;
 #[cfg(test)]
 mod tests;
 
 pub use alloc::Alloc;
 pub use checks::{CHECKS_MAX, OUTPUT_BYTES_MAX};
 pub use desired::{DesiredError, GroupCache, RunSpec, events_of};
-pub use event::{Action, CheckAnswer, CheckRef, Event, Exit, Found, StartFailure, StartFailureKind, TaskRef};
+pub use event::{
+    Action, CheckAnswer, CheckRef, Event, Exit, FoundTask, StartFailure, StartFailureKind, TaskRef,
+};
 pub use history::{EVENTS_MAX, MESSAGE_BYTES_MAX};
 pub use node::{FORGOTTEN_MAX, Node};
 pub use record::{AllocRecord, RunRecord, TaskRecord};

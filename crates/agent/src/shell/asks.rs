@@ -14,7 +14,7 @@ use super::Agent;
 use super::runner::TaskCommand;
 use crate::failure::PANICKED;
 use crate::files::{self, FileError};
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 
 /// Questions that are being answered.
 const ASKS_MAX: usize = 64;
@@ -131,7 +131,7 @@ impl Agent {
 }
 
 /// What there is at a path; looked at on a thread where that holds up nobody.
-async fn look_at_files(place: Option<AllocPlace>, asked: AskFiles) -> Result<Outcome, Refusal> {
+async fn look_at_files(place: Option<AllocPaths>, asked: AskFiles) -> Result<Outcome, Refusal> {
     let unknown = || Refusal::new(RefusalKind::NotFound, "no allocation has that id");
     let place = place.ok_or_else(unknown)?;
     let looked = tokio::task::spawn_blocking(move || files::look(&place, &asked.path, asked.list));

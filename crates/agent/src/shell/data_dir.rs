@@ -15,7 +15,7 @@ use super::servers;
 use crate::dirs::remove_tree;
 use crate::failure::{Doing, Failure};
 use crate::lifecycle::AllocRecord;
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 use crate::{disk, proc};
 
 /// An agent that is killed while it makes a process leaves the lock to that one, until it has become a keeper.
@@ -99,8 +99,8 @@ impl DataDir {
         self.path.join("images")
     }
 
-    pub(crate) fn place(&self, alloc: AllocId) -> AllocPlace {
-        AllocPlace::new(&self.path, alloc)
+    pub(crate) fn place(&self, alloc: AllocId) -> AllocPaths {
+        AllocPaths::new(&self.path, alloc)
     }
 
     /// Who the node is, made up at the first start, and the number of this start.

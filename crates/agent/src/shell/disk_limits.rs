@@ -22,7 +22,7 @@ use crate::alloc_dir::deleted::{Holder, held_bytes};
 use crate::alloc_dir::size::{Size, measure};
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::Event;
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 use crate::proc;
 
 /// How often all are measured.
@@ -254,7 +254,7 @@ impl Agent {
 }
 
 /// What the tasks of an allocation hold of files that they have deleted.
-fn deleted_bytes(place: &AllocPlace, tree: &Tree) -> u64 {
+fn deleted_bytes(place: &AllocPaths, tree: &Tree) -> u64 {
     // Processes' files are told of by paths without links.
     let Ok((path, root)) = place.root().canonicalize().and_then(|path| Ok((path, place.root().metadata()?)))
     else {

@@ -7,13 +7,13 @@ use berth_api::agent::{DeviceGrantSpec, GroupSpec, NodeSpec, TaskSpec};
 
 use crate::drivers::{Base, Given};
 use crate::lifecycle::RunSpec;
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 
 /// What a command without isolation takes over from the agent's own environment; all else might be a secret.
 const INHERITED: [&str; 8] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL"];
 
 /// Where a task sees its directories: (shared, local, secrets).
-fn dirs(base: Base, place: &AllocPlace, task: &str) -> [String; 3] {
+fn dirs(base: Base, place: &AllocPaths, task: &str) -> [String; 3] {
     match base {
         Base::Container => ["/alloc", "/local", "/secrets"].map(str::to_owned),
         Base::Host => {
@@ -29,7 +29,7 @@ pub(crate) fn environment(
     run: &RunSpec,
     task: &TaskSpec,
     given: &Given,
-    place: &AllocPlace,
+    place: &AllocPaths,
     base: Base,
     node: &NodeSpec,
 ) -> BTreeMap<String, String> {
@@ -188,7 +188,7 @@ mod tests {
             updated: false,
         };
         let task = TaskSpec { name: "nginx".into(), cpu_mhz: 100, memory_mb: 300, ..TaskSpec::default() };
-        let place = AllocPlace::new(Path::new("/data"), run.alloc);
+        let place = AllocPaths::new(Path::new("/data"), run.alloc);
         let files = ["/dev/nvidiactl", "/dev/nvidia0"].map(PathBuf::from).into();
         let given = Given { cpu_mhz: 4_000, cores: vec![2, 3], device_files: files, ..Given::default() };
         let node = NodeSpec { datacenter: "dc1".into(), host_ip: "10.0.0.1".into(), ..NodeSpec::default() };

@@ -14,7 +14,7 @@ use crate::failure::{Doing, Failure};
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::RunSpec;
 use crate::network::{Mapping, Networks};
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 
 /// Who had the port before may still be closing it, or another agent of this host may be looking, too.
 const TRIES: u32 = 5;
@@ -30,7 +30,7 @@ impl HostPorts {
     pub(super) fn take(
         &self,
         run: &RunSpec,
-        place: &AllocPlace,
+        place: &AllocPaths,
         host_ip: &str,
         networks: Option<&Networks>,
     ) -> Result<(), Failure> {
@@ -95,8 +95,8 @@ mod tests {
         run.ports =
             [PortBinding { label: "http".into(), host_port: port.into(), to: 0, ..PortBinding::default() }]
                 .into();
-        let (ports, place) = (HostPorts::default(), AllocPlace::new(Path::new(dir.path()), run.alloc));
-        let check = |place: &AllocPlace| {
+        let (ports, place) = (HostPorts::default(), AllocPaths::new(Path::new(dir.path()), run.alloc));
+        let check = |place: &AllocPaths| {
             ports.take(&run, place, "127.0.0.1", None).map_err(|error| error.to_string())
         };
         let told = check(&place).expect_err("taken");

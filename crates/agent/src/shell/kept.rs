@@ -19,8 +19,8 @@ use tokio::time::{sleep, timeout};
 use super::runner::{Begin, Runner, TaskCommand};
 use super::socket_dir::SocketDir;
 use crate::failure::{Doing, Failure};
-use crate::keeper::plan::{COMPLAINTS_FILE, ExitRecord, LOCK_FILE, Plan, SOCKET_FILE, StartRecord};
-use crate::lifecycle::{Event, Exit, Found, StartFailure, StartFailureKind, TaskRef};
+use crate::keeper::plan::{COMPLAINTS_FILE, ExitRecord, KeeperPlan, LOCK_FILE, SOCKET_FILE, StartRecord};
+use crate::lifecycle::{Event, Exit, FoundTask, StartFailure, StartFailureKind, TaskRef};
 use crate::proc;
 
 /// How long a keeper may take to be ready; it waits up to 10 s for the one before it.
@@ -57,7 +57,7 @@ struct Keeper<'a> {
 /// its stead, as `permit` says, once it runs, or takes too long to.
 pub(super) async fn supervise(
     runner: &Runner,
-    begin: Begin<Plan>,
+    begin: Begin<KeeperPlan>,
     permit: Option<OwnedSemaphorePermit>,
     mut commands: mpsc::Receiver<TaskCommand>,
 ) {
@@ -94,7 +94,7 @@ pub(super) async fn supervise(
                 }
                 return runner.tell(ended(of, exit)).await;
             }
-            Ok(State::Rebooted) => return runner.tell(Event::Recovered(of, Found::Rebooted)).await,
+            Ok(State::Rebooted) => return runner.tell(Event::Recovered(of, FoundTask::Rebooted)).await,
             Ok(State::NeverStarted) => return runner.tell(never_started(of, &begin, &keeper)).await,
             Ok(State::Orphaned) => keeper.adopt().await,
             Ok(State::Kept) => {}
@@ -110,9 +110,9 @@ fn unknown(at_ns: u64) -> Exit {
     Exit { exit_code: -1, message, at_ns, ..Exit::default() }
 }
 
-fn never_started(of: TaskRef, begin: &Begin<Plan>, keeper: &Keeper<'_>) -> Event {
+fn never_started(of: TaskRef, begin: &Begin<KeeperPlan>, keeper: &Keeper<'_>) -> Event {
     match begin {
-        Begin::Recover => Event::Recovered(of, Found::Nothing),
+        Begin::Recover => Event::Recovered(of, FoundTask::Nothing),
         Begin::Start(_) => {
             let complaints = std::fs::read_to_string(keeper.dir.join(COMPLAINTS_FILE)).unwrap_or_default();
             let message = format!("start the task's keeper: it ended at once: {}", complaints.trim());
@@ -132,7 +132,7 @@ fn ended(of: TaskRef, exit: ExitRecord) -> Event {
 
 impl Keeper<'_> {
     /// Returns once the keeper listens, or has ended.
-    async fn start(&self, plan: &Plan) -> Result<(), Failure> {
+    async fn start(&self, plan: &KeeperPlan) -> Result<(), Failure> {
         self.call(&[], &plan.encode_to_vec()).await
     }
 
@@ -174,12 +174,12 @@ impl Keeper<'_> {
         Ok(link)
     }
 
-    fn started(&self, of: TaskRef, begin: &Begin<Plan>) -> Event {
+    fn started(&self, of: TaskRef, begin: &Begin<KeeperPlan>) -> Event {
         let start = StartRecord::read(&self.dir).ok().flatten().unwrap_or_default();
         let at_ns = start.started_ns;
         match begin {
             Begin::Start(_) => Event::Started { of, at_ns },
-            Begin::Recover => Event::Recovered(of, Found::Running { started_ns: at_ns }),
+            Begin::Recover => Event::Recovered(of, FoundTask::Running { started_ns: at_ns }),
         }
     }
 

@@ -10,7 +10,7 @@ use super::runner::{Begin, Runner, TaskCommand};
 use crate::drivers::mock::{MockSettings, MockStep};
 use crate::failure::Failure;
 use crate::keeper::plan::{LogPlan, StartRecord, StartStage};
-use crate::lifecycle::{Event, Exit, Found};
+use crate::lifecycle::{Event, Exit, FoundTask};
 use crate::logs::{LogPlace, LogWriter};
 use crate::proc;
 
@@ -26,8 +26,8 @@ pub(super) async fn supervise(
     let resumed_ns = matches!(begin, Begin::Recover).then(|| runner.context.clock.now_ns());
     let record = match (begin, known.filter(|record| record.attempt == of.attempt)) {
         (_, Some(record)) if record.boot_id == proc::boot_id() => record,
-        (_, Some(_)) => return runner.tell(Event::Recovered(of, Found::Rebooted)).await,
-        (Begin::Recover, None) => return runner.tell(Event::Recovered(of, Found::Nothing)).await,
+        (_, Some(_)) => return runner.tell(Event::Recovered(of, FoundTask::Rebooted)).await,
+        (Begin::Recover, None) => return runner.tell(Event::Recovered(of, FoundTask::Nothing)).await,
         (Begin::Start(logs), None) => match write_start(runner, logs) {
             Ok(record) => record,
             Err(failure) => return runner.tell(Event::StartFailed(of, failure.into())).await,
@@ -103,7 +103,7 @@ impl Player<'_> {
                 self.runner.tell(Event::Noted { of, kind, at_ns, message }).await;
             }
             MockStep::Started if resumed => {
-                self.runner.tell(Event::Recovered(of, Found::Running { started_ns: at_ns })).await;
+                self.runner.tell(Event::Recovered(of, FoundTask::Running { started_ns: at_ns })).await;
             }
             MockStep::Started => self.runner.tell(Event::Started { of, at_ns }).await,
             MockStep::StartFailed(failure) => self.runner.tell(Event::StartFailed(of, failure)).await,

@@ -81,7 +81,7 @@ use crate::artifacts::Artifacts;
 use crate::failure::{Failure, PANICKED};
 use crate::images::Images;
 use crate::keeper::plan::StartRecord;
-use crate::lifecycle::{Alloc, AllocRecord, Event, Found, GroupCache, Node, events_of};
+use crate::lifecycle::{Alloc, AllocRecord, Event, FoundTask, GroupCache, Node, events_of};
 
 /// News of tasks that wait to be taken in.
 const EVENTS_MAX: usize = 256;
@@ -411,7 +411,7 @@ impl Agent {
             self.checks.on_task_end(*of);
         }
         let started = match &event {
-            Event::Started { of, .. } | Event::Recovered(of, Found::Running { .. }) => Some(*of),
+            Event::Started { of, .. } | Event::Recovered(of, FoundTask::Running { .. }) => Some(*of),
             _ => None,
         };
         let mut actions = Vec::new();

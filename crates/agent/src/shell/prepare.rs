@@ -17,7 +17,7 @@ use crate::images::Image;
 use crate::keeper::plan::LogPlan;
 use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
 use crate::network::{Mapping, NetworkNeed, TaskNetwork};
-use crate::place::{AllocPlace, is_plain_name};
+use crate::paths::{AllocPaths, is_plain_name};
 use crate::secrets::{NO_SECRETS, Secrets};
 use crate::volumes::HostVolumes;
 
@@ -35,7 +35,7 @@ pub(super) fn prepare(
     context: &Context,
     run: &RunSpec,
     of: TaskRef,
-    place: &AllocPlace,
+    place: &AllocPaths,
     image: Option<Arc<Image>>,
     tokens: BTreeMap<String, String>,
     secrets: Arc<Secrets>,
@@ -122,7 +122,7 @@ pub(super) fn begin(
     context: &Context,
     run: &RunSpec,
     of: TaskRef,
-    place: &AllocPlace,
+    place: &AllocPaths,
     secrets: &Secrets,
 ) -> Result<Needs, StartFailure> {
     let equipment = context.equipment();
@@ -174,7 +174,7 @@ impl<'h> Host<'h> {
     ///
     /// # Errors
     /// When the task's settings are wrong.
-    pub fn launch(&self, run: &RunSpec, of: TaskRef, place: &AllocPlace) -> Result<Launch, StartFailure> {
+    pub fn launch(&self, run: &RunSpec, of: TaskRef, place: &AllocPaths) -> Result<Launch, StartFailure> {
         let (driver, task) = self.resolve(run, of, place)?;
         driver.launch(&task)
     }
@@ -187,7 +187,7 @@ impl<'h> Host<'h> {
         &self,
         run: &RunSpec,
         task: u16,
-        place: &AllocPlace,
+        place: &AllocPaths,
         texts: &[&str],
     ) -> Result<Vec<String>, StartFailure> {
         let spec = &run.group.tasks[usize::from(task)];
@@ -209,7 +209,7 @@ impl<'h> Host<'h> {
 
     /// What a task needs of a network, as far as that can be said before it is given anything of variables; none where it
     /// cannot be. A group that has one is given it all the same: whatever is wrong with the task its own start tells.
-    pub(super) fn network_need(&self, run: &RunSpec, task: u16, place: &AllocPlace) -> Option<NetworkNeed> {
+    pub(super) fn network_need(&self, run: &RunSpec, task: u16, place: &AllocPaths) -> Option<NetworkNeed> {
         let of = TaskRef { alloc: run.alloc, task, attempt: 0 };
         let host = self.with(&NO_SECRETS);
         let need = host.resolve(run, of, place).and_then(|(driver, task)| driver.network(&task));
@@ -225,7 +225,7 @@ impl<'h> Host<'h> {
         &'a self,
         run: &'a RunSpec,
         of: TaskRef,
-        place: &'a AllocPlace,
+        place: &'a AllocPaths,
     ) -> Result<(&'a dyn Driver, TaskContext<'a>), StartFailure> {
         let spec = &run.group.tasks[usize::from(of.task)];
         if !is_plain_name(&spec.name) {
@@ -279,7 +279,7 @@ impl<'h> Host<'h> {
     }
 }
 
-fn log_plan(place: &AllocPlace, spec: &TaskSpec) -> LogPlan {
+fn log_plan(place: &AllocPaths, spec: &TaskSpec) -> LogPlan {
     let LogSpec { max_files, max_file_size_mb, disabled } = spec.logs;
     let file_mb = if max_file_size_mb == 0 { LOG_FILE_MB_DEFAULT } else { max_file_size_mb };
     LogPlan {

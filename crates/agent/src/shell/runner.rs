@@ -25,10 +25,10 @@ use crate::drivers::mock::MockSettings;
 use crate::drivers::{ImageRequest, Launch};
 use crate::failure::PANICKED;
 use crate::images::{Image, Images, links};
-use crate::keeper::plan::{LogPlan, Plan};
+use crate::keeper::plan::{KeeperPlan, LogPlan};
 use crate::lifecycle::{Event, Exit, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::network::Networks;
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 use crate::secrets::Secrets;
 use crate::user_ids::UserIds;
 
@@ -191,7 +191,7 @@ pub(super) struct Runner {
     /// The way to its own commands, for as long as others may give it any.
     pub(super) commands: mpsc::WeakSender<TaskCommand>,
     run: RunSpec,
-    place: AllocPlace,
+    place: AllocPaths,
 }
 
 impl Runner {
@@ -245,7 +245,7 @@ impl Runner {
                 Launch::Kept(run) => {
                     let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
                     let (attempt, logs) = (self.of.attempt, prepared.logs);
-                    let plan = Plan { attempt, keeper_args, logs, run: Some(run) };
+                    let plan = KeeperPlan { attempt, keeper_args, logs, run: Some(run) };
                     let life = kept::supervise(&self, Begin::Start(plan), permit, commands);
                     self.beside(socket, life).await;
                 }
@@ -262,7 +262,7 @@ impl Runner {
         // First: what it is given may be part of all else.
         let secrets = secrets::obtain(self, commands).await?;
         let given = secrets.clone();
-        let begin = move |context: &Context, run: &RunSpec, of, place: &AllocPlace| {
+        let begin = move |context: &Context, run: &RunSpec, of, place: &AllocPaths| {
             prepare::begin(context, run, of, place, &given)
         };
         let needs = self.blocking(begin).await?;
@@ -323,7 +323,7 @@ impl Runner {
     /// Runs what takes its time where it holds nothing up.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Context, &RunSpec, TaskRef, &AllocPlace) -> Result<T, StartFailure> + Send + 'static,
+        work: impl FnOnce(&Context, &RunSpec, TaskRef, &AllocPaths) -> Result<T, StartFailure> + Send + 'static,
     ) -> Result<T, StartFailure> {
         let (context, run, of, place) = (self.context.clone(), self.run.clone(), self.of, self.place.clone());
         tokio::task::spawn_blocking(move || work(&context, &run, of, &place)).await.unwrap_or_else(|_| {
@@ -399,12 +399,12 @@ impl Runners {
         Self { context, tasks: BTreeMap::new() }
     }
 
-    pub(super) fn start(&mut self, of: TaskRef, run: RunSpec, place: AllocPlace) {
+    pub(super) fn start(&mut self, of: TaskRef, run: RunSpec, place: AllocPaths) {
         let (runner, commands) = self.runner(of, run, place);
         tokio::spawn(runner.start(commands));
     }
 
-    pub(super) fn recover(&mut self, of: TaskRef, run: RunSpec, place: AllocPlace) {
+    pub(super) fn recover(&mut self, of: TaskRef, run: RunSpec, place: AllocPaths) {
         let (runner, commands) = self.runner(of, run, place);
         tokio::spawn(runner.recover(commands));
     }
@@ -413,7 +413,7 @@ impl Runners {
         &mut self,
         of: TaskRef,
         run: RunSpec,
-        place: AllocPlace,
+        place: AllocPaths,
     ) -> (Runner, mpsc::Receiver<TaskCommand>) {
         let (sender, receiver) = mpsc::channel(COMMANDS_MAX);
         self.tasks.retain(|_, commands| !commands.is_closed());
@@ -438,7 +438,7 @@ impl Runners {
         let _ = sender.try_send(TaskCommand::Kill);
         // Nobody waits for its events.
         let (events, _) = mpsc::channel(1);
-        let (run, place) = (RunSpec::unknown(of.alloc), AllocPlace::new(&keeper_dir, of.alloc));
+        let (run, place) = (RunSpec::unknown(of.alloc), AllocPaths::new(&keeper_dir, of.alloc));
         let own = sender.downgrade();
         let runner =
             Runner { context: self.context.clone(), events, of, keeper_dir, commands: own, run, place };

@@ -14,12 +14,12 @@ use rustix::io::Errno;
 
 use crate::dirs::Dir;
 use crate::failure::{Doing, Failure};
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 use crate::shell::data_dir::random;
 
 /// Puts a text in the place of the one that was there. `path` is beneath the directory of secrets, whose owner is given the
 /// file: that is the task's user. The task may have put anything there: none of its links is followed.
-pub(super) fn write(place: &AllocPlace, task: &str, path: &str, text: &str) -> Result<(), Failure> {
+pub(super) fn write(place: &AllocPaths, task: &str, path: &str, text: &str) -> Result<(), Failure> {
     let doing = || format!("write secrets/{path}");
     let own = Dir::open(&place.task_dir(task))?;
     let mut dir = open_dir(own.fd(), "secrets").doing(doing)?;
@@ -51,7 +51,7 @@ pub(super) fn write(place: &AllocPlace, task: &str, path: &str, text: &str) -> R
 }
 
 /// Listens at a socket in a task's directory of secrets, in the place of whatever has its name. It is the task's user's alone.
-pub(super) fn socket(place: &AllocPlace, task: &str, name: &str) -> Result<UnixListener, Failure> {
+pub(super) fn socket(place: &AllocPaths, task: &str, name: &str) -> Result<UnixListener, Failure> {
     let doing = || format!("listen at secrets/{name}");
     let own = Dir::open(&place.task_dir(task))?;
     let dir = open_dir(own.fd(), "secrets").doing(doing)?;
@@ -98,8 +98,8 @@ mod tests {
 
     use super::*;
 
-    fn place(data: &Path) -> AllocPlace {
-        let place = AllocPlace::new(data, AllocId([1; 16]));
+    fn place(data: &Path) -> AllocPaths {
+        let place = AllocPaths::new(data, AllocId([1; 16]));
         fs::create_dir_all(place.task_dir("t").join("secrets")).expect("made");
         place
     }

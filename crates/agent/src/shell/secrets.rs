@@ -13,7 +13,7 @@ use super::secret_files;
 use crate::alloc_dir;
 use crate::drivers::settings::setup;
 use crate::lifecycle::{RunSpec, StartFailure, StartFailureKind, TaskRef};
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 use crate::secrets::Secrets;
 
 /// Longest name of a file.
@@ -105,7 +105,7 @@ pub(super) async fn write(runner: &Runner, secrets: &Arc<Secrets>) -> Result<(),
         return Ok(());
     }
     let secrets = secrets.clone();
-    let write = move |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPlace| {
+    let write = move |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPaths| {
         let spec = &run.group.tasks[usize::from(of.task)];
         if !alloc_dir::secrets::are_in_memory(place, &spec.name) {
             return Err(setup(

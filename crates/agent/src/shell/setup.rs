@@ -20,7 +20,7 @@ use crate::failure::PANICKED;
 use crate::images;
 use crate::lifecycle::{Event, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::network::NetworkNeed;
-use crate::place::{AllocPlace, is_plain_name};
+use crate::paths::{AllocPaths, is_plain_name};
 use crate::volumes;
 
 /// How often a step is tried, and how long it is waited in between: another program may be about to let go of a port, or to
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 struct Subject<'a> {
     context: &'a Context,
     run: &'a RunSpec,
-    place: &'a AllocPlace,
+    place: &'a AllocPaths,
 }
 
 type Work = fn(&Subject<'_>) -> Result<(), StartFailure>;

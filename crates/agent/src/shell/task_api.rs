@@ -20,7 +20,7 @@ use super::secret_files;
 use crate::alloc_dir::secrets::API_SOCKET;
 use crate::failure::Doing;
 use crate::lifecycle::{RunSpec, StartFailure, TaskRef};
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 
 /// Connections of one task at a time; those beyond wait.
 const TASK_CONNECTIONS_MAX: usize = 16;
@@ -118,7 +118,7 @@ pub(super) async fn listen(runner: &Runner) -> Result<Option<UnixListener>, Star
     if runner.spec().identities.is_empty() {
         return Ok(None);
     }
-    let bind = |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPlace| -> Result<_, StartFailure> {
+    let bind = |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPaths| -> Result<_, StartFailure> {
         let task = &run.group.tasks[usize::from(of.task)].name;
         Ok(secret_files::socket(place, task, API_SOCKET)?)
     };

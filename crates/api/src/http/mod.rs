@@ -28,7 +28,6 @@ mod measure;
 mod namespace;
 mod node;
 mod operator;
-mod orders;
 mod plan;
 mod plan_trace;
 mod pool;
@@ -40,6 +39,7 @@ mod scale;
 mod scheduling;
 mod search;
 mod task;
+mod task_commands;
 mod text;
 mod time;
 mod usage;
@@ -89,7 +89,6 @@ pub use node::{
     NodePurged, NodeResources, NodeStub, ReservedNetworks, ReservedResources,
 };
 pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth, SnapshotRestored};
-pub use orders::{AllocRestart, AllocSignal};
 pub use plan::{DesiredUpdates, JobPlan, JobPlanned, PlanAnnotations, PlannedChange, PlannedPlacement};
 pub use plan_trace::PlanTrace;
 pub use pool::NodePool;
@@ -107,6 +106,7 @@ pub use scheduling::{
 };
 pub use search::{Found, FuzzyFound, FuzzyMatch, FuzzySearch, Search};
 pub use task::{TaskEvent, TaskState};
+pub use task_commands::{AllocRestart, AllocSignal};
 pub use text::Text;
 pub use time::Time;
 pub use usage::{

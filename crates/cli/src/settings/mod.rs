@@ -4,7 +4,7 @@
 
 mod args;
 mod audit;
-mod devices;
+mod declared_devices;
 mod file;
 mod given;
 mod load;

@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use berth_server::{LOG_VERSIONS, Share};
 
-use super::{Role, Settings, devices, given::Given};
+use super::{Role, Settings, declared_devices, given::Given};
 
 /// One setting of `berth dev`, `berth server` or `berth agent`.
 pub struct Setting {
@@ -544,7 +544,7 @@ pub const SETTINGS: &[Setting] = &[
         roles: AGENTS,
         default: |_| "",
         help: "Devices of the node besides Nvidia's GPUs, which agents find, as `acme/fpga/A1=0;file=/dev/a0;memory=8 GiB`",
-        set: |to, given| devices::read(given.0).map(|devices| to.node.devices = devices),
+        set: |to, given| declared_devices::read(given.0).map(|devices| to.node.devices = devices),
     },
     Setting {
         name: "raw-exec",

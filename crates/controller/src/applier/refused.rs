@@ -7,14 +7,14 @@ const REFUSED_NODES_MAX: usize = 16;
 
 /// What of a plan was refused, because the state on which it rests had been overtaken.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Refused {
+pub struct RefusedPlacements {
     /// Placements.
     pub count: usize,
     /// Where they were to be, the first few of them; none when the job itself had changed.
     pub nodes: Vec<NodeId>,
 }
 
-impl Refused {
+impl RefusedPlacements {
     /// Another placement, that was to be on this node.
     pub(super) fn add(&mut self, node: NodeId) {
         self.count += 1;

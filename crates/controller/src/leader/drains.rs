@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{
     AllocId, JobKey, NodeId, Timestamp,
-    alloc::{ClientStatus, Migrate, MigrateAlloc},
+    alloc::{ClientStatus, Departure, MigrateAlloc},
     event::{Event as Change, NodeChange},
     job::{Group, HealthCheck, Job, JobType},
     observed::Observed,
@@ -39,7 +39,7 @@ pub(crate) struct Drains {
     /// When time alone changes something.
     deadlines: BTreeSet<(Timestamp, NodeId)>,
     /// Told to leave by what is on its way into the log.
-    telling: BTreeMap<AllocId, Migrate>,
+    telling: BTreeMap<AllocId, Departure>,
     /// Their ends are on their way into the log; and when they began.
     ending: BTreeMap<NodeId, Timestamp>,
 }
@@ -197,7 +197,7 @@ impl Drains {
         let is_last = live.iter().all(|(_, _, job)| job.job_type.is_per_node());
         for (row, slot, job) in live.into_iter().filter(|(row, ..)| row.is_wanted()) {
             if drain.is_over(now) || is_last && job.job_type.is_per_node() {
-                self.tell(store, (row, slot), Migrate::AtOnce, leaving);
+                self.tell(store, (row, slot), Departure::AtOnce, leaving);
             } else if job.job_type == JobType::Service && !self.is_told(store, row.id, slot) {
                 self.pace(store, row.job);
             }
@@ -252,7 +252,7 @@ impl Drains {
         for group in &row.job().groups {
             for slot in self.pacing.may_leave(job, group) {
                 if let Some(row) = store.allocs().row(slot) {
-                    self.tell(store, (row, slot), Migrate::WhenPlaced, leaving);
+                    self.tell(store, (row, slot), Departure::WhenPlaced, leaving);
                 }
             }
         }
@@ -266,7 +266,7 @@ impl Drains {
         &mut self,
         store: &Store,
         (row, slot): (&AllocRow, AllocSlot),
-        how: Migrate,
+        how: Departure,
         leaving: &mut Leaving,
     ) {
         let told = store.allocs().extra(slot).and_then(|extra| extra.migrate);

@@ -41,14 +41,14 @@ use berth_scheduler::Ledger;
 
 use crate::{
     action::{Action, Answer, ToPlan},
-    applier::{Applier, Refused},
+    applier::{Applier, RefusedPlacements},
     blocked::Blocked,
     eval_queue::EvalQueue,
     event::{Request, Versions},
     follow::Follower,
     index_mint::IndexMint,
     liveness::{Liveness, grace},
-    messages::{Batch, DownFrame, HELD_TOLD_MAX, Recovery, ServerId, UpFrame},
+    messages::{Batch, DownFrame, HELD_TOLD_MAX, NodeRecovery, ServerId, UpFrame},
     observing::{Observing, Ready},
     outbox::{Abandoned, Heading, Outbox, PlanPart, PlanTail, Purpose},
     replica::{Links, Replica},
@@ -61,7 +61,7 @@ use rollouts::Rollouts;
 use servers::{SYNC_PARTS_MAX, Servers, Told};
 use sessions::Sessions;
 
-/// Servers that can apply entries of this version read all of a [`Recovery`].
+/// Servers that can apply entries of this version read all of a [`NodeRecovery`].
 const RECOVERY_SINCE: u8 = 4;
 
 /// The leader's state.
@@ -366,12 +366,12 @@ impl Leader {
     }
 
     /// How far this leadership knows the nodes. Servers that know no entries of version 4 know one number of it.
-    fn recovery(&self, version: u8) -> Recovery {
+    fn recovery(&self, version: u8) -> NodeRecovery {
         let unconfirmed = self.sessions.unconfirmed() as u64;
         if version < RECOVERY_SINCE {
-            return Recovery::of(unconfirmed);
+            return NodeRecovery::of(unconfirmed);
         }
-        Recovery {
+        NodeRecovery {
             unconfirmed,
             unheard: self.liveness.unheard() as u64,
             grace_until: self.grace_until,

@@ -10,7 +10,7 @@ use berth_model::{
 };
 use berth_scheduler::{Ledger, Plan, Ticket};
 
-use super::{Action, Leader, PlanPart, PlanTail, Purpose, Refused};
+use super::{Action, Leader, PlanPart, PlanTail, Purpose, RefusedPlacements};
 use crate::{applier::Verdict, outbox::TooLarge};
 
 /// How often a plan that was refused is made again before its work waits for room.
@@ -205,5 +205,5 @@ fn superseded_by(eval: &Eval) -> String {
 /// Nobody asks for a plan any more, or it would change nothing.
 pub(crate) fn discard(ledger: &Ledger, ticket: Ticket, actions: &mut Vec<Action>) {
     ledger.lock().discard(ticket);
-    actions.push(Action::Judged { ticket, committed: 0, refused: Refused::default() });
+    actions.push(Action::Judged { ticket, committed: 0, refused: RefusedPlacements::default() });
 }

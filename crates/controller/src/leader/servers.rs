@@ -12,7 +12,7 @@ use berth_model::{Index, NodeId};
 
 use crate::{
     messages::{
-        Batch, DownFrame, DownMessage, FRAME_BYTES, FRAMES_MAX, NodeReport, RecordedNode, Recovery, Rest,
+        Batch, DownFrame, DownMessage, FRAME_BYTES, FRAMES_MAX, NodeRecovery, NodeReport, RecordedNode, Rest,
         Seen, ServerId, UpFrame,
     },
     replica::{Links, Publication, parts_of},
@@ -73,7 +73,7 @@ struct Attached {
 pub(super) struct Told {
     /// Everything observed up to here is in it.
     pub up_to: Index,
-    pub recovery: Recovery,
+    pub recovery: NodeRecovery,
 }
 
 /// Whether a replica waits for what it lacks.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, Timestamp,
-    alloc::{AllocEnd, ClientStatus, Migrate, MigrateAlloc, Placement, Stop, StopReason},
+    alloc::{AllocEnd, ClientStatus, Departure, MigrateAlloc, Placement, Stop, StopReason},
     command::{
         Collect, Command, DeregisterJob, DrainNode, Entry, EvalOutcome, NewDrain, NextEval, PlanRecord,
         RegisterJob,
@@ -118,7 +118,7 @@ impl History {
             }
             15 => {
                 let alloc = self.store.allocs().iter().next().map(|(_, row)| row.id);
-                let alloc = alloc.map(|alloc| MigrateAlloc { alloc, how: Migrate::AtOnce });
+                let alloc = alloc.map(|alloc| MigrateAlloc { alloc, how: Departure::AtOnce });
                 Command::MigrateAllocs(alloc.into_iter().collect())
             }
             16 | 17 => return self.observe(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_model::{observed::ObservedAlloc, store::AllocSlot};
 use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
 
-use super::{Batch, DownMessage, Recovery, ServerMessage};
+use super::{Batch, DownMessage, NodeRecovery, ServerMessage};
 
 /// Of the messages; a server refuses what it does not know by both numbers.
 pub const MESSAGE_VERSION: u8 = 1;
@@ -68,8 +68,8 @@ impl<C> Encode<C> for DownMessage {
                 e.writer_mut().write_all(batch.encoded()).map_err(en::Error::write)
             }
             Self::UpTo(index, recovery) => {
-                let Recovery { unconfirmed, unheard, grace_until, held, held_nodes } = recovery;
-                let fields = if *recovery == Recovery::of(*unconfirmed) { 3 } else { 7 };
+                let NodeRecovery { unconfirmed, unheard, grace_until, held, held_nodes } = recovery;
+                let fields = if *recovery == NodeRecovery::of(*unconfirmed) { 3 } else { 7 };
                 e.array(fields)?.u8(2)?.encode_with(index, context)?.u64(*unconfirmed)?;
                 if fields > 3 {
                     e.u64(*unheard)?.encode_with(grace_until, context)?;
@@ -90,10 +90,10 @@ impl<'b, C> Decode<'b, C> for DownMessage {
         match (kind, fields) {
             (0, Some(3)) => Ok(Self::Began(d.decode_with(context)?, d.decode_with(context)?)),
             (1, Some(2)) => Ok(Self::Batch(Arc::new(d.decode_with(context)?))),
-            (2, Some(3)) => Ok(Self::UpTo(d.decode_with(context)?, Recovery::of(d.u64()?))),
+            (2, Some(3)) => Ok(Self::UpTo(d.decode_with(context)?, NodeRecovery::of(d.u64()?))),
             (2, Some(7)) => Ok(Self::UpTo(
                 d.decode_with(context)?,
-                Recovery {
+                NodeRecovery {
                     unconfirmed: d.u64()?,
                     unheard: d.u64()?,
                     grace_until: d.decode_with(context)?,

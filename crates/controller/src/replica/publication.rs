@@ -17,7 +17,7 @@ use berth_model::{
 
 use crate::{
     action::Action,
-    messages::{Batch, NodeReport, RecordedNode, Recovery, Seen, Version},
+    messages::{Batch, NodeRecovery, NodeReport, RecordedNode, Seen, Version},
 };
 
 /// How long entries wait for what the leader has yet to tell.
@@ -50,8 +50,8 @@ pub(crate) struct Publication {
     /// What is published next does not follow on what was published before.
     is_anew: bool,
     /// The last index that was published, and how far the leader knew the nodes.
-    published: (Index, Arc<Recovery>),
-    recovery: Arc<Recovery>,
+    published: (Index, Arc<NodeRecovery>),
+    recovery: Arc<NodeRecovery>,
     last: Index,
     /// Whose end has been published, of the entries that were applied together with the last: the store may be ahead of them.
     ended: BTreeSet<AllocId>,
@@ -196,7 +196,7 @@ impl Publication {
     }
 
     /// All observed changes up to here are in.
-    pub fn on_told(&mut self, index: Index, recovery: Recovery) {
+    pub fn on_told(&mut self, index: Index, recovery: NodeRecovery) {
         self.told = Some(index);
         if recovery != *self.recovery {
             self.recovery = Arc::new(recovery);

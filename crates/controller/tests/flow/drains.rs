@@ -312,7 +312,7 @@ fn an_agent_that_dies_and_comes_back_goes_on_with_its_drain() {
 #[test]
 fn what_was_told_to_leave_is_planned_by_whoever_leads_next() {
     let (mut shell, node) = crowded(job(3, 100));
-    let told = shell.on(node).into_iter().map(|alloc| MigrateAlloc { alloc, how: alloc::Migrate::AtOnce });
+    let told = shell.on(node).into_iter().map(|alloc| MigrateAlloc { alloc, how: alloc::Departure::AtOnce });
     let told = Command::MigrateAllocs(told.collect());
     let drain = Some(NewDrain { deadline: None, ignore_system: false, asked_ns: 0 });
     let drain = DrainNode { node: NodeId(node), drain, eligible: false, meta: BTreeMap::new() };

@@ -6,7 +6,8 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Config, Controller, Event, Fate, Links, Now, Request, ServerId, SessionId, ToNode, ToPlan, Token,
+    Action, Controller, ControllerConfig, Event, Fate, Links, Now, Request, ServerId, SessionId, ToNode,
+    ToPlan, Token,
 };
 use berth_model::{
     Index, NodeId, Timestamp,
@@ -397,8 +398,8 @@ impl Cluster {
     }
 }
 
-fn config(seed: u64) -> Config {
-    Config { server: ServerId(1), planning_max: 8, desired_hash, seed }
+fn config(seed: u64) -> ControllerConfig {
+    ControllerConfig { server: ServerId(1), planning_max: 8, desired_hash, seed }
 }
 
 /// The node of an agent.

@@ -6,7 +6,8 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Config, Controller, Event, Links, Now, ServerId, ServerMessage, SessionId, ToNode, ToPlan,
+    Action, Controller, ControllerConfig, Event, Links, Now, ServerId, ServerMessage, SessionId, ToNode,
+    ToPlan,
 };
 use berth_model::{AllocId, Index, Timestamp, command::Entry, observed::Observed, store::Store};
 use berth_scheduler::{Ledger, Planner};
@@ -64,7 +65,7 @@ impl Links for Ways<'_> {
 impl Server {
     pub fn new(id: ServerId, seed: u64) -> Self {
         let claims = Ledger::default();
-        let config = Config { server: id, planning_max: 8, desired_hash, seed };
+        let config = ControllerConfig { server: id, planning_max: 8, desired_hash, seed };
         Self {
             id,
             is_up: true,
@@ -90,7 +91,7 @@ impl Server {
     /// Starts with what it has applied, and knows nothing of what runs.
     pub fn start(&mut self, seed: u64, seconds: u64, network: &mut Network) {
         let claims = Ledger::default();
-        let config = Config { server: self.id, planning_max: 8, desired_hash, seed };
+        let config = ControllerConfig { server: self.id, planning_max: 8, desired_hash, seed };
         self.controller = Controller::new(config, claims.clone());
         (self.planner, self.claims, self.is_up) = (Planner::default(), claims, true);
         let (term, store) = (self.term, Box::new(self.store.clone()));

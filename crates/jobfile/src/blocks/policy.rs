@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use berth_duration::exact;
 use berth_model::job::{
-    Backoff, EphemeralDisk, LogConfig, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy, RestartMode,
+    DelayFunction, EphemeralDisk, LogConfig, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy, RestartMode,
     RestartPolicy,
 };
 
@@ -20,10 +20,10 @@ const DELAY_MIN: Duration = Duration::from_secs(5);
 
 const MODES: &Words<RestartMode> = &[("fail", RestartMode::Fail), ("delay", RestartMode::Delay)];
 
-const BACKOFFS: &Words<Backoff> = &[
-    ("constant", Backoff::Constant),
-    ("exponential", Backoff::Exponential),
-    ("fibonacci", Backoff::Fibonacci),
+const BACKOFFS: &Words<DelayFunction> = &[
+    ("constant", DelayFunction::Constant),
+    ("exponential", DelayFunction::Exponential),
+    ("fibonacci", DelayFunction::Fibonacci),
 ];
 
 impl Record for RestartPolicy {
@@ -98,7 +98,7 @@ impl Record for ReschedulePolicy {
             let message = format!("reschedule delay is {delay}, but must be at least {min}");
             body.report.error(body.at("delay"), message);
         }
-        if backoff != Backoff::Constant && max_delay < delay {
+        if backoff != DelayFunction::Constant && max_delay < delay {
             let (delay, max) = (exact(delay), exact(max_delay));
             let message = format!("reschedule max_delay is {max}, less than the delay of {delay}");
             body.report.error(body.at("max_delay"), message);

@@ -89,7 +89,7 @@ fn restart() -> impl Strategy<Value = RestartPolicy> {
 }
 
 fn reschedule() -> impl Strategy<Value = ReschedulePolicy> {
-    let backoff = select(vec![Backoff::Constant, Backoff::Exponential, Backoff::Fibonacci]);
+    let backoff = select(vec![DelayFunction::Constant, DelayFunction::Exponential, DelayFunction::Fibonacci]);
     (0..5_u32, 1..9999_u64, 5..60_u64, backoff, any::<bool>()).prop_map(
         |(attempts, interval, delay, backoff, unlimited)| ReschedulePolicy {
             attempts,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use berth_model::{NodeId, Timestamp};
 use berth_scheduler::{
     fairness::Amounts,
-    offers::{Allocator, Bundle, Config, Event, FrameworkId, Ports, Quota},
+    offers::{Allocator, AllocatorConfig, Bundle, Event, FrameworkId, Ports, Quota},
 };
 
 /// How large, and who wants what.
@@ -50,7 +50,7 @@ pub(crate) fn allocation_cycle(shape: Shape) -> Cycles {
 }
 
 fn in_use(shape: Shape) -> Allocator {
-    let mut allocator = Allocator::new(Config::default());
+    let mut allocator = Allocator::new(AllocatorConfig::default());
     add_frameworks(&mut allocator, shape);
     let ports = Ports::new((0..16).map(|n| (31_000 + 20 * n, 31_000 + 20 * n + 9)));
     let used = bundle(16, 2048, 1024, ports);
@@ -72,7 +72,7 @@ fn in_use(shape: Shape) -> Allocator {
 
 /// Nine small roles are guaranteed half a node each, every tenth role four nodes.
 fn with_quotas(shape: Shape) -> Allocator {
-    let mut allocator = Allocator::new(Config::default());
+    let mut allocator = Allocator::new(AllocatorConfig::default());
     for n in 0..shape.frameworks {
         let tenths = if n.is_multiple_of(10) { 40 } else { 5 };
         let guarantee = bundle(24 * tenths / 10, 4096 * tenths / 10, 0, Ports::default()).amounts;

@@ -32,7 +32,7 @@ pub use identity::{
     IDENTITY_NAME_MAX, IDENTITY_PATH_BYTES_MAX, IDENTITY_TTL_MAX, IDENTITY_TTL_MIN, Identity, SECRETS_DIR,
 };
 pub use launch::{Parameterized, PayloadRule, Periodic, dispatch_hash};
-pub use policy::{Backoff, ReschedulePolicy, RestartMode, RestartPolicy};
+pub use policy::{DelayFunction, ReschedulePolicy, RestartMode, RestartPolicy};
 pub use role::{Hook, Lifecycle, Scaling, Turn};
 pub use same::VersionChange;
 pub use schedule::{Cron, CronError, Schedule, TimeZone};

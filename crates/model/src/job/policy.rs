@@ -43,7 +43,7 @@ pub struct RestartPolicy {
 /// How the delay between two tries grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
-pub enum Backoff {
+pub enum DelayFunction {
     /// Always the same.
     #[n(0)]
     Constant,
@@ -71,7 +71,7 @@ pub struct ReschedulePolicy {
     pub delay: Duration,
     /// How the delay grows.
     #[n(3)]
-    pub backoff: Backoff,
+    pub backoff: DelayFunction,
     /// It grows no further than this.
     #[n(4)]
     #[cbor(with = "crate::codec::duration")]
@@ -103,7 +103,7 @@ impl ReschedulePolicy {
                 attempts: 0,
                 interval: seconds(0),
                 delay: seconds(30),
-                backoff: Backoff::Exponential,
+                backoff: DelayFunction::Exponential,
                 max_delay: seconds(3600),
                 unlimited: true,
             },
@@ -111,7 +111,7 @@ impl ReschedulePolicy {
                 attempts: 1,
                 interval: seconds(24 * 3600),
                 delay: seconds(5),
-                backoff: Backoff::Constant,
+                backoff: DelayFunction::Constant,
                 max_delay: seconds(0),
                 unlimited: false,
             },
@@ -119,7 +119,7 @@ impl ReschedulePolicy {
                 attempts: 0,
                 interval: seconds(0),
                 delay: seconds(0),
-                backoff: Backoff::Constant,
+                backoff: DelayFunction::Constant,
                 max_delay: seconds(0),
                 unlimited: false,
             },

@@ -14,7 +14,7 @@ use super::{
     slab::{Slab, slot},
 };
 use crate::{
-    alloc::{ClientStatus, DesiredStatus, Migrate, Reschedule, StopReason, TaskResult},
+    alloc::{ClientStatus, Departure, DesiredStatus, Reschedule, StopReason, TaskResult},
     device::DeviceGrant,
     ids::{AllocId, EvalId, Index, NodeId},
     quota::Usage,
@@ -154,7 +154,7 @@ pub struct AllocExtra {
     /// It is to leave its node. Not in snapshots before format 4.
     #[n(13)]
     #[cbor(default)]
-    pub migrate: Option<Migrate>,
+    pub migrate: Option<Departure>,
     /// It stands in for one that left its node, and shows that it is well before the next one leaves. Not in snapshots
     /// before format 4.
     #[n(14)]
@@ -441,7 +441,7 @@ struct WrittenExtra<'a> {
     #[n(12)]
     canary: bool,
     #[n(13)]
-    migrate: Option<Migrate>,
+    migrate: Option<Departure>,
     #[n(14)]
     watched: bool,
 }
@@ -587,7 +587,7 @@ mod tests {
         #[n(12)]
         canary: bool,
         #[n(13)]
-        migrate: Option<Migrate>,
+        migrate: Option<Departure>,
         #[n(14)]
         watched: bool,
     }

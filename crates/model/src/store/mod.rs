@@ -4,7 +4,7 @@ mod acl;
 mod allocs;
 mod apply;
 mod deployments;
-mod devices;
+mod devices_held;
 mod digest;
 mod evals;
 mod jobs;

@@ -6,8 +6,8 @@ use berth_model::{
     AclRoleId, AclTokenId, AllocId, DeploymentId, EvalId, Index, JobKey, KekId, NodeId, RootKeyId, Timestamp,
     acl::{AclPolicy, AclRole, AclToken, ChangeAcl, OneTimeToken, PolicyJob, SecretHash, TokenType},
     alloc::{
-        AllocEnd, ClientStatus, Migrate, MigrateAlloc, Placement, Reschedule, Rescheduled, Stop, StopReason,
-        TaskResult,
+        AllocEnd, ClientStatus, Departure, MigrateAlloc, Placement, Reschedule, Rescheduled, Stop,
+        StopReason, TaskResult,
     },
     command::{
         Collect, Command, DeregisterJob, DrainNode, EvalOutcome, LaunchJob, NewDrain, NewTag, NextEval,
@@ -109,7 +109,7 @@ pub fn commands() -> Vec<Command> {
             eligible: false,
             meta: labels("drain"),
         })),
-        Command::MigrateAllocs(vec![MigrateAlloc { alloc: AllocId(3), how: Migrate::AtOnce }]),
+        Command::MigrateAllocs(vec![MigrateAlloc { alloc: AllocId(3), how: Departure::AtOnce }]),
         Command::EndDrain(NodeId(1), Timestamp(0)),
         Command::SetJobStable(Box::new(SetJobStable { job: key(), version: 1, stable: true })),
         Command::TagVersion(Box::new(TagVersion {

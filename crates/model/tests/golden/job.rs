@@ -7,7 +7,7 @@ use berth_model::{
     constraint::{Affinity, Constraint, Operator, Spread, SpreadTarget},
     device::DeviceAsk,
     job::{
-        Artifact, Backoff, ChangeMode, ChangeScript, Check, CheckKind, CheckRestart, Disconnect,
+        Artifact, ChangeMode, ChangeScript, Check, CheckKind, CheckRestart, DelayFunction, Disconnect,
         EphemeralDisk, Group, HealthCheck, Hook, Identity, Job, JobType, Kept, Lifecycle, LogConfig, Migrate,
         Network, Parameterized, PayloadRule, Periodic, Port, Reconcile, ReschedulePolicy, RestartMode,
         RestartPolicy, Scaling, Secret, Service, Task, TaskResources, Template, Update, Volume, VolumeMount,
@@ -122,7 +122,7 @@ fn reschedule() -> ReschedulePolicy {
         attempts: 3,
         interval: seconds(60),
         delay: seconds(5),
-        backoff: Backoff::Fibonacci,
+        backoff: DelayFunction::Fibonacci,
         max_delay: seconds(600),
         unlimited: true,
     }

@@ -2,7 +2,7 @@
 //! allocations, so that a mistake there is found here; tests ask it of every plan, and so do planners in debug builds.
 
 mod allocs;
-mod devices;
+mod device_grants;
 mod distinct;
 mod preempted;
 mod quotas;
@@ -40,7 +40,7 @@ pub fn check(store: &Store, plan: &Plan) -> Vec<Fault> {
             rollout::check(&checked, &mut faults);
             room::check(&checked, &mut faults);
             updates::check(&checked, &mut faults);
-            devices::check(&checked, &mut faults);
+            device_grants::check(&checked, &mut faults);
             quotas::check(&checked, &mut faults);
             preempted::check(&checked, &mut faults);
         }

@@ -9,7 +9,7 @@ use berth_model::{
     store::NodeSlot,
 };
 
-use super::fleet::{Fleet, Host, Wanted};
+use super::fleet::{DeviceHost, Fleet, Wanted};
 use crate::{
     filters::DeviceWish,
     scores::stranded::{Room, Take},
@@ -61,7 +61,7 @@ impl Catalog {
             let host = typed.host((slot, at));
             let model = typed.model(device);
             let room = room(node.capacity(), device, &DevicesHeld::default());
-            typed.fleet.add(host, Host { model, room });
+            typed.fleet.add(host, DeviceHost { model, room });
         }
     }
 
@@ -71,7 +71,7 @@ impl Catalog {
             let Some(typed) = self.types.get_mut(&device.kind) else { continue };
             let Some(host) = typed.hosts.get(&(slot, at)) else { continue };
             let Some(model) = typed.fleet.host(*host).map(|host| host.model) else { continue };
-            typed.fleet.set(*host, Host { model, room: room(free, device, held) });
+            typed.fleet.set(*host, DeviceHost { model, room: room(free, device, held) });
         }
     }
 

@@ -12,7 +12,7 @@ use crate::scores::stranded::{Expected, Room, Take};
 
 /// Devices of one model on one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
+pub struct DeviceHost {
     /// Numbers the model.
     pub model: usize,
     /// What is left of the node and of these devices.
@@ -38,7 +38,7 @@ impl Wanted {
 /// The nodes that have devices of one type.
 #[derive(Debug, Clone, Default)]
 pub struct Fleet {
-    hosts: Vec<Option<Host>>,
+    hosts: Vec<Option<DeviceHost>>,
     /// What each host has when nothing is taken of it.
     wholes: Vec<Option<Room>>,
     /// All that the hosts have when nothing is taken of them.
@@ -75,7 +75,7 @@ impl Totals {
 
 impl Fleet {
     /// A host is there, with nothing taken of it yet. Hosts are numbered from 0.
-    pub fn add(&mut self, at: usize, whole: Host) {
+    pub fn add(&mut self, at: usize, whole: DeviceHost) {
         self.remove(at);
         if self.wholes.len() <= at {
             self.wholes.resize(at + 1, None);
@@ -97,7 +97,7 @@ impl Fleet {
     }
 
     /// What is left of a host has changed.
-    pub fn set(&mut self, at: usize, host: Host) {
+    pub fn set(&mut self, at: usize, host: DeviceHost) {
         if self.hosts.len() <= at {
             self.hosts.resize(at + 1, None);
         }
@@ -116,7 +116,7 @@ impl Fleet {
     }
 
     /// What is left of a host.
-    pub fn host(&self, at: usize) -> Option<&Host> {
+    pub fn host(&self, at: usize) -> Option<&DeviceHost> {
         self.hosts.get(at)?.as_ref()
     }
 
@@ -176,7 +176,7 @@ impl Fleet {
 #[derive(Debug)]
 pub struct Prices<'a> {
     prices: &'a [f64],
-    hosts: &'a [Option<Host>],
+    hosts: &'a [Option<DeviceHost>],
     scarcity: Vec<f64>,
 }
 
@@ -219,15 +219,15 @@ fn devices(room: &Room) -> f64 {
 mod tests {
     use super::*;
 
-    fn host(model: usize, cores: u32, milli: &[u16]) -> Host {
-        Host { model, room: Room { cpu_mhz: 1000 * cores, memory_mb: 64_000, milli: milli.to_vec() } }
+    fn host(model: usize, cores: u32, milli: &[u16]) -> DeviceHost {
+        DeviceHost { model, room: Room { cpu_mhz: 1000 * cores, memory_mb: 64_000, milli: milli.to_vec() } }
     }
 
     fn whole(devices: u16, models: Option<Vec<usize>>) -> Wanted {
         Wanted { take: Take { cpu_mhz: 1000, memory_mb: 1000, devices, milli_each: 1000 }, models }
     }
 
-    fn fleet(hosts: &[Host]) -> Fleet {
+    fn fleet(hosts: &[DeviceHost]) -> Fleet {
         let mut fleet = Fleet::default();
         hosts.iter().enumerate().for_each(|(at, host)| fleet.add(at, host.clone()));
         fleet
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_scarce_model_is_left_to_those_who_need_it() {
-        let hosts: Vec<Host> = (0..40).map(|at| host(usize::from(at > 0), 8, &[1000])).collect();
+        let hosts: Vec<DeviceHost> = (0..40).map(|at| host(usize::from(at > 0), 8, &[1000])).collect();
         let mut fleet = fleet(&hosts);
         assert_eq!(fleet.prices(&whole(1, None)).least(|_| false), Some(0));
         (0..40).for_each(|ask| fleet.learn(&whole(1, (ask % 10 == 0).then(|| vec![0]))));
@@ -274,7 +274,7 @@ mod tests {
     /// Every price of every row must be what it would be if nothing were remembered.
     #[test]
     fn remembered_prices_are_those_that_would_be_worked_out_anew() {
-        let hosts: Vec<Host> = (0..30).map(|at| host(at % 3, 16, &[1000; 4])).collect();
+        let hosts: Vec<DeviceHost> = (0..30).map(|at| host(at % 3, 16, &[1000; 4])).collect();
         let mut fleet = fleet(&hosts);
         let mut state = 1u64;
         let mut below = |limit: u64| {

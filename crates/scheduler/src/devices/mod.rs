@@ -11,4 +11,4 @@ mod workload;
 
 pub use crate::scores::stranded::{Room, Take};
 pub use catalog::{Catalog, Offer, take};
-pub use fleet::{Fleet, Host, Prices, Wanted};
+pub use fleet::{DeviceHost, Fleet, Prices, Wanted};

@@ -2,7 +2,7 @@
 //! of the job or of the cluster would place it.
 
 mod change;
-mod devices;
+mod device_shortage;
 mod nowhere;
 mod obstacle;
 mod preemption;

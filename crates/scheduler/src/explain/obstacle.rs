@@ -14,7 +14,7 @@ use berth_model::{
     store::NodeSlot,
 };
 
-use super::{World, devices};
+use super::{World, device_shortage};
 use crate::{
     filters::{Filters, Objection},
     property::{Property, resolve},
@@ -124,14 +124,14 @@ impl<'a> Looked<'a> {
         all.extend(short(self.asked(&detail.node, &devices), self.world.free(slot)));
         // A node without such devices was turned away before.
         if self.filters.check(&detail.node).is_ok() {
-            all.extend(devices::short(self.group, &detail.node, &devices));
+            all.extend(device_shortage::short(self.group, &detail.node, &devices));
         }
         all
     }
 
     /// What is asked of a node, with the cpu of as many cores as there are: of the others it is said that they are short.
     fn asked(&self, node: &Node, held: &DevicesHeld) -> Resources {
-        let cores = self.group.cores().min(devices::free_cores(node, held));
+        let cores = self.group.cores().min(device_shortage::free_cores(node, held));
         let cpu_mhz = cores.saturating_mul(node.core_mhz());
         self.group.resources().plus(Resources { cpu_mhz, ..Resources::ZERO })
     }

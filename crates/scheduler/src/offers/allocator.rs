@@ -13,12 +13,12 @@ use crate::fairness::{Amounts, Weight};
 
 /// What the allocator must be told once.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct AllocatorConfig {
     /// An offer holds at least one of these; less is not worth sending. With none, any amount is.
     pub offers_min: Vec<Amounts>,
 }
 
-impl Default for Config {
+impl Default for AllocatorConfig {
     /// A hundredth of a core or 32 MiB, as Mesos has it: one at the limit of either is still offered the other.
     fn default() -> Self {
         let one = |at: usize, amount: u64| {
@@ -30,7 +30,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl AllocatorConfig {
     /// Whether that much is worth an offer.
     pub(super) fn is_worth(&self, amounts: Amounts) -> bool {
         !amounts.is_zero()
@@ -41,7 +41,7 @@ impl Config {
 /// Decides who is offered what. It believes what it is told of frameworks and nodes, and never offers what somebody holds.
 #[derive(Debug)]
 pub struct Allocator {
-    pub(super) config: Config,
+    pub(super) config: AllocatorConfig,
     pub(super) nodes: Nodes,
     pub(super) roles: Roles,
     pub(super) frameworks: Frameworks,
@@ -49,7 +49,7 @@ pub struct Allocator {
 
 impl Allocator {
     /// An allocator that knows of nothing.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: AllocatorConfig) -> Self {
         Self { config, nodes: Nodes::default(), roles: Roles::new(), frameworks: Frameworks::default() }
     }
 

@@ -19,6 +19,6 @@ mod roles;
 #[cfg(test)]
 mod tests;
 
-pub use allocator::{Allocator, Config};
+pub use allocator::{Allocator, AllocatorConfig};
 pub use bundle::{Bundle, Ports};
 pub use event::{Event, FrameworkId, Offer, OffersError, Quota};

@@ -2,7 +2,9 @@
 
 use berth_model::{eval::Funnel, store::NodeSlot};
 
-use super::{columns::Columns, devices::DeviceAsks, distinct::Distinct, ports::PortRefusal, wishes::Wishes};
+use super::{
+    columns::Columns, device_asks::DeviceAsks, distinct::Distinct, ports::PortRefusal, wishes::Wishes,
+};
 use crate::filters::Refused;
 
 /// Counts every ready node among `slots` once, at the first step where it fell out. `ports` says why a node cannot give

@@ -16,7 +16,7 @@ use berth_model::{
 use super::{
     candidates::{Best, Candidates},
     columns::Columns,
-    devices::{DeviceAsks, Granted},
+    device_asks::{DeviceAsks, Granted},
     distinct::Distinct,
     funnel::funnel,
     ports::{self, PortRefusal, TakenPorts},

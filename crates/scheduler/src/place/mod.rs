@@ -3,7 +3,7 @@
 mod candidates;
 mod classes;
 mod columns;
-mod devices;
+mod device_asks;
 mod distinct;
 mod funnel;
 mod grid;

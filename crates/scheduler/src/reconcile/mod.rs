@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use berth_model::{
     AllocId, Timestamp,
-    alloc::{Migrate, Reschedule, Stop, StopReason},
+    alloc::{Departure, Reschedule, Stop, StopReason},
     deployment::DeploymentGroup,
     job::{Job, VersionChange},
     observed::Observed,
@@ -106,12 +106,12 @@ struct Existing<'a> {
 impl Existing<'_> {
     /// Why it cannot stay, whether another stands in for it or not.
     fn must_go(&self) -> Option<StopReason> {
-        let drained = self.migrate() == Some(Migrate::AtOnce);
+        let drained = self.migrate() == Some(Departure::AtOnce);
         if self.is_gone() { Some(StopReason::NodeLost) } else { drained.then_some(StopReason::Drained) }
     }
 
     /// Whether it is to leave its node, and how.
-    fn migrate(&self) -> Option<Migrate> {
+    fn migrate(&self) -> Option<Departure> {
         self.extra?.migrate
     }
 

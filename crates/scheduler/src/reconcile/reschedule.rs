@@ -6,7 +6,7 @@ use std::time::Duration;
 use berth_model::{
     Timestamp,
     alloc::{Reschedule, Rescheduled},
-    job::{Backoff, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy},
+    job::{DelayFunction, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy},
     store::{AllocRow, AllocSlot, Store},
 };
 
@@ -84,9 +84,9 @@ fn delay(policy: &ReschedulePolicy, past: &[Reschedule], ended_at: Timestamp) ->
     let waited = |event: &Reschedule| event.of.map_or(policy.delay, |of| of.delay);
     let (max, ceiling) = (policy.max_delay, !policy.max_delay.is_zero());
     let next = match (policy.backoff, past) {
-        (Backoff::Constant, _) | (_, []) | (Backoff::Fibonacci, [_]) => return policy.delay,
-        (Backoff::Exponential, [.., last]) => waited(last).saturating_mul(2),
-        (Backoff::Fibonacci, [.., before, last]) => {
+        (DelayFunction::Constant, _) | (_, []) | (DelayFunction::Fibonacci, [_]) => return policy.delay,
+        (DelayFunction::Exponential, [.., last]) => waited(last).saturating_mul(2),
+        (DelayFunction::Fibonacci, [.., before, last]) => {
             let began_anew = ceiling && waited(before) == max && waited(last) == policy.delay;
             if began_anew { policy.delay } else { waited(before).saturating_add(waited(last)) }
         }
@@ -116,7 +116,7 @@ mod tests {
         Reschedule { at: at(at_s), of: Some(of) }
     }
 
-    fn policy(backoff: Backoff, delay_s: u64, max_s: u64) -> ReschedulePolicy {
+    fn policy(backoff: DelayFunction, delay_s: u64, max_s: u64) -> ReschedulePolicy {
         ReschedulePolicy {
             backoff,
             delay: Duration::from_secs(delay_s),
@@ -139,14 +139,14 @@ mod tests {
 
     #[test]
     fn delays_grow_as_their_function_says_up_to_their_maximum() {
-        assert_eq!(delays(&policy(Backoff::Constant, 5, 0), 4), [5, 5, 5, 5]);
-        assert_eq!(delays(&policy(Backoff::Exponential, 30, 200), 6), [30, 60, 120, 200, 200, 200]);
-        assert_eq!(delays(&policy(Backoff::Fibonacci, 5, 30), 8), [5, 5, 10, 15, 25, 30, 30, 30]);
+        assert_eq!(delays(&policy(DelayFunction::Constant, 5, 0), 4), [5, 5, 5, 5]);
+        assert_eq!(delays(&policy(DelayFunction::Exponential, 30, 200), 6), [30, 60, 120, 200, 200, 200]);
+        assert_eq!(delays(&policy(DelayFunction::Fibonacci, 5, 30), 8), [5, 5, 10, 15, 25, 30, 30, 30]);
     }
 
     #[test]
     fn what_ran_for_longer_than_the_longest_delay_begins_anew() {
-        let exponential = policy(Backoff::Exponential, 30, 100);
+        let exponential = policy(DelayFunction::Exponential, 30, 100);
         let past = [event(100, 60), event(200, 100)];
         assert_eq!(delay(&exponential, &past, at(300)).as_secs(), 100);
         assert_eq!(delay(&exponential, &past, at(301)).as_secs(), 30);
@@ -155,7 +155,7 @@ mod tests {
             80,
             "it is not at its maximum"
         );
-        let fibonacci = policy(Backoff::Fibonacci, 30, 100);
+        let fibonacci = policy(DelayFunction::Fibonacci, 30, 100);
         assert_eq!(delay(&fibonacci, &[event(100, 100), event(300, 30)], at(310)).as_secs(), 30);
     }
 
@@ -200,7 +200,7 @@ mod tests {
             unlimited: false,
             attempts: 10,
             interval: Duration::from_secs(100),
-            ..policy(Backoff::Exponential, 60, 3600)
+            ..policy(DelayFunction::Exponential, 60, 3600)
         };
         assert_eq!(judge(&limited, &[], at(100), at(100)), Judged::Later(at(160)));
         assert_eq!(judge(&limited, &[event(160, 60)], at(170), at(400)), Judged::Never);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn times_that_an_older_version_wrote_count() {
-        let policy = policy(Backoff::Exponential, 30, 3600);
+        let policy = policy(DelayFunction::Exponential, 30, 3600);
         let old = Reschedule { at: at(50), of: None };
         assert_eq!(delay(&policy, &[old], at(100)).as_secs(), 60);
     }

@@ -13,7 +13,7 @@ use berth_model::{
 };
 use berth_server::{
     WatchKey, Watchers,
-    state::{State, View},
+    shared::{State, View},
 };
 
 use crate::support;

@@ -14,8 +14,8 @@ use berth_model::{
     store::AllocSlot,
 };
 use berth_server::{
-    Batch, Change, EventHub,
-    state::{State, View},
+    Change, EventBatch, EventHub,
+    shared::{State, View},
 };
 
 use crate::support;
@@ -56,7 +56,11 @@ impl Cluster {
             let allocs = (0..BATCH_CHANGES).map(|at| alloc_id((batch * BATCH_CHANGES + at) % ALLOCS));
             let changed = allocs.map(|id| observe(&mut view, id)).collect();
             changes += BATCH_CHANGES as u64;
-            self.events.publish(Batch { index: view.index, view: Arc::new(view.clone()), changes: changed });
+            self.events.publish(EventBatch {
+                index: view.index,
+                view: Arc::new(view.clone()),
+                changes: changed,
+            });
         }
         self.view.store(Arc::new(view));
         changes

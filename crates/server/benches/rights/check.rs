@@ -2,7 +2,7 @@
 
 use std::{hint::black_box, time::Instant};
 
-use berth_server::{http::routes::Capability, state::State};
+use berth_server::{http::routes::Capability, shared::State};
 
 use crate::{
     cluster::{Cluster, OF_TWO, secret},

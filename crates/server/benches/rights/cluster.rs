@@ -9,7 +9,7 @@ use berth_model::{
     command::{Command, Entry, RegisterJob},
     job::{Group, Job, JobType, Task},
 };
-use berth_server::state::{State, View};
+use berth_server::shared::{State, View};
 use sha2::{Digest, Sha256};
 
 use crate::support;

@@ -6,7 +6,7 @@ use berth_server::{
     Entrance,
     http::{Limits, serve},
     nomad::table,
-    state::State,
+    shared::State,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

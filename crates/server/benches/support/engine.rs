@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use berth_api::agent::{Outcome, Question};
 use berth_model::{EvalId, NodeId, command::Command};
-use berth_server::state::{
+use berth_server::shared::{
     AgentError, Agents, Committed, Engine, ExecLink, ExecRequest, LogPosition, Metric, PlanTrace,
     ProposeError, ReadPieces, ReadRequest,
 };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use berth_server::{
     EventHub, Watchers,
-    state::{State, View},
+    shared::{State, View},
 };
 
 use engine::Silent;

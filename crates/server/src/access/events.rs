@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_model::{Index, event::Event};
 
 use super::{Access, CallerView, Capability};
-use crate::{Batch, Change, Subscription, SubscriptionError};
+use crate::{Change, EventBatch, Subscription, SubscriptionError};
 
 /// A caller's place in the order of changes.
 #[derive(Debug)]
@@ -44,12 +44,12 @@ impl CallerEvents {
 /// All changes of one index.
 #[derive(Debug, Clone)]
 pub(crate) struct CallerBatch {
-    batch: Arc<Batch>,
+    batch: Arc<EventBatch>,
     view: CallerView,
 }
 
 impl CallerBatch {
-    fn new(batch: Arc<Batch>, access: &Arc<Access>) -> Self {
+    fn new(batch: Arc<EventBatch>, access: &Arc<Access>) -> Self {
         let view = CallerView::new(batch.view.clone(), access.clone());
         Self { batch, view }
     }

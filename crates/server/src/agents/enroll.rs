@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{listen::Context, recorded::Recorded, revoked::is_revoked};
-use crate::{clock, convert::agent::secret_hash, net::Stream, state::State};
+use crate::{clock, convert::agent::secret_hash, net::Stream, shared::State};
 
 /// How long all of it may take; the cluster may be looking for a leader.
 const TALK_MAX: Duration = Duration::from_secs(30);

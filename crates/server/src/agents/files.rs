@@ -9,7 +9,7 @@ use berth_api::agent::{FileChunk, Overrun};
 use berth_model::NodeId;
 use tokio::sync::mpsc;
 
-use crate::state::{AgentError, ReadPiece, ReadPieces};
+use crate::shared::{AgentError, ReadPiece, ReadPieces};
 
 /// Bytes of one log or file on their way from an agent.
 pub(super) const CREDIT_BYTES: u64 = 256 << 10;

@@ -16,7 +16,7 @@ use crate::{
     audit::{Changed, Requested, What, Who},
     clock,
     convert::agent::secret_hash,
-    state::{Committed, ProposeError, State},
+    shared::{Committed, ProposeError, State},
 };
 
 /// How often a request is made again while nobody leads.
@@ -155,7 +155,7 @@ mod tests {
         agents::listen::LEAVING_MAX,
         audit::{AuditConfig, AuditLog},
         nomad::tests::fake_engine::FakeEngine,
-        state::ServerInfo,
+        shared::ServerInfo,
     };
 
     #[test]

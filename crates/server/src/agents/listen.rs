@@ -34,7 +34,7 @@ use super::{
 use crate::{
     engine::Input,
     net::{Entrance, Secure, Stream},
-    state::State,
+    shared::State,
 };
 
 /// How long what was sent may stay unacknowledged by the peer's kernel: a link that swallows one direction shows here.

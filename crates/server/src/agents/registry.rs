@@ -17,7 +17,7 @@ use tokio::{sync::mpsc, time::timeout};
 use crate::{
     agents::{files::CREDIT_BYTES, frame},
     engine::Link,
-    state::{AgentError, Agents, ExecLink, ExecRequest, ReadPiece, ReadPieces, ReadRequest, ReadSource},
+    shared::{AgentError, Agents, ExecLink, ExecRequest, ReadPiece, ReadPieces, ReadRequest, ReadSource},
 };
 
 /// Pieces handed to a reader that it has not taken; each may be as large as the window.

@@ -7,7 +7,7 @@ use berth_model::{Index, NodeId, store::Joins};
 use berth_tls::Peer;
 use tokio::sync::watch;
 
-use crate::state::{State, View};
+use crate::shared::{State, View};
 
 /// How often the state is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);

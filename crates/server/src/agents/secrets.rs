@@ -15,7 +15,7 @@ use crate::{
     access::Capability,
     audit::{AuditLog, Requested, Untold, What, Who, cut},
     net::host,
-    state::State,
+    shared::State,
     workload::{READ_A_SECOND_MAX, Reading, no_secrets, read_secrets},
 };
 
@@ -132,7 +132,7 @@ mod tests {
     use crate::{
         access,
         audit::{AuditConfig, verify},
-        state::ServerInfo,
+        shared::ServerInfo,
         workload::tests::{ALLOC, NODE, asked_for, cluster, put},
     };
 

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use super::{AuditConfig, record::RECORD_BYTES_MAX, refusals::Refusals, trail::Trail, writer};
 use crate::{
     histogram::Histogram,
-    state::{Measured, Metric},
+    shared::{Measured, Metric},
 };
 
 /// Who was given room waits so long to hear that the record is on disk.

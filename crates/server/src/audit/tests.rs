@@ -295,8 +295,8 @@ fn metric(log: &AuditLog, name: &str) -> u64 {
     let all = log.metrics();
     let found = all.iter().find(|metric| metric.name == name).expect("it is measured");
     match &found.samples[0].1 {
-        crate::state::Measured::Counter(value) | crate::state::Measured::Gauge(value) => *value as u64,
-        crate::state::Measured::Spread(spread) => spread.count(),
+        crate::shared::Measured::Counter(value) | crate::shared::Measured::Gauge(value) => *value as u64,
+        crate::shared::Measured::Spread(spread) => spread.count(),
     }
 }
 

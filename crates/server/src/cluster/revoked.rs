@@ -13,7 +13,7 @@ use berth_model::store::Joins;
 use berth_tls::{RevokedServers, write_over};
 use tokio::{sync::watch, time::Instant};
 
-use crate::{PANICKED, agents::Registry, net::Secure, state::State};
+use crate::{PANICKED, agents::Registry, net::Secure, shared::State};
 
 /// In the data directory.
 const FILE: &str = "revoked-servers.json";

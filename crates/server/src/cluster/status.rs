@@ -6,7 +6,7 @@ use berth_replication::NotWritten;
 use tokio::time::Instant;
 
 use super::{Cluster, majority::MajorityContact};
-use crate::state::{Contact, ServerStatus, Servers};
+use crate::shared::{Contact, ServerStatus, Servers};
 
 /// A server that was not heard for so long is called failed.
 const ALIVE_MAX: Duration = Duration::from_secs(3);

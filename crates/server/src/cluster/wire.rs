@@ -14,7 +14,7 @@ use super::{
     agents::{AgentAnswer, AgentRequest},
     keys::KekBytes,
 };
-use crate::state::{Committed, ProposeError};
+use crate::shared::{Committed, ProposeError};
 
 /// A request of another server.
 #[derive(Debug, Clone, Encode, Decode)]

@@ -10,7 +10,7 @@ use super::{
     Cluster, LEADER_MAX, LOOK,
     wire::{self, Answer, Request},
 };
-use crate::state::{Committed, ProposeError};
+use crate::shared::{Committed, ProposeError};
 
 impl Cluster {
     /// Proposes commands as one change, wherever the leader is. While servers elect one, it waits. Once this returns, the

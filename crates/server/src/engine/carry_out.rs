@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use berth_api::agent::{Down, Refused};
 use berth_controller::{
-    Action, Answer, Event, Links, Recovery, Refused as RefusedPlacements, Request, ServerId, SessionId,
-    ToNode, Token,
+    Action, Answer, Event, Links, NodeRecovery, RefusedPlacements, Request, ServerId, SessionId, ToNode,
+    Token,
 };
 use berth_model::Index;
 use berth_scheduler::Ticket;
@@ -20,8 +20,8 @@ use super::{
 use crate::{
     agents::{GroupSpecs, Share, frame, frames},
     cluster::Relay,
-    events::{Batch, Change},
-    state::{PlanTrace, View},
+    events::{Change, EventBatch},
+    shared::{PlanTrace, View},
 };
 
 /// What the controller thread keeps besides the controller.
@@ -165,7 +165,7 @@ impl CarryOut {
                 continue;
             }
             shared.watchers.wake(changes.iter().flat_map(|change| wake::keys(view, change)));
-            shared.events.publish(Batch { index, view: view.clone(), changes });
+            shared.events.publish(EventBatch { index, view: view.clone(), changes });
         }
     }
 
@@ -196,7 +196,7 @@ impl CarryOut {
 }
 
 /// Says once that silent nodes are not declared lost, and once that none is any more.
-fn log_held(before: &Recovery, now: &Recovery) {
+fn log_held(before: &NodeRecovery, now: &NodeRecovery) {
     if before.held == 0 && now.held > 0 {
         let first = now.held_nodes.first().map(ToString::to_string).unwrap_or_default();
         tracing::warn!(

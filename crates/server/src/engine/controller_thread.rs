@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use berth_controller::{Config, Controller, Event, ServerId};
+use berth_controller::{Controller, ControllerConfig, Event, ServerId};
 use berth_model::{AllocId, panic_text};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use tokio::sync::watch;
@@ -42,7 +42,7 @@ pub(crate) fn start(
 ) -> std::io::Result<ControllerThread> {
     let pool = PlannerPool::start(planners, &shared, &inputs.0)?;
     let planning_max = planners.planning_max();
-    let config = Config { server, planning_max, desired_hash, seed: super::handle::random_u64() };
+    let config = ControllerConfig { server, planning_max, desired_hash, seed: super::handle::random_u64() };
     let carry_out = CarryOut::new(shared.clone(), pool, proposals, relay);
     let receiver = inputs.1;
     let controller = Controller::new(config, shared.claims.clone());

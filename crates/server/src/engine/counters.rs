@@ -14,7 +14,7 @@ use berth_scheduler::Plan;
 
 use crate::{
     histogram::Histogram,
-    state::{Measured, Metric, PlanTrace, View},
+    shared::{Measured, Metric, PlanTrace, View},
 };
 
 /// Counts since the start.

@@ -23,7 +23,7 @@ use crate::{
     agents::Share,
     cluster::{Change, Cluster},
     keyring::Kek,
-    state::{
+    shared::{
         Committed, Contact, Engine, LogPosition, Metric, PlanTrace, ProposeError, ServerChange, Servers,
     },
 };

@@ -4,7 +4,7 @@ use berth_replication::{Metrics, SYNC_BOUNDS_US, SyncTimes};
 
 use crate::{
     histogram::Spread,
-    state::{Measured, Metric, ServerStatus, Servers},
+    shared::{Measured, Metric, ServerStatus, Servers},
 };
 
 const MICROS_PER_SECOND: f64 = 1e6;

@@ -26,7 +26,7 @@ use tokio::sync::{oneshot, watch};
 use crate::{
     EventHub, Watchers,
     agents::{Gone, Outbound, Pending, Registry, Share, frame},
-    state::{PlanTrace, View},
+    shared::{PlanTrace, View},
 };
 
 pub(crate) use controller_thread::{ControllerThread, start};

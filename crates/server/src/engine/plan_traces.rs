@@ -7,7 +7,7 @@ use std::{
 
 use berth_model::EvalId;
 
-use crate::state::PlanTrace;
+use crate::shared::PlanTrace;
 
 /// Plans kept; the oldest goes first.
 const KEPT_MAX: usize = 1 << 15;

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     clock::now,
-    state::{PlanTrace, View},
+    shared::{PlanTrace, View},
 };
 
 /// Evaluations handed to each planner: while it plans one, others wait for it, so that it need not.

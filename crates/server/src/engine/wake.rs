@@ -2,7 +2,7 @@
 
 use berth_model::{event::Event, store::AllocSlot};
 
-use crate::{WatchKey, events::Change, state::View};
+use crate::{WatchKey, events::Change, shared::View};
 
 /// The things that a change makes different.
 pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {

@@ -6,7 +6,7 @@ use std::sync::{
     mpsc::{SyncSender, TrySendError, sync_channel},
 };
 
-use super::{Batch, Dropped};
+use super::{Dropped, EventBatch};
 
 /// Batches that go together: each list wakes a thread.
 const BATCHES: usize = 64;
@@ -22,10 +22,10 @@ pub(super) struct Freed(Mutex<Gathered>);
 
 #[derive(Debug, Default)]
 struct Gathered {
-    batches: Vec<Arc<Batch>>,
+    batches: Vec<Arc<EventBatch>>,
     bytes: u64,
     /// None before the first list.
-    thread: Option<SyncSender<Vec<Arc<Batch>>>>,
+    thread: Option<SyncSender<Vec<Arc<EventBatch>>>>,
 }
 
 impl Freed {
@@ -66,8 +66,8 @@ impl Gathered {
 }
 
 /// It ends with the sender.
-fn start() -> SyncSender<Vec<Arc<Batch>>> {
-    let (sender, waiting) = sync_channel::<Vec<Arc<Batch>>>(WAITING_MAX);
+fn start() -> SyncSender<Vec<Arc<EventBatch>>> {
+    let (sender, waiting) = sync_channel::<Vec<Arc<EventBatch>>>(WAITING_MAX);
     let freeing = move || waiting.into_iter().for_each(drop);
     if let Err(error) = std::thread::Builder::new().name("free events".to_owned()).spawn(freeing) {
         tracing::warn!(%error, "no thread to free old events: whoever publishes does");

@@ -8,7 +8,7 @@ use berth_model::{AllocId, JobKey, NodeId};
 use super::{call::Call, failure::Failure};
 use crate::{
     access::{CallerView, Parts},
-    state::{Agents, ExecLink, ExecRequest, ReadPieces, ReadRequest},
+    shared::{Agents, ExecLink, ExecRequest, ReadPieces, ReadRequest},
 };
 
 /// An allocation that the caller reaches, at the agent that has it.

@@ -13,7 +13,7 @@ use super::{
     Limits, Table, counters::Counters, heavy::Heavy, lease::Leases, rates::Asked, shared::Shared,
     waiting::Waiting,
 };
-use crate::{access::Policy, audit::AuditLog, state::State, workload::Workloads};
+use crate::{access::Policy, audit::AuditLog, shared::State, workload::Workloads};
 
 /// Pieces of slow work at a time: each may take as much memory as a plan of a whole job.
 const SLOW_THREADS_MAX: usize = 1;

@@ -19,7 +19,7 @@ use crate::{
     SubscriptionError,
     access::{Access, CallerEvents, CallerView, Identity},
     keyring::{Kek, Keyring},
-    state::{Contact, LogPosition, Metric, PlanTrace, ServerChange, ServerInfo, Servers},
+    shared::{Contact, LogPosition, Metric, PlanTrace, ServerChange, ServerInfo, Servers},
 };
 
 /// What a handler answers.

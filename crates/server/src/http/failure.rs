@@ -9,7 +9,7 @@ use hyper::{
     header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
 };
 
-use crate::state::{AgentError, ProposeError};
+use crate::shared::{AgentError, ProposeError};
 
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]

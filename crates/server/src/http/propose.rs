@@ -15,7 +15,7 @@ use hyper::StatusCode;
 use super::{audited::Audited, changed::changed, failure::Failure, lease::Lease};
 use crate::{
     access::{Access, Denied},
-    state::{ProposeError, State},
+    shared::{ProposeError, State},
 };
 
 /// Changes the state within what a request may reach.

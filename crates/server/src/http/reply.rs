@@ -3,7 +3,7 @@
 use std::any::type_name;
 
 use axum::{body::Body, response::Response};
-use berth_controller::Recovery;
+use berth_controller::NodeRecovery;
 use berth_model::Index;
 use bytes::Bytes;
 use hyper::{
@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::{
     call::Reply, failure::Failure, json_text::JsonText, query::Query, routes::Answer, shared::Whole,
 };
-use crate::{access::CallerView, http::text::Text, state::Contact};
+use crate::{access::CallerView, http::text::Text, shared::Contact};
 
 /// The type of all JSON answers.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -113,7 +113,7 @@ pub(crate) fn stamp_contact(headers: &mut HeaderMap, contact: Contact) {
 
 /// Says how many nodes are unconfirmed or held, which changes without what is read.
 pub(crate) fn stamp_recovery(headers: &mut HeaderMap, view: &CallerView) {
-    let Recovery { unconfirmed, held, .. } = view.recovery();
+    let NodeRecovery { unconfirmed, held, .. } = view.recovery();
     for (name, nodes) in [(UNCONFIRMED, *unconfirmed), (HELD, *held)] {
         match nodes {
             0 => headers.remove(name),

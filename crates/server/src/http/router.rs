@@ -42,7 +42,7 @@ use super::{
 use crate::{
     access::{Access, BadToken, Identity, Rights, hash},
     clock,
-    state::{Contact, View},
+    shared::{Contact, View},
     workload::{TaskAt, Workload, is_token},
 };
 

@@ -13,7 +13,7 @@ use super::{Limits, Table, api::Api, connection, counters::Gauged, lease, rooms:
 use crate::{
     PANICKED,
     net::{Entrance, Stream},
-    state::State,
+    shared::State,
 };
 
 /// Waited after a connection could not be accepted: most such faults pass, and none is mended by haste.

@@ -13,7 +13,7 @@ use berth_model::{
 use tokio::{sync::watch, time::Instant};
 
 use super::{Keyring, KeyringError};
-use crate::{PANICKED, clock, cluster::Cluster, state::State};
+use crate::{PANICKED, clock, cluster::Cluster, shared::State};
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(200);

@@ -14,7 +14,7 @@ use crate::{
         failure::Failure,
         reply,
     },
-    state::{ServerChange, ServerInfo, Servers},
+    shared::{ServerChange, ServerInfo, Servers},
 };
 
 /// Addresses in one request to join.

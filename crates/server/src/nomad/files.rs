@@ -21,7 +21,7 @@ use crate::{
         reply::{self, JSON},
         stream::stream,
     },
-    state::{AgentError, ReadPieces, ReadRequest, ReadSource},
+    shared::{AgentError, ReadPieces, ReadRequest, ReadSource},
 };
 
 /// How long an agent may take to open a file.

@@ -22,7 +22,7 @@ use crate::{
         failure::Failure,
         reply,
     },
-    state::{CertificateStatus, ServerStatus, Servers},
+    shared::{CertificateStatus, ServerStatus, Servers},
 };
 
 /// How long a token lasts unless it is said.

@@ -13,7 +13,7 @@ use crate::{
         reply::{JSON, TEXT},
         stream::stream,
     },
-    state::{ReadRequest, ReadSource},
+    shared::{ReadRequest, ReadSource},
 };
 
 /// `GET /v1/client/fs/logs/:id`

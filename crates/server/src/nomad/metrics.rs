@@ -19,7 +19,7 @@ use crate::{
         counters::RouteCounters,
         reply,
     },
-    state::{Labels, Measured, Metric},
+    shared::{Labels, Measured, Metric},
 };
 
 pub(super) const EXPOSITION: HeaderValue =

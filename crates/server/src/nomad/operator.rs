@@ -11,7 +11,7 @@ use crate::{
         failure::Failure,
         reply,
     },
-    state::{ServerChange, ServerStatus},
+    shared::{ServerChange, ServerStatus},
 };
 
 /// The version of the consensus protocol that clients know.

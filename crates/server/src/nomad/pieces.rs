@@ -6,7 +6,7 @@ use berth_api::http::StreamFrame;
 
 use crate::{
     http::stream::{Closed, Writer},
-    state::{AgentError, ReadPiece, ReadPieces},
+    shared::{AgentError, ReadPiece, ReadPieces},
 };
 
 /// How often a stream of frames says that it still lives.

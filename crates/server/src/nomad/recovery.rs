@@ -1,7 +1,7 @@
 //! How far the leader knows the nodes.
 
 use berth_api::http::{HeldNode, RecoveryStatus};
-use berth_controller::Recovery;
+use berth_controller::NodeRecovery;
 use berth_model::Timestamp;
 
 use crate::{
@@ -20,7 +20,7 @@ pub(super) async fn status(call: Call) -> Reply {
 }
 
 fn recovery(view: &CallerView, known_leader: bool, now: Timestamp) -> RecoveryStatus {
-    let Recovery { unconfirmed, unheard, grace_until, held, held_nodes } = view.recovery();
+    let NodeRecovery { unconfirmed, unheard, grace_until, held, held_nodes } = view.recovery();
     let nodes = view.nodes_up() as u64;
     let named = held_nodes
         .iter()

@@ -6,7 +6,7 @@ use berth_api::http::AgentMember;
 
 use crate::{
     http::{call::Call, failure::Failure},
-    state::{ServerInfo, ServerStatus, Servers},
+    shared::{ServerInfo, ServerStatus, Servers},
 };
 
 /// The servers; where nothing is known of others, the one that answers.

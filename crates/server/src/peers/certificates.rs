@@ -16,7 +16,7 @@ use tokio_util::bytes::Bytes;
 
 use crate::{
     net::{Secure, until_expired},
-    state::CertificateStatus,
+    shared::CertificateStatus,
 };
 
 /// The certificates of the members of the cluster.

@@ -8,7 +8,7 @@ use berth_model::{
 };
 
 use super::{TaskName, Workload, job_known_as};
-use crate::{convert::agent::secret_hash, state::State};
+use crate::{convert::agent::secret_hash, shared::State};
 
 /// No task, identity or secret of a node has a longer name.
 const NAMED_BYTES_MAX: usize = 1_024;

@@ -12,7 +12,7 @@ use berth_model::{
 use super::placed::{Asked, Placed, Refusal};
 use crate::{
     access::{Capability, Realm, Rights},
-    state::{State, View},
+    shared::{State, View},
 };
 
 /// Requests for secrets of tasks that are answered for one node a second on average, twice as many at once.

@@ -13,7 +13,7 @@ use super::{
     jwt,
     placed::{Asked, Placed, Refusal, cut, no_longer_than_a_name},
 };
-use crate::{clock, state::State};
+use crate::{clock, shared::State};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// Requests for tokens that are signed for one node a second on average, twice as many at once.

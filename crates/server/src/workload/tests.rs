@@ -457,7 +457,7 @@ fn given(
     node: NodeId,
     asked: &ReadSecrets,
 ) -> Result<String, (String, bool)> {
-    let state = crate::state::State { policy: crate::access::policy(acl), ..engine.state() };
+    let state = crate::shared::State { policy: crate::access::policy(acl), ..engine.state() };
     let SecretsRead { request, secrets, refused, retry, .. } = read_secrets(&state, node, asked).told;
     assert_eq!(request, 4);
     if !refused.is_empty() {

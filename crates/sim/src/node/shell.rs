@@ -8,7 +8,7 @@ use std::{
 use berth_agent::{
     Backoff,
     drivers::mock,
-    lifecycle::{Action, AllocRecord, Event, Found, GroupCache, Node, TaskRef, events_of},
+    lifecycle::{Action, AllocRecord, Event, FoundTask, GroupCache, Node, TaskRef, events_of},
 };
 use berth_api::agent::{
     AgentSession, AllocId, Change, ClusterId, DownFrame, FRAME_BYTES_MAX, Fence, GroupSpec, Identity, Told,
@@ -241,18 +241,18 @@ impl Agent {
     fn recover(&mut self, of: TaskRef) {
         let process = self.around.machine.content().processes.get(&of).cloned();
         let found = match process {
-            Some(_) if self.around.bug == Some(Bug::StartsTwice) => Found::Nothing,
+            Some(_) if self.around.bug == Some(Bug::StartsTwice) => FoundTask::Nothing,
             Some(process) if process.from_ns <= now_ns() => {
                 self.watched.insert(of, true);
-                Found::Running { started_ns: BEGINNING_NS + process.from_ns }
+                FoundTask::Running { started_ns: BEGINNING_NS + process.from_ns }
             }
             // Its keeper is about to start it.
             Some(_) => {
                 self.watched.insert(of, false);
                 return;
             }
-            None if self.around.machine.was_started_before_boot(of) => Found::Rebooted,
-            None => Found::Nothing,
+            None if self.around.machine.was_started_before_boot(of) => FoundTask::Rebooted,
+            None => FoundTask::Nothing,
         };
         self.waiting.push_back(Event::Recovered(of, found));
     }

@@ -10,7 +10,8 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Answer, Config, Controller, Event, Links, Now, Request, ServerId, SessionId, ToNode, Token,
+    Action, Answer, Controller, ControllerConfig, Event, Links, Now, Request, ServerId, SessionId, ToNode,
+    Token,
 };
 use berth_model::{
     AllocId, Index, Timestamp,
@@ -83,7 +84,7 @@ impl Links for CarryOut {
 
 pub async fn run(server: Server, proposals: mpsc::Sender<Proposal>, seed: u64) {
     let own = ServerId(server.around().id);
-    let config = Config { server: own, planning_max: 128, desired_hash, seed };
+    let config = ControllerConfig { server: own, planning_max: 128, desired_hash, seed };
     let mut controller = Controller::new(config, server.0.claims.clone());
     let mut carry_out = CarryOut {
         server: server.clone(),

@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use crate::drivers::Given;
     use crate::lifecycle::{GroupCache, RunSpec};
-    use crate::place::AllocPlace;
+    use crate::paths::AllocPaths;
 
     #[derive(Deserialize, Default)]
     #[serde(default)]
@@ -280,7 +280,7 @@ mod tests {
         let run = RunAlloc { alloc_id: vec![1; 16], ..RunAlloc::default() };
         let group = GroupSpec::default().encode_to_vec();
         let run = RunSpec::from_wire(run, &group, &mut GroupCache::default()).expect("an allocation");
-        let place = AllocPlace::new(Path::new("/data"), AllocId([1; 16]));
+        let place = AllocPaths::new(Path::new("/data"), AllocId([1; 16]));
         let task = TaskContext {
             spec: &spec,
             run: &run,

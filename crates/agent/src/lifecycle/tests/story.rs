@@ -427,10 +427,10 @@ fn failure(kind: &str) -> StartFailure {
     StartFailure { kind, message: "it cannot start".into() }
 }
 
-fn found(what: &str) -> Found {
+fn found(what: &str) -> FoundTask {
     match what {
-        "running" => Found::Running { started_ns: SECOND },
-        "nothing" => Found::Nothing,
-        _ => Found::Rebooted,
+        "running" => FoundTask::Running { started_ns: SECOND },
+        "nothing" => FoundTask::Nothing,
+        _ => FoundTask::Rebooted,
     }
 }

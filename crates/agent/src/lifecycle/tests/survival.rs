@@ -323,9 +323,9 @@ impl World {
         for action in actions {
             let Action::Recover(of) = action else { continue };
             let answer = if self.alive.contains(&of) {
-                Event::Recovered(of, Found::Running { started_ns: 1 })
+                Event::Recovered(of, FoundTask::Running { started_ns: 1 })
             } else if self.asked.remove(&of) {
-                Event::Recovered(of, Found::Nothing)
+                Event::Recovered(of, FoundTask::Nothing)
             } else {
                 Event::Exited(of, Exit { exit_code: -1, message: "unknown".into(), ..Exit::default() })
             };

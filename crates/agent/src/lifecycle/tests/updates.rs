@@ -272,7 +272,7 @@ proptest! {
                 node = Node::new(1);
                 let known = record.clone().expect("it was written");
                 node.restore(known, &mut GroupCache::default(), &mut Vec::new()).expect("it can be read");
-                node.handle(Event::Recovered(of, Found::Running { started_ns: 1 }), now_ns, &mut Vec::new());
+                node.handle(Event::Recovered(of, FoundTask::Running { started_ns: 1 }), now_ns, &mut Vec::new());
             }
             let alloc = node.alloc(id(1)).expect("it is known");
             prop_assert_eq!(alloc.task_ref(0), of);

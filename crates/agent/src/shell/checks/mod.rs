@@ -20,7 +20,7 @@ use super::Agent;
 use super::runner::Context;
 use crate::drivers::mock;
 use crate::lifecycle::{CheckAnswer, CheckRef, Event, RunSpec, TaskRef};
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 
 /// Connections of checks at a time, of all allocations; further ones wait, and their time-out with them.
 const CONNECTIONS_MAX: usize = 256;
@@ -59,7 +59,7 @@ struct Question {
     context: Arc<Context>,
     spec: CheckSpec,
     run: RunSpec,
-    place: AllocPlace,
+    place: AllocPaths,
     /// The task that it is about, or the first of the group.
     task: TaskRef,
 }

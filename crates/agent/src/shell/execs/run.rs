@@ -19,7 +19,7 @@ use crate::keeper::exec::plan::ExecPlan;
 use crate::keeper::exec::process_json;
 use crate::keeper::plan::{ContainerRef, ContainerRun, Run, StartRecord};
 use crate::lifecycle::{RunSpec, TaskRef};
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 use crate::shell::runner::Context;
 use crate::shell::secrets;
 
@@ -42,7 +42,7 @@ pub(super) struct Command {
     pub(super) context: Arc<Context>,
     pub(super) of: TaskRef,
     pub(super) run: RunSpec,
-    pub(super) place: AllocPlace,
+    pub(super) place: AllocPaths,
     pub(super) start: ExecStart,
     pub(super) streams: Arc<Streams>,
     pub(super) teller: Teller,
@@ -151,7 +151,7 @@ pub(in crate::shell) struct Plain<'a> {
     pub(in crate::shell) context: &'a Arc<Context>,
     pub(in crate::shell) run: &'a RunSpec,
     pub(in crate::shell) of: TaskRef,
-    pub(in crate::shell) place: &'a AllocPlace,
+    pub(in crate::shell) place: &'a AllocPaths,
 }
 
 impl Plain<'_> {

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
 use self::sending::Reading;
-use crate::place::AllocPlace;
+use crate::paths::AllocPaths;
 
 /// Readers at a time.
 const READS_MAX: usize = 64;
@@ -38,7 +38,7 @@ impl Reads {
     pub(super) fn open(
         &mut self,
         request: FileRead,
-        place: AllocPlace,
+        place: AllocPaths,
         status: Option<&AllocStatus>,
         up: mpsc::Sender<Up>,
     ) {

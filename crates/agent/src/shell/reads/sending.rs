@@ -16,7 +16,7 @@ use crate::failure::PANICKED;
 use crate::files::FileReader;
 use crate::keeper::plan::StartRecord;
 use crate::logs::{LogPlace, LogReader};
-use crate::place::{AllocPlace, is_plain_name};
+use crate::paths::{AllocPaths, is_plain_name};
 
 const CHUNK_BYTES_MAX: usize = 64 << 10;
 
@@ -28,7 +28,7 @@ const QUIET_MAX: Duration = Duration::from_secs(5);
 
 pub(super) struct Reading {
     pub(super) request: FileRead,
-    pub(super) place: AllocPlace,
+    pub(super) place: AllocPaths,
     pub(super) credit: Arc<Semaphore>,
     pub(super) done: Arc<AtomicBool>,
     pub(super) up: mpsc::Sender<Up>,

@@ -1,6 +1,6 @@
 //! Who arrives: all pods of a list, then more of them drawn at random, shuffled.
 
-use berth_scheduler::devices::{Host, Room, Take, Wanted};
+use berth_scheduler::devices::{DeviceHost, Room, Take, Wanted};
 
 use crate::{
     random::Random,
@@ -16,7 +16,7 @@ const GPU_MILLI: u16 = 1000;
 #[derive(Debug, Clone)]
 pub struct Workload {
     /// By name.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<DeviceHost>,
     /// In the order of their list.
     pub pods: Vec<Wanted>,
 }
@@ -41,8 +41,8 @@ impl Workload {
     }
 }
 
-fn host(node: &Node, models: &[&str]) -> Host {
-    Host {
+fn host(node: &Node, models: &[&str]) -> DeviceHost {
+    DeviceHost {
         model: models.binary_search(&node.gpu_model.as_str()).expect("it was taken from the nodes"),
         room: Room {
             cpu_mhz: node.cpu_milli,

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use berth_scheduler::devices::{Host, Room, Take, Wanted};
+use berth_scheduler::devices::{DeviceHost, Room, Take, Wanted};
 
 use super::{Policy, least, ties::Ties};
 
@@ -36,7 +36,7 @@ impl Fgd {
 }
 
 impl Policy for Fgd {
-    fn choose(&mut self, hosts: &[Host], wanted: &Wanted, ties: &mut Ties) -> Option<(usize, usize)> {
+    fn choose(&mut self, hosts: &[DeviceHost], wanted: &Wanted, ties: &mut Ties) -> Option<(usize, usize)> {
         let scores = self.scores.entry(wanted.clone()).or_insert_with(|| vec![None; self.hosts]);
         let typical = &self.typical;
         let at = least(hosts, wanted, ties, |at, host| {
@@ -45,7 +45,7 @@ impl Policy for Fgd {
         Some((at, scores[at].map_or(0, |scored| scored.gpu)))
     }
 
-    fn placed(&mut self, at: usize, _: &Host) {
+    fn placed(&mut self, at: usize, _: &DeviceHost) {
         self.scores.values_mut().for_each(|scores| scores[at] = None);
     }
 }
@@ -77,7 +77,7 @@ fn typical(pods: &[Wanted]) -> Vec<(Wanted, f64)> {
 }
 
 /// How much less fragmented the host would be: 50 for no change.
-fn score(typical: &[(Wanted, f64)], host: &Host, take: &Take) -> Scored {
+fn score(typical: &[(Wanted, f64)], host: &DeviceHost, take: &Take) -> Scored {
     let before = fragmented_milli(typical, host.model, &host.room);
     let after = |gpu: usize| {
         let mut room = host.room.clone();

@@ -1,6 +1,6 @@
 //! What the server does: the scheduler's own fleet, which learns from the arrivals so far.
 
-use berth_scheduler::devices::{Fleet, Host, Wanted};
+use berth_scheduler::devices::{DeviceHost, Fleet, Wanted};
 
 use super::{Policy, ties::Ties};
 
@@ -10,7 +10,7 @@ pub(super) struct LeastStranded {
 }
 
 impl LeastStranded {
-    pub fn new(hosts: &[Host]) -> Self {
+    pub fn new(hosts: &[DeviceHost]) -> Self {
         let mut fleet = Fleet::default();
         hosts.iter().enumerate().for_each(|(at, host)| fleet.add(at, host.clone()));
         Self { fleet }
@@ -18,13 +18,13 @@ impl LeastStranded {
 }
 
 impl Policy for LeastStranded {
-    fn choose(&mut self, _: &[Host], wanted: &Wanted, ties: &mut Ties) -> Option<(usize, usize)> {
+    fn choose(&mut self, _: &[DeviceHost], wanted: &Wanted, ties: &mut Ties) -> Option<(usize, usize)> {
         self.fleet.learn(wanted);
         let at = self.fleet.prices(wanted).least(|equal| ties.replace(equal))?;
         Some((at, self.fleet.best_device(&wanted.take, at)?))
     }
 
-    fn placed(&mut self, at: usize, left: &Host) {
+    fn placed(&mut self, at: usize, left: &DeviceHost) {
         self.fleet.set(at, left.clone());
     }
 }

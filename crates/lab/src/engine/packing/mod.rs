@@ -11,7 +11,7 @@ mod ties;
 
 use std::time::Instant;
 
-use berth_scheduler::devices::{Host, Wanted};
+use berth_scheduler::devices::{DeviceHost, Wanted};
 
 pub use arrivals::{Workload, arrivals};
 use ties::Ties;
@@ -39,10 +39,10 @@ pub const POLICIES: &[PolicyEntry] = &[
 /// Decides where a pod goes.
 trait Policy {
     /// The best host for a pod, and which of its GPUs if it needs one alone; none when it fits nowhere.
-    fn choose(&mut self, hosts: &[Host], wanted: &Wanted, ties: &mut Ties) -> Option<(usize, usize)>;
+    fn choose(&mut self, hosts: &[DeviceHost], wanted: &Wanted, ties: &mut Ties) -> Option<(usize, usize)>;
 
     /// The pod is on that host, of which this is left.
-    fn placed(&mut self, at: usize, left: &Host);
+    fn placed(&mut self, at: usize, left: &DeviceHost);
 }
 
 /// How a run of the protocol went.
@@ -95,10 +95,10 @@ pub fn play(
 
 /// Of the hosts that fit, the one that costs least.
 fn least(
-    hosts: &[Host],
+    hosts: &[DeviceHost],
     wanted: &Wanted,
     ties: &mut Ties,
-    mut cost: impl FnMut(usize, &Host) -> f64,
+    mut cost: impl FnMut(usize, &DeviceHost) -> f64,
 ) -> Option<usize> {
     let (mut least, mut best, mut equal) = (f64::INFINITY, None, 0);
     for (at, host) in hosts.iter().enumerate() {
@@ -119,7 +119,7 @@ fn least(
 }
 
 /// The GPU with the least left that is enough.
-fn tightest(host: &Host, milli: u16) -> usize {
+fn tightest(host: &DeviceHost, milli: u16) -> usize {
     let fitting = host.room.milli.iter().enumerate().filter(|(_, left)| **left >= milli);
     fitting.min_by_key(|(at, left)| (**left, *at)).map_or(0, |(at, _)| at)
 }

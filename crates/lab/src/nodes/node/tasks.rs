@@ -9,9 +9,9 @@ use berth_agent::{
         Launch,
         mock::{self, MockSettings, MockStep},
     },
-    lifecycle::{Action, Event, Exit, Found, RunSpec, StartFailure, StartFailureKind, TaskRef},
+    lifecycle::{Action, Event, Exit, FoundTask, RunSpec, StartFailure, StartFailureKind, TaskRef},
     never_prepared,
-    place::{AllocPlace, is_plain_name},
+    paths::{AllocPaths, is_plain_name},
     volumes::HostVolumes,
 };
 use berth_api::agent::{AllocId, TaskEventKind, TaskSpec};
@@ -90,7 +90,7 @@ impl SimNode {
                 }
             }
             // Only a restart of the machine ends what the node is made of, and no task lives through that.
-            Action::Recover(of) => self.happens(Event::Recovered(of, Found::Rebooted), now_ns, common),
+            Action::Recover(of) => self.happens(Event::Recovered(of, FoundTask::Rebooted), now_ns, common),
             // Nothing is on disk.
             Action::Persist(_) | Action::RemoveDir(_) => {}
         }
@@ -128,7 +128,7 @@ impl SimNode {
             volumes: &volumes,
             secrets: &NO_SECRETS,
         };
-        let settings = match host.launch(run, of, &AllocPlace::new(Path::new(DATA_DIR), of.alloc))? {
+        let settings = match host.launch(run, of, &AllocPaths::new(Path::new(DATA_DIR), of.alloc))? {
             Launch::Mock(settings) => Arc::new(settings),
             Launch::Kept(_) => {
                 let message = "run a process: a simulated node only pretends to run tasks".to_owned();

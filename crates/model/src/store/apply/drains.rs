@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{AllocSlot, Store};
 use crate::{
-    alloc::{Migrate, MigrateAlloc},
+    alloc::{Departure, MigrateAlloc},
     command::{DrainNode, NewDrain, Outcome, Refusal},
     event::{Event, NodeChange},
     ids::NodeId,
@@ -57,7 +57,7 @@ impl Store {
         }
     }
 
-    fn set_migrate(&mut self, slot: AllocSlot, how: Option<Migrate>, events: &mut Vec<Event>) {
+    fn set_migrate(&mut self, slot: AllocSlot, how: Option<Departure>, events: &mut Vec<Event>) {
         let Some(row) = self.allocs.row(slot).copied().filter(|row| row.is_wanted()) else { return };
         if self.allocs.extra(slot).and_then(|extra| extra.migrate) == how {
             return;

@@ -5,7 +5,7 @@ mod stories;
 
 use berth_model::{NodeId, Timestamp};
 
-use super::{Allocator, Bundle, Config, Event, FrameworkId, Offer, Ports, Quota};
+use super::{Allocator, AllocatorConfig, Bundle, Event, FrameworkId, Offer, Ports, Quota};
 use crate::fairness::Amounts;
 
 /// Cpu in thousandths, memory in MiB.
@@ -36,7 +36,7 @@ fn node(n: u128) -> NodeId {
 
 /// An allocator of `nodes` nodes of 1 cpu and 1000 MiB, and frameworks with their roles.
 fn cluster(nodes: u128, frameworks: &[(u64, &str)]) -> Allocator {
-    let mut allocator = Allocator::new(Config::default());
+    let mut allocator = Allocator::new(AllocatorConfig::default());
     for n in 1..=nodes {
         tell(&mut allocator, Event::NodeAdded(node(n), bundle(1000, 1000)));
     }

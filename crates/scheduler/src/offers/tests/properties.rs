@@ -27,7 +27,7 @@ const MEMORY: u64 = 20_000;
 
 /// One machine, offered time and again: everybody takes one task of each offer, and gives up once none fits.
 fn share_out(sizes: &[(u64, u64)]) -> Vec<Tasks> {
-    let mut allocator = Allocator::new(Config { offers_min: vec![] });
+    let mut allocator = Allocator::new(AllocatorConfig { offers_min: vec![] });
     tell(&mut allocator, Event::NodeAdded(node(1), bundle(CPU, MEMORY)));
     for n in 0..sizes.len() as u64 {
         tell(&mut allocator, Event::FrameworkAdded(framework(n), vec!["a".to_owned()]));
@@ -190,7 +190,7 @@ proptest! {
         let frameworks: Vec<(u64, &str)> = (0..FRAMEWORKS).map(|n| (n, ROLES[n as usize % ROLES.len()])).collect();
         let mut allocator = cluster(NODES, &frameworks);
         // With a least offer, scraps of a node that are smaller would stay free.
-        allocator.config = Config { offers_min: vec![] };
+        allocator.config = AllocatorConfig { offers_min: vec![] };
         for (path, cpu) in ROLES.into_iter().zip(&cpus) {
             quota(&mut allocator, path, amounts(*cpu, *cpu), Amounts::UNLIMITED);
         }

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 use berth_model::{
     AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
-    alloc::{AllocEnd, ClientStatus, Migrate, MigrateAlloc},
+    alloc::{AllocEnd, ClientStatus, Departure, MigrateAlloc},
     command::{
         Command, DeregisterJob, DrainNode, Entry, EvalOutcome, NewDrain, PlanRecord, RegisterJob,
         SetSchedulerConfig,
@@ -162,7 +162,7 @@ impl Story {
         let drain = Some(NewDrain { deadline: None, ignore_system: false, asked_ns: 0 });
         let drain = DrainNode { node, drain, eligible: false, meta: BTreeMap::new() };
         self.apply(Command::DrainNode(Box::new(drain)));
-        self.apply(Command::MigrateAllocs(vec![MigrateAlloc { alloc, how: Migrate::WhenPlaced }]));
+        self.apply(Command::MigrateAllocs(vec![MigrateAlloc { alloc, how: Departure::WhenPlaced }]));
     }
 
     fn show(&mut self, alloc: AllocId, healthy: bool) {

@@ -11,7 +11,7 @@ mod variables;
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use berth_controller::Recovery;
+use berth_controller::NodeRecovery;
 use berth_model::{
     AclRoleId, Index, JobKey,
     acl::{AclPolicy, AclRole, AclToken, OneTimeToken, SecretHash},
@@ -23,7 +23,7 @@ use super::{
     acl::{names_of_attached, policies},
 };
 use crate::{
-    state::View,
+    shared::View,
     workload::{PublicKey, Workload, public_keys},
 };
 
@@ -53,7 +53,7 @@ impl CallerView {
     }
 
     /// How far the leader knows the nodes.
-    pub fn recovery(&self) -> &Recovery {
+    pub fn recovery(&self) -> &NodeRecovery {
         &self.view.recovery
     }
 

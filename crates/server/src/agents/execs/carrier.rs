@@ -13,7 +13,7 @@ use super::exec::Exec;
 use crate::{
     agents::Gone,
     engine::Link,
-    state::{AgentError, ExecInput, ExecOutput},
+    shared::{AgentError, ExecInput, ExecOutput},
 };
 
 /// Carries one command's messages between its agent and whoever waits for it.

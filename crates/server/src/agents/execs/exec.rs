@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use berth_api::agent::{EXEC_PIECE_BYTES_MAX, ExecNews, ExecStream, Inbox};
 use tokio::sync::Notify;
 
-use crate::state::{AgentError, ExecOutput};
+use crate::shared::{AgentError, ExecOutput};
 
 /// Bytes of each output of a command on their way from an agent.
 pub(super) const WINDOW_BYTES: usize = 128 << 10;

@@ -22,7 +22,7 @@ use self::{
 };
 use crate::{
     engine::Link,
-    state::{AgentError, ExecLink, ExecRequest},
+    shared::{AgentError, ExecLink, ExecRequest},
 };
 
 /// Messages handed over, in either direction, that the other side has not taken.

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::wire::{self, AgentAnswer, AgentRequest, Exec, Failure, Input, Read};
 use crate::{
     agents::Registry,
-    state::{AgentError, Agents, ExecInput, ExecLink, ExecOutput, ReadPieces},
+    shared::{AgentError, Agents, ExecInput, ExecLink, ExecOutput, ReadPieces},
 };
 
 /// What one server has under way here at a time.

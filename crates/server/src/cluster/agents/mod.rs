@@ -16,7 +16,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use super::{Cluster, wire::Request};
 use crate::{
     agents::Registry,
-    state::{AgentError, Agents, ExecLink, ExecRequest, ReadPieces, ReadRequest},
+    shared::{AgentError, Agents, ExecLink, ExecRequest, ReadPieces, ReadRequest},
 };
 pub(super) use lent::Lent;
 use remote::Remote;

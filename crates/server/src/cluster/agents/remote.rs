@@ -13,7 +13,7 @@ use crate::{
         Cluster,
         wire::{Answer, Request},
     },
-    state::{AgentError, ExecInput, ExecLink, ExecOutput, ExecRequest, ReadPieces, ReadRequest},
+    shared::{AgentError, ExecInput, ExecLink, ExecOutput, ExecRequest, ReadPieces, ReadRequest},
 };
 
 /// How long the other server may take to answer: longer than it waits for the agent, a command's beginning included.

@@ -8,7 +8,7 @@ use berth_model::{AllocId, NodeId};
 use minicbor::{Decode, Encode};
 use prost::Message;
 
-use crate::state::{AgentError, ExecInput, ExecOutput, ExecRequest, ReadPiece, ReadRequest, ReadSource};
+use crate::shared::{AgentError, ExecInput, ExecOutput, ExecRequest, ReadPiece, ReadRequest, ReadSource};
 
 /// What is asked of the server that has an agent's session. It passes nothing on.
 #[derive(Debug, Clone, Encode, Decode)]

@@ -15,7 +15,7 @@ use crate::{
         metrics::{EXPOSITION, exposition},
         nodes,
     },
-    state::{Labels, Measured, Metric},
+    shared::{Labels, Measured, Metric},
 };
 
 /// Tasks that are told of; each has a series for each measurement.

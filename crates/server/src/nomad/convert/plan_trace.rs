@@ -2,7 +2,7 @@
 
 use berth_api::http;
 
-use crate::state::PlanTrace;
+use crate::shared::PlanTrace;
 
 /// One plan.
 pub fn plan_trace(trace: &PlanTrace) -> http::PlanTrace {

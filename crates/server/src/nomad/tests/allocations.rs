@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use berth_controller::Recovery;
+use berth_controller::NodeRecovery;
 use berth_model::{Timestamp, alloc::ClientStatus, command::Command, observed::ObservedAlloc};
 use expect_test::{expect, expect_file};
 
@@ -121,8 +121,8 @@ async fn an_allocation_is_stopped() {
 #[tokio::test]
 async fn unconfirmed_nodes_are_told() {
     let world = world();
-    let mut view = crate::state::View::clone(&world.view.load());
-    view.recovery = Arc::new(Recovery { unconfirmed: 2, held: 1, ..Recovery::default() });
+    let mut view = crate::shared::View::clone(&world.view.load());
+    view.recovery = Arc::new(NodeRecovery { unconfirmed: 2, held: 1, ..NodeRecovery::default() });
     world.view.store(view.into());
     let read = get(&api(&world), "/v1/allocations?prefix=ff").await;
     expect![[r#"
@@ -144,8 +144,8 @@ async fn what_was_unconfirmed_when_an_answer_was_made_is_not_told_with_it_later(
     let world = world();
     let mut headers = hyper::HeaderMap::new();
     let mut told = |nodes: u64| {
-        let mut view = crate::state::View::clone(&world.view.load());
-        view.recovery = Recovery::of(nodes).into();
+        let mut view = crate::shared::View::clone(&world.view.load());
+        view.recovery = NodeRecovery::of(nodes).into();
         let access = Access::check(open(), Capability::ReadJob, NamespaceFrom::Items, "").expect("it may");
         stamp_recovery(&mut headers, &CallerView::new(Arc::new(view), access.into()));
         headers.get("x-berth-unconfirmed").map(|value| value.to_str().unwrap_or_default().to_owned())

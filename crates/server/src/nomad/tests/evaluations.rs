@@ -8,7 +8,7 @@ use super::{
     exchange::{api, check_get, get},
     world::{BLOCKED, EVAL, NODE_1, RUNNING, world},
 };
-use crate::state::PlanTrace;
+use crate::shared::PlanTrace;
 
 #[tokio::test]
 async fn evaluations_are_read() {

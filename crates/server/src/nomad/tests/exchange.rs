@@ -15,7 +15,7 @@ use crate::{
     audit::AuditLog,
     http::{Limits, api::Api, lease, router::router},
     nomad::table,
-    state::ServerInfo,
+    shared::ServerInfo,
 };
 
 /// Headers that tests look at.

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     audit::{AuditConfig, AuditLog},
     http::Limits,
-    state::{AgentError, ExecInput, ExecOutput, ServerInfo},
+    shared::{AgentError, ExecInput, ExecOutput, ServerInfo},
 };
 
 type Conversation = (SocketSender<ExecInputFrame>, SocketReceiver<ExecOutputFrame>);

@@ -284,7 +284,7 @@ async fn a_server_on_which_nothing_watches_over_tokens_any_more_serves_nobody() 
     let engine = guarded();
     let mut execs = handing_over(&engine);
     let policy = Arc::new(Fragile(AtomicBool::new(false), Arc::new(Rights::all())));
-    let state = crate::state::State { policy: policy.clone(), ..engine.state() };
+    let state = crate::shared::State { policy: policy.clone(), ..engine.state() };
     let server = Server::with(state, Limits::default()).await;
     let mut socket = raw(&server, "management").await;
     let mut exec = execs.recv().await.expect("it is started");

@@ -7,7 +7,7 @@ use berth_api::agent::{Done, ImageLoad, LoadImages, Outcome, Question};
 use berth_model::NodeId;
 use tokio::sync::mpsc;
 
-use crate::state::{
+use crate::shared::{
     AgentError, Agents, ExecInput, ExecLink, ExecOutput, ExecRequest, ReadPiece, ReadPieces, ReadRequest,
 };
 

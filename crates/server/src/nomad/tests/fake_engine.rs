@@ -19,8 +19,8 @@ use berth_model::{
 
 use super::fake_agents::FakeAgents;
 use crate::{
-    Batch, Change, EventHub, Kek, Keyring, WatchKey, Watchers, access,
-    state::{
+    Change, EventBatch, EventHub, Kek, Keyring, WatchKey, Watchers, access,
+    shared::{
         Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo,
         State, View,
     },
@@ -108,7 +108,7 @@ impl FakeEngine {
         let view = Arc::new(view);
         self.view.store(view.clone());
         let keys: Vec<WatchKey> = changes.iter().flat_map(|change| keys(&view, change)).collect();
-        self.events.publish(Batch { index: view.index, view, changes });
+        self.events.publish(EventBatch { index: view.index, view, changes });
         self.watchers.wake(keys);
     }
 }

@@ -11,7 +11,7 @@ use super::{
     fake_agents::held,
     world::{NODE_1, RUNNING, world},
 };
-use crate::state::{AgentError, ReadPiece, ReadSource};
+use crate::shared::{AgentError, ReadPiece, ReadSource};
 
 fn piece(offset: u64, data: &'static str, event: &str) -> Result<ReadPiece, AgentError> {
     let file = "server/local/page".into();

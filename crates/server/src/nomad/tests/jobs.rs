@@ -9,7 +9,7 @@ use super::{
     exchange::{answer, api, check_get, get},
     world::{NODE_2, node, small_job, world},
 };
-use crate::state::ProposeError;
+use crate::shared::ProposeError;
 
 #[tokio::test]
 async fn jobs_are_read() {

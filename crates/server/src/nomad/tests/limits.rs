@@ -21,7 +21,7 @@ use crate::{
     net::Entrance,
     net::Share,
     nomad::table,
-    state::State,
+    shared::State,
 };
 
 /// A server that ends when told to.

@@ -12,7 +12,7 @@ use super::{
     fake_engine::FakeEngine,
     world::{RUNNING, world},
 };
-use crate::state::{AgentError, ReadPiece, ReadSource};
+use crate::shared::{AgentError, ReadPiece, ReadSource};
 
 fn chunk(offset: u64, data: &'static str) -> Result<ReadPiece, AgentError> {
     Ok(ReadPiece {

@@ -33,7 +33,7 @@ use crate::{
     access::{Acls, Capabilities, Capability, NamespaceFrom, Rights, open},
     http::routes::{Carried, Route, Verb},
     nomad::table,
-    state::PlanTrace,
+    shared::PlanTrace,
 };
 
 /// Stands in the name of everything of the other tenant.

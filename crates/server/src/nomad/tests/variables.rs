@@ -25,7 +25,7 @@ use super::{
 use crate::{
     Keyring,
     access::{Capabilities, Capability, Rights},
-    state::ProposeError,
+    shared::ProposeError,
 };
 
 /// A world with a root key.

@@ -15,7 +15,7 @@ use crate::{
         allocations::{find, id_of},
         logs,
     },
-    state::ExecRequest,
+    shared::ExecRequest,
 };
 
 /// `GET /v1/client/allocation/:id/exec`

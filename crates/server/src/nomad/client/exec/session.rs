@@ -26,7 +26,7 @@ use crate::{
         sure::{Following, UNSURE},
     },
     net::Stream,
-    state::{AgentError, ExecInput, ExecLink, ExecOutput},
+    shared::{AgentError, ExecInput, ExecLink, ExecOutput},
 };
 
 /// The largest message that a client may send.

@@ -1,4 +1,4 @@
-//! What people ask of single tasks. Nothing of it is desired state of the servers: it is carried out once, or refused with the
+//! Commands of users to single tasks. Nothing of it is desired state of the servers: it is carried out once, or refused with the
 //! reason.
 
 use berth_api::agent::{AllocChecks, AllocId, Refusal, RefusalKind, RestartTasks, SignalTasks};
@@ -17,7 +17,7 @@ impl Node {
         now_ns: u64,
         actions: &mut Vec<Action>,
     ) -> Result<(), Refusal> {
-        self.order(&asked.alloc_id, now_ns, actions, |alloc| alloc.restart(asked, now_ns))
+        self.command(&asked.alloc_id, now_ns, actions, |alloc| alloc.restart(asked, now_ns))
     }
 
     /// Notes that tasks are being sent a signal that is none of their end: its number, and the runs that are to have it.
@@ -32,7 +32,7 @@ impl Node {
     ) -> Result<(i32, Vec<TaskRef>), Refusal> {
         let signal = signal(&asked.signal)?;
         let signaled = |alloc: &mut Alloc| alloc.signal(&asked.task, signal, now_ns);
-        Ok((signal as i32, self.order(&asked.alloc_id, now_ns, actions, signaled)?))
+        Ok((signal as i32, self.command(&asked.alloc_id, now_ns, actions, signaled)?))
     }
 
     /// The present runs of an allocation's tasks: of the named one, or of all that run.
@@ -54,7 +54,7 @@ impl Node {
         alloc.map(Alloc::checks).ok_or_else(|| unknown(alloc_id))
     }
 
-    fn order<T>(
+    fn command<T>(
         &mut self,
         alloc_id: &[u8],
         now_ns: u64,

@@ -1,4 +1,4 @@
-//! Orders about single tasks: restart them, send them a signal.
+//! Commands to single tasks: restart them, send them a signal.
 
 use berth_api::{
     agent::{Outcome, Question, RestartTasks, SignalTasks},

@@ -1,4 +1,4 @@
-//! Orders about single tasks of an allocation.
+//! Commands to single tasks of an allocation: restart, signal.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Orders about single tasks.
+//! Commands to single tasks.
 
 use berth_api::agent::{Question, RestartTasks, SignalTasks};
 use expect_test::expect;
@@ -8,7 +8,7 @@ use super::{
     fake_agents::held,
     world::{NODE_1, RUNNING, world},
 };
-use crate::state::AgentError;
+use crate::shared::AgentError;
 
 #[tokio::test]
 async fn orders_reach_the_allocations_node() {

@@ -1,4 +1,4 @@
-//! What request handlers see of the engine: the state to read, a way to change it, and the way to nodes' agents.
+//! What request handlers share: the state to read, a way to change it, and the way to agents of nodes.
 
 mod agents;
 
@@ -6,7 +6,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use berth_controller::Recovery;
+use berth_controller::NodeRecovery;
 use berth_model::{
     EvalId, Index, JobKey, NodeId, Timestamp,
     command::{Command, Outcome},
@@ -38,7 +38,7 @@ pub struct View {
     /// Up to where changes of either are in it.
     pub index: Index,
     /// How far the leader knows the nodes.
-    pub recovery: Arc<Recovery>,
+    pub recovery: Arc<NodeRecovery>,
 }
 
 /// A committed change.

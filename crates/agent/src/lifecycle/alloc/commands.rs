@@ -1,4 +1,4 @@
-//! What people ask of an allocation's tasks.
+//! Commands of users to the tasks of one allocation.
 
 use berth_api::agent::{Refusal, RefusalKind, RestartTasks, TaskEventKind, TaskState};
 use nix::sys::signal::Signal;

@@ -1,4 +1,4 @@
-//! Where an allocation's files are.
+//! Where the directories of an allocation are.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use berth_api::agent::AllocId;
 
 /// One allocation's directory. What tasks may write to lies apart from what the agent and the keepers rely on.
 #[derive(Debug, Clone)]
-pub struct AllocPlace {
+pub struct AllocPaths {
     root: PathBuf,
 }
 
-impl AllocPlace {
+impl AllocPaths {
     /// The directory of `alloc` under the agent's data directory.
     pub fn new(data_dir: &Path, alloc: AllocId) -> Self {
         Self { root: data_dir.join("allocs").join(alloc.to_string()) }

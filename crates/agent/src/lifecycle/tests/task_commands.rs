@@ -1,4 +1,4 @@
-//! What people ask of single tasks.
+//! Commands to single tasks.
 
 use expect_test::expect;
 
