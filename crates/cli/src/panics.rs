@@ -40,7 +40,7 @@ impl std::fmt::Display for Report<'_> {
         writeln!(f, ": {}", self.text)?;
         match self.backtrace.status() {
             BacktraceStatus::Captured => write!(f, "{}", self.backtrace),
-            _ => writeln!(f, "(RUST_BACKTRACE=1 in its environment has it tell how it got there)"),
+            _ => writeln!(f, "(set RUST_BACKTRACE=1 in its environment for a backtrace)"),
         }
     }
 }

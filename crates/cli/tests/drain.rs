@@ -95,7 +95,7 @@ async fn a_drain_that_waits_is_called_off_and_one_without_time_stops_all() {
     cluster.said(&["node", "drain", "-disable", &id]);
     let ended = monitor.wait_with_output().expect("it ends");
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(String::from_utf8_lossy(&ended.stderr).contains("was called off"), "{ended:?}");
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("was cancelled"), "{ended:?}");
     assert_eq!(node(&cluster, &id)["SchedulingEligibility"], "eligible");
     assert_eq!(cluster.running("default", "web").await, 4);
 

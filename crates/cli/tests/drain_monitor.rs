@@ -254,7 +254,7 @@ async fn what_has_moved_when_a_drain_is_called_off_stays_where_it_is_and_so_does
     let (code, told) = fleet.drain(&["-disable", "-keep-ineligible", "n1"]).ends();
     assert!(code == Some(0) && told.contains("stays closed to new work"), "{told}");
     let (code, told) = monitor.ends();
-    assert!(code == Some(1) && told.contains("was called off"), "{told}");
+    assert!(code == Some(1) && told.contains("was cancelled"), "{told}");
     line_with(&told, &["1 allocation waits until enough of its group is well elsewhere"]);
     let first = fleet.first();
     assert_eq!((&first["Drain"], &first["LastDrain"]["Status"]), (&false.into(), &"canceled".into()));

@@ -50,7 +50,7 @@ async fn who_is_urgent_pushes_out_who_is_not() {
     let urgent = cluster.job_file(&service("urgent", "priority = 80", "", &mock(600)));
     assert_eq!(cluster.berth(&["job", "run", &urgent]).status.code(), Some(8), "nobody makes room");
     let why = cluster.said(&["explain", "urgent"]);
-    let would = "turn on preemption for service jobs: 1 allocation of default would be pushed out";
+    let would = "turn on preemption for service jobs: 1 allocation of default would be preempted";
     assert!(why.contains(would), "{why}");
 
     cluster.said(&["operator", "scheduler", "set", "-preempt-service-scheduler", "true"]);

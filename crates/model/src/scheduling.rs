@@ -43,7 +43,7 @@ pub struct SchedulerConfig {
     /// In pools that do not say: whether tasks may use up to their `memory_max_mb`.
     #[n(1)]
     pub memory_oversubscription: bool,
-    /// Whose work may push out work of lower priority.
+    /// Whose work may preempt work of lower priority.
     #[n(2)]
     pub preemption: Preemption,
     /// Pools that differ, by name.

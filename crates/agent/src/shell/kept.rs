@@ -98,7 +98,7 @@ pub(super) async fn supervise(
             Ok(State::NeverStarted) => return runner.tell(never_started(of, &begin, &keeper)).await,
             Ok(State::Orphaned) => keeper.adopt().await,
             Ok(State::Kept) => {}
-            Err(failure) => tracing::warn!(?of, %failure, "could not tell how the task fares"),
+            Err(failure) => tracing::warn!(?of, %failure, "cannot get the task's status"),
         }
         sleep(TRY_PAUSE).await;
     }
@@ -106,7 +106,7 @@ pub(super) async fn supervise(
 }
 
 fn unknown(at_ns: u64) -> Exit {
-    let message = "how it fares is unknown: its keeper cannot be reached".into();
+    let message = "its status is unknown: its keeper cannot be reached".into();
     Exit { exit_code: -1, message, at_ns, ..Exit::default() }
 }
 

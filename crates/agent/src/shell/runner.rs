@@ -291,7 +291,7 @@ impl Runner {
             () = told_to_end(commands) => return Err(stopped_before("image")),
         };
         let held = image.clone();
-        let hold = move |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPlace| {
+        let hold = move |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPaths| {
             let task = &run.group.tasks[usize::from(of.task)].name;
             Ok(links::hold(&place.keeper_dir(task), &held.lower_dirs)?)
         };

@@ -45,7 +45,7 @@ pub struct GroupExplanation {
     pub name: String,
     /// Allocations that can be placed nowhere.
     pub missing: u32,
-    /// Allocations of other jobs that would be pushed out for the rest.
+    /// Allocations of other jobs that would be preempted for the rest.
     pub preempted_allocations: Vec<String>,
     /// How the nodes fell out of consideration; null when nothing is missing, but for a system job that no node can run.
     pub failure: Option<PlacementMetric>,

@@ -17,7 +17,7 @@ pub struct SchedulerConfiguration {
     pub reject_job_registration: bool,
     /// Not built: refused when it is on.
     pub pause_eval_broker: bool,
-    /// Whose work may push out work of lower priority.
+    /// Whose work may preempt work of lower priority.
     pub preemption_config: PreemptionConfig,
     /// Berth's own: of a hundred nodes, how many may be declared lost at a time. Where more are silent, none is, until they
     /// are back or this is raised. 0 for the default of 40, 100 for all.

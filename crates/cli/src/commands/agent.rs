@@ -43,8 +43,8 @@ impl Command {
     }
 }
 
-/// Runs an agent until it is told to stop. Its tasks run on, and the next agent takes them up, unless its node is to be
-/// drained first; who tells it a second time waits no longer.
+/// Runs an agent until it gets a signal to stop. Its tasks run on, and the next agent takes them up, unless its node is to be
+/// drained first; a second signal ends that wait.
 fn run(settings: &Settings) -> Result<(), Failure> {
     daemon::run(settings, async {
         daemon::raise_open_files();

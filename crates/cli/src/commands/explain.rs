@@ -77,7 +77,7 @@ fn group(group: &GroupExplanation) -> String {
     };
     if !group.preempted_allocations.is_empty() {
         let pushed: Vec<String> = group.preempted_allocations.iter().map(|id| short_id(id)).collect();
-        text += &format!("  would push out {}\n", pushed.join(", "));
+        text += &format!("  would preempt {}\n", pushed.join(", "));
     }
     let changes = group.changes.iter().take(CHANGES_MAX);
     for (at, change) in changes.enumerate() {

@@ -18,7 +18,7 @@ impl Verb {
         match self {
             Self::Gc => block_on(remote.collect_garbage())?,
         }
-        output::tell("what has ended is forgotten");
+        output::tell("what has ended is garbage-collected");
         Ok(())
     }
 }

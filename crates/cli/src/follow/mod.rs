@@ -74,5 +74,5 @@ pub async fn settle(
 
 fn interrupted(job: &str) -> Failure {
     Failure::new(Exit::Failed, "interrupted: what was asked for goes on")
-        .help(format!("see how it fares with `berth job status {job}`"))
+        .help(format!("see its status with `berth job status {job}`"))
 }

@@ -117,7 +117,7 @@ impl<'a> News<'a> {
 
     fn broken_off(&self, why: &str) -> Failure {
         Failure::new(Exit::Failed, format!("cannot follow the job any longer: {why}")).help(format!(
-            "what was asked for is registered; see how it fares with `berth job status {}`",
+            "what was asked for is registered; see its status with `berth job status {}`",
             self.job
         ))
     }

@@ -16,7 +16,7 @@ const COUNTS_EVERY_MS: u64 = 1_000;
 const DRAW_EVERY_MS: u64 = 100;
 
 /// What is said while nothing is heard.
-pub(super) const AWAY: &str = "note: the server does not answer; it is asked again";
+pub(super) const AWAY: &str = "note: the server does not answer; retrying";
 
 /// Where progress is shown.
 pub(super) struct Screen {

@@ -391,7 +391,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("LEVEL"),
         roles: ALL,
         default: |role| if role == Role::Dev { "warn" } else { "info" },
-        help: "What is told on standard error: error, warn, info, debug or trace",
+        help: "What is logged to standard error: error, warn, info, debug or trace",
         set: |to, given| given.level().map(|level| to.log_level = level),
     },
     Setting {

@@ -23,7 +23,7 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
             check_one(checked, stop, victim, faults);
         }
         if !checked.plan.placements.iter().any(|placement| placement.after.contains(&stop.alloc)) {
-            faults.add(format!("allocation {} is pushed out for nobody", stop.alloc));
+            faults.add(format!("allocation {} is preempted for nobody", stop.alloc));
         }
     }
     if reclaims {
@@ -34,16 +34,16 @@ pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
 fn check_one(checked: &Checked<'_>, stop: &Stop, victim: &Job, faults: &mut Faults) {
     let (job, preemption) = (checked.job, checked.store.scheduler_config().preemption);
     if !preemption.is_on_for(job.job_type) {
-        faults.add(format!("allocation {} is pushed out by a job that may not", stop.alloc));
+        faults.add(format!("allocation {} is preempted by a job that may not", stop.alloc));
     }
     let is_low = victim.priority.saturating_add(PRIORITY_GAP) <= job.priority;
     let is_borrowed = victim.priority <= job.priority && is_owed(checked, victim);
     if !is_low && !is_borrowed {
-        faults.add(format!("allocation {} is pushed out, and its priority is too high", stop.alloc));
+        faults.add(format!("allocation {} is preempted, and its priority is too high", stop.alloc));
     }
     let batch_on_batch = victim.job_type.runs_to_completion() && job.job_type.runs_to_completion();
     if batch_on_batch && !preemption.batch_on_batch {
-        faults.add(format!("batch allocation {} is pushed out by batch work", stop.alloc));
+        faults.add(format!("batch allocation {} is preempted by batch work", stop.alloc));
     }
 }
 

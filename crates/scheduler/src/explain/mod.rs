@@ -50,7 +50,7 @@ pub struct GroupExplanation {
     pub group: String,
     /// Allocations that can be placed nowhere.
     pub missing: u32,
-    /// Allocations of other jobs that would be pushed out for the rest.
+    /// Allocations of other jobs that would be preempted for the rest.
     pub preempted: Vec<AllocId>,
     /// How the nodes fell out of consideration for the first of them.
     pub funnel: Funnel,

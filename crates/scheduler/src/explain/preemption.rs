@@ -32,7 +32,7 @@ pub(super) fn changes(
     let store = with_preemption(store, config, job.job_type);
     let bold = planned(&store, job, now, budget)?;
     let Some(ended) = ended(&store, &bold) else { return Ok(BTreeMap::new()) };
-    let what = format!("turn on preemption for {} jobs: {ended} would be pushed out", job.job_type.as_str());
+    let what = format!("turn on preemption for {} jobs: {ended} would be preempted", job.job_type.as_str());
     let nodes = |plan: &Plan, group: u16| {
         let placed = plan.placements.iter().filter(|placement| placement.group == group);
         placed.map(|placement| placement.node).collect::<BTreeSet<_>>().len()

@@ -191,13 +191,13 @@ fn who_is_pushed_out() {
         store.allocs().iter().find(|(_, row)| store.job_of(row).unwrap().0.priority == 45).unwrap().1.id;
     assert_eq!(plan.stops.len(), 1);
     finds(full, "high", |plan| plan.stops[0].alloc = near, "its priority is too high");
-    finds(full, "high", |plan| plan.placements[0].after.clear(), "is pushed out for nobody");
+    finds(full, "high", |plan| plan.placements[0].after.clear(), "is preempted for nobody");
     let unwanted = |plan: &mut Plan| plan.stops.push(Stop { alloc: near, reason: StopReason::Preempted });
     let (store, _) = story::plan(CLUSTER, "web");
     let old = store.allocs().iter().next().unwrap().1.id;
     let push_out = |plan: &mut Plan| plan.stops.push(Stop { alloc: old, reason: StopReason::Preempted });
-    finds("", "web", push_out, "is pushed out by a job that may not");
-    finds(full, "high", unwanted, "is pushed out for nobody");
+    finds("", "web", push_out, "is preempted by a job that may not");
+    finds(full, "high", unwanted, "is preempted for nobody");
 }
 
 #[test]

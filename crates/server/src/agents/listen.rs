@@ -264,7 +264,7 @@ async fn serve(
     waiting.heard();
     let turn = match waiting.unless_it_must_go(context.turn(&stream, peer.ip())).await? {
         Ok(Some(turn)) => turn,
-        Ok(None) => return Err(io::Error::other("it has hung up before its turn")),
+        Ok(None) => return Err(io::Error::other("it hung up while it waited")),
         Err(reason) => {
             rooms.turned_away.tell(peer, &reason);
             return Ok(());

@@ -86,7 +86,7 @@ impl Counters {
             counter("berth_plans_total", "evaluations planned", &self.plans),
             counter(
                 "berth_plans_overtaken_total",
-                "plans made anew because others had claimed what they take",
+                "plans retried after a conflict with another plan's claims",
                 &self.plans_overtaken,
             ),
             counter(
@@ -99,16 +99,16 @@ impl Counters {
                 "placements proposed by planners",
                 &self.placements_planned,
             ),
-            counter("berth_placements_committed_total", "placements let pass", &self.placements_committed),
+            counter("berth_placements_committed_total", "placements committed", &self.placements_committed),
             counter(
                 "berth_placements_refused_total",
                 "placements refused because others were there first",
                 &self.placements_refused,
             ),
-            counter("berth_agent_updates_total", "messages in which agents told changes", &self.updates),
+            counter("berth_agent_updates_total", "messages in which agents reported changes", &self.updates),
             counter(
                 "berth_agent_heartbeats_total",
-                "messages in which agents told nothing",
+                "messages in which agents reported nothing new",
                 &self.heartbeats,
             ),
             counter("berth_allocations_ended_total", "ends of allocations logged", &self.allocs_ended),

@@ -58,8 +58,8 @@ pub fn routes() -> Vec<Route> {
     vec![
         route(Get, "/v1/jobs", (ListJobs, Query), "List jobs", pages::<JobStub>(&["namespace", "meta"]), jobs::list),
         route(Put, "/v1/jobs", (RegisterJob, Body), "Register a job", takes::<JobRegister, JobRegistered>(&["namespace"]), jobs::register),
-        route(Get, "/v1/jobs/statuses", (ReadJob, Query), "List how jobs fare", pages::<JobStatus>(&["namespace", "include_children"]), jobs::statuses),
-        route(Put, "/v1/jobs/statuses", (ReadJob, Items), "List how some jobs fare", picks::<JobStatusesAsked, JobStatus>(&["namespace"]), jobs::statuses_of),
+        route(Get, "/v1/jobs/statuses", (ReadJob, Query), "List the statuses of jobs", pages::<JobStatus>(&["namespace", "include_children"]), jobs::statuses),
+        route(Put, "/v1/jobs/statuses", (ReadJob, Items), "List the statuses of some jobs", picks::<JobStatusesAsked, JobStatus>(&["namespace"]), jobs::statuses_of),
         route(Put, "/v1/jobs/parse", (ParseJob, Body), "Turn a job file in HCL into JSON", takes::<JobsParse, Job>(&[]), jobs::parse),
         route(Put, "/v1/validate/job", (ParseJob, Body), "Check a job", takes::<JobRegister, JobValidated>(&[]), jobs::validate),
 

@@ -12,7 +12,7 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 /// What can be done about who may do what.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Get the first token: it may do everything, and is told once
+    /// Get the first token: it may do everything, and is shown once
     Bootstrap(bootstrap::Bootstrap),
     /// Policies: what those may do who have them
     #[command(subcommand)]

@@ -21,7 +21,7 @@ pub enum Verb {
     /// Show the token that is shown to the server
     #[command(name = "self")]
     Own(List),
-    /// Make a token; its secret is told once
+    /// Make a token; its secret is shown once
     Create(Create),
     /// Change a token's name, policies and roles; what is not named is taken away
     Update(Update),

@@ -34,7 +34,7 @@ impl Stop {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_allocation(&self.id).await?;
         let stopped = remote.stop_allocation(&id).await?;
-        output::tell(&format!("allocation {} is stopped, evaluation:", short_id(&id)));
+        output::tell(&format!("allocation {} is stopping, evaluation:", short_id(&id)));
         output::print(&format!("{}\n", stopped.eval_id))?;
         if self.detach {
             return Ok(());
@@ -55,7 +55,7 @@ async fn decided(remote: &Remote, id: &str, eval: &str) -> Result<Option<String>
             Ok(_) if Instant::now() < until => sleep(LOOKS_EVERY).await,
             Ok(_) => {
                 let why = "it is not decided yet what takes its place";
-                return Ok(Some(format!("{why}: `berth eval status {}` tells", short_id(eval))));
+                return Ok(Some(format!("{why}: see `berth eval status {}`", short_id(eval))));
             }
             // It was done with and forgotten already.
             Err(failure) if failure.exit() == Exit::NotFound => return Ok(None),
@@ -72,6 +72,6 @@ async fn decided(remote: &Remote, id: &str, eval: &str) -> Result<Option<String>
         "nothing takes its place: the job asks for no more".to_owned()
     } else {
         let waits = short_id(&eval.blocked_eval);
-        format!("what takes its place waits for room: `berth eval status {waits}` tells which")
+        format!("its replacement waits for resources: see `berth eval status {waits}`")
     }))
 }

@@ -181,7 +181,7 @@ fn one_by_one(placements: &[PlannedPlacement], layout: Layout) -> String {
         Column::id("node id").wide(),
         Column::id("replacing"),
         Column::text("as"),
-        Column::text("pushing out"),
+        Column::text("preempting"),
     ];
     let any_victims = placements.iter().any(|placement| !placement.preempts.is_empty());
     let shown = if any_victims { columns.len() } else { columns.len() - 1 };

@@ -21,7 +21,7 @@ pub struct Status {
     /// Also what its allocations use right now
     #[arg(long, requires = "id")]
     stats: bool,
-    /// Say what it is and how it fares, and nothing of its groups and allocations
+    /// Show the job and its status, without its groups and allocations
     #[arg(long, requires = "id", conflicts_with = "stats")]
     short: bool,
     /// Also its evaluations

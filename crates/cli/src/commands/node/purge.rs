@@ -20,7 +20,7 @@ impl Purge {
         let id = remote.find_node(&self.id).await?;
         self.ask.about("forget node", &id, &self.id)?;
         remote.purge_node(&id).await?;
-        output::tell(&format!("node {id} is forgotten"));
+        output::tell(&format!("node {id} is purged"));
         Ok(())
     }
 }

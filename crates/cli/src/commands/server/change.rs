@@ -44,7 +44,7 @@ impl Remove {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         self.ask.about("take out server", &self.server, &self.server)?;
         remote.remove_server(&self.server).await?;
-        output::tell(&format!("server {} takes part no more", self.server));
+        output::tell(&format!("server {} is removed", self.server));
         Ok(())
     }
 }
@@ -62,7 +62,7 @@ impl Leave {
         let own = remote.answering_server().await?;
         self.ask.about("take out server", &own, &own)?;
         remote.remove_server(&own).await?;
-        output::tell(&format!("server {own} takes part no more: it may be stopped"));
+        output::tell(&format!("server {own} is removed: it may be stopped"));
         Ok(())
     }
 }

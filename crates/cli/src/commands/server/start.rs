@@ -11,7 +11,7 @@ use crate::{
     settings::Settings,
 };
 
-/// Runs a server until it is told to stop, or until standard input closes if that is asked for.
+/// Runs a server until it gets a signal to stop, or until standard input closes if that is asked for.
 pub fn run(settings: &Settings, until_stdin_closes: bool) -> Result<(), Failure> {
     daemon::run(settings, async {
         daemon::raise_open_files();
@@ -120,7 +120,7 @@ fn failure(error: &StartError) -> Failure {
             "make room on that disk or mend it, keep the log elsewhere with --audit-dir, or start without it: --audit=false",
         ),
         StartError::Tls(_) => {
-            failure.help("`berth server init` makes certificates; docs/how-to/secure-a-cluster.md tells the rest")
+            failure.help("`berth server init` makes certificates; docs/how-to/secure-a-cluster.md has the details")
         }
         _ => failure,
     }

@@ -29,7 +29,7 @@ pub struct Put {
     /// Write whatever is there
     #[arg(long)]
     force: bool,
-    /// The form of the file; told by its content unless given
+    /// The form of the file; detected from its content unless given
     #[arg(long = "in", value_name = "hcl|json", value_parser = ["hcl", "json"])]
     form: Option<String>,
     /// In which form what was written is printed, with what is in it

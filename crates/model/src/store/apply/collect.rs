@@ -1,4 +1,4 @@
-//! Applying that what has ended is forgotten. The decision was made on an older state: each thing is looked at once more.
+//! Applying that what has ended is garbage-collected. The decision was made on an older state: each thing is looked at once more.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -110,7 +110,7 @@ fn target<'r>(row: &'r JobRow, asked: &JobScale) -> Result<&'r Group, Failure> {
 fn count(row: &JobRow, group: &Group, asked: &JobScale) -> Result<Option<u32>, Failure> {
     let Some(count) = asked.count else { return Ok(None) };
     if asked.error {
-        return Err(Failure::bad_request("Error tells of a scaling that was not done: leave Count out"));
+        return Err(Failure::bad_request("Error is for a scaling that was not done: leave Count out"));
     }
     if row.job().job_type.is_per_node() {
         let text = format!("a {} job runs on each node: it has no count", row.job().job_type.as_str());

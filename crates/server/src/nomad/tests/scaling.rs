@@ -86,7 +86,7 @@ async fn scaling_that_makes_no_sense_is_refused() {
         web -> 400 Count: `-1` is not between 0 and 50000
         web -> 400 Count: `50001` is not between 0 and 50000
         web -> 400 decode the request's body: invalid type: string "many", expected i64 at line 1 column 15
-        web -> 400 Error tells of a scaling that was not done: leave Count out
+        web -> 400 Error is for a scaling that was not done: leave Count out
         web -> 400 Target.Group: the job has no group `nope`, its groups are app
         two -> 400 Target.Group must name one of the job's groups: g, other
         each -> 400 a system job runs on each node: it has no count

@@ -249,7 +249,7 @@ impl Done {
             if *failed == 0 { String::new() } else { format!("; {failed} did not become well again") };
         let under_way = match begun - well - failed {
             0 => String::new(),
-            under_way => format!("; {under_way} more told to, which go on by themselves"),
+            under_way => format!("; {under_way} more are restarting, which go on by themselves"),
         };
         let rest = all - begun;
         format!(
@@ -296,7 +296,7 @@ mod tests {
         let said = |well, failed, begun, all| Done { well, failed, begun, all }.said();
         assert_eq!(
             said(2, 0, 4, 9),
-            "2 allocations of 9 restarted; 2 more told to, which go on by themselves; 5 left as they were"
+            "2 allocations of 9 restarted; 2 more are restarting, which go on by themselves; 5 left as they were"
         );
         assert_eq!(
             said(2, 1, 3, 9),

@@ -29,10 +29,10 @@ pub struct Drain {
     /// Close the node, and move everything away
     #[arg(long, required_unless_present_any = ["disable", "monitor"])]
     enable: bool,
-    /// Call the drain off; what has not moved stays
+    /// Cancel the drain; what has not moved stays
     #[arg(long, conflicts_with = "enable")]
     disable: bool,
-    /// Only look on while the node is drained
+    /// Only follow the drain that is under way
     #[arg(long, conflicts_with_all = ["enable", "disable"])]
     monitor: bool,
     /// Stop what is left after so long; 1h unless you say
@@ -56,7 +56,7 @@ pub struct Drain {
     /// More to say of it, as KEY=VALUE; may be given again
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     meta: Vec<(String, String)>,
-    /// Do not look on
+    /// Do not follow the drain
     #[arg(long)]
     detach: bool,
     /// For compatibility: nothing is asked
@@ -83,7 +83,7 @@ impl Drain {
         }
         output::tell(&format!("node {short} is drained: {}", self.until()));
         if self.detach {
-            output::tell(&format!("next: berth node drain -monitor {short} looks on, -disable calls it off"));
+            output::tell(&format!("next: berth node drain -monitor {short} follows it, -disable cancels it"));
             return Ok(());
         }
         monitor::follow(remote, &id).await

@@ -31,7 +31,7 @@ pub async fn follow(remote: &Remote, id: &str) -> Result<(), Failure> {
             Ok(_) => patience.answered(),
             Err(failure) => {
                 if !patience.is_away() {
-                    output::tell("note: the server does not answer; it is asked again");
+                    output::tell("note: the server does not answer; retrying");
                 }
                 let pause = patience.bear(failure)?;
                 tokio::time::sleep(pause).await;
@@ -49,7 +49,7 @@ fn over(node: &Node) -> Result<(), Failure> {
             output::tell(&format!("next: berth node eligibility -enable {id} opens it again"));
             Ok(())
         }
-        Some(_) => Err(Failure::new(Exit::Failed, format!("the drain of node {id} was called off"))),
+        Some(_) => Err(Failure::new(Exit::Failed, format!("the drain of node {id} was cancelled"))),
         None => Err(Failure::new(Exit::Failed, format!("node {id} is not drained"))),
     }
 }

@@ -21,7 +21,7 @@ pub struct Set {
     /// Change it in this node pool alone
     #[arg(long, value_name = "POOL", conflicts_with_all = ["preempt_system_scheduler", "preempt_sysbatch_scheduler", "preempt_batch_scheduler", "preempt_service_scheduler", "lost_nodes_max"])]
     pool: Option<String>,
-    /// Whether system jobs may push out work of lower priority
+    /// Whether system jobs may preempt work of lower priority
     #[arg(long, value_name = "BOOL")]
     preempt_system_scheduler: Option<bool>,
     /// Whether sysbatch jobs may

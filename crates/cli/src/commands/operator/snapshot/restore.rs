@@ -38,7 +38,7 @@ impl Restore {
         );
         self.ask.about(&deed, &file, &file)?;
         let restored = remote.restore(&self.file, self.revive_tokens).await?;
-        output::tell(&format!("the state of {file} is restored; agents report again by and by"));
+        output::tell(&format!("the state of {file} is restored; agents are reconnecting"));
         note_tokens(&restored);
         output::tell("next: berth node status");
         Ok(())
