@@ -307,10 +307,7 @@ async fn a_wrong_clock_is_told_from_a_wrong_authority() {
     let expired = cluster.load(&at(now - 2 * DAY, now - DAY)).expect_err("it has expired").to_string();
     assert!(expired.contains("one.pem expired 1d ago") && expired.contains("clock says"), "{expired}");
     let early = cluster.load(&at(now + 2 * DAY, now + 3 * DAY)).expect_err("it is of the future").to_string();
-    assert!(
-        early.contains("is valid only in 2d") && early.contains("one of the clocks is wrong"),
-        "{early}"
-    );
+    assert!(early.contains("is valid only in 2d") && early.contains("one of the clocks is wrong"), "{early}");
     let foreign =
         cluster.load(&other.certify(Role::Server(None), REGION, around_now())).expect_err("it is another's");
     assert!(foreign.to_string().contains("signed by no authority that is in the CA file"), "{foreign}");

@@ -72,7 +72,9 @@ impl Debug {
                 output::count(missing, "part")
             ));
         }
-        output::tell("secrets are left out as far as they are recognized; look through it before you pass it on:");
+        output::tell(
+            "secrets are left out as far as they are recognized; look through it before you pass it on:",
+        );
         Ok(output::print(&format!("{}\n", path.display()))?)
     }
 
