@@ -183,7 +183,7 @@ impl Space {
             return false;
         }
         *reserved = reserved.saturating_sub((self.segment_bytes / RESERVE_PARTS).max(1));
-        self.disk.truncate(&self.reserve(), *reserved).is_ok()
+        self.disk.set_len(&self.reserve(), *reserved).is_ok()
     }
 
     /// Carries out a write that may be repeated: with the reserve's room if there is no other, and otherwise again and

@@ -119,8 +119,8 @@ impl Disk for SimDisk {
         self.memory.allocate(path, bytes)
     }
 
-    fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()> {
-        self.memory.truncate(path, bytes)
+    fn set_len(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        self.memory.set_len(path, bytes)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {

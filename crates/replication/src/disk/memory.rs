@@ -23,6 +23,8 @@ type Names = BTreeMap<PathBuf, Arc<Mutex<Content>>>;
 struct Content {
     now: Vec<u8>,
     synced: Vec<u8>,
+    /// Bytes of it that take up room; a hole follows.
+    written: usize,
 }
 
 /// Files that live as long as the value.
@@ -113,7 +115,9 @@ impl MemoryDisk {
                     found[at..at + sector.len()].copy_from_slice(sector);
                 }
             }
-            names.insert(path.clone(), Arc::new(Mutex::new(Content { now: found.clone(), synced: found })));
+            let written = content.written.min(found.len());
+            let content = Content { now: found.clone(), synced: found, written };
+            names.insert(path.clone(), Arc::new(Mutex::new(content)));
         }
         Self::of(names)
     }
@@ -141,6 +145,7 @@ impl MemoryDisk {
         let mut content = content.lock().unwrap();
         change(&mut content.now);
         content.synced = content.now.clone();
+        content.written = content.written.min(content.now.len());
     }
 
     /// All files.
@@ -158,7 +163,7 @@ impl MemoryDisk {
 
     /// Bytes of all files together.
     pub fn used(&self) -> usize {
-        self.names().values().map(|content| content.lock().unwrap().now.len()).sum()
+        bytes_used(&self.names)
     }
 
     fn change(&self, change: NameChange) {
@@ -216,9 +221,12 @@ impl Disk for MemoryDisk {
         self.create(path)?.write_at(&vec![0; bytes as usize], 0)
     }
 
-    fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()> {
+    fn set_len(&self, path: &Path, bytes: u64) -> io::Result<()> {
         self.faults.step()?;
-        self.content(path)?.lock().unwrap().now.truncate(bytes as usize);
+        let (content, bytes) = (self.content(path)?, bytes as usize);
+        let mut content = content.lock().unwrap();
+        content.now.resize(bytes, 0);
+        content.written = content.written.min(bytes);
         Ok(())
     }
 
@@ -293,7 +301,7 @@ struct MemoryFile {
 impl MemoryFile {
     /// Whether the file may end at `end`.
     fn check_room(&self, end: usize) -> io::Result<()> {
-        let more = end.saturating_sub(self.content.lock().unwrap().now.len());
+        let more = end.saturating_sub(self.content.lock().unwrap().written);
         if more == 0 || bytes_free(&self.names, &self.faults) >= more {
             return Ok(());
         }
@@ -306,8 +314,11 @@ fn bytes_free(names: &Mutex<Names>, faults: &Faults) -> usize {
         0 => return usize::MAX,
         capacity => capacity,
     };
-    let used: usize = names.lock().unwrap().values().map(|content| content.lock().unwrap().now.len()).sum();
-    capacity.saturating_sub(used)
+    capacity.saturating_sub(bytes_used(names))
+}
+
+fn bytes_used(names: &Mutex<Names>) -> usize {
+    names.lock().unwrap().values().map(|content| content.lock().unwrap().written).sum()
 }
 
 impl DiskFile for MemoryFile {
@@ -319,6 +330,7 @@ impl DiskFile for MemoryFile {
         let length = content.now.len().max(end);
         content.now.resize(length, 0);
         content.now[start..end].copy_from_slice(bytes);
+        content.written = content.written.max(end);
         Ok(())
     }
 

@@ -44,8 +44,9 @@ pub trait Disk: Send + Sync + 'static {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// A file that takes up `bytes` on the disk, whatever is in it, in the place of whatever was there.
     fn allocate(&self, path: &Path, bytes: u64) -> io::Result<()>;
-    /// Cuts a file to a length.
-    fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()>;
+    /// Gives a file a length: what is longer is cut, what is shorter ends in a hole, which reads as zeros and takes up nothing
+    /// until it is written to.
+    fn set_len(&self, path: &Path, bytes: u64) -> io::Result<()>;
     /// A file that is there, to be written.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Takes the place of `to`; durable after [`Self::sync_dir`].

@@ -60,8 +60,8 @@ impl Disk for PatientDisk {
         self.space.write(|| self.disk.allocate(path, bytes))
     }
 
-    fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()> {
-        self.disk.truncate(path, bytes)
+    fn set_len(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        self.space.write(|| self.disk.set_len(path, bytes))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {

@@ -71,7 +71,7 @@ impl Disk for RealDisk {
         }
     }
 
-    fn truncate(&self, path: &Path, bytes: u64) -> io::Result<()> {
+    fn set_len(&self, path: &Path, bytes: u64) -> io::Result<()> {
         open_file(OpenOptions::new().write(true), path)?.set_len(bytes)
     }
 

@@ -157,7 +157,7 @@ impl<R: Runtime> RaftLogStorage<Types<R>> for LogStore<R> {
 pub(crate) mod for_tests {
     //! What tests look at more closely.
     pub(crate) use super::{
-        record::{Marks, encode},
+        record::{ALIGN_BYTES, Marks, encode},
         scan::{Scanned, scan},
     };
 }

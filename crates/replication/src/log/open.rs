@@ -132,12 +132,7 @@ fn tidy(disk: &dyn Disk, dir: &Path, state: &mut LogState, found: &Recovered) ->
 fn make_first(disk: &Arc<dyn Disk>, dir: &Path, segment_bytes: u64) -> io::Result<()> {
     let mut spare = Spare::new(Arc::clone(disk), dir, segment_bytes);
     spare.begin();
-    let spare = spare.take(&**disk)?;
-    let mut file = disk.open(spare)?;
-    file.write_at(&SegmentHeader { first: 0, previous: None, anew: false }.encode(), 0)?;
-    file.sync()?;
-    disk.rename(spare, &segment::path(dir, 0))?;
-    disk.sync_dir(dir)
+    segment::begin(&**disk, dir, spare.take(&**disk)?, SegmentHeader::after(None, false)).map(drop)
 }
 
 fn committed(tail: &Tail, found: &Recovered) -> Option<LogId> {

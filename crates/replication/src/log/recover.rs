@@ -82,6 +82,7 @@ fn read_segment(
 ) -> Result<(), OpenError> {
     let bytes = disk.read(path).map_err(OpenError::read(path))?;
     let header = SegmentHeader::decode(&bytes).map_err(|what| Damage::new(path, what))?;
+    header.check_length(bytes.len() as u64).map_err(|what| Damage::new(path, what))?;
     follow(path, first, &header, found)?;
     let scanned = scan(&bytes, SEGMENT_HEADER_BYTES, first).map_err(|flaw| {
         let what = format!("log record {} at byte {} is damaged: {}", flaw.index, flaw.offset, flaw.what);

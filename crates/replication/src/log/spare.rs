@@ -1,5 +1,5 @@
 //! The next segment, written full of zeros ahead of time: a sync of a file whose length and blocks do not change is one
-//! write to the disk instead of two.
+//! write to the disk instead of two. Its length is also what tells a torn write from a file that was cut short.
 
 use std::{
     io,
@@ -46,11 +46,12 @@ impl Spare {
         self.making = self.disk.begin(Box::new(move || fill(&*disk, &path, bytes)));
     }
 
-    /// The path of a file full of zeros; of one just made and empty when there was no time or room for a full one.
+    /// The path of a file full of zeros; of one that is a hole of the same length when there was no room for a full one.
     pub fn take(&mut self, disk: &dyn Disk) -> io::Result<&Path> {
         let made = self.making.take().is_some_and(|making| making().is_ok());
         if !made {
             disk.create(&self.path)?;
+            disk.set_len(&self.path, self.bytes)?;
         }
         Ok(&self.path)
     }

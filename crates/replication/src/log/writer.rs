@@ -148,8 +148,7 @@ impl Writer {
     fn roll_over_before(&mut self, bytes: u64) -> io::Result<()> {
         let keep = self.buffer.split_off(self.buffer.len() - bytes as usize);
         self.flush()?;
-        let first = self.last.map_or(0, |id| id.index() + 1);
-        self.begin_segment(SegmentHeader { first, previous: self.last, anew: false })?;
+        self.begin_segment(SegmentHeader::after(self.last, false))?;
         self.buffer = keep;
         Ok(())
     }
@@ -158,11 +157,7 @@ impl Writer {
     fn begin_segment(&mut self, header: SegmentHeader) -> io::Result<()> {
         let Surroundings { disk, dir, .. } = &self.around;
         let spare = self.spare.take(&**disk)?;
-        let mut file = disk.open(spare)?;
-        file.write_at(&header.encode(), 0)?;
-        file.sync()?;
-        disk.rename(spare, &segment::path(dir, header.first))?;
-        disk.sync_dir(dir)?;
+        let file = segment::begin(&**disk, dir, spare, header)?;
         self.state.newest = header.first;
         self.save_state()?;
         (self.file, self.end) = (file, SEGMENT_HEADER_BYTES as u64);
@@ -202,7 +197,7 @@ impl Writer {
     pub fn purge(&mut self, upto: LogId, keep_from: u64) -> io::Result<()> {
         let beyond = self.last.is_none_or(|last| last.index() < upto.index());
         if beyond {
-            self.begin_segment(SegmentHeader { first: upto.index() + 1, previous: Some(upto), anew: true })?;
+            self.begin_segment(SegmentHeader::after(Some(upto), true))?;
             self.last = Some(upto);
             self.durable = upto.index() + 1;
         }

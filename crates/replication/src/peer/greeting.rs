@@ -191,26 +191,39 @@ impl Greeting {
         Ok(())
     }
 
+    /// Whether the other belongs to another cluster, as far as both know theirs: for the people on this side. Ids are not enough
+    /// to tell the two: whoever founds a cluster alone has the id 1.
+    pub fn other_cluster(&self, other: &Self) -> Option<String> {
+        let (ours, theirs) = (self.cluster(), other.cluster());
+        let differ = ours != 0 && theirs != 0 && ours != theirs;
+        differ
+            .then(|| format!("{other} belongs to cluster {theirs:032x}, this server to cluster {ours:032x}"))
+    }
+
+    /// Whether the other is of the same cluster, knows newer entries of the log than this server, and refuses it: it was
+    /// started with an older version than the cluster has come to.
+    pub fn is_outgrown_by(&self, other: &Self) -> bool {
+        let same = self.cluster() != 0 && self.cluster() == other.cluster() && self.era >= other.era;
+        same && other.refusal.is_some() && other.entries > self.entries
+    }
+
     /// Whether the other may be talked to.
     ///
     /// # Errors
     /// Why not, for the people on both sides.
     fn check(&self, other: &Self) -> Result<(), String> {
-        if let Some(why) = &other.refusal {
-            return Err(format!("{other} refuses: {why}"));
-        }
         if other.wire < self.wire_min || other.wire_min > self.wire {
             return Err(format!(
                 "{other} speaks versions {} to {} of the protocol between servers, {self} versions {} to {}: upgrade the older one",
                 other.wire_min, other.wire, self.wire_min, self.wire
             ));
         }
-        if self.cluster() != 0 && other.cluster() != 0 && self.cluster() != other.cluster() {
-            return Err(format!(
-                "{other} belongs to cluster {:032x}, {self} to cluster {:032x}",
-                other.cluster(),
-                self.cluster()
-            ));
+        // What both sides can see is said as it looks from here, rather than as the other has put it.
+        if let Some(why) = self.other_cluster(other) {
+            return Err(why);
+        }
+        if let Some(why) = &other.refusal {
+            return Err(format!("{other} refuses: {why}"));
         }
         if let Some(why) = other.left_behind(self) {
             return Err(format!("{other} was left out when the cluster was recovered: {why}"));
@@ -252,7 +265,10 @@ mod tests {
         let refused = |other: Greeting| ours.check(&other).unwrap_err();
         assert_eq!(ours.check(&server(2, 7)), Ok(()));
         assert_eq!(ours.check(&server(2, 0)), Ok(()));
-        assert!(refused(server(2, 8)).contains("server 2 (Berth 1.2.3) belongs to cluster 000"));
+        let stranger = refused(Greeting { refusal: Some("go away".to_owned()), ..server(1, 8) });
+        let clusters = "server 1 (Berth 1.2.3) belongs to cluster 00000000000000000000000000000008, \
+                        this server to cluster 00000000000000000000000000000007";
+        assert_eq!(stranger, clusters, "both have the id 1, and only one of them is this server");
         let recovered = Greeting { era: Some(5), ..server(2, 7) };
         assert!(ours.left_behind(&recovered).unwrap().contains("recovered without this server: server 2"));
         assert!(recovered.check(&ours).unwrap_err().contains("was left out when the cluster was recovered"));
@@ -277,6 +293,11 @@ mod tests {
         cluster.learn_entries(4);
         let refused = ours.admit(&older, &cluster).unwrap_err();
         assert!(refused.contains("up to version 3") && refused.contains("written version 4"), "{refused}");
+        let answer = Greeting { refusal: Some(refused), ..ours.clone() };
+        assert!(older.is_outgrown_by(&Greeting { entries: 4, ..answer.clone() }));
+        assert!(!older.is_outgrown_by(&ours), "it is not refused");
+        assert!(!older.is_outgrown_by(&Greeting { entries: 3, ..answer.clone() }), "for another reason");
+        assert!(!server(2, 8).is_outgrown_by(&answer), "by another cluster");
     }
 
     /// What version 1 says: later versions must still be able to read it, and refuse by these fields.

@@ -78,9 +78,27 @@ impl Own {
     async fn greet(&self, to: &PeerAddress, meant: u64) -> Result<(Channel, Greeting), String> {
         let (channel, ours, remote) = self.introduce(to, meant).await?;
         channel.vouch(remote.server)?;
-        ours.admit(&remote, &self.cluster)?;
+        ours.admit(&remote, &self.cluster).inspect_err(|why| {
+            if ours.is_outgrown_by(&remote) {
+                self.others.set_outgrown(Some(why.clone()));
+            }
+        })?;
+        self.others.set_outgrown(None);
         self.others.remember(&remote);
         Ok((channel, remote))
+    }
+
+    /// Whether whoever listens there is of another cluster than this server: which two they are, for people.
+    ///
+    /// # Errors
+    /// When nobody answers, or one of the two knows of no cluster yet.
+    pub async fn other_cluster(&self, to: &PeerAddress) -> Result<Option<String>, String> {
+        let (channel, ours, remote) = self.introduce(to, 0).await?;
+        channel.vouch(remote.server)?;
+        if ours.cluster() == 0 || remote.cluster() == 0 {
+            return Err("it is of no cluster yet".to_owned());
+        }
+        Ok(ours.other_cluster(&remote))
     }
 
     /// Both sides have said who they are: the channel, this server's greeting and the other's.

@@ -263,6 +263,20 @@ impl<R: Runtime> Peers<R> {
         own.others.of(server)
     }
 
+    /// Whether whoever listens at an address is of another cluster than this server: which two they are, for people.
+    ///
+    /// # Errors
+    /// When nobody answers in time, or one of the two knows of no cluster yet.
+    pub async fn other_cluster(&self, address: &PeerAddress) -> Result<Option<String>, String> {
+        let asked = R::Async::timeout(DIAL_MAX, self.shared.own.other_cluster(address)).await;
+        asked.unwrap_or_else(|_| Err(format!("reach {address}: no answer yet")))
+    }
+
+    /// Why other servers refuse this one, if it was started with an older version than the cluster has come to: for people.
+    pub fn outgrown(&self) -> Option<String> {
+        self.shared.own.others.outgrown()
+    }
+
     /// Why no connection to a server could be opened, if the last could not: for people.
     pub fn why_not(&self, server: u64) -> Option<String> {
         self.links().get(&server)?.why_not()

@@ -33,7 +33,11 @@ impl fmt::Display for Knows {
 
 /// The last greeting of each server.
 #[derive(Debug, Default)]
-pub(crate) struct Versions(Mutex<BTreeMap<u64, Knows>>);
+pub(crate) struct Versions {
+    all: Mutex<BTreeMap<u64, Knows>>,
+    /// Why this server is refused by one that knows more, until one takes it.
+    outgrown: Mutex<Option<String>>,
+}
 
 /// Servers that are remembered.
 const SERVERS_MAX: usize = 256;
@@ -42,16 +46,26 @@ impl Versions {
     /// A server has introduced itself. Whether it is of the cluster is for whoever asks to know.
     pub fn remember(&self, greeting: &Greeting) {
         let Greeting { server, ref version, entries, .. } = *greeting;
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= SERVERS_MAX && !all.contains_key(&server) {
             all.pop_first();
         }
         all.insert(server, Knows { server, version: Some(version.clone()), entries });
     }
 
+    /// This server was refused by one that knows more, with this reason; or taken by one, with none.
+    pub fn set_outgrown(&self, why: Option<String>) {
+        *self.outgrown.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    /// Why this server is refused, if it is too old for its cluster.
+    pub fn outgrown(&self) -> Option<String> {
+        self.outgrown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What a server can apply.
     pub fn of(&self, server: u64) -> Knows {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&server).cloned().unwrap_or(Knows { server, version: None, entries: 0 })
     }
 }

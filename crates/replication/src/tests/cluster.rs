@@ -445,7 +445,14 @@ async fn the_only_voter_is_a_majority_while_a_learner_is_dead() {
     let alone = Server::open(&Arc::default(), 1, Arc::default(), Start::Found).await;
     leader(std::slice::from_ref(&alone)).await;
     alone.log.set_member(2, peer(2)).await.unwrap();
-    assert!(!alone.log.is_alone() && alone.log.is_leader());
+    // Who takes part is published a moment after the change is made.
+    let published = async {
+        while alone.log.is_alone() {
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, published).await.expect("it knows the other");
+    leader(std::slice::from_ref(&alone)).await;
     assert_eq!(alone.log.majority_contact(), Some(Duration::ZERO));
 }
 
@@ -459,6 +466,34 @@ async fn a_server_of_another_cluster_is_refused_by_name() {
     let refused = first.log.peers().request(2, &"server-2".into(), b"hello", PATIENCE).await.unwrap_err();
     assert!(refused.to_string().contains("server 2 (Berth"), "{refused}");
     assert!(refused.to_string().contains("belongs to cluster"), "{refused}");
+}
+
+/// A server that was away while its cluster went on to newer entries is started with the older version: it finds nobody, and knows
+/// that this is because it is too old, so that nobody recovers a cluster that is well.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_its_cluster_has_outgrown_knows_why_it_is_refused() {
+    const OLD: u8 = ENTRY_VERSION - 1;
+    let mut servers = three_knowing(ENTRY_VERSION).await;
+    let wires = Arc::clone(&servers[0].wires);
+    write(&servers, register(1).of_version(OLD)).await;
+    for server in &servers {
+        server.catch_up(&servers).await;
+        server.log.peers().cluster().learn(7);
+        assert_eq!(server.log.peers().outgrown(), None);
+    }
+    let at = servers.iter().position(|server| server.id == 2).unwrap();
+    let disk = servers.remove(at).stop().await;
+    write(&servers, register(2).of_version(ENTRY_VERSION)).await;
+    let older = Server::open_knowing(&wires, 2, disk, Start::Wait, OLD).await;
+    older.log.peers().cluster().learn(7);
+    let why = loop {
+        drop(older.log.peers().request(1, &"server-1".into(), b"hello", PATIENCE).await);
+        if let Some(why) = older.log.peers().outgrown() {
+            break why;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    assert!(why.contains("start it with the newer Berth again"), "{why}");
 }
 
 /// A rolling upgrade: as long as one server is of the older version, nothing is written that it could not apply, and each may go

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Server, propose};
-use crate::{OpenError, disk::Disk, snapshot::PREAMBLE_BYTES};
+use crate::{OpenError, disk::Disk, log::for_tests::ALIGN_BYTES, snapshot::PREAMBLE_BYTES};
 
 /// A server that has stopped, with several segments and two snapshots.
 async fn stopped() -> Server {
@@ -44,6 +44,25 @@ async fn a_flipped_bit_in_any_segment_is_named() {
             refused.contains("berth server rejoin") && refused.contains("a backup of its directory"),
             "{refused}"
         );
+    }
+}
+
+/// A power cut leaves a file of the length that was synced, so records behind a cut are lost, not torn.
+#[tokio::test]
+async fn a_segment_that_was_cut_short_is_named_wherever_it_is_cut() {
+    let server = stopped().await;
+    let newest = server.segments().pop().unwrap();
+    let whole = server.disk.read(&newest).unwrap();
+    let written = whole.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    assert!(written < whole.len(), "the segment is full: nothing of it can be torn");
+    let last = written.div_ceil(ALIGN_BYTES) * ALIGN_BYTES;
+    // At the end of each record, in the middle of some, before the first and in what was not written yet.
+    for end in (0..last).step_by(ALIGN_BYTES).chain([1, written - 1, whole.len() - 1]) {
+        let broken = server.with(&server.disk);
+        let segment = broken.segments().pop().unwrap();
+        broken.disk.tamper(&segment, |bytes| bytes.truncate(end));
+        let refused = refusal(&broken).await;
+        assert!(refused.contains(".log") && refused.contains("cut short"), "cut at {end}: {refused}");
     }
 }
 

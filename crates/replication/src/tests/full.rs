@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use openraft::storage::{RaftLogStorage, RaftLogStorageExt};
 
 use super::{SEGMENT_BYTES, Server, propose, support};
-use crate::{DiskFull, NotWritten, ProposeError, Replication, SnapshotError, types::Vote};
+use crate::{DiskFull, NotWritten, ProposeError, Replication, SnapshotError, disk::Disk, types::Vote};
 
 impl Server {
     /// Somebody else takes all room but `left` bytes.
@@ -103,6 +103,32 @@ async fn what_was_taken_in_waits_for_room() {
     server.make_room();
     assert_eq!(append.await.unwrap(), 999);
     assert_eq!(found.space.check(0), Ok(()));
+}
+
+/// Without room for a segment of zeros one is begun that is a hole. Its length tells as well whether it was cut short.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_begun_without_room_is_as_long_as_any() {
+    let server = Server::new();
+    let mut found = server.open_log().unwrap();
+    server.leave_room(SEGMENT_BYTES / 2);
+    super::cut::append(&mut found.log.store, 1, 0..100).await;
+    let newest = server.segments().pop().unwrap();
+    assert_eq!(server.segments().len(), 3, "the last of them had no room");
+    assert!(server.disk.used() as u64 <= 4 * SEGMENT_BYTES, "a hole takes up only what is written");
+    server.make_room();
+    for bytes in [SEGMENT_BYTES, SEGMENT_BYTES - 1] {
+        let cut = server.after_power_cut();
+        let newest = cut.path("log").join(newest.file_name().unwrap());
+        assert_eq!(cut.disk.len(&newest).unwrap(), SEGMENT_BYTES);
+        cut.disk.set_len(&newest, bytes).unwrap();
+        let opened = cut.open_log().map(|found| found.log.ends.1.unwrap().index());
+        match opened {
+            Ok(last) => assert_eq!((last, bytes), (99, SEGMENT_BYTES)),
+            Err(error) => {
+                assert!(bytes < SEGMENT_BYTES && error.to_string().contains("cut short"), "{error}")
+            }
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

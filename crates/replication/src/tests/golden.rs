@@ -34,17 +34,14 @@ fn server_with(files: &Path) -> Server {
     server
 }
 
-/// Writes what is on a server's disk, without the zeros at the ends of segments.
+/// Writes what is on a server's disk; segments whole, because they say how long they were made.
 fn keep(server: &Server, files: &Path) {
     fs::remove_dir_all(files).ok();
     let wanted = ["server", "state", ".log", ".snap"];
     for path in server.disk.paths() {
         let name = path.strip_prefix(server.dir.path()).unwrap();
         if wanted.iter().any(|end| name.to_string_lossy().ends_with(end)) {
-            let mut bytes = server.disk.read(&path).unwrap();
-            if path.extension().is_some_and(|end| end == "log") {
-                bytes.truncate(bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1));
-            }
+            let bytes = server.disk.read(&path).unwrap();
             fs::create_dir_all(files.join(name).parent().unwrap()).unwrap();
             fs::write(files.join(name), bytes).unwrap();
         }
