@@ -98,6 +98,11 @@ pub trait Engine: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whether this server's own disk takes what would be written, whoever leads; if not, why, for people.
+    fn disk(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Waits until what is read from the view from now on holds everything that was acknowledged before, by any server.
     ///
     /// # Errors

@@ -220,3 +220,10 @@ pub enum Refusal {
     #[n(40)]
     LostMeanwhile(#[n(0)] NodeId),
 }
+
+impl Refusal {
+    /// A part of a snapshot comes when another one is due, or none: those before it were abandoned meanwhile.
+    pub fn restore_out_of_turn(number: u32) -> Self {
+        Self::BadRestore(format!("part {number} comes out of its turn"))
+    }
+}

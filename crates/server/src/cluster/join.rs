@@ -17,6 +17,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(15);
 /// Servers that are asked in one round, those that others point at included.
 const ASKED_MAX: usize = 16;
 
+/// Time between two questions which cluster is at the addresses that have not answered yet.
+const LOOK_AT_OTHERS: Duration = Duration::from_secs(3);
+
 /// Asks those that are known, and those at `addresses`, to take this server in, until they have. Ends when `stop` says so.
 pub(crate) async fn join(cluster: Arc<Cluster>, addresses: Vec<String>, mut stop: watch::Receiver<bool>) {
     let own = Joining {
@@ -44,6 +47,30 @@ pub(crate) async fn join(cluster: Arc<Cluster>, addresses: Vec<String>, mut stop
     }
 }
 
+/// Asks those at `addresses` which cluster they are of, until each has answered. A server belongs to one cluster for good: one whose
+/// data directory is of another cluster than it is to join says so, and stays where it is. It does not refuse to start, because
+/// its own cluster may need it, whatever has come to listen at an address. Ends when `stop` says so.
+pub(crate) async fn look_at_others(
+    cluster: Arc<Cluster>,
+    mut addresses: Vec<String>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let own = cluster.replication.own().address.clone();
+    addresses.retain(|address| *address != own);
+    let looking = async {
+        while !addresses.is_empty() {
+            if cluster.belongs() {
+                addresses = cluster.without_known(addresses).await;
+            }
+            tokio::time::sleep(LOOK_AT_OTHERS).await;
+        }
+    };
+    tokio::select! {
+        () = looking => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+}
+
 impl Cluster {
     /// Joins the cluster of the server that listens at an address, if this one belongs to none; otherwise sees whether the
     /// two are of the same.
@@ -62,6 +89,24 @@ impl Cluster {
         let own =
             Joining { id: self.replication.server_id(), peer: self.replication.own().clone(), member: false };
         self.ask_to_join(&own, &[address.to_owned()]).await
+    }
+
+    /// The addresses at which nobody has said yet which cluster is there. Says which of the others are of another cluster.
+    async fn without_known(&self, addresses: Vec<String>) -> Vec<String> {
+        let mut unknown = Vec::new();
+        for address in addresses {
+            match self.replication.peers().other_cluster(&PeerAddress(address.clone())).await {
+                Ok(None) => {}
+                Ok(Some(why)) => tracing::error!(
+                    address,
+                    why,
+                    "this server was started to join another cluster than the one that its data directory belongs to, and stays \
+                     in that one; to have it join the other, start it with a data directory of its own"
+                ),
+                Err(_) => unknown.push(address),
+            }
+        }
+        unknown
     }
 
     /// Whether the cluster knows this server as it is now.

@@ -6,27 +6,25 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
-
 use super::status::MAJORITY_MAX;
 
-/// What whoever leads said last.
+/// What whoever leads said last. Times are of any clock that never goes back, so that the simulation goes by the same rule.
 #[derive(Default)]
-pub(super) struct LeadersMajority(Mutex<Option<Word>>);
+pub struct LeadersMajority(Mutex<Option<Word>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Word {
     leader: u64,
     term: u64,
     /// When it was asked: what it said was true at some time after that.
-    asked_at: Instant,
+    asked_at: Duration,
     /// How long before that it had heard a majority; none when it never had.
     ago: Option<Duration>,
 }
 
 /// A leader's contact with a majority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct MajorityContact {
+pub struct MajorityContact {
     /// How long ago it had heard one, at the least favourable reading.
     pub age: Duration,
     /// It said itself that it leads nobody any more.
@@ -35,7 +33,7 @@ pub(super) struct MajorityContact {
 
 impl LeadersMajority {
     /// The leader of a term, asked at that time, said how many milliseconds ago it had heard a majority.
-    pub fn set(&self, leader: u64, term: u64, asked_at: Instant, ago_ms: u64) {
+    pub fn set(&self, leader: u64, term: u64, asked_at: Duration, ago_ms: u64) {
         let ago = (ago_ms != u64::MAX).then(|| Duration::from_millis(ago_ms));
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Answers may overtake each other.
@@ -44,19 +42,19 @@ impl LeadersMajority {
         }
     }
 
-    /// What the leader of a term said; none when it has said nothing, as servers of earlier versions do.
-    pub fn of(&self, leader: u64, term: u64, now: Instant) -> Option<MajorityContact> {
+    /// What the leader of a term said, at `now`, on a clock that began with this server. One that has said nothing yet, or whose
+    /// answers do not arrive, makes nothing fresher than the word before it, or than the start of this server.
+    pub fn of(&self, leader: u64, term: u64, now: Duration) -> MajorityContact {
         let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let word = last?;
+        let Some(word) = last else { return MajorityContact { age: now, is_cut_off: false } };
         if word.term > term {
             // Another was elected since, with a majority that the older one has not any more.
-            return Some(MajorityContact { age: Duration::MAX, is_cut_off: true });
+            return MajorityContact { age: Duration::MAX, is_cut_off: true };
         }
-        let word = Some(word).filter(|word| (word.leader, word.term) == (leader, term))?;
-        let age = word
-            .ago
-            .map_or(Duration::MAX, |ago| ago.saturating_add(now.saturating_duration_since(word.asked_at)));
-        Some(MajorityContact { age, is_cut_off: word.ago.is_none_or(|ago| ago >= MAJORITY_MAX) })
+        let age = word.ago.map_or(Duration::MAX, |ago| ago.saturating_add(now.saturating_sub(word.asked_at)));
+        let is_its_own = (word.leader, word.term) == (leader, term);
+        let is_cut_off = is_its_own && word.ago.is_none_or(|ago| ago >= MAJORITY_MAX);
+        MajorityContact { age, is_cut_off }
     }
 }
 
@@ -66,32 +64,36 @@ mod tests {
 
     #[test]
     fn contact_with_a_leader_is_as_old_as_that_one_s_with_a_majority() {
-        let (said, begun) = (LeadersMajority::default(), Instant::now());
-        let at = |ms| begun + Duration::from_millis(ms);
-        assert_eq!(said.of(1, 5, at(0)), None, "an older server says nothing");
+        let (said, at) = (LeadersMajority::default(), Duration::from_millis);
+        let unknown = MajorityContact { age: Duration::from_millis(300), is_cut_off: false };
+        assert_eq!(said.of(1, 5, at(300)), unknown, "nobody has said anything since this server began");
         said.set(1, 5, at(0), 100);
         let fresh = MajorityContact { age: Duration::from_millis(150), is_cut_off: false };
-        assert_eq!(said.of(1, 5, at(50)), Some(fresh));
-        let old = said.of(1, 5, at(60_000)).unwrap();
+        assert_eq!(said.of(1, 5, at(50)), fresh);
+        let old = said.of(1, 5, at(60_000));
         assert_eq!(old.age, Duration::from_millis(60_100), "the age grows while nothing new is said");
         assert!(!old.is_cut_off, "silence about it is no word that the leader is cut off");
         said.set(1, 5, at(60_000), 2_000);
-        assert!(said.of(1, 5, at(60_000)).unwrap().is_cut_off);
-        assert_eq!((said.of(1, 6, at(60_000)), said.of(2, 5, at(60_000))), (None, None), "other leaderships");
+        assert!(said.of(1, 5, at(60_000)).is_cut_off);
+        let next = MajorityContact { age: Duration::from_millis(2_500), is_cut_off: false };
+        assert_eq!(
+            said.of(2, 6, at(60_500)),
+            next,
+            "who leads next has not said yet that it hears a majority"
+        );
     }
 
     #[test]
     fn what_was_asked_last_counts_and_an_old_leader_has_no_say() {
-        let (said, begun) = (LeadersMajority::default(), Instant::now());
-        let at = |ms| begun + Duration::from_millis(ms);
+        let (said, at) = (LeadersMajority::default(), Duration::from_millis);
         said.set(1, 5, at(1_000), u64::MAX);
         said.set(1, 5, at(0), 0);
         let never = MajorityContact { age: Duration::MAX, is_cut_off: true };
-        assert_eq!(said.of(1, 5, at(1_000)), Some(never));
+        assert_eq!(said.of(1, 5, at(1_000)), never);
         said.set(2, 6, at(1_000), 0);
         said.set(1, 5, at(2_000), 3_000);
         let newer = MajorityContact { age: Duration::from_secs(1), is_cut_off: false };
-        assert_eq!(said.of(2, 6, at(2_000)), Some(newer));
-        assert_eq!(said.of(1, 5, at(2_000)), Some(never), "it leads nobody, whatever it said before");
+        assert_eq!(said.of(2, 6, at(2_000)), newer);
+        assert_eq!(said.of(1, 5, at(2_000)), never, "it leads nobody, whatever it said before");
     }
 }

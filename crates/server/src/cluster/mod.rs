@@ -43,7 +43,7 @@ use crate::{agents::Registry, audit::AuditLog, engine::EngineHandle, keyring::Ke
 pub(crate) use agents::AllAgents;
 use agents::Lent;
 use found::Founding;
-use majority::LeadersMajority;
+pub use majority::{LeadersMajority, MajorityContact};
 pub use recover::recover;
 pub use rejoin::rejoin;
 pub(crate) use relay::Relay;
@@ -64,6 +64,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// This server among the others.
 pub(crate) struct Cluster {
     replication: Replication,
+    /// When this server began: times of its own are counted from then.
+    begun: Instant,
     /// The engine of this server; set once it runs.
     engine: OnceLock<Arc<EngineHandle>>,
     /// The index and the cluster that readers see.
@@ -101,6 +103,7 @@ impl Cluster {
     ) -> Self {
         let cluster = Self {
             replication,
+            begun: Instant::now(),
             engine: OnceLock::new(),
             published,
             applied,

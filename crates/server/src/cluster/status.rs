@@ -24,9 +24,10 @@ impl Cluster {
             .is_some_and(|leader| self.replication.peers().silence(leader).is_some_and(|ago| ago < ALIVE_MAX))
     }
 
-    /// What another server that leads said of its contact with a majority; none when it said nothing.
+    /// What another server that leads said of its contact with a majority; none when nobody is known to lead.
     fn leaders_majority(&self) -> Option<MajorityContact> {
-        self.leaders_majority.of(self.replication.leader()?, self.replication.term(), Instant::now())
+        let leader = self.replication.leader()?;
+        Some(self.leaders_majority.of(leader, self.replication.term(), self.begun.elapsed()))
     }
 
     /// Whether the server that leads, as far as this one can tell, says that it has not heard a majority for too long.
@@ -137,6 +138,15 @@ impl Cluster {
         }
     }
 
+    /// Whether this server's disk takes what would be written, whoever leads.
+    ///
+    /// # Errors
+    /// Why not: for people.
+    pub fn disk(&self) -> Result<(), String> {
+        self.replication.room().map_err(|full| full.to_string())?;
+        self.replication.slow_sync().map_or(Ok(()), |sync| Err(format!("a sync of the log takes {sync:.1?}")))
+    }
+
     /// Says that there is no leader, and what to do.
     pub(super) fn no_leader(&self) -> String {
         if self.is_removed() {
@@ -155,6 +165,11 @@ impl Cluster {
         if alive.len() >= needed {
             return "the servers have no leader at the moment: they elect one, try again in a moment"
                 .to_owned();
+        }
+        if let Some(why) = self.replication.peers().outgrown() {
+            return format!(
+                "no leader: the other servers refuse this one, which is of an older version than they are: {why}"
+            );
         }
         let silent: Vec<&str> = silent.iter().map(|server| server.server_addr.as_str()).collect();
         format!(

@@ -87,6 +87,7 @@ impl Together {
                 stop.clone(),
             )));
         }
+        tasks.push(tokio::spawn(join::look_at_others(cluster.clone(), self.join.clone(), stop.clone())));
         tasks.push(tokio::spawn(join::join(cluster.clone(), self.join.clone(), stop.clone())));
         tasks
     }

@@ -81,11 +81,13 @@ impl Cluster {
     /// Asks another server how it is. That it answers is remembered with the connection.
     fn ping(self: &Arc<Self>, to: (u64, PeerAddress)) {
         let cluster = self.clone();
-        let asked_at = tokio::time::Instant::now();
+        let asked_at = self.begun.elapsed();
         tokio::spawn(async move {
             if let Ok(Answer::Here(pulse)) = cluster.ask_for(&to, &Request::Ping, PING).await {
                 cluster.note_removal(&pulse);
-                if let Some(ago_ms) = pulse.majority_ms {
+                // A leader of an earlier version does not say it: that it answers has to be enough.
+                let leads = cluster.replication.leader() == Some(to.0);
+                if let Some(ago_ms) = pulse.majority_ms.or(leads.then_some(0)) {
                     cluster.leaders_majority.set(to.0, pulse.term, asked_at, ago_ms);
                 }
                 cluster.pulses.set(to.0, pulse);

@@ -140,6 +140,10 @@ impl Engine for EngineHandle {
         self.cluster.writable()
     }
 
+    fn disk(&self) -> Result<(), String> {
+        self.cluster.disk()
+    }
+
     fn log_position(&self) -> LogPosition {
         let index = self.replication.last_applied_log().unwrap_or_default();
         LogPosition { term: self.replication.term(), index }

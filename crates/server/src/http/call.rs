@@ -191,6 +191,11 @@ impl Call {
         self.api.state.engine.writable()
     }
 
+    /// Whether this server's own disk takes what would be written; if not, why, for people.
+    pub fn disk(&self) -> Result<(), String> {
+        self.api.state.engine.disk()
+    }
+
     /// Whether there is anything to be read, however old.
     pub fn has_state(&self) -> bool {
         self.api.state.engine.has_state()

@@ -111,8 +111,15 @@ pub(super) async fn health(call: Call) -> Reply {
 pub(super) async fn healthz(call: Call) -> Reply {
     has_state(&call).map_err(|reason| Failure::new(StatusCode::SERVICE_UNAVAILABLE, reason))?;
     let mut text = "ok\n".to_owned();
-    if let Err(reason) = call.writable() {
+    let writable = call.writable();
+    if let Err(reason) = &writable {
         text += &format!("writes are refused: {reason}\n");
+    }
+    // A follower whose disk takes nothing more stands in for nobody.
+    if let Err(reason) = call.disk()
+        && writable.as_ref().err() != Some(&reason)
+    {
+        text += &format!("this server's disk: {reason}\n");
     }
     if !call.keyring().missing().is_empty() {
         // Anybody may ask: which one is said in the server's log.

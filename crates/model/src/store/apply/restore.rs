@@ -23,8 +23,7 @@ impl Store {
         }
         // Taken out: a part that is refused ends the restore, which would keep snapshots from being written for ever.
         let parts = self.restoring.take().filter(|parts| parts.next() == part.number);
-        let out_of_turn = || Refusal::BadRestore(format!("part {} comes out of its turn", part.number));
-        let mut parts = parts.ok_or_else(out_of_turn)?;
+        let mut parts = parts.ok_or_else(|| Refusal::restore_out_of_turn(part.number))?;
         let complete = Arc::make_mut(&mut parts).add(&part.bytes);
         match complete.map_err(|error| Refusal::BadRestore(error.to_string()))? {
             None => self.restoring = Some(parts),

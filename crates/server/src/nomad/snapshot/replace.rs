@@ -9,7 +9,7 @@ use std::{
 use berth_api::http::SnapshotRestored;
 use berth_model::{
     AclTokenId, Index,
-    command::{Command, RestorePart},
+    command::{Command, Refusal, RestorePart},
     store::{Store, snapshot},
 };
 use hyper::StatusCode;
@@ -30,6 +30,9 @@ use crate::{
 const RETURNING_SHOWN_MAX: usize = 64;
 /// The version of log entries from which on servers remember which tokens were revoked.
 const REVIVES_SINCE: u8 = 6;
+/// Why the parts that were proposed are gone.
+const OVERTAKEN: &str = "the leadership of the servers changed while the snapshot was restored, or another snapshot was restored: nothing was \
+     restored, try again";
 /// Bytes of a part; an entry of the log must have room for one.
 const PART_BYTES: usize = 512 << 10;
 
@@ -99,11 +102,18 @@ fn replace(proposer: &Proposer, store: &Store, revives_tokens: Option<bool>) -> 
     let granted = store.granted().max(store.index());
     let last = Ok(Index::default());
     let mut parts = Parts { proposer, granted, revives_tokens, number: 0, bytes: Vec::new(), last };
-    let written = snapshot::write_records(store, &mut parts).and_then(|()| parts.flush());
-    let Parts { last, .. } = parts;
-    let index = last?;
-    written.map_err(|error| Failure::unwritten(&error))?;
-    Ok(index)
+    let written = snapshot::write_records(store, &mut parts);
+    if let Err(error) = written {
+        parts.abandon();
+        let why = parts.last.err().unwrap_or_else(|| Failure::unwritten(&error));
+        if why.text == OVERTAKEN {
+            return Err(why);
+        }
+        return Err(Failure { text: format!("{}: nothing was restored, try again", why.text), ..why });
+    }
+    // The last part alone changes the state.
+    parts.propose();
+    parts.last
 }
 
 /// Proposes what is written.
@@ -118,29 +128,44 @@ struct Parts<'a> {
 }
 
 impl Write for Parts<'_> {
+    /// A full part is proposed once more follows it: the last one is left for whoever knows that it is.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() == PART_BYTES {
+            self.propose();
+            self.last.as_ref().map_err(|failure| io::Error::other(failure.text.clone()))?;
+        }
         let room = PART_BYTES - self.bytes.len();
         let bytes = &bytes[..bytes.len().min(room)];
         self.bytes.extend_from_slice(bytes);
-        if self.bytes.len() == PART_BYTES {
-            self.flush()?;
-        }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let bytes = std::mem::take(&mut self.bytes);
-        let part = RestorePart {
-            number: self.number,
-            bytes,
-            granted: self.granted,
-            revives_tokens: self.revives_tokens,
-        };
+        Ok(())
+    }
+}
+
+impl Parts<'_> {
+    fn propose(&mut self) {
+        let (number, bytes) = (self.number, std::mem::take(&mut self.bytes));
         self.number += 1;
-        self.last = Handle::current().block_on(self.proposer.propose(Command::RestorePart(part)));
-        match &self.last {
-            Ok(_) => Ok(()),
-            Err(failure) => Err(io::Error::other(failure.text.clone())),
-        }
+        self.last = match self.decide(number, bytes) {
+            Ok(Err(refusal)) if number > 0 && refusal == Refusal::restore_out_of_turn(number) => {
+                Err(Failure::new(StatusCode::CONFLICT, OVERTAKEN))
+            }
+            decided => decided.and_then(|decided| Ok(decided?)),
+        };
+    }
+
+    fn decide(&self, number: u32, bytes: Vec<u8>) -> Result<Result<Index, Refusal>, Failure> {
+        let &Self { granted, revives_tokens, .. } = self;
+        let part = RestorePart { number, bytes, granted, revives_tokens };
+        Handle::current().block_on(self.proposer.decide(Command::RestorePart(part)))
+    }
+
+    /// Has the servers drop the parts that they have, as far as whoever leads is reached: they keep snapshots from being written,
+    /// and are dropped with any part that is refused.
+    fn abandon(&self) {
+        drop(self.decide(u32::MAX, Vec::new()));
     }
 }

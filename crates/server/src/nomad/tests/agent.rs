@@ -46,6 +46,14 @@ async fn a_server_without_a_state_is_not_well() {
     assert_eq!(answer("/healthz").await, (200, "ok\n".to_owned()));
 }
 
+#[tokio::test]
+async fn a_server_whose_disk_takes_nothing_more_says_so_though_others_take_writes() {
+    let world = world();
+    world.disk_is_full.store(true, Ordering::Relaxed);
+    let answer = get(&api(&world), "/healthz").await;
+    assert_eq!((answer.status.as_u16(), &*answer.body), (200, "ok\nthis server's disk: disk full\n"));
+}
+
 /// Leaves out what differs from run to run.
 fn without_times(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with("berth_http_request_duration_seconds_"));

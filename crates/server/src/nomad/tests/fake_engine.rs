@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -41,6 +41,12 @@ pub struct FakeEngine {
     pub is_cut_off: AtomicBool,
     /// What the next proposal fails with.
     pub failure: Mutex<Option<ProposeError>>,
+    /// Another server leads before this part of a snapshot is proposed, and abandons those before it; 0 for never.
+    pub deposed_at_part: AtomicU32,
+    /// This part of a snapshot is proposed, and nobody says what became of it; 0 for none.
+    pub unknown_at_part: AtomicU32,
+    /// Its disk takes nothing more.
+    pub disk_is_full: AtomicBool,
     /// What somebody else writes before the next proposal.
     pub preceded_by: Mutex<Vec<Command>>,
     /// What somebody else has written by the time that the next proposal is answered.
@@ -146,6 +152,16 @@ impl Engine for FakeEngine {
                 if !before.is_empty() {
                     self.apply(before);
                 }
+                let part = match &commands[..] {
+                    [Command::RestorePart(part)] => part.number,
+                    _ => 0,
+                };
+                if part > 0 && part == self.deposed_at_part.load(Ordering::Relaxed) {
+                    self.apply(vec![Command::AbandonRestore]);
+                }
+                if part > 0 && part == self.unknown_at_part.load(Ordering::Relaxed) {
+                    return Err(ProposeError::Unknown("no answer".to_owned()));
+                }
                 let committed = self.apply(commands);
                 let others = std::mem::take(&mut *self.overtaken_by.lock().expect("no test panics here"));
                 if !others.is_empty() {
@@ -169,6 +185,10 @@ impl Engine for FakeEngine {
 
     fn has_state(&self) -> bool {
         !self.has_no_state.load(Ordering::Relaxed)
+    }
+
+    fn disk(&self) -> Result<(), String> {
+        if self.disk_is_full.load(Ordering::Relaxed) { Err("disk full".to_owned()) } else { Ok(()) }
     }
 
     fn contact(&self) -> Contact {

@@ -1,8 +1,10 @@
 //! The whole state, taken out and put in again.
 
+use std::sync::atomic::Ordering;
+
 use axum::body::Body;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use berth_model::{AclTokenId, acl::ChangeAcl};
+use berth_model::{AclTokenId, EvalId, acl::ChangeAcl};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use serde_json::json;
@@ -12,9 +14,11 @@ use super::{
     acl::{change, token},
     exchange::{answer, api, get, request, send},
     fake_engine::FakeEngine,
-    world::world,
+    world::{register, small_job, world},
 };
 
+/// Of a snapshot that is restored.
+const PART_BYTES: usize = 512 << 10;
 const PATH: &str = "/v1/operator/snapshot";
 
 /// A snapshot of the usual world, and what it is to be checked against.
@@ -39,6 +43,49 @@ async fn what_was_saved_is_there_again_on_a_server_that_had_nothing() {
         let logged = |answer: &super::exchange::Answer| answer.json().as_array().map(Vec::len);
         assert_eq!(logged(&there), logged(&here), "{path}");
     }
+}
+
+/// A snapshot that is restored in several parts.
+async fn large() -> Bytes {
+    let world = world();
+    for number in 0..8 {
+        let mut job = small_job(&format!("large-{number}"));
+        job.meta = [("text".to_owned(), "x".repeat(200 << 10))].into_iter().collect();
+        world.apply(vec![register(job, EvalId(0xf0 + number))]);
+    }
+    let response = send(&api(&world), request("GET", PATH, Body::empty())).await;
+    response.into_body().collect().await.expect("it ends well").to_bytes()
+}
+
+/// Whoever leads next abandons what its predecessor was about to restore.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_leader_beside_a_restore_is_named_and_nothing_is_half_restored() {
+    let (snapshot, world) = (large().await, world());
+    let router = api(&world);
+    let last = snapshot.len() / PART_BYTES;
+    assert!(last > 1);
+    for part in [1, last] {
+        world.deposed_at_part.store(u32::try_from(part).expect("few"), Ordering::Relaxed);
+        let refused = answer(&router, "PUT", PATH, snapshot.clone()).await;
+        assert_eq!(refused.status, 409, "{}", refused.body);
+        assert!(refused.body.contains("leadership"), "{}", refused.body);
+        assert!(refused.body.ends_with("nothing was restored, try again"), "{}", refused.body);
+        assert!(!world.view.load().store.is_restoring(), "snapshots would never be written again");
+        assert_eq!(get(&router, "/v1/job/large-0").await.status, 404);
+    }
+    world.deposed_at_part.store(0, Ordering::Relaxed);
+    assert_eq!(answer(&router, "PUT", PATH, snapshot).await.status, 200);
+    assert_eq!(get(&router, "/v1/job/large-0").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_whose_leader_is_lost_on_the_way_leaves_no_parts_behind() {
+    let (snapshot, world) = (large().await, world());
+    let router = api(&world);
+    world.unknown_at_part.store(1, Ordering::Relaxed);
+    let refused = answer(&router, "PUT", PATH, snapshot).await;
+    assert!(refused.body.contains("no answer") && refused.body.ends_with("nothing was restored, try again"));
+    assert!(!world.view.load().store.is_restoring());
 }
 
 #[tokio::test]
