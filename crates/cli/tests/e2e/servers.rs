@@ -3,7 +3,8 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    net::SocketAddr,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
     path::PathBuf,
     process::{Command, Output, Stdio},
     time::Duration,
@@ -349,6 +350,16 @@ impl Server {
     /// Where clients connect.
     pub fn http_addr(&self) -> SocketAddr {
         self.http
+    }
+
+    /// What it answers to a plain request, head and all.
+    pub fn answer(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.http).expect("it listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http);
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers with text");
+        answer
     }
 
     /// Where agents connect.

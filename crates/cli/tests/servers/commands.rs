@@ -1,10 +1,6 @@
 //! What people ask of servers by command: how each is, who leads, who is taken out, and who takes the place of whom.
 
-use std::{
-    collections::BTreeMap,
-    io::{Read, Write},
-    net::TcpStream,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::http::Target;
 use serde_json::{Value, json};
@@ -12,7 +8,7 @@ use serde_json::{Value, json};
 use super::e2e::{
     eventually,
     nodes::{Nodes, allocs},
-    servers::{Server, Servers},
+    servers::{Server, Servers, join_flag},
 };
 
 /// The rows of `server members`, by the name of the server, each by the name of its column.
@@ -31,12 +27,7 @@ fn members(server: &Server) -> BTreeMap<String, BTreeMap<String, String>> {
 
 /// What `/metrics` says of each server, by its name and that of the metric.
 fn metrics(server: &Server) -> BTreeMap<(String, String), f64> {
-    let mut stream = TcpStream::connect(server.http_addr()).expect("it listens");
-    let request =
-        format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.http_addr());
-    stream.write_all(request.as_bytes()).expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers with text");
+    let answer = server.answer("/metrics");
     let of_servers = answer.lines().filter_map(|line| line.strip_prefix("berth_server_"));
     let sample = |line: &str| {
         let (metric, rest) = line.split_once('{')?;
@@ -102,6 +93,29 @@ async fn each_server_tells_how_all_of_them_are() {
         })
         .await;
     }
+}
+
+/// Its own cluster may need it: it says where it is and where it was to go, and stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_to_join_another_cluster_than_its_own_names_both() {
+    let (mut ours, theirs) = (Servers::start(1).await, Servers::start(1).await);
+    ours.stop(1);
+    ours.run(1, &join_flag(&theirs.addresses()));
+    let told = eventually("it names both clusters", async || {
+        let told = ours.told(1);
+        told.lines().find(|line| line.contains("was started to join another cluster")).map(str::to_owned)
+    })
+    .await;
+    let ids: BTreeSet<&str> =
+        told.split(|c: char| !c.is_ascii_hexdigit()).filter(|id| id.len() == 32).collect();
+    assert_eq!(ids.len(), 2, "{told}");
+    assert!(told.contains("this server to cluster"), "{told}");
+    ours.all[&1].register("still-here").await.expect("it goes on in its own cluster");
+    assert_eq!(
+        theirs.all[&1].configuration().await.expect("it answers").servers.len(),
+        1,
+        "nobody has joined"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

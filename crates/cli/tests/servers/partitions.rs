@@ -2,10 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use berth_api::http::Target;
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use super::{
-    e2e::{eventually, servers::Servers},
+    e2e::{
+        eventually,
+        nodes::{Nodes, is_alive},
+        servers::Servers,
+    },
     is_long, judge,
 };
 
@@ -136,4 +142,79 @@ async fn a_follower_whose_links_flap_deposes_nobody() {
     servers.until_all_vote().await;
     assert_eq!(servers.leader(&[1, 2, 3]).await, leader);
     assert_eq!(newest_term(&servers).await, before, "an election was held that nobody needed");
+}
+
+/// Five servers, of which two may be cut off.
+const FIVE: [u8; 5] = [1, 2, 3, 4, 5];
+
+/// The server that an agent is connected to.
+fn server_of(nodes: &Nodes, agent: u8, servers: &Servers) -> Option<u8> {
+    let told = nodes.told(agent);
+    let last = told.lines().rfind(|line| line.contains(" connected server="))?;
+    let is_it = |number: &u8| last.contains(&format!("server={}", servers.all[number].agent_addr()));
+    FIVE.into_iter().find(is_it)
+}
+
+/// A server that follows, with the agents that it has, is cut off together with its leader. It goes on hearing that one, and must not
+/// take it for a leader: its agent finds the majority before the node counts as lost, and its work notices nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_leaves_a_server_that_is_cut_off_together_with_its_leader() {
+    // In the long run longer than a node may be silent, with time to spare.
+    let (rounds, watched) =
+        if is_long() { (3, Duration::from_secs(40)) } else { (1, Duration::from_secs(5)) };
+    let servers = Servers::start(5).await;
+    let mut nodes = Nodes::none();
+    nodes.start(1, &[servers.followers(&FIVE).await[0]], &servers);
+    nodes.until_ready(&servers.all[&1].client, 1).await;
+    let job = json!({ "Job": nodes.counting("count") });
+    servers.all[&1].client.put::<Value>(&Target::new("/v1/jobs"), &job).await.expect("a job");
+    let pids = nodes.until_running("count", 1).await;
+    let mut took = Vec::new();
+    for _ in 0..rounds {
+        let beside = server_of(&nodes, 1, &servers).expect("it is connected");
+        let next = FIVE.into_iter().find(|number| *number != beside).expect("five");
+        let leader = eventually("another server than the agent's leads", async || {
+            let leader = servers.leader(&FIVE).await;
+            if leader == beside {
+                servers.all[&beside].transfer(next).await.ok();
+            }
+            (leader != beside).then_some(leader)
+        })
+        .await;
+        let others: Vec<u8> = FIVE.into_iter().filter(|number| ![leader, beside].contains(number)).collect();
+        for number in [leader, beside] {
+            servers.links.isolate(number, others.clone());
+        }
+        let cut = Instant::now();
+        servers.leader(&others).await;
+        eventually("the follower says that its leader is none", async || {
+            let answer = servers.all[&beside].answer("/healthz");
+            assert!(answer.starts_with("HTTP/1.1 200"), "it serves what it has: {answer}");
+            answer.contains("writes are refused: no leader: 2 of 5 servers are reached").then_some(())
+        })
+        .await;
+        eventually("the agent finds another server", async || {
+            server_of(&nodes, 1, &servers).filter(|number| others.contains(number))
+        })
+        .await;
+        took.push(cut.elapsed());
+        let client = &servers.all[&others[0]].client;
+        while cut.elapsed() < watched {
+            let listed = client.get::<Vec<Value>>(&Target::new("/v1/nodes")).await.map(|found| found.value);
+            for node in listed.unwrap_or_default() {
+                assert_eq!(node["Status"], "ready", "the agent of server {beside}: {node}");
+            }
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+        servers.all[&others[0]].register("meanwhile").await.expect("the majority takes writes");
+        servers.links.heal();
+        for number in FIVE {
+            let known =
+                eventually("a read", async || servers.all[&number].knows("meanwhile").await.ok()).await;
+            assert!(known, "server {number} does not know what the majority wrote");
+        }
+        assert_eq!(nodes.pids("count"), pids, "tasks were started again");
+        assert!(pids.values().flatten().all(|pid| is_alive(pid)), "tasks have ended");
+    }
+    judge("an agent finds the majority", took, [Duration::from_secs(20); 2]);
 }
