@@ -67,7 +67,8 @@ test-long-steps:
 test-long-membership:
 	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) membership::
 
-# Leaders and followers are cut off a hundred times, in one direction or both, and stand still for up to a minute.
+# Leaders and followers are cut off a hundred times, in one direction or both, and stand still for up to a minute. A leader is cut
+# off with a follower and its agent, for longer than a node may be silent.
 test-long-partitions:
 	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) partitions::
 

@@ -18,9 +18,14 @@ macro_rules! bugs {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// Whether it can only be found where there are several servers.
-            pub fn is_of_several_servers(self) -> bool {
-                matches!(self, Self::ForwardsAgain | Self::ReadsWithoutAsking | Self::IgnoresSnapshots)
+            /// How many servers there must be for it to be found.
+            pub fn servers_min(self) -> usize {
+                match self {
+                    Self::ForwardsAgain | Self::ReadsWithoutAsking | Self::IgnoresSnapshots => 3,
+                    // With fewer, a follower that hears the leader is a majority with it.
+                    Self::IgnoresLeadersMajority => 5,
+                    _ => 1,
+                }
             }
 
             /// What goes wrong.
@@ -67,5 +72,9 @@ bugs! {
     ForwardsAgain: "a write that was handed to the leader, who has not answered, is handed over again" breaks "I2",
     ReadsWithoutAsking: "a server answers default reads without asking whether it is behind" breaks "I3",
     IgnoresSnapshots: "the controller is not told that a snapshot took the place of the state" breaks "I5 R4",
+    IgnoresLeadersMajority: "a follower calls its state as fresh as its leader is near, whomever that one hears" breaks "I3 R28",
+    CountsPausesAsSilence: "pauses of a server and steps of its clock count as silence of agents" breaks "R28",
+    CollectsByOldView: "garbage is collected as it was when it was looked for, whatever was registered since" breaks "I6",
+    WritesOverStops: "a check-and-set does not see that its job was stopped meanwhile" breaks "I2",
     StartsFromBackup: "a restarted server finds the disk of its last start" breaks "I1 I2 I4 I17",
 }

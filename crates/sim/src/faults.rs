@@ -158,7 +158,8 @@ fn draw_between_servers(random: &mut Random, servers: usize) -> Fault {
         }
         40..55 => {
             let side = 1 + random.below((1 << servers) - 2);
-            Fault::Split { side, for_ns: ms(random, 100, 10_000) }
+            let long = random.percent(30);
+            Fault::Split { side, for_ns: ms(random, 100, if long { 30_000 } else { 10_000 }) }
         }
         55..75 => Fault::CutServer { server },
         75..90 => Fault::Transfer { server },

@@ -115,7 +115,8 @@ fn print_counts(report: &Report) {
 }
 
 fn run_many(settings: &Settings, seeds: Range<u64>, threads: usize) -> bool {
-    let Summary { runs, counts, violations, simulated_ns, least } = many::run(settings, seeds, threads);
+    let summary = many::run(settings, seeds, threads);
+    let Summary { runs, counts, violations, simulated_ns, least, short } = summary;
     counts.iter().for_each(|(what, count)| println!("{count:>10}  {what}"));
     println!(
         "{runs} seeds, {:.0} simulated seconds, {} violations",
@@ -130,7 +131,17 @@ fn run_many(settings: &Settings, seeds: Range<u64>, threads: usize) -> bool {
         println!("seed {seed}: {what}");
         println!("  cargo run --release -p berth-sim -- --seed {seed} --servers {}", settings.servers);
     }
-    violations.is_empty()
+    for (seed, Least { simulated_ns, commands, faults }) in &short {
+        let (seconds, wanted) = (*simulated_ns as f64 / 1e9, Least::WANTED);
+        println!(
+            "seed {seed} is too short: {seconds:.1} simulated seconds, {commands} commands and {faults} faults, where {:.0}, {} \
+             and {} are wanted",
+            wanted.simulated_ns as f64 / 1e9,
+            wanted.commands,
+            wanted.faults
+        );
+    }
+    violations.is_empty() && short.is_empty()
 }
 
 /// Whether each seed tells the same story, word for word, and ends with the same counts and states whenever it is run.
@@ -178,7 +189,7 @@ fn minimise(settings: Settings) -> bool {
 fn plant(settings: &Settings, threads: usize) -> bool {
     let mut missed = 0;
     for bug in Bug::ALL {
-        let servers = settings.servers.max(if bug.is_of_several_servers() { 3 } else { 1 });
+        let servers = settings.servers.max(bug.servers_min());
         let settings = Settings { servers, ..settings.clone() };
         match many::find(*bug, &settings, 0..SEEDS_PER_BUG, threads) {
             Some((seed, what)) => println!("{:<28} seed {seed:>3}: {what}", bug.name()),

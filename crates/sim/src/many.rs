@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     bugs::Bug,
-    truth::Counts,
+    truth::{COMMANDS_MIN, Counts},
     world::{self, Report, Settings},
 };
 
@@ -28,6 +28,8 @@ pub struct Summary {
     pub simulated_ns: u64,
     /// The least that one of them had.
     pub least: Option<Least>,
+    /// Seeds that broke no rule and had less than [`Least::WANTED`], in order, and what they had.
+    pub short: Vec<(u64, Least)>,
 }
 
 /// What a simulation is measured by.
@@ -42,6 +44,13 @@ pub struct Least {
 }
 
 impl Least {
+    /// What a simulation is to have: one with less proves little.
+    pub const WANTED: Self = Self { simulated_ns: 60_000_000_000, commands: COMMANDS_MIN as u64, faults: 10 };
+
+    fn is_enough(&self) -> bool {
+        self.and(Self::WANTED) == Self::WANTED
+    }
+
     fn of(report: &Report) -> Self {
         let count = |what| report.counts.get(what).copied().unwrap_or_default();
         let (commands, faults) = (count("commands in the history"), count("faults"));
@@ -53,6 +62,16 @@ impl Least {
             simulated_ns: self.simulated_ns.min(other.simulated_ns),
             commands: self.commands.min(other.commands),
             faults: self.faults.min(other.faults),
+        }
+    }
+}
+
+impl Summary {
+    /// What a simulation had; `to_its_end` when nothing has cut it short.
+    fn note(&mut self, seed: u64, had: Least, to_its_end: bool) {
+        self.least = Some(self.least.map_or(had, |before| before.and(had)));
+        if to_its_end && !had.is_enough() {
+            self.short.push((seed, had));
         }
     }
 }
@@ -90,7 +109,7 @@ fn run_until(
             let violation = match outcome {
                 Ok(report) => {
                     let least = Least::of(&report);
-                    summary.least = Some(summary.least.map_or(least, |before| before.and(least)));
+                    summary.note(seed, least, report.violation.is_none() && settings.without.is_empty());
                     summary.simulated_ns += report.simulated_ns;
                     for (what, count) in report.counts {
                         *summary.counts.entry(what).or_default() += count;
@@ -108,5 +127,37 @@ fn run_until(
     std::thread::scope(|scope| (0..threads.max(1)).for_each(|_| drop(scope.spawn(work))));
     let mut summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     summary.violations.sort();
+    summary.short.sort_by_key(|(seed, _)| *seed);
     summary
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_simulation_with_too_few_of_anything_is_not_enough() {
+        let Least { simulated_ns, commands, faults } = Least::WANTED;
+        assert!(Least::WANTED.is_enough());
+        assert!(Least { commands: commands + 1, ..Least::WANTED }.is_enough());
+        for less in [
+            Least { simulated_ns: simulated_ns - 1, ..Least::WANTED },
+            Least { commands: commands - 1, ..Least::WANTED },
+            Least { faults: faults - 1, ..Least::WANTED },
+        ] {
+            assert!(!less.is_enough(), "{less:?}");
+        }
+    }
+
+    /// Without its faults a simulation proves nothing about them.
+    #[test]
+    fn a_seed_that_was_too_short_is_named() {
+        let mut summary = Summary::default();
+        let few = Least { faults: 3, ..Least::WANTED };
+        summary.note(7, few, true);
+        summary.note(8, few, false);
+        summary.note(9, Least::WANTED, true);
+        assert_eq!(summary.short, [(7, few)], "one that has broken a rule ended before its time");
+        assert_eq!(summary.least, Some(few));
+    }
 }

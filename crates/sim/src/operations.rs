@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use berth_model::{EvalId, Index};
+use berth_model::{EvalId, Index, JobKey, command::Command};
 
 /// What somebody was told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,34 @@ pub enum Outcome {
     Unknown,
 }
 
+/// What somebody wants of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asks {
+    /// Which.
+    pub job: JobKey,
+    /// Whether it is to run.
+    pub runs: bool,
+    /// Only if it was last changed then.
+    pub only_if: Option<Index>,
+}
+
+impl Asks {
+    /// What commands ask for that somebody gives.
+    pub fn of(commands: &[Command]) -> Option<Self> {
+        commands.iter().find_map(|command| match command {
+            Command::RegisterJob(register) => Some(Self {
+                job: register.job.key.clone(),
+                runs: !register.job.stop,
+                only_if: register.only_if,
+            }),
+            Command::DeregisterJob(deregister) => {
+                Some(Self { job: deregister.job.clone(), runs: false, only_if: None })
+            }
+            _ => None,
+        })
+    }
+}
+
 /// One request.
 #[derive(Debug, Clone)]
 pub struct Operation {
@@ -24,6 +52,8 @@ pub struct Operation {
     pub eval: EvalId,
     /// For people.
     pub what: String,
+    /// What it asks of a job; none where that is of no job, or changes nothing of whether it is to run.
+    pub asks: Option<Asks>,
     /// None while nobody has answered.
     pub outcome: Option<Outcome>,
 }
@@ -40,9 +70,9 @@ pub struct Operations(pub Vec<Operation>);
 
 impl Operations {
     /// Somebody asks for something; its number.
-    pub fn begin(&mut self, eval: EvalId, what: String) -> u64 {
+    pub fn begin(&mut self, eval: EvalId, what: String, asks: Option<Asks>) -> u64 {
         let number = self.0.len() as u64;
-        self.0.push(Operation { number, eval, what, outcome: None });
+        self.0.push(Operation { number, eval, what, asks, outcome: None });
         number
     }
 }

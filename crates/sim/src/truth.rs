@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use berth_agent::lifecycle::TaskRef;
@@ -23,6 +24,8 @@ use crate::{
     reached,
 };
 
+/// Commands that each simulation writes: fewer find little.
+pub const COMMANDS_MIN: usize = 500;
 /// Lines of the story that are kept.
 const STORY_MAX: usize = 20_000;
 
@@ -188,6 +191,7 @@ impl Truth {
         let facts = &mut *self.facts();
         if let Outcome::Committed(index) = outcome {
             facts.acknowledged = facts.acknowledged.max(index);
+            facts.invariants.on_acknowledged(index);
         }
         let operation = &mut facts.operations.0[number as usize];
         operation.outcome = Some(outcome.clone());
@@ -212,6 +216,14 @@ impl Truth {
         let facts = &mut *self.facts();
         facts.count("default reads", 1);
         let result = facts.invariants.on_read(before, index);
+        facts.judge(result);
+    }
+
+    /// Somebody has read without waiting, and was told how old what was shown is at most.
+    pub fn read_stale(&self, index: Index, age: Duration) {
+        let facts = &mut *self.facts();
+        facts.count("stale reads", 1);
+        let result = facts.invariants.on_stale_read(index, age);
         facts.judge(result);
     }
 
@@ -324,6 +336,11 @@ impl Facts {
         if let Err((invariant, what)) = result {
             self.violated(invariant, what);
         }
+    }
+
+    /// Whether fewer commands were written than a simulation is to have.
+    pub fn has_too_few_commands(&self) -> bool {
+        self.invariants.history.commands_count() < COMMANDS_MIN
     }
 
     /// The commands in the one history, with the index of their entries.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    ops::Bound,
     sync::Arc,
 };
 
@@ -43,6 +44,8 @@ pub struct History {
     proposed: BTreeMap<Index, VecDeque<(u64, Entry)>>,
     /// How many of them each server has applied.
     at: Vec<usize>,
+    /// Commands of all of them.
+    commands: usize,
 }
 
 impl History {
@@ -54,6 +57,7 @@ impl History {
             positions: BTreeMap::new(),
             proposed: BTreeMap::new(),
             at: vec![0; servers],
+            commands: 0,
         }
     }
 
@@ -67,6 +71,11 @@ impl History {
         self.steps.len()
     }
 
+    /// How many commands are in them.
+    pub fn commands_count(&self) -> usize {
+        self.commands
+    }
+
     /// What was applied after the first so many entries.
     pub fn since(&self, before: usize) -> impl Iterator<Item = &Step> {
         self.steps.iter().skip(before).map(|step| &**step)
@@ -77,6 +86,19 @@ impl History {
         self.steps
             .iter()
             .flat_map(|step| step.entry.commands.iter().map(|command| (step.entry.index, command)))
+    }
+
+    /// The commands of the entry at an index, and whether each did what it says.
+    pub fn outcomes(&self, index: Index) -> impl Iterator<Item = (&Command, bool)> {
+        self.at(index)
+            .into_iter()
+            .flat_map(|step| step.entry.commands.iter().zip(step.applied.outcomes.iter().map(Result::is_ok)))
+    }
+
+    /// The indexes of entries after one and before another.
+    pub fn between(&self, after: Index, before: Index) -> impl Iterator<Item = Index> {
+        let from = self.positions.range((Bound::Excluded(after), Bound::Unbounded));
+        from.map(|(index, _)| *index).take_while(move |index| *index < before)
     }
 
     /// The entry at an index.
@@ -138,6 +160,7 @@ impl History {
             return Err(("I5 no index is used twice", format!("{index} was applied twice")));
         }
         // Its changes name slots of this state: a server that began with a snapshot has others.
+        self.commands += entry.commands.len();
         let step = Step { entry, applied: again, hash: self.store.hash() };
         self.steps.push(Arc::new(step));
         Ok(self.steps.last().cloned())

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{EvalId, command::Command};
+use berth_model::{EvalId, Index, command::Command};
 
 use super::{Check, history::History};
-use crate::operations::{Operation, Outcome};
+use crate::operations::{Asks, Operation, Outcome};
 
 /// An answer has reached whoever asked.
 pub fn on_answer(history: &History, operation: &Operation, outcome: &Outcome) -> Check {
@@ -17,11 +17,35 @@ pub fn on_answer(history: &History, operation: &Operation, outcome: &Outcome) ->
     let entry = history.at(*index).map(|step| &step.entry);
     let there =
         entry.is_some_and(|entry| entry.commands.iter().any(|one| eval_of(one) == Some(operation.eval)));
-    if there {
+    if !there {
+        let what = format!("{operation} was acknowledged at {index}, where it is not");
+        return Err(("I2 what is acknowledged is there", what));
+    }
+    undoes_no_stop(history, operation, *index)
+}
+
+/// Whoever changes a job only if it is as it was at an index has not seen that it was stopped after that.
+fn undoes_no_stop(history: &History, operation: &Operation, index: Index) -> Check {
+    let Some(Asks { job, only_if: Some(seen), .. }) = &operation.asks else { return Ok(()) };
+    let is_done =
+        history.outcomes(index).any(|(command, done)| done && eval_of(command) == Some(operation.eval));
+    let stops = |(command, done): (&Command, bool)| {
+        done && matches!(command, Command::DeregisterJob(stop) if stop.job == *job)
+    };
+    let restores = |(command, _): (&Command, bool)| matches!(command, Command::RestorePart(_));
+    if history.between(*seen, index).any(|at| history.outcomes(at).any(restores)) {
+        // The job may be again as it was when it was seen.
         return Ok(());
     }
-    let what = format!("{operation} was acknowledged at {index}, where it is not");
-    Err(("I2 what is acknowledged is there", what))
+    let stopped = history.between(*seen, index).find(|at| history.outcomes(*at).any(stops));
+    match stopped.filter(|_| is_done) {
+        None => Ok(()),
+        Some(at) => {
+            let what =
+                format!("{operation} knew {job} of {seen} and was done at {index}; it was stopped at {at}");
+            Err(("I2 a check-and-set loses no update", what))
+        }
+    }
 }
 
 /// Everything that was asked for is where it was said to be.

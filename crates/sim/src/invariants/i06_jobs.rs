@@ -12,8 +12,16 @@ use berth_model::{
 };
 use prost::Message;
 
-use super::{Check, history::Step, i10_counts::has_failed};
-use crate::node::{Machine, Process, node_id};
+use super::{
+    Check,
+    history::{History, Step},
+    i02_acknowledged::eval_of,
+    i10_counts::has_failed,
+};
+use crate::{
+    node::{Machine, Process, node_id},
+    operations::{Operation, Outcome},
+};
 
 const RULE: &str = "I6 jobs are what was last asked for";
 
@@ -106,6 +114,37 @@ impl Jobs {
         }
         Ok(())
     }
+}
+
+/// Services whose owners were told last that they are to run are there and not stopped: the log itself may be wrong about what
+/// was asked. Of a job of which some request has an unknown fate nothing is said, nor where an older state was restored.
+pub fn none_is_lost(history: &History, operations: &[Operation]) -> Check {
+    if history.commands().any(|(_, command)| matches!(command, Command::RestorePart(_))) {
+        return Ok(());
+    }
+    let mut runs: BTreeMap<&JobKey, Option<bool>> = BTreeMap::new();
+    for operation in operations {
+        let Some(asks) = operation.asks.as_ref().filter(|asks| is_service(&asks.job)) else { continue };
+        let is_done = |index| {
+            history.outcomes(index).any(|(command, done)| done && eval_of(command) == Some(operation.eval))
+        };
+        let known = runs.entry(&asks.job).or_insert(Some(false));
+        match operation.outcome {
+            Some(Outcome::NotWritten) => {}
+            Some(Outcome::Committed(index)) if !is_done(index) => {}
+            Some(Outcome::Committed(_)) => *known = known.map(|_| asks.runs),
+            Some(Outcome::Unknown) | None => *known = None,
+        }
+    }
+    for key in runs.into_iter().filter(|(_, runs)| *runs == Some(true)).map(|(key, _)| key) {
+        if history.store().job(key).is_none_or(|row| row.job().stop) {
+            return Err((
+                RULE,
+                format!("job {key} was registered, nobody has asked for its end, and it is gone"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn is_service(key: &JobKey) -> bool {

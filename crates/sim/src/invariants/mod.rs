@@ -4,6 +4,7 @@ pub mod history;
 mod i01_leaders;
 mod i02_acknowledged;
 mod i03_reads;
+mod i03_stale;
 mod i04_states;
 mod i05_indexes;
 mod i06_jobs;
@@ -15,6 +16,8 @@ mod i12_periodic;
 mod i16_untouched;
 mod i17_restored;
 mod r28_liveness;
+
+use std::time::Duration;
 
 use berth_agent::lifecycle::TaskRef;
 use berth_controller::invariants::{Rollbacks, twice};
@@ -41,6 +44,7 @@ pub struct Invariants {
     /// What all servers agree on.
     pub history: History,
     leaders: i01_leaders::Leaders,
+    ages: i03_stale::Ages,
     indexes: i05_indexes::Indexes,
     jobs: i06_jobs::Jobs,
     counts: i10_counts::Counts,
@@ -57,6 +61,7 @@ impl Invariants {
         Self {
             history: History::new(servers),
             leaders: i01_leaders::Leaders::default(),
+            ages: i03_stale::Ages::default(),
             indexes: i05_indexes::Indexes::new(servers),
             jobs: i06_jobs::Jobs::default(),
             counts: i10_counts::Counts::default(),
@@ -141,6 +146,14 @@ impl Invariants {
         i03_reads::on_read(before, index)
     }
 
+    pub fn on_acknowledged(&mut self, index: Index) {
+        self.ages.on_acknowledged(index);
+    }
+
+    pub fn on_stale_read(&self, index: Index, age: Duration) -> Check {
+        self.ages.on_stale_read(index, age)
+    }
+
     pub fn on_started(&mut self, node: usize, of: TaskRef, process: &Process, machine: &Content) -> Check {
         i08_room::on_started(node, of, process, machine)?;
         i06_jobs::on_started(self.history.store(), of, process)?;
@@ -176,6 +189,7 @@ impl Invariants {
         self.history.at_rest()?;
         i02_acknowledged::at_rest(&self.history, operations)?;
         self.jobs.at_rest(store)?;
+        i06_jobs::none_is_lost(&self.history, operations)?;
         i06_jobs::on_nodes(store, machines)?;
         i10_counts::at_rest(store)?;
         self.periodic.at_rest(store)?;

@@ -14,11 +14,11 @@ use berth_controller::{
     Token,
 };
 use berth_model::{
-    AllocId, Index, Timestamp,
+    AllocId, EvalId, Index, JobKey, Timestamp,
     alloc::{AllocEnd, ClientStatus},
-    command::{Command, EncodedEntry},
+    command::{Command, DeregisterJob, EncodedEntry},
     observed::Observed,
-    store::AllocSlot,
+    store::{AllocSlot, Store},
 };
 use berth_replication::runtime::{
     Runtime,
@@ -38,6 +38,9 @@ use crate::{
 const TICK_NS: u64 = 250_000_000;
 /// Things taken in before what comes of them is carried out, at most.
 const BATCH_MAX: u64 = 64;
+/// Steps in which time is gone through that a server was away, and how many at most.
+const UNHEARD: Duration = Duration::from_secs(1);
+const UNHEARD_STEPS_MAX: u128 = 60;
 /// The wall clock when a simulation begins: nanoseconds since the Unix epoch.
 const BEGINNING_NS: u64 = 1_700_000_000_000_000_000;
 
@@ -70,6 +73,8 @@ struct CarryOut {
     tokens: u64,
     links: BTreeMap<SessionId, Arc<End>>,
     specs: GroupSpecs,
+    /// Jobs that were collected last; only where a bug wants them.
+    collected: Vec<JobKey>,
 }
 
 impl Links for CarryOut {
@@ -93,8 +98,9 @@ pub async fn run(server: Server, proposals: mpsc::Sender<Proposal>, seed: u64) {
         tokens: 0,
         links: BTreeMap::new(),
         specs: GroupSpecs::default(),
+        collected: Vec::new(),
     };
-    let mut actions = Vec::new();
+    let (mut actions, mut unheard) = (Vec::new(), Unheard::default());
     let mut tick_ns = now_ns();
     loop {
         if lock(&server.0.inputs).is_empty() {
@@ -104,7 +110,10 @@ pub async fn run(server: Server, proposals: mpsc::Sender<Proposal>, seed: u64) {
                 Select2::First(()) | Select2::Second(()) => {}
             }
         }
-        let now = server.around().clock.now();
+        let mut now = server.around().clock.now();
+        if server.around().bug == Some(Bug::CountsPausesAsSilence) {
+            now = unheard.go_through(now, &mut controller, &mut actions);
+        }
         for _ in 0..=random_u64() % BATCH_MAX {
             let Some(input) = lock(&server.0.inputs).pop_front() else { break };
             let event = carry_out.accept(input);
@@ -168,6 +177,55 @@ fn undo_nothing(entry: EncodedEntry) -> EncodedEntry {
     entry.into()
 }
 
+/// What was garbage at the last collection goes as well, although it may have been registered anew since.
+fn collect_old(entry: EncodedEntry, collected: &mut Vec<JobKey>) -> EncodedEntry {
+    let (mut entry, _) = entry.into_parts();
+    let jobs = entry.commands.iter().find_map(|command| match command {
+        Command::Collect(collect) => Some(collect.jobs.clone()),
+        _ => None,
+    });
+    if let Some(jobs) = jobs {
+        let purge = |job| DeregisterJob { job, purge: true, eval: EvalId(u128::from(random_u64())) };
+        let old = std::mem::replace(collected, jobs).into_iter().map(purge);
+        entry.commands.extend(old.map(Command::DeregisterJob));
+    }
+    entry.into()
+}
+
+/// Jobs that are stopped are changed as if that had left no mark on them.
+fn overwrite_stops(entry: EncodedEntry, store: &Store) -> EncodedEntry {
+    let (mut entry, _) = entry.into_parts();
+    for command in &mut entry.commands {
+        if let Command::RegisterJob(register) = command
+            && store.job(&register.job.key).is_some_and(|row| row.job().stop)
+        {
+            register.only_if = None;
+        }
+    }
+    entry.into()
+}
+
+/// Time as it is for a server that takes a pause, or a step of its clock, for silence of others.
+#[derive(Default)]
+struct Unheard {
+    wall: Option<Timestamp>,
+    ahead: Duration,
+}
+
+impl Unheard {
+    /// Goes through all of the time that the wall clock says has passed, as if somebody could have been heard in it.
+    fn go_through(&mut self, now: Now, controller: &mut Controller, actions: &mut Vec<Action>) -> Now {
+        let before = self.wall.replace(now.wall).unwrap_or(now.wall);
+        let passed = Duration::from_nanos(now.wall.0.saturating_sub(before.0));
+        let steps = (passed.as_millis() / UNHEARD.as_millis()).min(UNHEARD_STEPS_MAX) as u32;
+        for _ in 0..steps {
+            self.ahead += UNHEARD;
+            controller.handle(Event::Tick, Now { monotonic: now.monotonic + self.ahead, ..now }, actions);
+        }
+        Now { monotonic: now.monotonic + self.ahead, ..now }
+    }
+}
+
 impl CarryOut {
     fn way_to(&self, server: ServerId) -> Option<&Way> {
         self.server.0.ways.get(wire::number(server.0))
@@ -201,6 +259,8 @@ impl CarryOut {
                 let entry = match around.bug {
                     Some(Bug::FreesRoomEarly) => free_early(entry),
                     Some(Bug::LosesRollbacks) => undo_nothing(entry),
+                    Some(Bug::CollectsByOldView) => collect_old(entry, &mut self.collected),
+                    Some(Bug::WritesOverStops) => overwrite_stops(entry, &self.server.view().store),
                     _ => entry,
                 };
                 around.truth.proposed(term, entry.entry());

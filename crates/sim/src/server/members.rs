@@ -4,9 +4,13 @@ use std::{collections::BTreeSet, time::Duration};
 
 use berth_controller::{Event, Versions};
 use berth_replication::Replication;
+use berth_server::MajorityContact;
 
 use super::{Input, Server, lock, wire};
-use crate::executor::{Simulated, sleep_ns, spawn_for};
+use crate::{
+    bugs::Bug,
+    executor::{Simulated, now_ns, sleep_ns, spawn, spawn_for},
+};
 
 /// How long a server may take to take over.
 const TRANSFER_MAX: Duration = Duration::from_secs(2);
@@ -44,14 +48,23 @@ pub async fn tell_versions(server: Server, replication: Replication<Simulated>) 
             server.tell(Input::Event(Event::Versions(now.clone())));
             told = now;
         }
-        let cut_off = server.is_one_of_several()
-            && replication.is_leader()
-            && replication.majority_contact().is_none_or(|ago| ago >= MAJORITY_MAX);
-        if cut_off == heard {
+        let cut_off = server.is_one_of_several() && (server.is_cut_off() || server.is_leader_cut_off());
+        // The lack of one is repeated: who follows another leader forgets what was said of the one before.
+        if cut_off || !heard {
             heard = !cut_off;
             server.tell(Input::Event(Event::Majority { heard }));
         }
         sleep_ns(LOOK_NS).await;
+    }
+}
+
+/// Asks whoever leads, again and again, how long ago it heard a majority: this server's state is only as fresh.
+pub async fn ping_leader(server: Server, replication: Replication<Simulated>) {
+    loop {
+        sleep_ns(LOOK_NS).await;
+        if let Some(leader) = replication.leader().filter(|leader| *leader != replication.server_id()) {
+            spawn(server.clone().ping(replication.clone(), leader));
+        }
     }
 }
 
@@ -61,9 +74,55 @@ impl Server {
         self.around().servers > 1
     }
 
+    /// For how long this run has gone on.
+    pub(super) fn uptime(&self) -> Duration {
+        Duration::from_nanos(now_ns() - self.0.begun_ns)
+    }
+
     /// Whether it leads, as it believes.
     pub fn leads(&self) -> bool {
         lock(&self.0.log).as_ref().is_some_and(berth_replication::Replication::is_leader)
+    }
+
+    /// Whether it leads and has not heard a majority for too long.
+    fn is_cut_off(&self) -> bool {
+        let log = lock(&self.0.log).clone();
+        log.is_some_and(|log| log.is_leader() && log.majority_contact().is_none_or(|ago| ago >= MAJORITY_MAX))
+    }
+
+    /// What another server that leads said of its contact with a majority; none when it said nothing.
+    fn leaders_majority(&self) -> Option<MajorityContact> {
+        if self.around().bug == Some(Bug::IgnoresLeadersMajority) {
+            return None;
+        }
+        let log = lock(&self.0.log).clone()?;
+        Some(self.0.leaders_majority.of(log.leader()?, log.term(), self.uptime()))
+    }
+
+    /// Whether the server that leads says that it has not heard a majority for too long.
+    pub(super) fn is_leader_cut_off(&self) -> bool {
+        !self.leads() && self.leaders_majority().is_some_and(|contact| contact.is_cut_off)
+    }
+
+    /// Whether whoever leads says that it is not of the cluster any more.
+    pub(super) fn is_removed(&self) -> bool {
+        lock(&self.0.removed_at).is_some()
+    }
+
+    /// How old its state is at most, as it tells whoever reads without waiting.
+    pub fn age(&self) -> Duration {
+        let Some(log) = lock(&self.0.log).clone() else { return Duration::MAX };
+        if log.is_leader() {
+            return match log.majority_contact() {
+                Some(ago) if ago < MAJORITY_MAX => Duration::ZERO,
+                ago => ago.unwrap_or(Duration::MAX),
+            };
+        }
+        if let Some(at) = *lock(&self.0.removed_at) {
+            return self.uptime().saturating_sub(at);
+        }
+        let silence = log.leader().and_then(|leader| log.peers().silence(leader)).unwrap_or(Duration::MAX);
+        silence.max(self.leaders_majority().map_or(Duration::ZERO, |contact| contact.age))
     }
 
     /// This leader is to hand over to a server, counted from 0.

@@ -14,17 +14,19 @@ mod write;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use berth_controller::{Answer, Event, Hello, SessionId, ToPlan};
 use berth_model::{Index, Timestamp, command::Command, observed::Observed, store::Store};
 use berth_replication::{Cluster, Config, Replication, Start, disk::Disk, peer::Peers};
 use berth_scheduler::Ledger;
+use berth_server::LeadersMajority;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::{
     bugs::Bug,
-    executor::{Owner, Simulated, random_u64, sleep_ns, spawn, spawn_for},
+    executor::{Owner, Simulated, now_ns, random_u64, sleep_ns, spawn, spawn_for},
     network::{End, Host, Network},
     truth::Truth,
 };
@@ -98,6 +100,11 @@ struct Inner {
     log: Mutex<Option<Replication<Simulated>>>,
     /// The index of the state that was applied last.
     applied: Mutex<Index>,
+    begun_ns: u64,
+    /// What whoever leads said of its contact with a majority.
+    leaders_majority: LeadersMajority,
+    /// Since when it is known to be of the cluster no more.
+    removed_at: Mutex<Option<Duration>>,
     /// To each server.
     ways: Vec<relay::Way>,
     /// It serves.
@@ -117,6 +124,9 @@ impl Server {
             around,
             log: Mutex::new(None),
             applied: Mutex::default(),
+            begun_ns: now_ns(),
+            leaders_majority: LeadersMajority::default(),
+            removed_at: Mutex::default(),
             ways,
             inputs: Mutex::default(),
             inputs_came: Notify::new(),
@@ -162,6 +172,9 @@ impl Server {
         others.for_each(|other| spawn(relay::carry(self.clone(), replication.clone(), other)));
         observer.begin();
         spawn(members::tell_versions(self.clone(), replication.clone()));
+        if self.is_one_of_several() {
+            spawn(members::ping_leader(self.clone(), replication.clone()));
+        }
         around.truth.server_open(around.number);
         *lock(&self.0.open) = true;
         if around.id == wire::id(0, 0) {
@@ -225,6 +238,20 @@ impl Server {
         spawn_for(self.owner(), async move {
             if server.fresh().await {
                 reply.send(server.view().index).ok();
+            }
+        });
+        answer
+    }
+
+    /// Reads without waiting: the index of what is shown, and how old that is at most, as the server says. The answer may never
+    /// come, as long as there is nothing to be shown.
+    pub fn read_stale(&self) -> oneshot::Receiver<(Index, Duration)> {
+        let (reply, answer) = oneshot::channel();
+        let server = self.clone();
+        spawn_for(self.owner(), async move {
+            let index = server.view().index;
+            if index > Index::default() {
+                reply.send((index, server.age())).ok();
             }
         });
         answer

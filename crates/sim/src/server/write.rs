@@ -7,7 +7,10 @@ use berth_model::{
     Index, Timestamp,
     command::{Command, Entry},
 };
-use berth_replication::peer::{From, RequestError, Service};
+use berth_replication::{
+    Replication,
+    peer::{From, RequestError, Service},
+};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
@@ -15,13 +18,15 @@ use tokio::sync::oneshot;
 use super::{Input, Server, lock, relay, wire};
 use crate::{
     bugs::Bug,
-    executor::{now_ns, sleep_ns},
+    executor::{Simulated, now_ns, sleep_ns},
 };
 
 /// How long a request waits for a leader.
 const LEADER_NS: u64 = 5_000_000_000;
 /// How long the leader may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// How long the leader may take to say that it hears a majority.
+const PING_MAX: Duration = Duration::from_secs(1);
 /// Time between two looks for a leader.
 const LOOK_NS: u64 = 20_000_000;
 /// How long a read waits for what agents observe that the leader shows already.
@@ -30,6 +35,7 @@ const OBSERVED_NS: u64 = 1_000_000_000;
 /// What servers ask each other, by the first byte.
 const WRITE: u8 = 0;
 const READ: u8 = 1;
+const PING: u8 = 2;
 /// What they answer, by the first byte.
 const DONE: u8 = 0;
 const NOT_LEADER: u8 = 1;
@@ -40,7 +46,7 @@ const UNKNOWN: u8 = 3;
 pub struct Others(pub Server);
 
 impl Service for Others {
-    fn request(&self, _: From, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
+    fn request(&self, from: From, request: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
         let server = self.0.clone();
         Box::pin(async move {
             if !server.is_open() {
@@ -53,6 +59,7 @@ impl Service for Others {
                     Ok(encode(server.write_here(entry.commands).await))
                 }
                 READ => Ok(server.position().await.map_or_else(|| vec![NOT_LEADER].into(), positions)),
+                PING => Ok(server.pulse(from.server).unwrap_or_else(|| vec![NOT_LEADER].into())),
                 _ => Err(format!("{kind} is not known")),
             }
         })
@@ -118,6 +125,9 @@ impl Server {
         let nobody = || RequestError::NotSent("nobody leads".to_owned());
         let log = lock(&self.0.log).clone().ok_or_else(nobody)?;
         let leader = log.leader().filter(|leader| *leader != log.server_id()).ok_or_else(nobody)?;
+        if self.is_leader_cut_off() {
+            return Err(nobody());
+        }
         log.peers().request(leader, &wire::address(wire::number(leader)), request, ANSWER_MAX).await
     }
 
@@ -140,6 +150,28 @@ impl Server {
         }
     }
 
+    /// On the leader: its term, how long ago it heard a majority, in milliseconds, and whether it knows the server that asks.
+    fn pulse(&self, from: u64) -> Option<Bytes> {
+        let log = lock(&self.0.log).clone().filter(Replication::is_leader)?;
+        let ago = log.majority_contact().and_then(|ago| u64::try_from(ago.as_millis()).ok());
+        let knows = u64::from(log.peer(from).is_some());
+        Some(numbers(DONE, &[log.term(), ago.unwrap_or(u64::MAX), knows]))
+    }
+
+    /// Asks a leader how long ago it heard a majority, and remembers what it says.
+    pub(super) async fn ping(self, log: Replication<Simulated>, leader: u64) {
+        let asked_at = self.uptime();
+        let address = wire::address(wire::number(leader));
+        let answer = log.peers().request(leader, &address, &[PING], PING_MAX).await;
+        let Some(answer) = answer.ok().filter(|answer| answer.first() == Some(&DONE)) else { return };
+        let [term, ago_ms, knows] = [0, 1, 2].map(|nth| number(&answer, nth));
+        self.0.leaders_majority.set(leader, term, asked_at, ago_ms);
+        if term >= log.term() {
+            let mut at = lock(&self.0.removed_at);
+            *at = (knows == 0).then(|| at.unwrap_or_else(|| self.uptime()));
+        }
+    }
+
     /// On the leader: how far its log is, once it is sure that it leads, and what it has published.
     async fn position(&self) -> Option<(u64, Index)> {
         let log = lock(&self.0.log).clone()?;
@@ -153,6 +185,9 @@ impl Server {
             return true;
         }
         let Some(log) = lock(&self.0.log).clone() else { return false };
+        if self.is_removed() {
+            return false;
+        }
         let (position, published) = if self.leads() {
             let Some((position, _)) = self.position().await else { return false };
             (position, None)

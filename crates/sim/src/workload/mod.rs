@@ -23,7 +23,7 @@ use berth_replication::runtime::{
 
 use crate::{
     executor::{Simulated, now_ns, sleep_ns},
-    operations::Outcome,
+    operations::{Asks, Outcome},
     random::Random,
     server::Server,
     servers::Servers,
@@ -34,10 +34,16 @@ pub use operators::{come_to_rest, restore};
 
 /// How long somebody waits for an answer, in nanoseconds.
 const PATIENCE_NS: u64 = 8_000_000_000;
+/// How much longer people ask where too little was written, in nanoseconds.
+pub const LONGER_NS: u64 = 40_000_000_000;
 /// Between two requests of one person, in nanoseconds.
 const PAUSE_NS: std::ops::Range<u64> = 20_000_000..900_000_000;
 /// Reads among what is asked of several servers.
 const READS_PERCENT: u64 = 30;
+/// Reads that do not wait, among these.
+const STALE_PERCENT: u64 = 50;
+/// Changes of a job by what was seen of it a while ago, in percent.
+const OLD_PERCENT: u64 = 50;
 /// The namespace that keeps to a quota.
 const TENANT: &str = "tenant";
 
@@ -53,6 +59,8 @@ pub struct Client {
     pub truth: Truth,
     /// When it stops asking, in nanoseconds.
     pub until_ns: u64,
+    /// Jobs as it has seen them last, with the index of their last change.
+    pub looked_at: BTreeMap<JobKey, (Arc<Job>, Index)>,
 }
 
 impl Client {
@@ -62,13 +70,17 @@ impl Client {
         if self.number == 0 {
             self.found(&mut ids).await;
         }
-        while now_ns() < self.until_ns {
+        while now_ns() < self.until_ns || self.is_wanted() {
             let pause_ns = self.random.within(PAUSE_NS);
             sleep_ns(pause_ns).await;
             let eval = EvalId(ids.mint());
             let Some(server) = self.servers.open(&mut self.random) else { continue };
             if server.is_one_of_several() && self.random.percent(READS_PERCENT) {
-                self.read(&server).await;
+                if self.random.percent(STALE_PERCENT) {
+                    self.read_stale(&server).await;
+                } else {
+                    self.read(&server).await;
+                }
                 continue;
             }
             let asked = self.draw(&server, eval);
@@ -76,6 +88,11 @@ impl Client {
                 self.ask(&server, eval, what, commands).await;
             }
         }
+    }
+
+    /// Whether too little was written so far: people ask on for a while.
+    fn is_wanted(&self) -> bool {
+        now_ns() < self.until_ns + LONGER_NS && self.truth.facts().has_too_few_commands()
     }
 
     /// Describes the tenants.
@@ -104,6 +121,14 @@ impl Client {
         let answer = <Simulated as Runtime>::Async::select2(server.read(), sleep_ns(PATIENCE_NS)).await;
         if let Select2::First(Ok(index)) = answer {
             self.truth.read(before, index);
+        }
+    }
+
+    /// A read that does not wait, on any server.
+    async fn read_stale(&self, server: &Server) {
+        let answer = <Simulated as Runtime>::Async::select2(server.read_stale(), sleep_ns(PATIENCE_NS)).await;
+        if let Select2::First(Ok((index, age))) = answer {
+            self.truth.read_stale(index, age);
         }
     }
 
@@ -160,13 +185,17 @@ impl Client {
     /// The newest version, for which its tasks end and restart otherwise: none of them is started anew for that.
     fn tune(&mut self, server: &Server, key: &JobKey, eval: EvalId) -> Option<(String, Vec<Command>)> {
         let view = server.view();
-        let row = view.store.job(key).filter(|row| !row.job().stop)?;
-        let mut job = Job::clone(row.job());
+        let row = view.store.job(key)?;
+        let newest = (!row.job().stop).then(|| (row.job().clone(), row.current().index));
+        // Some have looked at it a while ago: they are refused if it was changed or stopped meanwhile.
+        let looked_at = self.looked_at.remove(key).filter(|_| self.random.percent(OLD_PERCENT));
+        self.looked_at.extend(newest.clone().map(|newest| (key.clone(), newest)));
+        let (job, only_if) = looked_at.or(newest)?;
+        let mut job = Job::clone(&job);
         let task = &mut job.groups[0].tasks[0];
         task.kill_timeout = Duration::from_millis(self.random.within(500..8_000));
         task.restart.attempts = self.random.below(4) as u32;
-        let register =
-            RegisterJob { job: Arc::new(job), eval, only_if: Some(row.current().index), submission: None };
+        let register = RegisterJob { job: Arc::new(job), eval, only_if: Some(only_if), submission: None };
         Some((format!("tune {key}"), vec![Command::RegisterJob(Box::new(register))]))
     }
 
@@ -194,7 +223,7 @@ impl Client {
     }
 
     async fn ask(&mut self, server: &Server, eval: EvalId, what: String, commands: Vec<Command>) -> Outcome {
-        let number = self.truth.facts().operations.begin(eval, what);
+        let number = self.truth.facts().operations.begin(eval, what, Asks::of(&commands));
         let answer = server.request(commands);
         let answer = <Simulated as Runtime>::Async::select2(answer, sleep_ns(PATIENCE_NS)).await;
         let outcome = match answer {

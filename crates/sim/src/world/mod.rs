@@ -29,12 +29,13 @@ use undisturbed::Undisturbed;
 
 /// Faults end then, in nanoseconds.
 const FAULTS_END_NS: u64 = 46_000_000_000;
-/// People ask for nothing more then.
+/// People ask for nothing more then, unless too little was written.
 const WORK_END_NS: u64 = 50_000_000_000;
 /// The earliest end.
 const REST_NS: u64 = 60_000_000_000;
-/// By then everything is as it should be: a node that was declared down, and the longest pauses between tries, are behind.
-const SETTLED_NS: u64 = WORK_END_NS + 70_000_000_000;
+/// So long after people have stopped asking everything is as it should be: a node that was declared down, and the longest pauses
+/// between tries, are behind.
+const SETTLE_NS: u64 = 70_000_000_000;
 /// A deployment takes no longer for a step: what it replaces has a few seconds to end, and what it places to be healthy.
 const DEPLOYMENT_STEP_NS: u64 = 20_000_000_000;
 /// The latest end: a system job on many nodes is deployed in many steps.
@@ -124,6 +125,8 @@ struct World {
     dues: u64,
     faults_ended: bool,
     settled: bool,
+    /// When people stopped asking.
+    work_end_ns: u64,
     /// Entries at the last look for rest, and how many seconds before it were busy.
     busy: (usize, u32),
     /// Where a deployment last made a step, and when that was seen.
@@ -160,6 +163,7 @@ pub fn run(settings: &Settings) -> Report {
         dues: 0,
         faults_ended: false,
         settled: false,
+        work_end_ns: WORK_END_NS,
         busy: (0, 0),
         deployed: (Index(0), 0),
     };
@@ -203,6 +207,7 @@ impl World {
                 servers: self.servers.clone(),
                 truth: self.truth.clone(),
                 until_ns: WORK_END_NS,
+                looked_at: BTreeMap::new(),
             };
             spawn_for(WORLD, client.live());
         }
@@ -294,6 +299,10 @@ impl World {
     }
 
     fn at_rest(&mut self) {
+        if now_ns() < WORK_END_NS + workload::LONGER_NS && self.truth.facts().has_too_few_commands() {
+            self.work_end_ns = now_ns();
+            return self.after(1_000_000_000, Due::AtRest);
+        }
         let machines: Vec<Machine> = self.nodes.machines();
         let goes_on = self.deployments_go_on();
         let result = {
@@ -309,7 +318,7 @@ impl World {
                 let what = format!("{BUSY_ENTRIES} entries a second and nobody asks for anything");
                 self.truth.violated("R4 everything comes to rest", what);
             }
-            Err(_) if now_ns() < SETTLED_NS => self.after(1_000_000_000, Due::AtRest),
+            Err(_) if now_ns() < self.work_end_ns + SETTLE_NS => self.after(1_000_000_000, Due::AtRest),
             Err((rule, _)) if rule == DEPLOYMENTS_END && goes_on => self.after(1_000_000_000, Due::AtRest),
             Err((rule, what)) => self.truth.violated(rule, what),
         }
