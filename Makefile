@@ -21,6 +21,8 @@ lab: build
 	$(BERTH) lab run density --scale small --out $(TARGET)/lab/density-small
 	$(BERTH) lab run updates --scale small --out $(TARGET)/lab/updates-small
 	$(BERTH) lab run restart --scale small --out $(TARGET)/lab/restart-small
+	$(BERTH) lab run state --scale small --out $(TARGET)/lab/state-small
+	$(BERTH) lab run state --part c --scale small --out $(TARGET)/lab/state-beside-small
 	$(BERTH) lab run density --scale small --secure --out $(TARGET)/lab/density-secure-small
 	$(BERTH) lab run connect --scale small --out $(TARGET)/lab/connect-small
 	$(BERTH) lab run revoke --scale small --out $(TARGET)/lab/revoke-small

@@ -57,6 +57,28 @@ fn an_experiment_leaves_its_result_and_nothing_else() {
 }
 
 #[test]
+fn readers_of_everything_get_all_of_it_while_it_changes() {
+    for (part, more, metric) in [
+        ("a", vec!["--nodes", "7"], "response_ms_mean[allocations]"),
+        ("b", vec!["--nodes", "2", "--readers", "3"], "writer_blocked_ms_p99"),
+        ("c", vec!["--nodes", "2", "--readers", "2"], "interference_ratio"),
+    ] {
+        let dir = scratch();
+        let out = dir.path().to_str().expect("a plain path");
+        let args = ["lab", "run", "state", "--scale", "small", "--part", part, "--polls", "2", "--out", out];
+        let args: Vec<&str> = args.into_iter().chain(["--changes", "40"]).chain(more).collect();
+        let output = berth(&args).output().expect("berth runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "part {part}: {told}");
+        let result = fs::read_to_string(dir.path().join("result.json")).unwrap();
+        let result: Value = serde_json::from_str(&result).unwrap();
+        assert!(result["metrics"][metric]["median"].as_f64().is_some(), "part {part}: {result}");
+        assert!(result["metrics"]["changes_per_s"]["median"].as_f64() > Some(0.0), "part {part}");
+        assert!(fs::read_to_string(dir.path().join("report.html")).unwrap().contains("<svg"));
+    }
+}
+
+#[test]
 fn a_guarded_cluster_takes_the_same_load() {
     let dir = scratch();
     let more = ["--nodes", "6", "--tasks-per-node", "5", "--jobs", "30", "--servers", "2", "--secure"];

@@ -98,6 +98,16 @@ impl Connection {
         Ok(())
     }
 
+    /// Asks, and hands on what is answered piece by piece, as it comes and unkept; a refusal is an error.
+    pub async fn read(&mut self, path: &str, mut piece: impl FnMut(&[u8])) -> Result<(), RunError> {
+        let mut body = self.send(Method::GET, path, Bytes::new()).await?.into_body();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| failed(path, error))?;
+            frame.data_ref().into_iter().for_each(|data| piece(data));
+        }
+        Ok(())
+    }
+
     /// Follows a stream of JSON objects, one a line, and gives the connection up for it.
     pub async fn lines(mut self, path: &str) -> Result<Lines, RunError> {
         let body = self.send(Method::GET, path, Bytes::new()).await?.into_body();

@@ -23,6 +23,7 @@ mod progress;
 mod repeat;
 mod restart;
 mod revoke;
+mod state;
 mod updates;
 mod watch;
 mod writes;
@@ -45,6 +46,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     packing::EXPERIMENT,
     allocation_cycle::EXPERIMENT,
     host_state::EXPERIMENT,
+    state::EXPERIMENT,
     restart::EXPERIMENT,
     hostile::EXPERIMENT,
     writes::EXPERIMENT,
@@ -52,6 +54,16 @@ pub const EXPERIMENTS: &[Experiment] = &[
     revoke::EXPERIMENT,
     launch::EXPERIMENT,
 ];
+
+/// Commands to begin with, by experiment: its help ends with them.
+pub const EXAMPLES: &[(&str, &[&str])] = &[(
+    "state",
+    &[
+        "berth lab run state --scale small --out state",
+        "berth lab run state --part b --readers 20 --out readers",
+        "berth lab run state --part c --nodes 100 --changes 1000 --profile --out beside",
+    ],
+)];
 
 /// One experiment.
 #[derive(Debug, Clone, Copy)]

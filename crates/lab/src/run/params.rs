@@ -130,6 +130,11 @@ impl Params {
         u32::try_from(self.count(name)).expect("the parameter's limits fit 32 bits")
     }
 
+    /// A number that has no default at this scale, if it was given.
+    pub fn count_given(&self, name: &str) -> Option<u64> {
+        self.value(name).map(|_| self.count(name))
+    }
+
     /// A word, if there is one.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.value(name) {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use berth_api::http::Address;
-use berth_lab::run::{EXPERIMENTS, Experiment, Kind, Options, Param, RunError, Scale, Target, run};
+use berth_lab::run::{EXAMPLES, EXPERIMENTS, Experiment, Kind, Options, Param, RunError, Scale, Target, run};
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::BoolishValueParser,
     parser::ValueSource, value_parser,
@@ -106,7 +106,8 @@ impl Args for Run {
         let experiments = EXPERIMENTS.iter().map(|experiment| {
             let own = experiment.params.iter().map(arg);
             // What is common has words of its own, which must not stand for those of the experiment.
-            Common::augment_args(Command::new(experiment.name).args(own)).about(experiment.about)
+            let command = Command::new(experiment.name).args(own);
+            with_examples(Common::augment_args(command).about(experiment.about), experiment)
         });
         command.subcommand_required(true).arg_required_else_help(true).subcommands(experiments)
     }
@@ -134,6 +135,13 @@ impl FromArgMatches for Run {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+fn with_examples(command: Command, experiment: &Experiment) -> Command {
+    match EXAMPLES.iter().find(|(name, _)| *name == experiment.name) {
+        Some((_, examples)) => command.after_help(format!("Examples:\n  {}", examples.join("\n  "))),
+        None => command,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Load, counters::Counters, figures, ledger::Ledger, rollouts::Rollouts};
 use crate::run::{
     Outcome, Run, RunError,
-    client::{Clock, Follower, JobIds, Seen, Submission, Topics},
+    client::{Clock, Follower, JobIds, Jobs, Seen, Submission, Topics},
     cluster::{Child, Cluster},
     profile::Profiling,
     watch::Watch,
@@ -45,6 +45,24 @@ pub(super) async fn drive(
     outcome.series = drive.watch.into_series();
     profiling.end(&mut outcome);
     Ok(outcome)
+}
+
+/// Puts one kind of jobs on a cluster, those from the number `first` on, and waits until all their allocations are where they
+/// should be: what an experiment needs before it begins to measure.
+pub(in crate::run) async fn fill(
+    run: &Run<'_>,
+    load: &Load,
+    jobs: &Jobs,
+    first: u32,
+    cluster: &mut Cluster,
+) -> Result<(), RunError> {
+    let mut follower = Follower::open(&cluster.target, Topics::Allocs).await?;
+    let (watch, clock) = (Watch::begin(cluster), Clock::start());
+    let submission = Submission::start_from(&cluster.target, jobs, first, run.options.connections, clock);
+    let (ledger, rollouts) = (Ledger::new(jobs.ids, load.awaited), Rollouts::new(jobs.ids));
+    let reached = (0, Instant::now());
+    let mut drive = Drive { run, load, clock, ledger, rollouts, watch, submission, reached };
+    drive.until_all_are_there(&mut follower, cluster).await
 }
 
 struct Drive<'a> {

@@ -16,6 +16,7 @@ use super::{
 };
 pub(super) use counters::Counters;
 use drive::drive;
+pub(super) use drive::fill;
 pub(super) use figures::{DEPLOYMENT_METRICS, METRICS};
 pub(super) use ledger::Awaited;
 
