@@ -11,9 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Limits, Table, counters::Counters, heavy::Heavy, lease::Leases, rates::Asked, shared::Shared,
-    waiting::Waiting,
+    together::Together, waiting::Waiting,
 };
-use crate::{access::Policy, audit::AuditLog, shared::State, workload::Workloads};
+use crate::{
+    access::{CallerView, Policy},
+    audit::AuditLog,
+    shared::State,
+    workload::Workloads,
+};
 
 /// Pieces of slow work at a time: each may take as much memory as a plan of a whole job.
 const SLOW_THREADS_MAX: usize = 1;
@@ -47,6 +52,8 @@ pub(crate) struct Api {
     pub exec_room: Arc<Semaphore>,
     /// Answers that many readers wait for together.
     pub shared: Arc<Shared>,
+    /// Long lists that several are sent at the moment.
+    pub together: Arc<Together<CallerView>>,
     /// What is served.
     pub table: Arc<Table>,
     /// Its description, made for the first who asks.
@@ -72,6 +79,7 @@ impl Api {
         Self {
             state,
             shared: Arc::default(),
+            together: Arc::default(),
             table: Arc::new(table),
             description: Arc::default(),
             policy,

@@ -14,8 +14,10 @@ use super::{
     heavy::Heavy,
     json_text::JsonText,
     query::Query,
-    reply::{JSON, check_answer, whole, with_type},
+    reply::{JSON, Shown, check_answer, whole, with_type},
+    together::{Begun, Produce},
 };
+use crate::access::CallerView;
 
 /// Rows that are looked at here and now: most lists are short, and going to another thread costs more than these.
 pub(crate) const ROWS_HERE_MAX: usize = 64;
@@ -113,6 +115,13 @@ impl Items {
         self.text.into_bytes()
     }
 
+    /// The same once more, without room for more.
+    fn copy(&self) -> Self {
+        let mut text = JsonText::default();
+        text.push(self.text.as_bytes());
+        Self { text, count: self.count, query: self.query.clone(), pretty: self.pretty, end: self.end }
+    }
+
     /// Takes what is written so far.
     fn take(&mut self) -> Bytes {
         // One large item must not make all further pieces take as much.
@@ -144,30 +153,85 @@ pub(crate) async fn written<S: Source>(call: &Call, mut items: Items, mut source
     Ok(with_type(body(Writer { source, items }, call.api.heavy.clone()), JSON))
 }
 
+/// The same for a list that others may read at the same time: a long one is written once for all of them. `source` shows the state of
+/// `view`; `begin` makes one of another state, and then the answer says which.
+pub(crate) async fn shared<S: Source + Clone>(
+    call: &Call,
+    mut source: S,
+    view: CallerView,
+    begin: impl Fn(CallerView) -> S,
+) -> Reply {
+    let contract = call.query.contract();
+    if source.is_heavy() || contract.body.is_some() || contract.is_personal {
+        return array(call, source).await;
+    }
+    let mut items = Items::of(call)?;
+    source.next(ROWS_HERE_MAX, &mut items)?;
+    if source.is_done() {
+        return Ok(whole(items.end()));
+    }
+    let begun: Begun<CallerView> = (Box::new(Writer { source, items }), view);
+    let begin = || {
+        let view = call.view();
+        let writer = Writer { source: begin(view.clone()), items: Items::of(call)? };
+        Ok::<Begun<CallerView>, Failure>((Box::new(writer), view))
+    };
+    let reader = call.api.together.read(call.access().rights(), &call.target(), begun, begin).await?;
+    let view = reader.view().cloned();
+    let heavy = call.api.heavy.clone();
+    let body = Body::from_stream(stream::try_unfold(reader, move |mut reader| {
+        let heavy = heavy.clone();
+        async move {
+            let piece = reader.next(&heavy).await.map_err(io::Error::other)?;
+            Ok::<_, io::Error>(piece.map(|piece| (piece, reader)))
+        }
+    }));
+    let mut response = with_type(body, JSON);
+    if let Some(view) = view {
+        response.extensions_mut().insert(Shown(view));
+    }
+    Ok(response)
+}
+
 struct Writer<S> {
     source: S,
     items: Items,
+}
+
+impl<S: Source + Clone> Produce for Writer<S> {
+    fn next(&mut self) -> Result<(Bytes, bool), Failure> {
+        self.piece()
+    }
+
+    fn fork(&self) -> Box<dyn Produce> {
+        Box::new(Self { source: self.source.clone(), items: self.items.copy() })
+    }
 }
 
 fn body<S: Source>(writer: Writer<S>, heavy: Heavy) -> Body {
     Body::from_stream(stream::try_unfold(Some(writer), move |writer| {
         let heavy = heavy.clone();
         async move {
-            let Some(writer) = writer else { return Ok(None) };
+            let Some(mut writer) = writer else { return Ok::<_, io::Error>(None) };
             // The status is sent: all that is left to tell of a mistake is to break the answer off.
-            let piece = heavy.run(move || writer.piece()).await;
-            piece.map(Some).map_err(|failure| io::Error::other(failure.text))
+            let (piece, writer) = heavy.run(move || (writer.piece(), writer)).await;
+            let (text, is_last) = piece.map_err(|failure| io::Error::other(failure.text))?;
+            Ok(Some((text, (!is_last).then_some(writer))))
         }
     }))
 }
 
 impl<S: Source> Writer<S> {
-    /// What was written before and the items among the next rows; and itself, unless these were the last.
-    fn piece(mut self) -> Result<(Bytes, Option<Self>), Failure> {
+    /// What was written before and the items among the next rows; and whether these were the last.
+    fn piece(&mut self) -> Result<(Bytes, bool), Failure> {
         // What was written before the answer began may be a piece by itself.
         if self.items.bytes() < PIECE_BYTES_MAX {
             self.source.next(ROWS_MAX, &mut self.items)?;
         }
-        if self.source.is_done() { Ok((self.items.end(), None)) } else { Ok((self.items.take(), Some(self))) }
+        let is_last = self.source.is_done();
+        if is_last {
+            self.items.text.push(self.items.end);
+        }
+        Ok((self.items.take(), is_last))
     }
 }

@@ -43,9 +43,7 @@ pub(crate) async fn answer(
     render: impl AsyncFnOnce(CallerView) -> Reply,
 ) -> Reply {
     let Some(known) = known_index(&call.query)? else {
-        let view = call.view();
-        let index = index_of(&view);
-        return stamped(call, view, index, render).await;
+        return stamped(call, call.view(), index_of, render).await;
     };
     // Made before the wait: thousands may be woken at once, and each of them has to be quick then.
     let target = call.target();
@@ -54,14 +52,14 @@ pub(crate) async fn answer(
     // What a body asks for is not in the target.
     let is_shared = call.query.contract().body.is_none() && !call.query.contract().is_personal;
     if !woken || !is_shared {
-        return stamped(call, view, index, render).await;
+        return stamped(call, view, index_of, render).await;
     }
     let rights = call.access().rights();
     if let Some(mut response) = call.api.shared.find(rights, &target, index) {
         reply::stamp_recovery(response.headers_mut(), &view);
         return Ok(response);
     }
-    let response = stamped(call, view, index, render).await?;
+    let response = stamped(call, view, index_of, render).await?;
     call.api.shared.keep(rights, target, index, &response);
     Ok(response)
 }
@@ -70,11 +68,12 @@ pub(crate) async fn answer(
 async fn stamped(
     call: &Call,
     view: CallerView,
-    index: Index,
+    index_of: impl Fn(&CallerView) -> Index,
     render: impl AsyncFnOnce(CallerView) -> Reply,
 ) -> Reply {
     let mut response = render(view.clone()).await?;
-    reply::stamp_read(response.headers_mut(), index, &view, call.query.waits());
+    let view = response.extensions_mut().remove().map_or(view, |reply::Shown(newer)| newer);
+    reply::stamp_read(response.headers_mut(), index_of(&view), &view, call.query.waits());
     Ok(response)
 }
 

@@ -29,6 +29,11 @@ impl JsonText {
         self.len
     }
 
+    /// What is written.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.room[..self.len]
+    }
+
     /// The bytes that there is room for, written and not.
     pub fn capacity(&self) -> usize {
         self.room.len()

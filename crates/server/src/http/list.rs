@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    array::{Items, PIECE_BYTES_MAX, ROWS_HERE_MAX, ROWS_MAX, Source, array},
+    array::{Items, PIECE_BYTES_MAX, ROWS_HERE_MAX, ROWS_MAX, Source, array, shared},
     block,
     call::{Call, Reply},
     failure::Failure,
@@ -24,7 +24,7 @@ use crate::{WatchKey, access::CallerView};
 pub(crate) type Span<K> = (Bound<K>, Bound<K>);
 
 /// A table, or a part of it, in the order of its keys.
-pub(crate) trait Listing: Send + 'static {
+pub(crate) trait Listing: Clone + Send + 'static {
     /// Whether the rows have to be put in order first.
     const IS_SORTED_FIRST: bool = false;
 
@@ -65,11 +65,14 @@ pub(crate) async fn list<L: Listing>(
     let reverse = call.query.flag("reverse", false)?;
     let rest = Some(span_of_page(call, listing.span(), reverse)?);
     let per_page = call.query.number("per_page")?.filter(|items| *items > 0);
-    let render = async |view| {
-        let cursor = Cursor { view, listing, filter, reverse, rest };
+    let render = async |view: CallerView| {
+        let cursor = Cursor { view: view.clone(), listing, filter, reverse, rest };
         match per_page {
             Some(items) => page(call, cursor, items).await,
-            None => array(call, cursor).await,
+            None => {
+                let first = cursor.clone();
+                shared(call, cursor, view, move |view| Cursor { view, ..first.clone() }).await
+            }
         }
     };
     block::answer(call, keys, index_of, render).await
@@ -95,6 +98,7 @@ const PIECE_STEPS_MAX: u64 = ITEM_STEPS_MAX;
 const PIECE_MADE_BYTES_MAX: u64 = 1 << 20;
 
 /// A place in a list.
+#[derive(Clone)]
 struct Cursor<L: Listing> {
     view: CallerView,
     listing: L,

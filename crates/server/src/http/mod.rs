@@ -42,6 +42,7 @@ mod shared;
 pub(crate) mod stream;
 pub(crate) mod sure;
 pub(crate) mod text;
+mod together;
 mod waiting;
 
 pub use limits::{Limits, RequestRates};

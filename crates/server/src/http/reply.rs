@@ -33,6 +33,10 @@ const HELD: HeaderName = HeaderName::from_static("x-berth-held");
 /// A leader that was heard longer ago than this many milliseconds, or never: clients make nanoseconds of them.
 const LAST_CONTACT_MS_MAX: u64 = 86_400_000;
 
+/// The state that an answer shows, where that is not the one that it was asked to show but a newer one.
+#[derive(Clone)]
+pub(crate) struct Shown(pub CallerView);
+
 /// A value as JSON, indented when `pretty` is asked for.
 pub(crate) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
     check_answer::<T>(query);

@@ -34,6 +34,7 @@ pub(super) async fn list(call: Call) -> Reply {
     listed(&call, &[WatchKey::Allocs], index, listing).await
 }
 
+#[derive(Clone)]
 struct Allocs {
     range: IdRange,
     with: AllocStubParts,

@@ -40,6 +40,7 @@ pub(super) async fn list(call: Call) -> Reply {
     listed(&call, &[WatchKey::Deployments], index, listing).await
 }
 
+#[derive(Clone)]
 struct Deployments {
     range: IdRange,
 }

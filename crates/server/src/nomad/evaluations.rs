@@ -41,6 +41,7 @@ pub(super) async fn list(call: Call) -> Reply {
     listed(&call, &[WatchKey::Evals], index, listing).await
 }
 
+#[derive(Clone)]
 struct Evals {
     range: IdRange,
     /// None for all, as below.

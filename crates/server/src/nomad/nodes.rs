@@ -52,6 +52,7 @@ async fn list_in(call: &Call, pool: Option<&str>) -> Reply {
     listed(call, &[WatchKey::Nodes], index, listing).await
 }
 
+#[derive(Clone)]
 struct Nodes {
     range: IdRange,
     /// None for all.

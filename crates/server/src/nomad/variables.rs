@@ -40,6 +40,7 @@ pub(super) async fn list(call: Call) -> Reply {
 }
 
 /// Those of a namespace, or of all, whose paths begin so.
+#[derive(Clone)]
 struct Variables {
     namespace: Option<String>,
     prefix: String,

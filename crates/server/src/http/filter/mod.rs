@@ -25,7 +25,7 @@ pub(crate) const ANSWER_STEPS_MAX: u64 = 20_000_000;
 const STEP_MADE_BYTES: u64 = 1 << 10;
 
 /// A filter and its text, which errors show.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Filter {
     text: String,
     expression: Expression,
@@ -35,7 +35,7 @@ pub(crate) struct Filter {
     made: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Expression {
     And(Box<Expression>, Box<Expression>),
     Or(Box<Expression>, Box<Expression>),
@@ -45,7 +45,7 @@ enum Expression {
 }
 
 /// Names a value: a member of the item, a member of that, and so on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Selector {
     first: String,
     deeper: Vec<String>,
@@ -54,14 +54,14 @@ struct Selector {
 }
 
 /// What the elements of a list or map are called in the expression about each of them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Names {
     first: String,
     second: Option<String>,
 }
 
 /// What is asked of a value.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Test {
     Equals(String),
     Contains(String),

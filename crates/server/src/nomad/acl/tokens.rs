@@ -37,6 +37,7 @@ pub(in crate::nomad) async fn list(call: Call) -> Reply {
     listed(&call, &[WatchKey::Acl], index, Tokens { range, global }).await
 }
 
+#[derive(Clone)]
 struct Tokens {
     range: IdRange,
     global: Option<bool>,

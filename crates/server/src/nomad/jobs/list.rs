@@ -36,6 +36,7 @@ async fn list_as(call: &Call, listing: Jobs) -> Reply {
 }
 
 /// The jobs of a namespace, or of all, whose ids begin so.
+#[derive(Clone)]
 pub(in crate::nomad) struct Jobs {
     /// None for all.
     namespace: Option<String>,

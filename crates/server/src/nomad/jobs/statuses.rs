@@ -86,6 +86,7 @@ fn keys_of(jobs: Vec<JobName>) -> Result<BTreeSet<JobKey>, Failure> {
     jobs.into_iter().map(key).collect()
 }
 
+#[derive(Clone)]
 struct Statuses {
     jobs: Jobs,
     /// None for all.
