@@ -32,6 +32,7 @@ lab: build
 bench: build
 	$(CARGO) bench --locked -p berth-cli --bench slice
 	$(CARGO) bench --locked -p berth-cli --bench commands
+	$(CARGO) bench --locked -p berth-model --bench ended
 	$(CARGO) bench --locked -p berth-jobfile --bench hostile
 	$(CARGO) bench --locked -p berth-server --bench blocked_readers
 	$(CARGO) bench --locked -p berth-server --bench event_stream
