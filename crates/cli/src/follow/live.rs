@@ -107,7 +107,7 @@ mod tests {
         };
         expect![[r#"
             ⠹ 2 allocations: 2 running  1.2 s
-            note: the server does not answer; it is…
+            note: the server does not answer; retry…
             00000001  front[1]  n1  running
             00000002  front[2]  n1  running"#]]
         .assert_eq(&shown(40));

@@ -294,7 +294,7 @@ mod tests {
             GROUP  PLACE  REPLACE  MOVE  STOP  UPDATE  KEEP  CANARY  PREEMPT
             front      0        0     0     0       0     0       1        1
 
-            WOULD PLACE   ON NODE  REPLACING  AS      PUSHING OUT
+            WOULD PLACE   ON NODE  REPLACING  AS      PREEMPTING
             web.front[0]  n0                  canary  ba987654
 
             ALLOCATION  WHAT             NAME          ON NODE  WHY
