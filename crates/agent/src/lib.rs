@@ -50,7 +50,7 @@ pub use images::{ImageLimits, ImagesConfig, RegistryConfig, check_registry};
 pub use network::NetworkConfig;
 pub use secrets::{NO_SECRETS, Secrets};
 pub use shell::{
-    Agent, AgentConfig, AgentTls, DrainOnShutdown, Host, SetupMoment, ShutdownMode, joined_dir,
+    Agent, AgentConfig, AgentTls, DrainOnShutdown, Host, Servers, SetupMoment, ShutdownMode, joined_dir,
     never_prepared, setup_steps, starting_max,
 };
 pub use user_ids::UserIdsConfig;

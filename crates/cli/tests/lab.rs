@@ -170,6 +170,46 @@ fn a_server_that_is_killed_comes_back_with_all_that_was_acknowledged() {
 }
 
 #[test]
+fn a_new_leader_knows_all_agents_again() {
+    for (mode, moved, more) in [("warm", 10.0, &[][..]), ("cold", 30.0, &["--tls-connections", "15"])] {
+        let dir = scratch();
+        let out = dir.path().to_str().expect("a plain path");
+        let args =
+            ["lab", "run", "failover", "--scale", "small", "--out", out, "--nodes", "30", "--mode", mode];
+        let output = berth(&[&args[..], more].concat()).output().expect("berth runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        let figures = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{mode}: {told}{figures}");
+        let metric = medians(dir.path());
+        assert_eq!(metric("sessions_moved"), moved, "{mode}: {figures}");
+        for name in
+            ["time_to_complete_s", "from_kill_s", "placed_meanwhile", "bytes_received", "server_cpu_s"]
+        {
+            assert!(metric(name) > 0.0, "{mode}, {name}: {figures}");
+        }
+        assert!(
+            fs::read_to_string(dir.path().join("report.html")).unwrap().contains("Nodes after the failure")
+        );
+    }
+}
+
+#[test]
+fn a_history_is_kept_for_later_runs() {
+    let dir = scratch();
+    let (out, kept) = (dir.path().join("out"), dir.path().join("history.snap"));
+    let [out, kept] = [&out, &kept].map(|path| path.to_str().expect("a plain path"));
+    let args =
+        ["lab", "run", "failover", "--scale", "small", "--nodes", "20", "--history", kept, "--out", out];
+    for (said, unsaid) in [("saving 200 allocations", "restoring"), ("restoring", "saving")] {
+        let output = berth(&args).output().expect("berth runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        let figures = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{told}{figures}");
+        assert!(told.contains(said) && !told.contains(unsaid), "{told}");
+    }
+}
+
+#[test]
 fn every_dispatch_that_was_accepted_is_there_and_run() {
     for (nodes, others) in [("0", None), ("3", Some(1.0))] {
         let dir = scratch();

@@ -73,7 +73,7 @@ pub use self::prepare::Host;
 use self::reads::Reads;
 pub use self::runner::starting_max;
 use self::runner::{Context, Providers, Runners};
-use self::servers::Servers;
+pub use self::servers::Servers;
 pub use self::setup::{SetupMoment, never_prepared, setup_steps};
 use self::usage::Sampler;
 use crate::alloc_dir;

@@ -34,7 +34,7 @@ pub(super) fn learn_revoked(known: &RevokedServers, said: Vec<RevokedServer>) ->
 
 /// The known servers.
 #[derive(Debug)]
-pub(super) struct Servers {
+pub struct Servers {
     given: Vec<String>,
     /// What the cluster said last, to this run of the agent or to an earlier one.
     learned: watch::Receiver<Vec<String>>,

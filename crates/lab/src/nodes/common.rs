@@ -9,7 +9,7 @@ use berth_agent::{
 use berth_api::agent::{Up, UpFrame, encode_frame};
 use bytes::BytesMut;
 
-use super::{NodesConfig, links::Links, timers::Timers};
+use super::{NodesConfig, TaskChange, links::Links, timers::Timers};
 
 /// Different settings of tasks that are kept understood.
 const SETTINGS_MAX: usize = 4096;
@@ -25,6 +25,8 @@ pub(super) struct Common {
     /// Empty between events; kept for its room.
     pub actions: Vec<Action>,
     settings: HashMap<String, Arc<MockSettings>>,
+    /// The position of the server that was dialed last.
+    pub server: usize,
     links: Arc<Links>,
     refusal_told: bool,
 }
@@ -40,6 +42,7 @@ impl Common {
             drivers: Drivers::new(switches, ContainerConfig::default()).find().drivers,
             actions: Vec::new(),
             settings: HashMap::new(),
+            server: 0,
             links,
             refusal_told: false,
         }
@@ -75,13 +78,23 @@ impl Common {
     /// A node's session is open now.
     pub fn opened(&self) {
         let count = self.config.count;
-        if self.links.open() == count {
+        if self.links.open(self.server) == count {
             tracing::info!(count, "all nodes are connected");
         }
     }
 
     /// A node's session is open no more.
     pub fn closed(&self) {
-        self.links.close();
+        self.links.close(self.server);
+    }
+
+    /// Bytes have left.
+    pub fn sent(&self, bytes: usize) {
+        self.links.sent(bytes as u64);
+    }
+
+    /// A task has started or ended.
+    pub fn counts(&self, change: TaskChange) {
+        self.links.task(change);
     }
 }

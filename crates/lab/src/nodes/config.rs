@@ -9,8 +9,9 @@ use super::{Behaviour, Journal, Shapes};
 /// Nodes to simulate, and how they behave.
 #[derive(Debug, Clone)]
 pub struct NodesConfig {
-    /// Where agents connect, as `host:port`.
-    pub server: String,
+    /// Where the servers take agents, each as `host:port`: connections are dealt to them in turn, and one whose server is lost
+    /// dials another.
+    pub servers: Vec<String>,
     /// The number of the first node: several processes can share one numbering, and so one cluster.
     pub first: u32,
     /// How many nodes.
@@ -45,7 +46,7 @@ impl NodesConfig {
     /// Nodes of the common shape, which do as they are told.
     pub fn new(server: impl Into<String>, count: u32) -> Self {
         Self {
-            server: server.into(),
+            servers: vec![server.into()],
             first: 0,
             count,
             connections: 4,

@@ -21,9 +21,8 @@ const DIAL_MAX: Duration = Duration::from_secs(5);
 /// The first of the addresses that connections come from, where each has a share of them.
 const ADDRESS_FIRST: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 1);
 
-/// Dials the server.
+/// Dials servers.
 pub(super) struct Dialer {
-    server: String,
     /// None without TLS.
     connector: Option<Connector>,
     /// None for the address that the system chooses.
@@ -35,31 +34,25 @@ impl Dialer {
     /// As all nodes do.
     pub fn new(config: &NodesConfig, links: Arc<Links>) -> Result<Self, SettingError> {
         let connector = config.tls.as_ref().map(connector).transpose()?;
-        Ok(Self { server: config.server.clone(), connector, from: None, links })
+        Ok(Self { connector, from: None, links })
     }
 
     /// The same for the connection of this number, whose sessions of TLS are its own.
     pub fn numbered(&self, config: &NodesConfig, number: u32) -> Self {
         let address = number.checked_div(config.per_address);
         Self {
-            server: self.server.clone(),
             connector: self.connector.as_ref().map(Connector::sibling),
             from: address.map(|address| (u32::from(ADDRESS_FIRST) + address).into()),
             links: self.links.clone(),
         }
     }
 
-    /// Where it dials, as `HOST:PORT`.
-    pub fn server(&self) -> &str {
-        &self.server
-    }
-
-    /// Dials, and shakes hands, which a server may be silent to for as long as `patience`.
-    pub async fn dial(&self, patience: Duration) -> io::Result<Stream> {
-        let stream = timeout(DIAL_MAX.min(patience), self.connect()).await??;
+    /// Dials a server, as `HOST:PORT`, and shakes hands, which it may be silent to for as long as `patience`.
+    pub async fn dial(&self, server: &str, patience: Duration) -> io::Result<Stream> {
+        let stream = timeout(DIAL_MAX.min(patience), self.connect(server)).await??;
         stream.set_nodelay(true)?;
         let Some(connector) = &self.connector else { return Ok(Stream::Plain(stream)) };
-        let shaken = timeout(patience, connector.connect(stream, &self.server)).await?;
+        let shaken = timeout(patience, connector.connect(stream, server)).await?;
         let stream = shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))?;
         if stream.is_resumed() {
             self.links.resume();
@@ -67,9 +60,9 @@ impl Dialer {
         Ok(stream)
     }
 
-    async fn connect(&self) -> io::Result<TcpStream> {
-        let Some(from) = self.from else { return TcpStream::connect(&self.server).await };
-        let server: SocketAddr = self.server.parse().map_err(io::Error::other)?;
+    async fn connect(&self, server: &str) -> io::Result<TcpStream> {
+        let Some(from) = self.from else { return TcpStream::connect(server).await };
+        let server: SocketAddr = server.parse().map_err(io::Error::other)?;
         let socket = TcpSocket::new_v4()?;
         // The system looks for a port once it knows where to. Otherwise thousands of connections of one address make it look for
         // long, and find none while those of earlier connections are not free again.

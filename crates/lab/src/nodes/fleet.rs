@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use berth_agent::Backoff;
+use berth_agent::{Backoff, Servers};
 use berth_api::agent::{DialPatience, Down, DownFrame, FRAME_BYTES_MAX, decode_frame};
 use berth_tls::Stream;
 use bytes::BytesMut;
@@ -40,10 +40,13 @@ const LONG: Duration = Duration::from_secs(3600);
 pub(super) struct Fleet {
     nodes: Vec<SimNode>,
     dialer: Arc<Dialer>,
+    servers: Servers,
     common: Common,
     clock: Clock,
     retry: Backoff,
     patience: DialPatience,
+    /// The server has said something on this connection, or the last one.
+    is_answered: bool,
     random: Random,
     /// Its only node's connection is to break.
     broken: Option<Break>,
@@ -52,21 +55,23 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// The nodes of these numbers, which share what `dialer` dials.
+    /// The nodes of these numbers, which share what `dialer` dials: first the server at `first`, counted round and round.
     pub fn new(
         config: Arc<NodesConfig>,
         numbers: impl Iterator<Item = u32>,
-        dialer: Dialer,
+        (dialer, first): (Dialer, u32),
         links: Arc<Links>,
     ) -> Self {
         let nodes: Vec<_> =
             (0..).zip(numbers).map(|(place, number)| SimNode::new(&config, number, place)).collect();
-        let first = nodes.first().map_or(0, SimNode::number);
-        let random = Random::new(seed_of(&config, first, Purpose::Retry));
+        let number = nodes.first().map_or(0, SimNode::number);
+        let random = Random::new(seed_of(&config, number, Purpose::Retry));
+        let servers = servers(&config.servers, first);
         let (cut, clock) = (links.cuts(), Clock::start());
         let (common, retry) = (Common::new(config, links), Backoff::default());
         let (dialer, patience) = (Arc::new(dialer), DialPatience::default());
-        Self { nodes, dialer, common, clock, retry, patience, random, broken: None, cut }
+        let (broken, is_answered) = (None, false);
+        Self { nodes, dialer, servers, common, clock, retry, patience, is_answered, random, broken, cut }
     }
 
     /// Lives for ever: connected, or on the way to be so again.
@@ -74,8 +79,12 @@ impl Fleet {
         let now_ns = self.clock.now_ns();
         self.nodes.iter_mut().for_each(|node| node.plan_troubles(now_ns, &mut self.common));
         let mut told = false;
-        loop {
-            let ended = match self.dial().await {
+        // The first of them comes first.
+        let mut which = 0;
+        while let Some(server) = self.servers.next(which) {
+            which = self.random.next_u64();
+            self.is_answered = false;
+            let ended = match self.dial(&server).await {
                 Ok(stream) => {
                     told = false;
                     self.converse(stream).await
@@ -86,7 +95,7 @@ impl Fleet {
             if let Err(error) = ended
                 && !std::mem::replace(&mut told, true)
             {
-                tracing::warn!(server = self.dialer.server(), %error, "simulated nodes have no connection, and dial again");
+                tracing::warn!(server, %error, "simulated nodes have no connection, and dial again");
             }
             self.nodes.iter_mut().for_each(|node| node.disconnected(&self.common));
             self.common.out.clear();
@@ -95,10 +104,12 @@ impl Fleet {
     }
 
     /// Dials while what is due is done.
-    async fn dial(&mut self) -> io::Result<Stream> {
+    async fn dial(&mut self, server: &str) -> io::Result<Stream> {
         let dialer = self.dialer.clone();
+        let mut all = self.common.config.servers.iter();
+        self.common.server = all.position(|one| one == server).unwrap_or_default();
         self.patience.begin(self.clock.now_ns());
-        let stream = self.meanwhile(dialer.dial(self.patience.span())).await;
+        let stream = self.meanwhile(dialer.dial(server, self.patience.span())).await;
         if stream.is_ok() {
             self.patience = DialPatience::default();
         } else if self.patience.until_ns().is_some_and(|until_ns| self.clock.now_ns() < until_ns) {
@@ -110,7 +121,11 @@ impl Fleet {
     /// Until it is time to dial again.
     async fn pause(&mut self) {
         let Some(Break { lasts_ns, reboots }) = self.broken.take() else {
-            let pause = self.retry.next(self.random.next_u64());
+            let random = self.random.next_u64();
+            let pause = match self.is_answered {
+                true => self.retry.after_answer(random),
+                false => self.retry.next_of(self.servers.count(), random),
+            };
             return self.meanwhile(sleep(pause)).await;
         };
         let lasts = Duration::from_nanos(lasts_ns);
@@ -159,7 +174,7 @@ impl Fleet {
                     self.on_input(&mut input)?;
                 }
                 written = write(&mut writer, &mut self.common.out, &mut is_flushed),
-                    if !is_flushed || !self.common.out.is_empty() => written?,
+                    if !is_flushed || !self.common.out.is_empty() => self.common.sent(written?),
                 Ok(()) = self.cut.changed() => return Ok(()),
                 () = sleep(due_in) => {}
             }
@@ -183,9 +198,12 @@ impl Fleet {
         while let Some(frame) = decode_frame::<DownFrame>(input, FRAME_BYTES_MAX).map_err(io::Error::other)? {
             let (node, now_ns) = (self.nodes.get_mut(frame.session as usize), self.clock.now_ns());
             if let (Some(node), Some(message)) = (node, frame.message) {
+                self.is_answered = true;
                 if !matches!(message, Down::Refused(_)) {
                     self.retry.reset();
+                    self.servers.reached();
                 }
+                self.retry.spread(heartbeat(&message));
                 node.on_down(message, now_ns, &mut self.common);
             }
         }
@@ -209,18 +227,37 @@ impl Fleet {
     }
 }
 
-/// Writes some of what there is to say; once all is written, sees to it that it leaves. It may be called off without a loss.
+/// Servers of which the one at `first` is dialed first, counted round and round, then the others of those, before any again.
+fn servers(given: &[String], first: u32) -> Servers {
+    let mut given = given.to_vec();
+    let count = given.len().max(1);
+    given.rotate_left(first as usize % count);
+    // There are no others to learn of.
+    let (_, learned) = watch::channel(Vec::new());
+    Servers::new(given, learned)
+}
+
+/// How often a server wants to hear of a node, where it says so: pauses grow with that, as an agent's do.
+fn heartbeat(message: &Down) -> Option<Duration> {
+    match message {
+        Down::Welcome(welcome) => Some(Duration::from_millis(welcome.heartbeat_ms)),
+        Down::HeartbeatEvery(every) => Some(Duration::from_millis(every.heartbeat_ms)),
+        _ => None,
+    }
+}
+
+/// Writes some of what there is to say, and returns how many bytes; once all is written, flushes it. It can be cancelled without
+/// a loss.
 async fn write(
     writer: &mut (impl AsyncWrite + Unpin),
     out: &mut BytesMut,
     is_flushed: &mut bool,
-) -> io::Result<()> {
+) -> io::Result<usize> {
     if out.is_empty() {
         writer.flush().await?;
         *is_flushed = true;
-    } else {
-        writer.write_buf(out).await?;
-        *is_flushed = false;
+        return Ok(0);
     }
-    Ok(())
+    *is_flushed = false;
+    writer.write_buf(out).await
 }

@@ -4,28 +4,59 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::watch;
 
+use super::TaskChange;
+
 /// The sessions and connections of a process's nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    /// Sessions that are open.
-    open: AtomicU32,
+    /// Sessions that are open, by the position of their server.
+    open: Vec<AtomicU32>,
     /// Sessions that were opened so far.
     opened: AtomicU64,
     /// Connections whose handshake took up an earlier session of TLS.
     resumed: AtomicU64,
+    /// Bytes that were written to servers.
+    sent_bytes: AtomicU64,
+    /// Starts and ends of tasks.
+    started: AtomicU64,
+    ended: AtomicU64,
     cut: watch::Sender<()>,
 }
 
 impl Links {
-    /// A node's session is open now: how many are.
-    pub(super) fn open(&self) -> u32 {
-        self.opened.fetch_add(1, Relaxed);
-        self.open.fetch_add(1, Relaxed) + 1
+    /// Those of nodes that have so many servers to dial.
+    pub(super) fn to(servers: usize) -> Self {
+        Self { open: (0..servers).map(|_| AtomicU32::new(0)).collect(), ..Self::default() }
     }
 
-    /// A node's session is open no more.
-    pub(super) fn close(&self) {
-        self.open.fetch_sub(1, Relaxed);
+    /// A node's session with a server is open now: how many are, with all servers.
+    pub(super) fn open(&self, server: usize) -> u32 {
+        self.opened.fetch_add(1, Relaxed);
+        if let Some(open) = self.open.get(server) {
+            open.fetch_add(1, Relaxed);
+        }
+        self.are_open()
+    }
+
+    /// A node's session with a server is open no more.
+    pub(super) fn close(&self, server: usize) {
+        if let Some(open) = self.open.get(server) {
+            open.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// So many bytes were written to a server.
+    pub(super) fn sent(&self, bytes: u64) {
+        self.sent_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// A task has started or ended.
+    pub(super) fn task(&self, change: TaskChange) {
+        let count = match change {
+            TaskChange::Started => &self.started,
+            TaskChange::Ended => &self.ended,
+        };
+        count.fetch_add(1, Relaxed);
     }
 
     /// A connection goes on with an earlier session of TLS.
@@ -45,7 +76,22 @@ impl Links {
 
     /// Sessions that are open now.
     pub fn are_open(&self) -> u32 {
-        self.open.load(Relaxed)
+        self.open.iter().map(|open| open.load(Relaxed)).sum()
+    }
+
+    /// Sessions that are open now with one of the servers, by its position.
+    pub fn are_open_with(&self, server: usize) -> u32 {
+        self.open.get(server).map_or(0, |open| open.load(Relaxed))
+    }
+
+    /// Bytes that were written to all servers so far, before TLS.
+    pub fn sent_bytes(&self) -> u64 {
+        self.sent_bytes.load(Relaxed)
+    }
+
+    /// Tasks that were started so far, and that have ended.
+    pub fn tasks(&self) -> (u64, u64) {
+        (self.started.load(Relaxed), self.ended.load(Relaxed))
     }
 
     /// Sessions that were opened so far, each of them by a node.

@@ -56,7 +56,7 @@ impl Crowd {
     /// # Errors
     /// As [`run`].
     pub fn start(config: NodesConfig) -> Result<Self, SettingError> {
-        let (links, mut fleets) = (Arc::<Links>::default(), JoinSet::new());
+        let (links, mut fleets) = (Arc::new(Links::to(config.servers.len())), JoinSet::new());
         for fleet in fleets_of(Arc::new(config), &links)? {
             fleets.spawn(fleet.live());
         }
@@ -86,7 +86,7 @@ fn fleets_of(config: Arc<NodesConfig>, links: &Arc<Links>) -> Result<Vec<Fleet>,
     let all: Vec<Vec<u32>> = dealt.chain(own.into_iter().map(|number| vec![number])).collect();
     let dialer = Dialer::new(&config, links.clone())?;
     let fleet = |(place, numbers): (u32, Vec<u32>)| {
-        let dialer = dialer.numbered(&config, place);
+        let dialer = (dialer.numbered(&config, place), place);
         Fleet::new(config.clone(), numbers.into_iter(), dialer, links.clone())
     };
     Ok((0..).zip(all).map(fleet).collect())

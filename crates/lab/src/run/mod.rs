@@ -11,6 +11,7 @@ mod cluster;
 mod connect;
 mod density;
 mod error;
+mod failover;
 mod host_state;
 mod hostile;
 mod http;
@@ -48,6 +49,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     host_state::EXPERIMENT,
     state::EXPERIMENT,
     restart::EXPERIMENT,
+    failover::EXPERIMENT,
     hostile::EXPERIMENT,
     writes::EXPERIMENT,
     connect::EXPERIMENT,

@@ -20,9 +20,10 @@ pub struct Args {
     /// How many nodes
     #[arg(long)]
     count: u32,
-    /// Where the server's agents connect
-    #[arg(long, value_name = "HOST:PORT")]
-    server: String,
+    /// Where a server takes agents; given several times, connections are dealt to the servers, and dial another when theirs is
+    /// lost
+    #[arg(long, value_name = "HOST:PORT", required = true)]
+    server: Vec<String>,
     /// The number of the first node: with it several processes make up one cluster
     #[arg(long, default_value_t = 0)]
     first: u32,
@@ -141,7 +142,8 @@ impl Args {
             datacenter,
             node_pool,
             journal: self.journal.then(|| Journal::new(io::stdout())),
-            ..NodesConfig::new(self.server, self.count)
+            servers: self.server,
+            ..NodesConfig::new("", self.count)
         })
     }
 }

@@ -146,7 +146,7 @@ impl SimNode {
         }
         self.refused = true;
         let random = mix(seed_of(&common.config, self.number, Purpose::Retry), now_ns);
-        let pause_ns = nanos(self.retry.next(random));
+        let pause_ns = nanos(self.retry.after_answer(random));
         common.timers.add(now_ns.saturating_add(pause_ns), self.place, Due::Hello);
     }
 

@@ -191,8 +191,9 @@ impl SimNode {
         self.happens(Event::Exited(of, exit), now_ns, common);
     }
 
-    /// Writes into the journal, if there is one.
+    /// Counts it, and writes it into the journal, if there is one.
     pub(super) fn note(&self, of: TaskRef, change: TaskChange, common: &Common) {
+        common.counts(change);
         let (Some(journal), Some(alloc)) = (&common.config.journal, self.life.alloc(of.alloc)) else {
             return;
         };

@@ -21,6 +21,11 @@ impl JobIds {
         Self(since.subsec_nanos() ^ (std::process::id() << 12))
     }
 
+    /// The same in every run, by a tag: of jobs that a run keeps for later ones.
+    pub fn of(tag: u32) -> Self {
+        Self(tag)
+    }
+
     /// How all of them begin.
     pub fn prefix(self) -> String {
         format!("{PREFIX}{:08x}-", self.0)

@@ -66,6 +66,11 @@ impl Child {
         Err(RunError::Ended { what: self.name.clone(), how, told: self.told.display().to_string() })
     }
 
+    /// Has it killed as a crash would, and does not wait for its end.
+    pub fn kill(&mut self) {
+        let _ = self.process.kill();
+    }
+
     /// Asks it to end, waits for that, and kills it when it takes too long.
     pub fn stop(mut self) {
         drop(self.lifeline.take());

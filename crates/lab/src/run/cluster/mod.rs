@@ -2,6 +2,7 @@
 
 mod child;
 mod in_memory;
+mod member;
 mod nodes;
 mod others;
 mod secure;
@@ -19,6 +20,7 @@ use std::{
 
 use super::{Run, RunError};
 pub(super) use child::Child;
+pub(super) use member::Member;
 pub(super) use nodes::NodesAsk;
 use others::Servers;
 use server::ServerSetup;
@@ -59,8 +61,8 @@ pub(super) struct Cluster {
 #[derive(Debug)]
 struct Own {
     server: ServerSetup,
-    /// Where agents connect, as `HOST:PORT`.
-    agents: String,
+    /// All servers, the first one first.
+    members: Vec<Member>,
     /// The certificate of all nodes, where the cluster is secure.
     nodes_tls: Option<PathBuf>,
     /// Servers started so far, one in the place of another.
@@ -102,11 +104,12 @@ impl Cluster {
         let name = (ask.servers > 1).then(|| others::name(1));
         let nodes_tls = secure.then(|| secure::make(&berth, &data.dir, name.as_deref())).transpose()?;
         let setup = ServerSetup { berth, data: data.dir.clone(), told: told.clone(), more, secure };
-        let Servers { target, agents, children: servers } = others::start(&setup, ask.servers).await?;
+        let Servers { members, children: servers } = others::start(&setup, ask.servers).await?;
+        let Member { target, agents, .. } = members[0].clone();
         let nodes = nodes::start(&setup.berth, &ask.nodes, run.seed, &agents, nodes_tls.as_deref(), &told)?;
         let (nodes, nodes_print): (Vec<_>, Vec<_>) = nodes.into_iter().unzip();
         let children = servers.into_iter().chain(nodes).collect();
-        let own = Some(Own { server: setup, agents, nodes_tls, servers: 1, _data: data });
+        let own = Some(Own { server: setup, members, nodes_tls, servers: 1, _data: data });
         Ok(Self { target, children, nodes_print, own })
     }
 
@@ -118,14 +121,44 @@ impl Cluster {
         own.servers += 1;
         let started = Instant::now();
         let name = format!("server {}", own.servers);
-        let child = own.server.start_again(&name, &self.target.address, &own.agents)?;
+        let child = own.server.start_again(&name, &self.target.address, &own.members[0].agents)?;
         self.children.insert(0, child);
         Ok(started)
     }
 
     /// Where agents connect, as `HOST:PORT`; empty for a target, which does not say.
     pub fn agents(&self) -> &str {
-        self.own.as_ref().map_or("", |own| &own.agents)
+        self.own.as_ref().and_then(|own| own.members.first()).map_or("", |first| &first.agents)
+    }
+
+    /// The servers that were started, the first one first; none for a target.
+    pub fn members(&self) -> &[Member] {
+        self.own.as_ref().map_or(&[], |own| &own.members)
+    }
+
+    /// The process of one of them, by its position; none while it is dead.
+    pub fn process_of(&self, member: usize) -> Option<&Child> {
+        let name = &self.members().get(member)?.name;
+        self.children.iter().find(|child| child.name == *name)
+    }
+
+    /// Kills these servers at once, as a crash would; returns when that was, and their processes: to drop these waits for
+    /// their ends.
+    pub fn kill(&mut self, members: &[usize]) -> (Instant, Vec<Child>) {
+        let names: Vec<String> = members.iter().map(|member| self.members()[*member].name.clone()).collect();
+        let killed = Instant::now();
+        let (mut dead, alive): (Vec<Child>, Vec<Child>) =
+            self.children.drain(..).partition(|child| names.contains(&child.name));
+        dead.iter_mut().for_each(Child::kill);
+        self.children = alive;
+        (killed, dead)
+    }
+
+    /// Starts a server again that was killed; returns when that was, and waits for nothing.
+    pub fn start_again(&mut self, member: usize) -> Result<Instant, RunError> {
+        let (child, started) = self.members()[member].start_again()?;
+        self.children.insert(0, child);
+        Ok(started)
     }
 
     /// The directory of the certificate that its nodes share; none where they need none.

@@ -8,7 +8,9 @@ use std::{
 use serde::Deserialize;
 
 use super::{
-    Child, Target, secure,
+    Child, Target,
+    member::Member,
+    secure,
     server::{Server, ServerSetup},
 };
 use crate::run::{RunError, http::Connection};
@@ -33,11 +35,9 @@ struct Voter {
 
 /// Servers that are ready.
 pub(super) struct Servers {
-    /// The first of them, for clients.
-    pub target: Target,
-    /// Where agents connect to that, as `HOST:PORT`.
-    pub agents: String,
     /// The first, and the others.
+    pub members: Vec<Member>,
+    /// Their processes, in the same order.
     pub children: Vec<Child>,
 }
 
@@ -45,22 +45,30 @@ pub(super) struct Servers {
 pub(super) async fn start(setup: &ServerSetup, count: u32) -> Result<Servers, RunError> {
     if count == 1 {
         let Server { child, http, agents } = setup.start("server", address(1)).await?;
-        return Ok(Servers { target: setup.target(&http).await?, agents, children: vec![child] });
+        let target = setup.target(&http).await?;
+        let member = Member { name: child.name.clone(), setup: setup.clone(), target, agents };
+        return Ok(Servers { members: vec![member], children: vec![child] });
     }
     let meets = free(address(1))?;
-    let first = numbered(setup, 1, &["--server-addr", &meets]).start("server", address(1)).await?;
-    let target = setup.target(&first.http).await?;
-    let mut children = vec![first.child];
+    let first_setup = numbered(setup, 1, &["--server-addr", &meets]);
+    let Server { child, http, agents } = first_setup.start("server", address(1)).await?;
+    let target = setup.target(&http).await?;
+    let (name_of_first, first_target) = (child.name.clone(), target.clone());
+    let mut members = vec![Member { name: name_of_first, setup: first_setup, target: first_target, agents }];
+    let mut children = vec![child];
     for number in 2..=count {
         let flags = ["--server-addr", &free(address(number))?, "--join", &meets];
         let (own_name, other) = (name(number), numbered(setup, number, &flags));
         if setup.secure {
             secure::certify_server(&setup.berth, &setup.data, &other.data, &own_name)?;
         }
-        children.push(other.start(&own_name, address(number)).await?.child);
+        let Server { child, http, agents } = other.start(&own_name, address(number)).await?;
+        let target = Target { address: http, ..target.clone() };
+        members.push(Member { name: own_name, setup: other, target, agents });
+        children.push(child);
     }
     until_all_vote(&target, count).await?;
-    Ok(Servers { target, agents: first.agents, children })
+    Ok(Servers { members, children })
 }
 
 fn address(number: u32) -> Ipv4Addr {

@@ -249,6 +249,6 @@ impl Client {
 }
 
 /// Whether a server says that it cannot answer yet.
-pub(super) fn is_recovering(reply: &Reply) -> bool {
+pub(in crate::run) fn is_recovering(reply: &Reply) -> bool {
     reply.status == StatusCode::SERVICE_UNAVAILABLE && reply.text().contains("recover")
 }

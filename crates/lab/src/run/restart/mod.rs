@@ -10,6 +10,8 @@ mod probe;
 mod settle;
 mod tasks;
 
+pub(super) use churn::is_recovering;
+
 use serde_json::{Value, json};
 
 use super::{

@@ -1,0 +1,202 @@
+//! What a failover has shown, and whether that may be.
+
+use std::collections::BTreeMap;
+
+use super::{Mode, looks::Times, probe::Probed};
+use crate::{
+    record::Plot,
+    run::{Metric, Outcome},
+};
+
+/// Failures that are named, for people.
+const NAMED_MAX: usize = 20;
+
+const fn metric(name: &'static str, unit: &'static str) -> Metric {
+    Metric { name, unit }
+}
+
+/// What is measured.
+pub(super) const METRICS: &[Metric] = &[
+    metric("time_to_complete_s", "s"),
+    metric("from_kill_s", "s"),
+    metric("election_s", "s"),
+    metric("reconnected_s", "s"),
+    metric("confirmed_s", "s"),
+    metric("state_complete_s", "s"),
+    metric("first_placement_s", "s"),
+    metric("first_history_answer_s", "s"),
+    metric("write_wait_s_max", "s"),
+    metric("writes_unanswered", "1"),
+    metric("placed_meanwhile", "1"),
+    metric("bytes_received", "B"),
+    metric("server_cpu_s", "s"),
+    metric("server_rss_max_bytes", "B"),
+    metric("tasks_per_s", "1/s"),
+    metric("connections", "1"),
+    metric("sessions_moved", "1"),
+];
+
+/// What servers had used.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Used {
+    /// Processor seconds of each, by its position.
+    pub cpu_s: BTreeMap<usize, f64>,
+    /// The most memory that any of them ever had.
+    pub rss_max_bytes: u64,
+}
+
+impl Used {
+    /// Processor seconds of all since then; of servers that were started since, all of theirs.
+    pub fn cpu_s_since(&self, before: &Self, mode: Mode) -> f64 {
+        let earlier = |member: &usize| match mode {
+            Mode::Warm => before.cpu_s.get(member).copied().unwrap_or_default(),
+            Mode::Cold => 0.0,
+        };
+        self.cpu_s.iter().map(|(member, cpu_s)| cpu_s - earlier(member)).sum()
+    }
+}
+
+/// What a failover has shown. Times in seconds are since the kill.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub mode: Mode,
+    /// Allocations that run or have ended.
+    pub tasks: u32,
+    /// When servers were started again; 0 where none is.
+    pub started_s: f64,
+    pub times: Times,
+    /// When the last of the servers first answered what has ended, if anything has.
+    pub first_answer_s: Option<f64>,
+    pub probed: Probed,
+    /// By agents, until all was known again.
+    pub sent_bytes: u64,
+    pub cpu_s: f64,
+    pub rss_max_bytes: u64,
+    pub connections: u32,
+    /// Sessions that dead servers had, and that were opened since.
+    pub moved: u32,
+    pub opened: u64,
+    /// What should not have been, for people.
+    pub wrong: Vec<String>,
+}
+
+impl Shown {
+    /// As a result.
+    pub fn outcome(self, plots: Vec<Plot>) -> Outcome {
+        let mut outcome = Outcome { metrics: self.metrics(), notes: self.notes(), ..Outcome::default() };
+        let more = self.wrong.len().saturating_sub(NAMED_MAX);
+        outcome.failures = self.failures();
+        outcome.failures.extend(self.wrong.into_iter().take(NAMED_MAX));
+        outcome.failures.extend((more > 0).then(|| format!("and {more} more of that")));
+        outcome.series.plots = plots;
+        outcome
+    }
+
+    /// When the clock of the experiment begins.
+    fn origin_s(&self) -> f64 {
+        match self.mode {
+            Mode::Warm => self.times.elected_s,
+            Mode::Cold => self.started_s,
+        }
+    }
+
+    fn metrics(&self) -> BTreeMap<&'static str, f64> {
+        let (origin_s, times) = (self.origin_s(), &self.times);
+        // What was there before the new leader was named took no time.
+        let since = |at_s: f64| (at_s - origin_s).max(0.0);
+        let complete_s = since(times.all_s());
+        let found = [
+            ("time_to_complete_s", Some(complete_s)),
+            ("from_kill_s", Some(times.all_s())),
+            ("election_s", Some(times.elected_s - self.started_s)),
+            ("reconnected_s", Some(times.reconnected_s - self.started_s)),
+            ("confirmed_s", Some(since(times.confirmed_s))),
+            ("state_complete_s", Some(since(times.complete_s))),
+            ("first_placement_s", Some(since(times.placed_s))),
+            ("first_history_answer_s", self.first_answer_s.map(since)),
+            ("write_wait_s_max", Some(self.probed.write_s_max)),
+            ("writes_unanswered", Some(self.probed.unanswered.into())),
+            ("placed_meanwhile", Some(self.probed.placed.into())),
+            ("bytes_received", Some(self.sent_bytes as f64)),
+            ("server_cpu_s", Some(self.cpu_s)),
+            ("server_rss_max_bytes", Some(self.rss_max_bytes as f64)),
+            ("tasks_per_s", (complete_s > 0.0).then(|| f64::from(self.tasks) / complete_s)),
+            ("connections", Some(self.connections.into())),
+            ("sessions_moved", Some(self.opened as f64)),
+        ];
+        found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let origin = match self.mode {
+            Mode::Warm => "times run from the moment that a server named the new leader",
+            Mode::Cold => "times run from the start of the servers",
+        };
+        vec![
+            format!(
+                "{origin}; from_kill_s, election_s and reconnected_s from the kill or the start; bytes_received is what agents \
+                 sent to all servers, before TLS, and connections are theirs"
+            ),
+            "of a task's events only the end of its last process is in the log: the others are not compared"
+                .to_owned(),
+            "a task asks for 10 MiB, the least there is; the published benchmark's asked for 5 MB".to_owned(),
+        ]
+    }
+
+    fn failures(&self) -> Vec<String> {
+        let Self { moved, opened, .. } = self;
+        let told = || format!("agents have opened {opened} sessions, and dead servers had {moved}");
+        (*opened > u64::from(*moved)).then(told).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(mode: Mode, started_s: f64) -> Shown {
+        let times =
+            Times { elected_s: 2.0, reconnected_s: 2.5, confirmed_s: 3.0, complete_s: 3.5, placed_s: 1.9 };
+        Shown {
+            mode,
+            tasks: 300,
+            started_s,
+            times,
+            first_answer_s: Some(1.5),
+            probed: Probed::default(),
+            sent_bytes: 7,
+            cpu_s: 1.0,
+            rss_max_bytes: 9,
+            connections: 3,
+            moved: 10,
+            opened: 10,
+            wrong: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_clock_begins_with_the_new_leader_or_with_the_servers() {
+        let warm = shown(Mode::Warm, 0.0).outcome(Vec::new()).metrics;
+        let names = ["time_to_complete_s", "from_kill_s", "election_s", "first_placement_s", "tasks_per_s"];
+        assert_eq!(names.map(|name| warm[name]), [1.5, 3.5, 2.0, 0.0, 200.0]);
+        let cold = shown(Mode::Cold, 0.5).outcome(Vec::new()).metrics;
+        assert_eq!(names.map(|name| cold[name]), [3.0, 3.5, 1.5, 1.4, 100.0]);
+        assert_eq!((cold["first_history_answer_s"], cold["reconnected_s"]), (1.0, 2.0));
+    }
+
+    #[test]
+    fn only_agents_of_dead_servers_may_connect_anew() {
+        assert!(shown(Mode::Warm, 0.0).outcome(Vec::new()).failures.is_empty());
+        let moved = Shown { opened: 11, ..shown(Mode::Warm, 0.0) };
+        let expected = "agents have opened 11 sessions, and dead servers had 10";
+        assert_eq!(moved.outcome(Vec::new()).failures, [expected]);
+    }
+
+    #[test]
+    fn processors_are_counted_from_the_failure_on() {
+        let before = Used { cpu_s: [(0, 5.0), (1, 4.0)].into(), rss_max_bytes: 0 };
+        let after = Used { cpu_s: [(1, 6.0)].into(), rss_max_bytes: 0 };
+        assert_eq!(after.cpu_s_since(&before, Mode::Warm), 2.0);
+        assert_eq!(after.cpu_s_since(&before, Mode::Cold), 6.0);
+    }
+}

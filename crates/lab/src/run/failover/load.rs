@@ -1,0 +1,97 @@
+//! The jobs: those that run, those that have ended before, and probes.
+
+use serde_json::{Map, Value, json};
+
+use crate::run::client::{JobIds, JobTemplate, Jobs};
+
+/// Allocations of a job.
+const JOB_ALLOCS: u32 = 200;
+/// What one task asks for: a tenth of a core of 1 GHz. The published benchmark's 5 MB are less than a task may ask for.
+const TASK_CPU_MHZ: u32 = 100;
+const TASK_MEMORY_MB: u32 = 10;
+const TASK_DISK_MB: u32 = 10;
+/// What a probe's task asks for: less than any other, so that its room is there when nodes are full.
+const PROBE_CPU_MHZ: u32 = 10;
+/// Labels of a job.
+const LABELS: u32 = 10;
+
+/// Ids of the jobs that run, of those that have ended, and of the probes.
+pub(super) const ACTIVE: u32 = 1;
+pub(super) const COMPLETED: u32 = 2;
+pub(super) const PROBES: u32 = 3;
+
+/// What a node is to have for so many allocations that run, and one probe: MHz, MiB of memory, MiB of disk.
+pub(super) fn node_room(active: u32) -> [u32; 3] {
+    [active * TASK_CPU_MHZ + PROBE_CPU_MHZ, (active + 1) * TASK_MEMORY_MB, (active + 1) * TASK_DISK_MB]
+}
+
+/// Jobs with so many allocations in all that run until they are stopped.
+pub(super) fn active(allocs: u32) -> Jobs {
+    jobs(JobIds::of(ACTIVE), allocs, |count| job("service", count, "24h", TASK_CPU_MHZ))
+}
+
+/// Jobs with so many allocations in all that end at once.
+pub(super) fn completed(allocs: u32) -> Jobs {
+    jobs(JobIds::of(COMPLETED), allocs, |count| job("batch", count, "0s", TASK_CPU_MHZ))
+}
+
+/// A job of one allocation.
+pub(super) fn probe() -> JobTemplate {
+    JobTemplate::new(1, job("service", 1, "24h", PROBE_CPU_MHZ))
+}
+
+/// How many allocations each of the jobs has: the last may have fewer.
+pub(super) fn counts(allocs: u32) -> Vec<u32> {
+    let mut counts = vec![JOB_ALLOCS; (allocs / JOB_ALLOCS) as usize];
+    counts.extend(Some(allocs % JOB_ALLOCS).filter(|rest| *rest > 0));
+    counts
+}
+
+fn jobs(ids: JobIds, allocs: u32, job: impl Fn(u32) -> Value) -> Jobs {
+    let counts = counts(allocs);
+    let last = counts.last().copied().unwrap_or_default();
+    let templates = [JOB_ALLOCS, last].map(|count| JobTemplate::new(count, job(count)));
+    let kinds = counts.iter().map(|count| usize::from(*count != JOB_ALLOCS)).collect();
+    Jobs { ids, templates: templates.into(), kinds, population: None }
+}
+
+fn job(kind: &str, count: u32, run_for: &str, cpu_mhz: u32) -> Value {
+    let labels = (0..LABELS).map(|label| (format!("key{label}"), format!("value{label}").into()));
+    json!({
+        "Type": kind,
+        "Datacenters": ["*"],
+        "Meta": labels.collect::<Map<String, Value>>(),
+        "TaskGroups": [{
+            "Name": "group",
+            "Count": count,
+            "EphemeralDisk": {"SizeMB": TASK_DISK_MB},
+            "Tasks": [{
+                "Name": "task",
+                "Driver": "mock_driver",
+                "Config": {"run_for": run_for},
+                "LogConfig": {"Disabled": true, "MaxFiles": 1, "MaxFileSizeMB": 1},
+                "Resources": {"CPU": cpu_mhz, "MemoryMB": TASK_MEMORY_MB},
+            }],
+        }],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocations_are_dealt_to_jobs_of_two_hundred() {
+        assert_eq!(counts(600), [200, 200, 200]);
+        assert_eq!(counts(250), [200, 50]);
+        assert_eq!((counts(7), counts(0)), (vec![7], Vec::<u32>::new()));
+        assert_eq!((active(250).count(), &*active(250).kinds), (2, &[0, 1][..]));
+    }
+
+    #[test]
+    fn a_full_node_has_room_for_one_probe() {
+        let [cpu_mhz, memory_mb, disk_mb] = node_room(10);
+        assert_eq!(cpu_mhz - 10 * TASK_CPU_MHZ, PROBE_CPU_MHZ);
+        assert_eq!([memory_mb - 10 * TASK_MEMORY_MB, disk_mb - 10 * TASK_DISK_MB], [10, 10]);
+    }
+}

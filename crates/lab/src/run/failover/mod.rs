@@ -1,0 +1,103 @@
+//! `failover`: the leader of three servers is killed, or all three are, while agents run what they run. Published in 2017 for
+//! masters of Mesos, whose agents all told everything anew. Here a new leader compares digests and asks for differences only,
+//! over real connections, through three servers.
+
+mod agents;
+mod drive;
+mod figures;
+mod history;
+mod load;
+mod looks;
+mod probe;
+mod state;
+
+use super::{
+    Experiment, Kind, Outcome, Param, Run, RunError,
+    cluster::{ClusterAsk, NodesAsk, on_cluster},
+    params::same,
+};
+
+/// Its row in the list.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "failover",
+    about: "Kill the leader of three servers, or all three, and wait until all agents are known again (Mesos 2017)",
+    params: &[
+        Param {
+            name: "mode",
+            kind: Kind::Choice(&[WARM, COLD]),
+            about: "warm: the leader is killed; cold: all servers are, and start again from their disks",
+            defaults: same(WARM),
+        },
+        Param {
+            name: "nodes",
+            kind: Kind::Count { min: SERVERS as u64, max: 200_000 },
+            about: "Simulated nodes, dealt to the servers",
+            defaults: ["300", "5000", "40000"],
+        },
+        Param {
+            name: "active-per-node",
+            kind: Kind::Count { min: 1, max: 100 },
+            about: "Allocations for each node that run, in jobs of 200 with 10 labels",
+            defaults: same("10"),
+        },
+        Param {
+            name: "completed-per-node",
+            kind: Kind::Count { min: 0, max: 1_000 },
+            about: "Allocations for each node that have ended before, of batch jobs of 200",
+            defaults: ["10", "100", "100"],
+        },
+        Param {
+            name: "tls-connections",
+            kind: Kind::Count { min: 0, max: 12_000 },
+            about: "Connections of agents over TLS, to which the nodes are dealt; 0 for a few without TLS",
+            defaults: same("0"),
+        },
+        Param {
+            name: "history",
+            kind: Kind::Text("FILE"),
+            about: "A snapshot with what has ended before: restored where it is there, and saved there otherwise",
+            defaults: same(""),
+        },
+    ],
+    metrics: &[figures::METRICS],
+    run,
+};
+
+const WARM: &str = "warm";
+const COLD: &str = "cold";
+/// Servers of the cluster.
+const SERVERS: u32 = 3;
+
+/// What fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// The leader.
+    Warm,
+    /// All servers.
+    Cold,
+}
+
+fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+    run.needs_own_server()?;
+    let tls_connections = run.params.count_u32("tls-connections");
+    if tls_connections > run.params.count_u32("nodes") {
+        let reason = "there are fewer nodes, and each is on one connection";
+        return Err(run.params.refuse("tls-connections", reason).into());
+    }
+    if tls_connections > 0 && run.params.text("history").is_some() {
+        let reason =
+            "a restored state has tokens of its own, which nobody here knows: leave --tls-connections out";
+        return Err(run.params.refuse("history", reason).into());
+    }
+    let ask = ClusterAsk {
+        nodes: NodesAsk::none(),
+        servers: SERVERS,
+        server: Vec::new(),
+        secure: tls_connections > 0,
+    };
+    on_cluster(run, &ask, async |cluster| drive::drive(run, cluster).await, async |_| Ok(()))
+}
+
+fn mode(run: &Run<'_>) -> Mode {
+    if run.params.text("mode") == Some(COLD) { Mode::Cold } else { Mode::Warm }
+}
