@@ -95,6 +95,7 @@ impl Access {
             }
             _ => (Scope::Granted, Realm::SomeNamespace),
         };
+        let asked = realm;
         let realm = match capability {
             _ if capability.is_about_variables() => Realm::SomeVariable,
             _ if capability.is_about_node_pools() => Realm::SomeNodePool,
@@ -104,7 +105,9 @@ impl Access {
             return Self::check_many(rights, capability, (scope, realm));
         }
         if capability != Capability::Anonymous && !rights.grant(capability, realm) {
-            return Err(Denied::new(capability, realm));
+            // The namespace says more than that a path is missing.
+            let place = if capability.is_about_variables() { asked } else { realm };
+            return Err(Denied::new(capability, place));
         }
         // Whoever looks at the cluster comes across things of namespaces, which are told to those who may read them.
         let capability = if scope == Scope::Cluster { Capability::ReadJob } else { capability };

@@ -159,6 +159,17 @@ impl Cluster {
         if voters.is_empty() {
             return "this server belongs to no cluster yet: it waits to be taken in".to_owned();
         }
+        let addresses = |servers: &[&ServerStatus]| -> String {
+            servers.iter().map(|server| server.server_addr.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        if voters.iter().all(|server| server.id != servers.own) {
+            // It never goes on alone: what it has may be behind, and its certificate may have been revoked.
+            return format!(
+                "no leader: this server has no vote, and none of those that have one is heard to lead ({}): look there whether they \
+                 have a leader, and whether they still take this server for one of them (`berth server members`)",
+                addresses(&voters)
+            );
+        }
         let (alive, silent): (Vec<&ServerStatus>, Vec<&ServerStatus>) =
             voters.iter().copied().partition(|server| server.alive);
         let needed = voters.len() / 2 + 1;
@@ -171,13 +182,12 @@ impl Cluster {
                 "no leader: the other servers refuse this one, which is of an older version than they are: {why}"
             );
         }
-        let silent: Vec<&str> = silent.iter().map(|server| server.server_addr.as_str()).collect();
         format!(
             "no leader: {} of {} servers are reached, {needed} are needed; start those that are not reached again ({}). \
              If they are lost for good: stop this server, run `berth server recover` on its data directory, and start it",
             alive.len(),
             voters.len(),
-            silent.join(", ")
+            addresses(&silent)
         )
     }
 }

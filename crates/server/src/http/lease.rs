@@ -24,12 +24,15 @@ use bytes::Bytes;
 use hyper::{
     StatusCode,
     body::{Frame, SizeHint},
+    header::CONTENT_TYPE,
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::{
     api::Api,
     failure::Failure,
+    gzip::Streaming,
+    reply::JSON,
     stream::BrokenOff,
     sure::{self, Following, Held, Sure, UNSURE},
 };
@@ -233,15 +236,15 @@ impl Lease {
 
     /// A body that comes, broken off when the lease is over before all of it has passed.
     pub fn guard(self: &Arc<Self>, body: Body) -> Body {
-        self.guarded(body, None)
+        self.guarded(body, None, End::Cut)
     }
 
-    fn guarded(self: &Arc<Self>, body: Body, held: Option<Held>) -> Body {
+    fn guarded(self: &Arc<Self>, body: Body, held: Option<Held>, end: End) -> Body {
         if body.is_end_stream() {
             return body;
         }
         let over = Box::pin(self.ended.clone().cancelled_owned());
-        Body::new(Guarded { body, over, held, _lease: self.clone() })
+        Body::new(Guarded { body, over, held, end, _lease: self.clone() })
     }
 
     /// The answer; one that is there as a whole was allowed when it was asked for. One that goes on is held while nobody knows
@@ -250,7 +253,10 @@ impl Lease {
         if response.body().size_hint().exact().is_some() {
             return response;
         }
-        response.map(|body| self.guarded(body, Some(self.sure().into())))
+        let is_json = response.headers().get(CONTENT_TYPE) == Some(&JSON);
+        let is_of_lines = is_json && response.extensions().get::<Streaming>().is_some();
+        let end = if is_of_lines { End::Line } else { End::Cut };
+        response.map(|body| self.guarded(body, Some(self.sure().into()), end))
     }
 }
 
@@ -268,7 +274,32 @@ struct Guarded {
     over: Pin<Box<WaitForCancellationFutureOwned>>,
     /// None for what is never held.
     held: Option<Held>,
+    end: End,
     _lease: Arc<Lease>,
+}
+
+/// How a body ends whose lease is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The connection is cut: nothing else tells that what has come is not the whole.
+    Cut,
+    /// By one more JSON object on a line of its own, which says why.
+    Line,
+    /// That has been said.
+    Said,
+}
+
+impl Guarded {
+    fn ends(&mut self, why: &'static str) -> Option<Result<Frame<Bytes>, axum::Error>> {
+        match self.end {
+            End::Cut => Some(Err(axum::Error::new(BrokenOff::because(why)))),
+            End::Line => {
+                self.end = End::Said;
+                Some(Ok(Frame::data(format!("\n{}\n", serde_json::json!({ "Error": why })).into())))
+            }
+            End::Said => None,
+        }
+    }
 }
 
 impl HttpBody for Guarded {
@@ -279,19 +310,22 @@ impl HttpBody for Guarded {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.end == End::Said {
+            return Poll::Ready(None);
+        }
         if self.over.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Some(Err(axum::Error::new(BrokenOff::because(ENDED)))));
+            return Poll::Ready(self.ends(ENDED));
         }
         if let Some(held) = &mut self.held
             && let Err(why) = std::task::ready!(held.poll(context))
         {
-            return Poll::Ready(Some(Err(axum::Error::new(BrokenOff::because(why)))));
+            return Poll::Ready(self.ends(why));
         }
         Pin::new(&mut self.body).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.end == End::Said || self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -58,7 +58,9 @@ pub(crate) async fn serve_with_tasks(
     of_tasks: mpsc::Receiver<Stream>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let api = Api::new(table, state, limits, listener.local_addr()?);
+    let mut api = Api::new(table, state, limits, listener.local_addr()?);
+    // A name that others point to this machine is on no certificate of its server.
+    api.local_only &= !entrance.is_encrypted();
     let router = router(&api);
     let mut connections = JoinSet::new();
     let mut watching = tokio::spawn(lease::watch(api.clone()));

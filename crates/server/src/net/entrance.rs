@@ -43,6 +43,11 @@ impl Entrance {
         Self(None)
     }
 
+    /// Whether connections are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Each connection shakes hands first.
     pub fn guarded(acceptor: Acceptor, kind: PortKind) -> Self {
         let (most, share) = match kind {

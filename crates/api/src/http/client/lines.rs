@@ -5,7 +5,7 @@ use std::{marker::PhantomData, time::Duration};
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::ApiError;
 
@@ -15,6 +15,15 @@ const SILENCE_MAX_MS: u64 = 30_000;
 const LINE_BYTES_MAX: usize = 64 << 20;
 /// What servers send to say that they still live.
 const HEARTBEAT: &[u8] = b"{}";
+/// How the line begins that tells why nothing more follows.
+const ERROR: &[u8] = b"{\"Error\":";
+
+/// Why a server ends a stream that has no end.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct Ended {
+    error: String,
+}
 
 /// A stream of plain bytes.
 #[derive(Debug)]
@@ -65,10 +74,15 @@ impl<T: DeserializeOwned> Lines<T> {
     /// The next object; none at the end. Heartbeats are left out.
     ///
     /// # Errors
-    /// When the connection breaks, the server falls silent, or a line is not a `T`.
+    /// When the connection breaks, the server falls silent or says why it ends the stream, or a line is not a `T`.
     pub async fn next(&mut self) -> Result<Option<T>, ApiError> {
         while let Some(line) = self.next_line().await? {
             let line = line.trim_ascii();
+            if line.starts_with(ERROR)
+                && let Ok(Ended { error }) = serde_json::from_slice(line)
+            {
+                return Err(self.bytes.broken(error));
+            }
             if !line.is_empty() && line != HEARTBEAT {
                 let decode = |reason| ApiError::Decode { url: self.bytes.url.clone(), reason };
                 return serde_json::from_slice(line).map(Some).map_err(|error| decode(error.to_string()));

@@ -196,7 +196,7 @@ fn wakes(how: End, target: &str) -> bool {
 enum Told {
     /// By this status, as a whole.
     Whole(u16),
-    /// It was broken off.
+    /// It was broken off, or ended by a line that says why.
     BrokenOff,
 }
 
@@ -205,6 +205,9 @@ async fn told(router: Router, verb: Verb, target: String, secret: String) -> (St
     let response = send(&router, request.body(Body::empty()).expect("it is a request")).await;
     let status = response.status().as_u16();
     let told = match response.into_body().collect().await {
+        Ok(body) if body.to_bytes().ends_with(format!("{{\"Error\":\"{ENDED}\"}}\n").as_bytes()) => {
+            Told::BrokenOff
+        }
         Ok(_) => Told::Whole(status),
         Err(error) => {
             assert!(format!("{error:?}").contains(ENDED), "{target}: {error:?}");
@@ -312,8 +315,10 @@ async fn what_lasts_is_held_while_a_server_hears_of_no_leader_and_ends_if_that_g
     engine.is_cut_off.store(true, SeqCst);
     let ended = async {
         loop {
-            if let Some(Err(why)) = next(&mut body).await {
-                return why;
+            if let Some(Ok(lines)) = next(&mut body).await
+                && lines.contains("{\"Error\":")
+            {
+                return lines;
             }
         }
     };
