@@ -10,6 +10,7 @@ mod fmt;
 mod history;
 mod init;
 mod inspect;
+mod launches;
 mod outcome;
 mod periodic;
 mod plan;

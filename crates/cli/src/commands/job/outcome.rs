@@ -6,6 +6,7 @@ use berth_api::http::Deployment;
 use clap::Args;
 use serde_json::Value;
 
+use super::launches::what_next;
 use crate::{
     commands::deployment::Evidence,
     failure::{Exit, Failure},
@@ -47,6 +48,7 @@ impl Detach {
         let job = clean(accepted.job);
         if accepted.eval.is_empty() {
             output::tell(&format!("job {job} is {}; nothing is evaluated now", accepted.deed));
+            tell_what_next(remote, accepted.job).await;
             return Ok(());
         }
         if self.detach {
@@ -73,10 +75,9 @@ impl Detach {
 /// which groups there is no node. The change stands, whether or not the server says more of it.
 async fn tell_why_nothing(remote: &Remote, job: &str) {
     let Ok(found) = remote.job(job).await else { return };
-    if let Some(line) = when_launched(job, &found) {
-        return output::tell(&line);
-    }
-    if !is_per_node(&found) {
+    let launches = launches(&found);
+    launches.iter().for_each(|line| output::tell(line));
+    if !launches.is_empty() || !is_per_node(&found) {
         return;
     }
     let Ok(explained) = remote.explain(job, None).await else { return };
@@ -86,14 +87,17 @@ async fn tell_why_nothing(remote: &Remote, job: &str) {
     }
 }
 
-/// What makes a job run, as the API tells of it, that only makes other jobs; none of any other, and of one that is stopped.
-fn when_launched(id: &str, job: &Value) -> Option<String> {
-    let is_stopped = job["Stop"] == true;
-    if !job["ParameterizedJob"].is_null() {
-        return (!is_stopped).then(|| format!("next: berth job dispatch {}", clean(id)));
+/// Says when a job that only makes other jobs will make one, or how. The change stands, whether or not the job may be read.
+async fn tell_what_next(remote: &Remote, id: &str) {
+    if let Ok(job) = remote.job(id).await {
+        launches(&job).iter().for_each(|line| output::tell(line));
     }
-    let next = job["PeriodicLaunch"]["Next"].as_u64().filter(|next| *next > 0 && !is_stopped)?;
-    Some(format!("it is launched next at {}", output::rfc3339(next)))
+}
+
+/// What comes next of a job, as the API tells of it, that only makes other jobs.
+fn launches(job: &Value) -> Vec<String> {
+    let next = job["PeriodicLaunch"]["Next"].as_u64().filter(|next| *next > 0).map(output::rfc3339);
+    what_next(job, next.as_deref())
 }
 
 /// Whether a job, as the API tells of it, wants one allocation on each node instead of a count.
@@ -182,23 +186,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_job_that_only_makes_others_says_when_it_does() {
-        let periodic = json!({ "PeriodicLaunch": { "Next": 60_000_000_000_u64 }, "Stop": false });
-        let said = |job: &Value| when_launched("often", job);
-        assert_eq!(said(&periodic).as_deref(), Some("it is launched next at 1970-01-01T00:01:00Z"));
-        let dispatched = json!({ "ParameterizedJob": {}, "Stop": false });
-        assert_eq!(said(&dispatched).as_deref(), Some("next: berth job dispatch often"));
-        for nothing in [
-            json!({ "ParameterizedJob": {}, "Stop": true }),
-            json!({ "PeriodicLaunch": { "Next": 60_000_000_000_u64 }, "Stop": true }),
-            json!({ "PeriodicLaunch": { "Next": 0 } }),
-            json!({ "ParameterizedJob": null, "Periodic": null }),
-        ] {
-            assert_eq!(said(&nothing), None, "{nothing}");
-        }
-    }
 
     #[test]
     fn only_jobs_of_each_node_lack_nodes_without_an_evaluation_that_says_so() {

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use berth_api::http::{DesiredUpdates, DiffKind, JobPlanned, PlannedPlacement, Time};
 use clap::Args;
 use serde::Serialize;
+use serde_json::Value;
 
-use super::{diff, file::JobFile};
+use super::{diff, file::JobFile, launches::what_next};
 use crate::{
     failure::{Exit, Failure},
     global::Global,
@@ -46,6 +47,9 @@ struct Planned {
     plan: JobPlanned,
     #[serde(skip)]
     job: String,
+    /// As it would be registered.
+    #[serde(skip)]
+    desired: Value,
 }
 
 impl Plan {
@@ -64,7 +68,7 @@ impl Plan {
             .await
             .map_err(|failure| asked.refused(failure))?;
         asked.warn(&plan.warnings);
-        let planned = Planned { plan, job: job.key.id.to_string() };
+        let planned = Planned { plan, job: job.key.id.to_string(), desired: berth_jobfile::to_json(job) };
         self.print.print(&planned)?;
         let index = planned.plan.job_modify_index;
         output::tell(&format!("next: berth job run -check-index {index} {}", self.file.path()));
@@ -144,10 +148,12 @@ impl Planned {
         table.render() + &rest
     }
 
-    /// When a periodic job would run.
+    /// When a job that only makes others would make one, or how.
     fn launch(&self) -> String {
-        let next = self.plan.next_periodic_launch;
-        if next == Time::default() { String::new() } else { format!("it would run next at {next}\n") }
+        let next = Some(self.plan.next_periodic_launch).filter(|next| *next != Time::default());
+        let next = next.map(|next| next.to_string());
+        let lines = what_next(&self.desired, next.as_deref());
+        lines.first().map(|line| format!("once it is registered, {line}\n")).unwrap_or_default()
     }
 
     fn verdict(&self) -> String {
@@ -249,7 +255,7 @@ mod tests {
             JobPlanned { placements: (0..placements).map(place).collect(), ..JobPlanned::default() };
         let updates = DesiredUpdates { place: placements as u64, ignore: 1, ..DesiredUpdates::default() };
         plan.annotations.desired_tg_updates.insert("front".into(), updates);
-        Planned { plan, job: "web".into() }
+        Planned { plan, job: "web".into(), desired: Value::Null }
     }
 
     #[test]

@@ -1,0 +1,64 @@
+//! What comes next of a job that only makes other jobs: nothing runs when it is registered, and nothing else says when something will.
+
+use serde_json::Value;
+
+use crate::output::clean;
+
+/// What to do or to wait for, one line each; none for a job that runs by itself. `next` is when a periodic job runs next, as
+/// text, where that is known.
+pub fn what_next(job: &Value, next: Option<&str>) -> Vec<String> {
+    let id = clean(job["ID"].as_str().unwrap_or_default());
+    let (periodic, parameterized) = (&job["Periodic"], &job["ParameterizedJob"]);
+    if job["Stop"] == true {
+        return Vec::new();
+    }
+    if parameterized.is_object() {
+        return vec![format!("it runs when it is dispatched: {}", dispatch(&id, parameterized))];
+    }
+    if !periodic.is_object() {
+        return Vec::new();
+    }
+    let when = match next.filter(|_| periodic["Enabled"] != false) {
+        Some(next) => format!("it runs next at {next}"),
+        None if periodic["Enabled"] == false => "its schedule is not enabled".to_owned(),
+        None => "its schedule has no further time".to_owned(),
+    };
+    vec![when, format!("to run it now: berth job periodic force {id}")]
+}
+
+/// The command that dispatches a job, with what it cannot do without.
+fn dispatch(id: &str, parameterized: &Value) -> String {
+    let required = parameterized["MetaRequired"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let meta: String = required.map(|key| format!(" -meta {}=VALUE", clean(key))).collect();
+    let payload = if parameterized["Payload"] == "required" { " PAYLOAD" } else { "" };
+    format!("berth job dispatch{meta} {id}{payload}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_makes_others_says_when_or_how() {
+        let said = |job: Value| what_next(&job, Some("2026-11-26T05:00:00Z")).join("\n");
+        assert_eq!(said(json!({"ID": "web"})), "");
+        let hourly = json!({"ID": "hourly", "Periodic": {"Enabled": true}});
+        assert_eq!(
+            said(hourly.clone()),
+            "it runs next at 2026-11-26T05:00:00Z\nto run it now: berth job periodic force hourly"
+        );
+        assert!(what_next(&hourly, None)[0].contains("no further time"));
+        let paused = said(json!({"ID": "hourly", "Periodic": {"Enabled": false}}));
+        assert!(paused.starts_with("its schedule is not enabled\n"), "{paused}");
+        assert_eq!(said(json!({"ID": "hourly", "Stop": true, "Periodic": {"Enabled": true}})), "");
+        let parameters = json!({"Payload": "required", "MetaRequired": ["from", "to"]});
+        assert_eq!(
+            said(json!({"ID": "send", "ParameterizedJob": parameters})),
+            "it runs when it is dispatched: berth job dispatch -meta from=VALUE -meta to=VALUE send PAYLOAD"
+        );
+        let free = json!({"ID": "send", "ParameterizedJob": {"Payload": "", "MetaRequired": null}});
+        assert_eq!(said(free), "it runs when it is dispatched: berth job dispatch send");
+    }
+}
