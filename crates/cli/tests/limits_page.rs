@@ -154,6 +154,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/nomad/job/scale.rs MESSAGE_BYTES_MAX", "the message of a scaling"),
     ("server/src/nomad/jobs/statuses.rs NAME_BYTES_MAX", "`PUT /v1/jobs/statuses`"),
     ("server/src/nomad/joins.rs LASTS_MAX", "join tokens that have not expired"),
+    ("server/src/nomad/metrics/nomad_names.rs GROUPS_MAX", "groups of which Nomad's metrics"),
     ("server/src/nomad/nodes.rs DRAIN_META_BYTES_MAX", "what is said of a drain"),
     ("server/src/nomad/scheduling.rs POOLS_MAX", "node pools with settings of their own"),
     ("server/src/nomad/search/mod.rs NAMES_MAX", "matches of a search"),

@@ -35,6 +35,9 @@ pub enum EvalStatus {
 }
 
 impl EvalStatus {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Pending, Self::Blocked, Self::Complete, Self::Failed, Self::Canceled];
+
     /// Whether it will never change again.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Complete | Self::Failed | Self::Canceled)

@@ -52,6 +52,9 @@ pub enum NodeStatus {
 }
 
 impl NodeStatus {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Initializing, Self::Ready, Self::Down, Self::Disconnected];
+
     /// The word used in the API.
     pub fn as_str(self) -> &'static str {
         match self {

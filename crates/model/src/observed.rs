@@ -244,6 +244,8 @@ impl Kept {
 pub struct Observed {
     allocs: PageTree<Option<Kept>, PAGE_BYTES>,
     jobs: PageTree<OfJob>,
+    /// How many run, of all jobs.
+    running: u64,
     index: Index,
     /// Where the leadership began since which agents report.
     began_at: Index,
@@ -264,6 +266,12 @@ impl OfJob {
     fn running(&self, group: u16) -> u32 {
         let Some(other) = usize::from(group).checked_sub(1) else { return self.first };
         self.others.as_ref().and_then(|others| others.get(other)).copied().unwrap_or_default()
+    }
+
+    /// How many run.
+    fn sum(&self) -> u64 {
+        let others = self.others.iter().flat_map(|others| others.iter());
+        others.chain([&self.first]).map(|count| u64::from(*count)).sum()
     }
 
     fn count(&mut self, group: u16, change: i64) {
@@ -337,6 +345,11 @@ impl Observed {
         self.jobs.get(job.0 as usize).map_or(0, |of| of.running(group))
     }
 
+    /// How many allocations run, of all jobs.
+    pub fn all_running(&self) -> u64 {
+        self.running
+    }
+
     /// Takes an observation in; the hash of the one whose place it takes, 0 for none.
     pub fn record(
         &mut self,
@@ -357,6 +370,7 @@ impl Observed {
         of.index = index;
         if runs != ran {
             of.count(group, if runs { 1 } else { -1 });
+            self.running = self.running.saturating_add_signed(if runs { 1 } else { -1 });
         }
         self.index = self.index.max(index);
         before.map_or(0, |before| before.alloc.hash)
@@ -379,6 +393,7 @@ impl Observed {
         let packed = Packed::new(&last.alloc);
         if ran {
             self.jobs.get_or_grow(job.0 as usize).count(group, -1);
+            self.running = self.running.saturating_sub(1);
         }
         *self.allocs.get_or_grow(slot.0 as usize) = Some(Kept::Ended(packed));
     }
@@ -393,6 +408,7 @@ impl Observed {
     /// Forgets what is counted of a job: its slot may be another's from now on.
     pub fn forget_job(&mut self, job: JobSlot) {
         if let Some(of) = self.jobs.get_mut(job.0 as usize) {
+            self.running = self.running.saturating_sub(of.sum());
             *of = OfJob::default();
         }
     }
@@ -432,10 +448,12 @@ mod tests {
         observed.end(AllocSlot(0), AllocId(0), job, 0);
         observed.end(AllocSlot(2), AllocId(2), job, 2);
         assert_eq!([0, 2].map(|group| observed.running(job, group)), [0, 1]);
+        assert_eq!([&before, &observed].map(Observed::all_running), [3, 1]);
         assert_eq!([0, 2].map(|group| before.running(job, group)), [1, 2], "a clone stays as it was");
         assert_eq!([job, other].map(|job| observed.job_index(job)), [Index(6), Index(0)]);
         observed.forget_job(job);
         assert_eq!((observed.running(job, 2), observed.job_index(job)), (0, Index(0)));
+        assert_eq!(observed.all_running(), 0);
     }
 
     #[test]

@@ -10,12 +10,13 @@ use berth_model::{
     alloc::{ClientStatus, Stop, StopReason},
     command::{Collect, Command},
     device::{DeviceGrant, DeviceInstance, DevicesHeld, NodeDevice},
+    eval::EvalStatus,
     event::Event,
     job::JobType,
     node::{Node, NodeStatus},
     quota::Usage,
     resources::Resources,
-    store::{AllocRow, JobStatus, Store},
+    store::{AllocRow, JobStatus, Scheduling, Store},
 };
 use proptest::prelude::*;
 use support::{World, end, job, key, node, place, restored};
@@ -326,6 +327,34 @@ fn check_jobs(store: &Store) {
     }
 }
 
+/// What is counted of each table by state is what a walk finds, and who waits longest is known.
+fn check_tallies(store: &Store) {
+    for status in [ClientStatus::Pending, ClientStatus::Complete, ClientStatus::Failed, ClientStatus::Lost] {
+        let found = store.allocs().iter().filter(|(_, row)| row.client == status).count();
+        assert_eq!(store.allocs().with_status(status), found, "{status:?}");
+    }
+    for status in [JobStatus::Pending, JobStatus::Running, JobStatus::Dead] {
+        let found = store.jobs().iter().filter(|(_, row)| row.status() == status).count();
+        assert_eq!(store.jobs().with_status(status), found, "{status:?}");
+    }
+    for status in EvalStatus::ALL {
+        let found = store.evals().iter().filter(|(_, eval)| eval.status == status).count();
+        assert_eq!(store.evals().with_status(status), found, "{status:?}");
+    }
+    let with = |status| store.evals().iter().map(|(_, eval)| eval).filter(move |eval| eval.status == status);
+    let due = with(EvalStatus::Pending).map(|eval| eval.created_at.max(eval.wait_until)).min();
+    assert_eq!(store.evals().pending_since(), due);
+    let blocked = with(EvalStatus::Blocked).map(|eval| eval.created_at).min();
+    assert_eq!(store.evals().blocked_since(), blocked);
+    for status in NodeStatus::ALL {
+        let with = |scheduling| store.nodes().with_state(status, scheduling);
+        let all: usize = Scheduling::ALL.map(with).iter().sum();
+        assert_eq!(all, store.nodes().iter().filter(|(_, row)| row.status == status).count(), "{status:?}");
+        let eligible = store.nodes().iter().filter(|(_, row)| row.status == status && row.eligible);
+        assert_eq!(with(Scheduling::Eligible), eligible.count(), "{status:?}");
+    }
+}
+
 /// Each allocation and evaluation is in the lists of its owners, once, and its promises are kept on both sides.
 fn check_owners(store: &Store) {
     let listed: Vec<_> = store.jobs().iter().flat_map(|(_, job)| store.jobs().allocs(job)).collect();
@@ -397,6 +426,7 @@ proptest! {
             check_nodes(&history.world.store);
             check_jobs(&history.world.store);
             check_owners(&history.world.store);
+            check_tallies(&history.world.store);
             // Events are those of the last entry.
             if history.world.index == index + 1 {
                 check_told(&told, &history.world);
@@ -406,6 +436,7 @@ proptest! {
         let again = restored(store);
         prop_assert_eq!(again.hash(), store.hash());
         prop_assert_eq!(counted(&again), counted(store));
+        check_tallies(&again);
         prop_assert!(store.at() >= Timestamp(0));
     }
 }

@@ -311,7 +311,13 @@ impl<R: Runtime> Replication<R> {
     pub fn metrics(&self) -> Metrics {
         let disk = self.inner.space.free();
         let (free, total) = disk.map_or((0, 0), |disk| (disk.free, disk.total));
-        Metrics { disk_free_bytes: free, disk_total_bytes: total, ..self.inner.counters.read(R::now()) }
+        Metrics {
+            disk_free_bytes: free,
+            disk_total_bytes: total,
+            snapshot_bytes: self.inner.space.snapshot_bytes(),
+            since_snapshot_bytes: self.inner.demand.log_bytes(),
+            ..self.inner.counters.read(R::now())
+        }
     }
 
     /// How long a sync of the log takes, when its disk is too slow to lead on: several in a row took long, or one goes on

@@ -43,6 +43,10 @@ pub struct Metrics {
     pub fsync_slow: Option<Duration>,
     /// Snapshots written.
     pub snapshots: u64,
+    /// Size of the newest snapshot, in bytes; 0 before the first.
+    pub snapshot_bytes: u64,
+    /// Payload bytes applied since the last snapshot was begun: what a start has to apply.
+    pub since_snapshot_bytes: u64,
     /// What can be written to the log's disk, in bytes; 0 when it cannot be asked.
     pub disk_free_bytes: u64,
     /// The size of that disk, in bytes.

@@ -16,6 +16,7 @@ mod net;
 pub mod nomad;
 mod peers;
 mod ports;
+mod process;
 pub mod protocol;
 mod server;
 pub mod shared;

@@ -41,7 +41,7 @@ use crate::{
     net::{Entrance, Secure, Stream, TlsConfig},
     nomad, peers,
     ports::{Ports, SERVER_ADDR, bind, check_protected, listen, listen_or_elsewhere, take},
-    shared::{ServerInfo, State},
+    shared::{MetricsNames, ServerInfo, State},
 };
 
 /// Where servers listen for each other unless it is said.
@@ -85,6 +85,8 @@ pub struct ServerConfig {
     pub acl: bool,
     /// Who signs tokens of tasks, as an address where others find the keys; none for nobody that they know.
     pub oidc_issuer: Option<String>,
+    /// Under which names its measurements are read.
+    pub metrics_names: MetricsNames,
     /// What clients of the HTTP API may cost.
     pub limits: http::Limits,
     /// What agents may cost.
@@ -437,6 +439,7 @@ fn info(
         settings: config.settings.clone(),
         acl: config.acl,
         issuer: config.oidc_issuer.clone(),
+        metrics_names: config.metrics_names,
         audit,
         secure,
         data_dir: config.data_dir.clone(),

@@ -2,7 +2,7 @@
 
 mod agents;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -344,6 +344,28 @@ pub struct Metric {
     pub samples: Vec<(Labels, Measured)>,
 }
 
+/// Under which names measurements are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MetricsNames {
+    /// Ours.
+    #[default]
+    Berth,
+    /// Ours, and beside them the names that dashboards made for Nomad read.
+    Nomad,
+}
+
+impl FromStr for MetricsNames {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "berth" => Ok(Self::Berth),
+            "nomad" => Ok(Self::Nomad),
+            _ => Err(()),
+        }
+    }
+}
+
 /// Names and values.
 pub type Labels = Vec<(&'static str, String)>;
 
@@ -363,6 +385,13 @@ pub enum Measured {
     Gauge(f64),
     /// Many values, by their size.
     Spread(Spread),
+    /// Many values, of which only the sum and the number are given.
+    Summary {
+        /// In the unit of the metric's name.
+        sum: f64,
+        /// How many.
+        count: u64,
+    },
 }
 
 /// Shared by all request handlers.
@@ -409,6 +438,8 @@ pub struct ServerInfo {
     pub version: String,
     /// The settings it runs with, name and value, for agent/self.
     pub settings: Vec<(String, String)>,
+    /// Under which names its measurements are read.
+    pub metrics_names: MetricsNames,
     /// Where it records who did what; none where it does not.
     pub(crate) audit: Option<AuditLog>,
     /// Its certificates, if it has any.

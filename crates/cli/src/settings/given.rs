@@ -13,7 +13,7 @@ use std::{
 use berth_agent::volumes::{HostVolumes, MountDir};
 use berth_agent::{DrainOnShutdown, HostNetworks};
 use berth_api::agent::JoinCode;
-use berth_server::HostState;
+use berth_server::{HostState, state::MetricsNames};
 use tracing::level_filters::LevelFilter;
 
 use super::{Role, tls::TlsSettings, volumes};
@@ -150,6 +150,11 @@ impl Given<'_> {
     /// How planners keep up with what nodes hold.
     pub fn host_state(&self) -> Result<HostState, String> {
         self.parsed("one of incremental, cached and reread")
+    }
+
+    /// Under which names measurements are read.
+    pub fn metrics_names(&self) -> Result<MetricsNames, String> {
+        self.parsed("one of berth and nomad")
     }
 
     /// On or off.

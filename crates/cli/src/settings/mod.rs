@@ -26,7 +26,7 @@ use berth_agent::{
     volumes::{HostVolumes, MountDir},
 };
 use berth_api::agent::JoinCode;
-use berth_server::{AgentLimits, HostState, LOG_VERSIONS, Share, http::Limits};
+use berth_server::{AgentLimits, HostState, LOG_VERSIONS, Share, http::Limits, state::MetricsNames};
 use tracing::level_filters::LevelFilter;
 
 use audit::AuditSettings;
@@ -67,6 +67,8 @@ pub struct Settings {
     pub acl: bool,
     /// Who signs tokens of tasks, as an address; none for nobody that others know.
     pub oidc_issuer: Option<String>,
+    /// Under which names a server's measurements are read.
+    pub metrics_names: MetricsNames,
     /// What clients of a server's HTTP API may cost.
     pub limits: Limits,
     /// What its agents may cost.
@@ -183,6 +185,7 @@ impl Settings {
             acl: false,
             root_key_rotation: Duration::ZERO,
             oidc_issuer: None,
+            metrics_names: MetricsNames::default(),
             limits: Limits::default(),
             agent_limits: AgentLimits::default(),
             audit: AuditSettings::default(),

@@ -169,6 +169,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |to, given| given.issuer().map(|issuer| to.oidc_issuer = Some(issuer)),
     },
     Setting {
+        name: "metrics-names",
+        form: Form::One("NAMES"),
+        roles: SERVERS,
+        default: |_| "berth",
+        help: "Names of metrics: berth, or nomad to give beside them those that dashboards made for Nomad read",
+        set: |to, given| given.metrics_names().map(|names| to.metrics_names = names),
+    },
+    Setting {
         name: "audit",
         form: Form::Switch,
         roles: SERVERS,

@@ -12,6 +12,7 @@ use super::{
     page_tree::PageTree,
     results::TaskResults,
     slab::{Slab, slot},
+    tally::Tally,
 };
 use crate::{
     alloc::{ClientStatus, Departure, DesiredStatus, Reschedule, StopReason, TaskResult},
@@ -193,6 +194,9 @@ pub(super) struct AllocRecord {
     pub updated: bool,
 }
 
+/// Values of [`ClientStatus`].
+const CLIENT_STATUSES: usize = ClientStatus::Lost as usize + 1;
+
 /// All allocations.
 #[derive(Debug, Clone, Default)]
 pub struct Allocs {
@@ -200,6 +204,8 @@ pub struct Allocs {
     details: PageTree<Option<AllocDetail>>,
     by_id: OrdMap<AllocId, AllocSlot>,
     by_age: OrdSet<(Index, AllocId)>,
+    /// By what the log says of them.
+    by_status: Tally<CLIENT_STATUSES>,
     digest: TableDigest,
     pub(super) modify_index: Index,
 }
@@ -213,6 +219,11 @@ impl Allocs {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// How many have a status in the log: all that have not ended are pending there.
+    pub fn with_status(&self, status: ClientStatus) -> usize {
+        self.by_status.of(status as usize)
     }
 
     /// Where the last logged change of any allocation is.
@@ -283,6 +294,7 @@ impl Allocs {
         self.digest.add(owners);
         self.digest.add(alloc_hash(&row, &detail));
         self.modify_index = self.modify_index.max(row.modify_index);
+        self.by_status.add(row.client as usize);
         let slot = self.rows.insert(row);
         self.by_id.insert(row.id, slot);
         self.by_age.insert((row.create_index, row.id));
@@ -304,7 +316,9 @@ impl Allocs {
         let row = self.rows.get_mut(slot)?;
         let detail = self.details.get_mut(slot.0 as usize)?.as_mut()?;
         self.digest.remove(alloc_hash(row, detail));
+        self.by_status.remove(row.client as usize);
         change(row, detail);
+        self.by_status.add(row.client as usize);
         row.modify_index = index;
         detail.modified_at = at;
         self.digest.add(alloc_hash(row, detail));
@@ -315,6 +329,7 @@ impl Allocs {
     pub(super) fn remove(&mut self, slot: AllocSlot, index: Index, owners: u128) -> Option<AllocRow> {
         let row = self.rows.remove(slot)?;
         let detail = self.details.get_mut(slot.0 as usize)?.take()?;
+        self.by_status.remove(row.client as usize);
         self.digest.remove(owners);
         self.digest.remove(alloc_hash(&row, &detail));
         self.by_id.remove(&row.id);

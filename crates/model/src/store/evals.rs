@@ -7,16 +7,35 @@ use imbl::{OrdMap, OrdSet};
 use super::{
     digest::{TableDigest, hash_encoded},
     slab::{Slab, slot},
+    tally::Tally,
 };
 use crate::{
     eval::{Eval, EvalStatus},
     ids::{EvalId, Index},
+    time::Timestamp,
 };
 
 slot!(
     /// Where an evaluation is in the store.
     EvalSlot
 );
+
+/// What is counted of an evaluation.
+#[derive(Clone, Copy)]
+struct Counted {
+    id: EvalId,
+    status: EvalStatus,
+    created_at: Timestamp,
+    /// When it was or will be due: at once, unless it waits for a time.
+    due: Timestamp,
+}
+
+impl Counted {
+    fn of(eval: &Eval) -> Self {
+        let due = eval.created_at.max(eval.wait_until);
+        Self { id: eval.id, status: eval.status, created_at: eval.created_at, due }
+    }
+}
 
 /// All evaluations.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +45,11 @@ pub struct Evals {
     by_age: OrdSet<(Index, EvalId)>,
     /// Those that wait for room, by id.
     blocked: OrdMap<EvalId, EvalSlot>,
+    /// The same ones by when they were made.
+    blocked_by_time: OrdSet<(Timestamp, EvalId)>,
+    /// Those to be planned, by when they were or will be due.
+    pending: OrdSet<(Timestamp, EvalId)>,
+    by_status: Tally<{ EvalStatus::ALL.len() }>,
     digest: TableDigest,
     pub(super) modify_index: Index,
 }
@@ -79,6 +103,51 @@ impl Evals {
         self.blocked.values().filter_map(|slot| self.rows.get(*slot))
     }
 
+    /// How many have a status.
+    pub fn with_status(&self, status: EvalStatus) -> usize {
+        self.by_status.of(status as usize)
+    }
+
+    /// Since when the first of those that are to be planned is due, or will be; none when there are none.
+    pub fn pending_since(&self) -> Option<Timestamp> {
+        self.pending.get_min().map(|(since, _)| *since)
+    }
+
+    /// Since when the first of those waits that wait for room; none when there are none.
+    pub fn blocked_since(&self) -> Option<Timestamp> {
+        self.blocked_by_time.get_min().map(|(since, _)| *since)
+    }
+
+    /// An evaluation is in the table, as it is now.
+    fn count(&mut self, eval: Counted, slot: EvalSlot) {
+        self.by_status.add(eval.status as usize);
+        match eval.status {
+            EvalStatus::Blocked => {
+                self.blocked.insert(eval.id, slot);
+                self.blocked_by_time.insert((eval.created_at, eval.id));
+            }
+            EvalStatus::Pending => {
+                self.pending.insert((eval.due, eval.id));
+            }
+            _ => {}
+        }
+    }
+
+    /// An evaluation is gone from the table, or not as it was.
+    fn discount(&mut self, eval: Counted) {
+        self.by_status.remove(eval.status as usize);
+        match eval.status {
+            EvalStatus::Blocked => {
+                self.blocked.remove(&eval.id);
+                self.blocked_by_time.remove(&(eval.created_at, eval.id));
+            }
+            EvalStatus::Pending => {
+                self.pending.remove(&(eval.due, eval.id));
+            }
+            _ => {}
+        }
+    }
+
     pub(super) fn digest(&self) -> u128 {
         self.digest.value()
     }
@@ -94,28 +163,25 @@ impl Evals {
     pub(super) fn insert(&mut self, eval: Arc<Eval>) -> EvalSlot {
         self.digest.add(hash_encoded(b'e', &*eval));
         self.modify_index = self.modify_index.max(eval.modify_index);
-        let (id, blocked) = (eval.id, eval.status == EvalStatus::Blocked);
-        self.by_age.insert((eval.create_index, id));
+        self.by_age.insert((eval.create_index, eval.id));
+        let counted = Counted::of(&eval);
         let slot = self.rows.insert(eval);
-        self.by_id.insert(id, slot);
-        if blocked {
-            self.blocked.insert(id, slot);
-        }
+        self.by_id.insert(counted.id, slot);
+        self.count(counted, slot);
         slot
     }
 
     pub(super) fn update(&mut self, slot: EvalSlot, change: impl FnOnce(&mut Eval)) {
         let Some(row) = self.rows.get_mut(slot) else { return };
         self.digest.remove(hash_encoded(b'e', &**row));
+        let before = Counted::of(row);
         let eval = Arc::make_mut(row);
         change(eval);
         self.modify_index = self.modify_index.max(eval.modify_index);
-        if eval.status == EvalStatus::Blocked {
-            self.blocked.insert(eval.id, slot);
-        } else {
-            self.blocked.remove(&eval.id);
-        }
+        let after = Counted::of(eval);
         self.digest.add(hash_encoded(b'e', &**row));
+        self.discount(before);
+        self.count(after, slot);
     }
 
     pub(super) fn remove(&mut self, slot: EvalSlot, index: Index) -> Option<Arc<Eval>> {
@@ -123,7 +189,7 @@ impl Evals {
         self.digest.remove(hash_encoded(b'e', &*eval));
         self.by_id.remove(&eval.id);
         self.by_age.remove(&(eval.create_index, eval.id));
-        self.blocked.remove(&eval.id);
+        self.discount(Counted::of(&eval));
         self.modify_index = index;
         Some(eval)
     }

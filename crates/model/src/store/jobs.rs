@@ -74,6 +74,9 @@ pub enum JobStatus {
 }
 
 impl JobStatus {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Running, Self::Dead];
+
     /// The word used in the API.
     pub fn as_str(self) -> &'static str {
         match self {

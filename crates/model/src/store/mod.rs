@@ -20,6 +20,7 @@ mod quotas;
 mod results;
 mod slab;
 pub mod snapshot;
+mod tally;
 mod variables;
 mod whereabouts;
 
@@ -33,7 +34,7 @@ pub use keyring::Keyring;
 pub use launches::Launch;
 pub use namespaces::{NamespaceRow, NamespaceSlot, Namespaces};
 pub use node_pools::{NodePoolRow, NodePools};
-pub use nodes::{NodeDetail, NodeRow, NodeSlot, Nodes};
+pub use nodes::{NodeDetail, NodeRow, NodeSlot, Nodes, Scheduling};
 pub use page_tree::PageTree;
 pub use quotas::{QuotaRow, Quotas};
 pub use results::TaskResults;

@@ -10,6 +10,7 @@ use super::{
     page_tree::PageTree,
     postings::{List, Postings},
     slab::{Slab, slot},
+    tally::Tally,
 };
 use crate::{
     device::DevicesHeld,
@@ -62,6 +63,31 @@ impl NodeRow {
     /// What is left for new allocations.
     pub fn free(&self) -> Resources {
         self.capacity.minus(self.used)
+    }
+}
+
+/// Whether new work may be placed on a node, as operators have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduling {
+    /// It may.
+    Eligible,
+    /// It may not.
+    Ineligible,
+    /// It may not, and what runs there is to leave.
+    Draining,
+}
+
+impl Scheduling {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Eligible, Self::Ineligible, Self::Draining];
+
+    /// As Nomad's metrics and commands have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Eligible => "eligible",
+            Self::Ineligible => "ineligible",
+            Self::Draining => "draining",
+        }
     }
 }
 
@@ -128,8 +154,24 @@ pub struct Nodes {
     /// A ring of the slots that changed, in order; `changes_end` counts all changes ever.
     changes: PageTree<u32>,
     changes_end: u64,
+    /// By status and [`Scheduling`], of those that can be seen.
+    by_state: Tally<{ NodeStatus::ALL.len() * Scheduling::ALL.len() }>,
     digest: TableDigest,
     pub(super) modify_index: Index,
+}
+
+/// Where a node is counted; none for one that was purged.
+fn counted(row: &NodeRow, detail: &NodeDetail) -> Option<usize> {
+    let scheduling = match (detail.draining(), row.eligible) {
+        (Some(_), _) => Scheduling::Draining,
+        (None, true) => Scheduling::Eligible,
+        (None, false) => Scheduling::Ineligible,
+    };
+    (!row.purged).then(|| place_of(row.status, scheduling))
+}
+
+fn place_of(status: NodeStatus, scheduling: Scheduling) -> usize {
+    status as usize * Scheduling::ALL.len() + scheduling as usize
 }
 
 impl Nodes {
@@ -141,6 +183,11 @@ impl Nodes {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
+    }
+
+    /// How many are in a state.
+    pub fn with_state(&self, status: NodeStatus, scheduling: Scheduling) -> usize {
+        self.by_state.of(place_of(status, scheduling))
     }
 
     /// One more than the highest slot ever used.
@@ -272,8 +319,9 @@ impl Nodes {
             self.details.push(None);
         }
         let (ports, devices) = (Arc::default(), Arc::default());
-        let detail = Some(NodeDetail { node, ports, devices, status_at, drain });
-        *self.details.get_mut(slot.0 as usize).expect("just made") = detail;
+        let detail = NodeDetail { node, ports, devices, status_at, drain };
+        self.by_state.add(self.row(slot).and_then(|row| counted(row, &detail)));
+        *self.details.get_mut(slot.0 as usize).expect("just made") = Some(detail);
         self.modify_index = self.modify_index.max(modify_index);
         self.note_status(slot);
         self.note_change(slot);
@@ -298,7 +346,9 @@ impl Nodes {
         self.digest.remove(hash_encoded(b'n', &self.record(slot)?));
         let row = self.rows.get_mut(slot)?;
         let detail = self.details.get_mut(slot.0 as usize)?.as_mut()?;
+        self.by_state.remove(counted(row, detail));
         change(row, detail);
+        self.by_state.add(counted(row, detail));
         row.modify_index = index;
         self.modify_index = index;
         self.digest.add(hash_encoded(b'n', &self.record(slot)?));
@@ -343,6 +393,8 @@ impl Nodes {
     fn remove(&mut self, slot: NodeSlot, index: Index) {
         let Some(record) = self.record(slot) else { return };
         self.digest.remove(hash_encoded(b'n', &record));
+        self.by_state
+            .remove(self.row(slot).zip(self.detail(slot)).and_then(|(row, detail)| counted(row, detail)));
         let mut row = self.rows.remove(slot).expect("it has a record");
         self.lists.clear(&mut row.live);
         self.lists.clear(&mut row.ended);

@@ -99,6 +99,11 @@ impl Registry {
         self.lock().contains_key(&node)
     }
 
+    /// How many agents are connected here.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     fn link(&self, node: NodeId) -> Result<Link, AgentError> {
         self.lock().get(&node).map(|(_, link)| link.clone()).ok_or(AgentError::NotConnected(node))
     }

@@ -297,6 +297,7 @@ fn metric(log: &AuditLog, name: &str) -> u64 {
     match &found.samples[0].1 {
         crate::shared::Measured::Counter(value) | crate::shared::Measured::Gauge(value) => *value as u64,
         crate::shared::Measured::Spread(spread) => spread.count(),
+        crate::shared::Measured::Summary { count, .. } => *count,
     }
 }
 

@@ -14,7 +14,7 @@ use berth_scheduler::Plan;
 
 use crate::{
     histogram::Histogram,
-    shared::{Measured, Metric, PlanTrace, View},
+    shared::{Measured, Metric, PlanTrace},
 };
 
 /// Counts since the start.
@@ -74,11 +74,10 @@ impl Counters {
         }
     }
 
-    pub fn metrics(&self, view: &View) -> Vec<Metric> {
-        let total = |name, help, value: u64| Metric::one(name, help, Measured::Counter(value as f64));
-        let counter = |name, help, value: &AtomicU64| total(name, help, value.load(Ordering::Relaxed));
-        let nodes = |count| usize::try_from(count).unwrap_or(usize::MAX);
-        let gauge = |name, help, value: usize| Metric::one(name, help, Measured::Gauge(value as f64));
+    pub fn metrics(&self) -> Vec<Metric> {
+        let counter = |name, help, value: &AtomicU64| {
+            Metric::one(name, help, Measured::Counter(value.load(Ordering::Relaxed) as f64))
+        };
         let times = |name, help, times: &Histogram| Metric::one(name, help, Measured::Spread(times.read()));
         vec![
             counter("berth_log_entries_total", "entries proposed to the log", &self.entries),
@@ -86,7 +85,7 @@ impl Counters {
             counter("berth_plans_total", "evaluations planned", &self.plans),
             counter(
                 "berth_plans_overtaken_total",
-                "plans retried after a conflict with another plan's claims",
+                "plans retried after a conflict with another planner",
                 &self.plans_overtaken,
             ),
             counter(
@@ -108,29 +107,10 @@ impl Counters {
             counter("berth_agent_updates_total", "messages in which agents reported changes", &self.updates),
             counter(
                 "berth_agent_heartbeats_total",
-                "messages in which agents reported nothing new",
+                "messages in which agents reported no change",
                 &self.heartbeats,
             ),
             counter("berth_allocations_ended_total", "ends of allocations logged", &self.allocs_ended),
-            gauge("berth_nodes", "nodes known", view.store.nodes().len()),
-            gauge("berth_jobs", "jobs known", view.store.jobs().len()),
-            gauge("berth_allocations", "allocations known", view.store.allocs().len()),
-            gauge("berth_evaluations", "evaluations known", view.store.evals().len()),
-            gauge(
-                "berth_nodes_unconfirmed",
-                "nodes that have not confirmed what they run",
-                nodes(view.recovery.unconfirmed),
-            ),
-            gauge(
-                "berth_nodes_held",
-                "nodes that are silent and not declared lost, since too many are",
-                nodes(view.recovery.held),
-            ),
-            total(
-                "berth_store_copied_bytes_total",
-                "bytes copied by writes because a snapshot shared them",
-                view.store.copied_bytes(),
-            ),
             times("berth_plan_duration_seconds", "time to plan an evaluation", &self.plan_time),
             times("berth_log_commit_duration_seconds", "time to write and apply an entry", &self.commit_time),
             times(

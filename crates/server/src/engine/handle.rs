@@ -18,13 +18,15 @@ use berth_replication::Replication;
 use crossbeam_channel::{Sender, TrySendError};
 use tokio::sync::oneshot;
 
-use super::{INPUTS_MAX, Input, Shared, log_metrics};
+use super::{INPUTS_MAX, Input, Shared, log_metrics, state_metrics};
 use crate::{
     agents::Share,
+    clock,
     cluster::{Change, Cluster},
     keyring::Kek,
     shared::{
-        Committed, Contact, Engine, LogPosition, Metric, PlanTrace, ProposeError, ServerChange, Servers,
+        Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerChange,
+        Servers,
     },
 };
 
@@ -150,7 +152,13 @@ impl Engine for EngineHandle {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let mut all = self.shared.counters.metrics(&self.shared.view.load());
+        let mut all = self.shared.counters.metrics();
+        all.extend(state_metrics::of_state(&self.shared.view.load(), clock::now()));
+        all.push(Metric::one(
+            "berth_agent_sessions",
+            "Agents that are connected to this server.",
+            Measured::Gauge(self.shared.registry.len() as f64),
+        ));
         all.extend(log_metrics::of_log(&self.replication.metrics()));
         all.extend(log_metrics::of_servers(&self.cluster.servers()));
         all

@@ -33,6 +33,16 @@ pub(super) fn of_log(log: &Metrics) -> Vec<Metric> {
         ),
         total("berth_log_snapshots_total", "snapshots written", log.snapshots),
         total("berth_log_replayed_total", "entries applied at the start", log.replayed_entries),
+        gauge(
+            "berth_log_snapshot_size_bytes",
+            "size of the newest snapshot; 0 before the first",
+            log.snapshot_bytes,
+        ),
+        gauge(
+            "berth_log_since_snapshot_bytes",
+            "payload of entries applied since the last snapshot: what a start has to apply",
+            log.since_snapshot_bytes,
+        ),
         gauge("berth_log_disk_free_bytes", "room on the log's disk", log.disk_free_bytes),
         gauge("berth_log_disk_bytes", "size of the log's disk", log.disk_total_bytes),
     ]

@@ -12,6 +12,7 @@ mod log_metrics;
 mod plan_traces;
 mod planners;
 mod proposer;
+mod state_metrics;
 mod wake;
 
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub use host_state::HostState;
 pub(crate) use plan_traces::PlanTraces;
 pub use planners::PlannersConfig;
 pub(crate) use proposer::{Proposals, run as propose};
+#[cfg(test)]
+pub(crate) use state_metrics::of_state;
 
 /// Things told to the controller that may wait.
 pub(crate) const INPUTS_MAX: usize = 1 << 16;

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::TlsConfig;
 use crate::{
     AgentLimits, HostState, LOG_VERSIONS, PlannersConfig, Server, ServerConfig, audit::AuditConfig,
-    http::Limits,
+    http::Limits, state::MetricsNames,
 };
 
 /// The region of the servers that certificates are shown to.
@@ -212,6 +212,7 @@ pub(crate) async fn recording(
         },
         acl: true,
         oidc_issuer: None,
+        metrics_names: MetricsNames::default(),
         limits: Limits::default(),
         agent_limits: AgentLimits::default(),
         audit,

@@ -1,5 +1,7 @@
 //! Measurements: the engine's own and those of requests, as JSON and as Prometheus reads them.
 
+mod nomad_names;
+
 use std::{
     borrow::Cow,
     fmt::Write,
@@ -19,8 +21,11 @@ use crate::{
         counters::RouteCounters,
         reply,
     },
-    shared::{Labels, Measured, Metric},
+    process,
+    shared::{Labels, Measured, Metric, MetricsNames},
 };
+
+pub(super) use nomad_names::of_tasks;
 
 pub(super) const EXPOSITION: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -54,7 +59,11 @@ fn families(call: &Call) -> Vec<Metric> {
     families.push(limited(api));
     families.extend(own.map(|(name, help, value)| Metric::one(name, help, value)));
     families.extend([answers(api), times(api)]);
+    families.extend(process::metrics());
     families.extend(api.audit().into_iter().flat_map(AuditLog::metrics));
+    if call.server().metrics_names == MetricsNames::Nomad {
+        families.extend(nomad_names::of_server(&families, &call.view()));
+    }
     families.sort_by_key(|family| family.name);
     families
 }
@@ -122,6 +131,9 @@ fn measurements(families: &[Metric]) -> Measurements {
                 Measured::Spread(spread) => {
                     all.samples.push(Sample { name, sum: spread.sum, count: spread.count(), labels });
                 }
+                Measured::Summary { sum, count } => {
+                    all.samples.push(Sample { name, sum: *sum, count: *count, labels });
+                }
             }
         }
     }
@@ -137,6 +149,7 @@ pub(super) fn exposition(families: &[Metric]) -> String {
             Measured::Counter(_) => "counter",
             Measured::Gauge(_) => "gauge",
             Measured::Spread(_) => "histogram",
+            Measured::Summary { .. } => "summary",
         };
         let _ = writeln!(out, "# HELP {0} {1}\n# TYPE {0} {kind}", family.name, family.help);
         for (labels, value) in &family.samples {
@@ -150,6 +163,10 @@ fn expose(out: &mut String, name: &str, labels: &Labels, value: &Measured) {
     match value {
         Measured::Counter(value) | Measured::Gauge(value) => {
             let _ = writeln!(out, "{name}{} {value}", braced(labels, None));
+        }
+        Measured::Summary { sum, count } => {
+            let labels = braced(labels, None);
+            let _ = writeln!(out, "{name}_sum{labels} {sum}\n{name}_count{labels} {count}");
         }
         Measured::Spread(spread) => {
             for (bound, count) in &spread.buckets {

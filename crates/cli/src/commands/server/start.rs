@@ -92,6 +92,7 @@ fn config(settings: &Settings, data_dir: &Path) -> Result<ServerConfig, Failure>
         },
         acl: settings.acl,
         oidc_issuer: settings.oidc_issuer.clone(),
+        metrics_names: settings.metrics_names,
         audit: settings.audit_config(data_dir),
         limits: settings.limits.clone(),
         agent_limits: settings.agent_limits,

@@ -29,13 +29,15 @@ impl Jobs {
         index: Index,
         change: impl FnOnce(&mut JobRow, Books<'_>),
     ) -> StatusChanged {
-        let Self { rows, lists, digest, modify_index, .. } = self;
+        let Self { rows, lists, by_status, digest, modify_index, .. } = self;
         let Some(row) = rows.get_mut(slot) else { return StatusChanged(false) };
         let before = row.status();
         digest.remove(row.indexes_hash());
         change(row, Books { lists, digest });
         let changed = row.status() != before;
         if changed {
+            by_status.remove(before as usize);
+            by_status.add(row.status() as usize);
             row.modify_index = index;
             *modify_index = index;
         }
@@ -140,7 +142,9 @@ impl Jobs {
     pub(in crate::store) fn restore_live(&mut self, slot: JobSlot, alloc: AllocSlot, group: &str) {
         if let Some(row) = self.rows.get_mut(slot) {
             self.lists.push(&mut row.allocs, alloc.0);
+            self.by_status.remove(row.status() as usize);
             row.live += 1;
+            self.by_status.add(row.status() as usize);
             counts_of(row, group, &mut self.digest).live += 1;
         }
     }
@@ -149,7 +153,9 @@ impl Jobs {
     pub(in crate::store) fn restore_eval(&mut self, slot: JobSlot, eval: EvalSlot, open: bool) {
         if let Some(row) = self.rows.get_mut(slot) {
             self.lists.push(&mut row.evals, eval.0);
+            self.by_status.remove(row.status() as usize);
             row.open_evals += u32::from(open);
+            self.by_status.add(row.status() as usize);
         }
     }
 

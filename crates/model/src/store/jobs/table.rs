@@ -4,12 +4,12 @@ use std::{ops::RangeBounds, sync::Arc};
 
 use imbl::OrdMap;
 
-use super::{GroupCounts, JobRecord, JobRow, JobSlot, JobVersion, scaling_hash};
+use super::{GroupCounts, JobRecord, JobRow, JobSlot, JobStatus, JobVersion, scaling_hash};
 use crate::{
     ids::{Index, JobKey},
     job::{JOB_VERSIONS_MAX, Job, Submission, dispatch_hash},
     scaling::{SCALING_EVENTS_MAX, ScalingEvent},
-    store::{AllocSlot, EvalSlot, digest::TableDigest, postings::Postings, slab::Slab},
+    store::{AllocSlot, EvalSlot, digest::TableDigest, postings::Postings, slab::Slab, tally::Tally},
     time::Timestamp,
 };
 
@@ -21,6 +21,7 @@ pub struct Jobs {
     /// Dispatches by their tokens. It serves readers, and is no part of the state: the latest of a token is enough.
     by_dispatch: OrdMap<u128, JobSlot>,
     pub(super) lists: Postings,
+    pub(super) by_status: Tally<{ JobStatus::ALL.len() }>,
     pub(super) digest: TableDigest,
     pub(in crate::store) modify_index: Index,
 }
@@ -34,6 +35,11 @@ impl Jobs {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// How many have a status.
+    pub fn with_status(&self, status: JobStatus) -> usize {
+        self.by_status.of(status as usize)
     }
 
     /// Where the last change of any job is.
@@ -100,6 +106,7 @@ impl Jobs {
         self.digest.add(row.counts_hash());
         self.modify_index = self.modify_index.max(row.modify_index);
         let (key, dispatch_hash) = (row.key.clone(), row.dispatch_hash);
+        self.by_status.add(row.status() as usize);
         let slot = self.rows.insert(row);
         self.by_key.insert(key, slot);
         if dispatch_hash != 0 {
@@ -185,7 +192,9 @@ impl Jobs {
         let Some(row) = self.rows.get_mut(slot) else { return };
         self.digest.remove(row.hash());
         self.digest.remove(row.indexes_hash());
+        self.by_status.remove(row.status() as usize);
         change(row);
+        self.by_status.add(row.status() as usize);
         row.modify_index = index;
         self.digest.add(row.hash());
         self.digest.add(row.indexes_hash());
@@ -212,6 +221,7 @@ impl Jobs {
         self.digest.remove(row.hash());
         self.digest.remove(row.indexes_hash());
         self.digest.remove(row.counts_hash());
+        self.by_status.remove(row.status() as usize);
         self.lists.clear(&mut row.allocs);
         self.lists.clear(&mut row.evals);
         self.by_key.remove(&row.key);

@@ -12,10 +12,10 @@ use crate::{
         reply,
     },
     nomad::{
-        metrics::{EXPOSITION, exposition},
+        metrics::{EXPOSITION, exposition, of_tasks},
         nodes,
     },
-    shared::{Labels, Measured, Metric},
+    shared::{Labels, Measured, Metric, MetricsNames},
 };
 
 /// Tasks that are told of; each has a series for each measurement.
@@ -74,7 +74,10 @@ pub(super) async fn read(call: &Call) -> Reply {
     seen.sort_by(|a, b| a.labels.cmp(&b.labels));
     let left_off = seen.len().saturating_sub(TASKS_MAX);
     seen.truncate(TASKS_MAX);
-    let families = families(&seen, left_off, silent);
+    let mut families = families(&seen, left_off, silent);
+    if call.server().metrics_names == MetricsNames::Nomad {
+        families.extend(of_tasks(&families));
+    }
     Ok(reply::with_type(Body::from(exposition(&families)), EXPOSITION))
 }
 

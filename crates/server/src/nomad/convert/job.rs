@@ -159,7 +159,8 @@ fn children_summary(view: &CallerView, row: &JobRow) -> ChildrenSummary {
     summary
 }
 
-fn group_summary(view: &CallerView, row: &JobRow, counts: &GroupCounts) -> GroupSummary {
+/// A group's counts.
+pub fn group_summary(view: &CallerView, row: &JobRow, counts: &GroupCounts) -> GroupSummary {
     // A group that the newest version has dropped may still run, counted by its position in an older one.
     let position = row.versions.iter().find_map(|version| Some(version.job.group(&counts.group)?.0));
     let (unknown, ran) = view.unknown(row, &counts.group);

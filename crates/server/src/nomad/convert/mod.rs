@@ -32,7 +32,7 @@ pub use event::{Payload, Subject, payload, subject};
 pub use explain::explanation;
 pub use file::file_info;
 pub use image::image;
-pub use job::{job, job_stub, summary};
+pub use job::{group_summary, job, job_stub, summary};
 pub use job_status::job_status;
 pub use node::{StubParts as NodeStubParts, eligibility, node, node_stub};
 pub use plan::planned;

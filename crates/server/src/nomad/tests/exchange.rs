@@ -15,7 +15,7 @@ use crate::{
     audit::AuditLog,
     http::{Limits, api::Api, lease, router::router},
     nomad::table,
-    shared::ServerInfo,
+    shared::{MetricsNames, ServerInfo},
 };
 
 /// Headers that tests look at.
@@ -63,6 +63,13 @@ pub fn recorded(engine: &Arc<FakeEngine>, policy: impl Policy + 'static, log: Au
     let mut api = Api::new(table(), state, Limits::default(), ([127, 0, 0, 1], 4646).into());
     api.policy = Arc::new(policy);
     router(&api)
+}
+
+/// A router over an engine whose measurements have these names.
+pub fn named(engine: &Arc<FakeEngine>, metrics_names: MetricsNames) -> Router {
+    let mut state = engine.state();
+    state.server = Arc::new(ServerInfo { metrics_names, ..ServerInfo::clone(&state.server) });
+    router(&Api::new(table(), state, Limits::default(), ([127, 0, 0, 1], 4646).into()))
 }
 
 /// Sends a request and returns the answer, its body still to come.

@@ -19,7 +19,8 @@ use berth_model::{
 
 use super::fake_agents::FakeAgents;
 use crate::{
-    Change, EventBatch, EventHub, Kek, Keyring, WatchKey, Watchers, access,
+    Batch, Change, EventHub, Kek, Keyring, WatchKey, Watchers, access,
+    engine::of_state,
     shared::{
         Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo,
         State, View,
@@ -206,7 +207,10 @@ impl Engine for FakeEngine {
 
     fn metrics(&self) -> Vec<Metric> {
         let written = Measured::Counter(512.0);
-        vec![Metric::one("berth_log_bytes_total", "Bytes written to the log.", written)]
+        let view = self.view.load();
+        let mut all = of_state(&view, view.store.at());
+        all.push(Metric::one("berth_log_bytes_total", "Bytes written to the log.", written));
+        all
     }
 
     fn plans(&self, eval: Option<EvalId>) -> Vec<PlanTrace> {

@@ -27,6 +27,7 @@ mod launch;
 mod leases;
 mod limits;
 mod logs;
+mod metrics;
 mod nodes;
 mod openapi;
 mod operator;

@@ -1,0 +1,169 @@
+//! Measurements of the state. Nothing here walks allocations, jobs or evaluations, of which the tables count what is in which
+//! state: a cluster may have millions.
+
+use berth_model::{
+    Timestamp,
+    alloc::ClientStatus,
+    eval::EvalStatus,
+    node::NodeStatus,
+    resources::Resources,
+    store::{JobStatus, Scheduling, Store},
+};
+
+use crate::state::{Measured, Metric, View};
+
+const BYTES_PER_MIB: f64 = (1_u64 << 20) as f64;
+const NANOS_PER_SECOND: f64 = 1e9;
+
+/// What there is at a time, by state.
+pub(crate) fn of_state(view: &View, now: Timestamp) -> Vec<Metric> {
+    let gauge = |name, help, value: usize| Metric::one(name, help, Measured::Gauge(value as f64));
+    let nodes = |count| usize::try_from(count).unwrap_or(usize::MAX);
+    let store = &view.store;
+    let total = store.copied_bytes() as f64;
+    let mut all = vec![
+        allocs(view),
+        deployments(store),
+        by_status("berth_evaluations", "Evaluations, by status.", EvalStatus::ALL, |status| {
+            (status.as_str(), store.evals().with_status(status))
+        }),
+        by_status("berth_jobs", "Jobs, by status.", JobStatus::ALL, |status| {
+            (status.as_str(), store.jobs().with_status(status))
+        }),
+        nodes_by_state(store),
+        waiting(
+            "berth_evaluations_pending_age_seconds",
+            "How long the oldest evaluation that is due waits to be planned; 0 for none.",
+            store.evals().pending_since(),
+            now,
+        ),
+        waiting(
+            "berth_evaluations_blocked_age_seconds",
+            "How long the oldest evaluation waits for room; 0 for none.",
+            store.evals().blocked_since(),
+            now,
+        ),
+        gauge(
+            "berth_nodes_unconfirmed",
+            "Nodes that have not confirmed what they run.",
+            nodes(view.recovery.unconfirmed),
+        ),
+        gauge(
+            "berth_nodes_held",
+            "Nodes that are silent and not declared lost, since too many are.",
+            nodes(view.recovery.held),
+        ),
+        Metric::one(
+            "berth_store_copied_bytes_total",
+            "Bytes copied by writes because a snapshot shared them.",
+            Measured::Counter(total),
+        ),
+    ];
+    all.extend(resources(store));
+    all
+}
+
+fn by_status<S, const N: usize>(
+    name: &'static str,
+    help: &'static str,
+    all: [S; N],
+    count: impl Fn(S) -> (&'static str, usize),
+) -> Metric {
+    let samples = all.map(|status| {
+        let (status, count) = count(status);
+        (vec![("status", status.to_owned())], Measured::Gauge(count as f64))
+    });
+    Metric { name, help, samples: samples.into() }
+}
+
+fn allocs(view: &View) -> Metric {
+    const ALL: [ClientStatus; 5] = [
+        ClientStatus::Pending,
+        ClientStatus::Running,
+        ClientStatus::Complete,
+        ClientStatus::Failed,
+        ClientStatus::Lost,
+    ];
+    let allocs = view.store.allocs();
+    // The log knows what has ended; what of the rest runs is observed.
+    let live = allocs.with_status(ClientStatus::Pending) + allocs.with_status(ClientStatus::Running);
+    let running = usize::try_from(view.observed.all_running()).unwrap_or(usize::MAX).min(live);
+    by_status("berth_allocations", "Allocations, by status.", ALL, |status| {
+        let count = match status {
+            ClientStatus::Pending => live - running,
+            ClientStatus::Running => running,
+            _ => allocs.with_status(status),
+        };
+        (status.as_str(), count)
+    })
+}
+
+fn deployments(store: &Store) -> Metric {
+    let active = store.deployments().active().count();
+    Metric::one("berth_deployments_active", "Deployments that go on.", Measured::Gauge(active as f64))
+}
+
+fn nodes_by_state(store: &Store) -> Metric {
+    let states = NodeStatus::ALL.into_iter().flat_map(|status| Scheduling::ALL.map(|of| (status, of)));
+    let samples = states.map(|(status, scheduling)| {
+        let labels =
+            vec![("status", status.as_str().to_owned()), ("scheduling", scheduling.as_str().to_owned())];
+        (labels, Measured::Gauge(store.nodes().with_state(status, scheduling) as f64))
+    });
+    Metric {
+        name: "berth_nodes",
+        help: "Nodes, by status and whether new work may be placed there.",
+        samples: samples.collect(),
+    }
+}
+
+/// A clock that was set back makes nothing wait since the future.
+fn waiting(name: &'static str, help: &'static str, since: Option<Timestamp>, now: Timestamp) -> Metric {
+    let waited_ns = since.map_or(0, |since| now.0.saturating_sub(since.0));
+    Metric::one(name, help, Measured::Gauge(waited_ns as f64 / NANOS_PER_SECOND))
+}
+
+/// What the nodes that are not silent have for allocations, and what allocations hold there. Walks the nodes.
+fn resources(store: &Store) -> [Metric; 6] {
+    let heard = store.nodes().iter().map(|(_, row)| row).filter(|row| !row.status.is_silent());
+    let mut sums = [[0_u64; 3]; 2];
+    for row in heard {
+        for (sums, of) in sums.iter_mut().zip([row.capacity, row.used]) {
+            let Resources { cpu_mhz, memory_mb, disk_mb } = of;
+            for (sum, value) in sums.iter_mut().zip([cpu_mhz, memory_mb, disk_mb]) {
+                *sum += u64::from(value);
+            }
+        }
+    }
+    let one =
+        |name, help, value: u64, unit: f64| Metric::one(name, help, Measured::Gauge(value as f64 * unit));
+    let [[cpu, memory, disk], [cpu_held, memory_held, disk_held]] = sums;
+    [
+        one("berth_cluster_cpu_mhz", "Cpu of all nodes that are not silent, for allocations.", cpu, 1.0),
+        one("berth_cluster_cpu_allocated_mhz", "Cpu that allocations hold on these.", cpu_held, 1.0),
+        one(
+            "berth_cluster_memory_bytes",
+            "Memory of all nodes that are not silent, for allocations.",
+            memory,
+            BYTES_PER_MIB,
+        ),
+        one(
+            "berth_cluster_memory_allocated_bytes",
+            "Memory that allocations hold on these.",
+            memory_held,
+            BYTES_PER_MIB,
+        ),
+        one(
+            "berth_cluster_disk_bytes",
+            "Disk of all nodes that are not silent, for allocations.",
+            disk,
+            BYTES_PER_MIB,
+        ),
+        one(
+            "berth_cluster_disk_allocated_bytes",
+            "Disk that allocations hold on these.",
+            disk_held,
+            BYTES_PER_MIB,
+        ),
+    ]
+}
