@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::param::clock_ticks_per_second;
 
-use crate::state::{Measured, Metric};
+use crate::shared::{Measured, Metric};
 
 const BYTES_PER_KIB: f64 = 1024.0;
 /// Fields of `/proc/self/stat` behind the name, which may hold spaces: see proc_pid_stat(5), where the state is the third.

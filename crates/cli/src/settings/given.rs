@@ -13,7 +13,7 @@ use std::{
 use berth_agent::volumes::{HostVolumes, MountDir};
 use berth_agent::{DrainOnShutdown, HostNetworks};
 use berth_api::agent::JoinCode;
-use berth_server::{HostState, state::MetricsNames};
+use berth_server::{HostState, shared::MetricsNames};
 use tracing::level_filters::LevelFilter;
 
 use super::{Role, tls::TlsSettings, volumes};

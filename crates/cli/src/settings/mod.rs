@@ -26,7 +26,7 @@ use berth_agent::{
     volumes::{HostVolumes, MountDir},
 };
 use berth_api::agent::JoinCode;
-use berth_server::{AgentLimits, HostState, LOG_VERSIONS, Share, http::Limits, state::MetricsNames};
+use berth_server::{AgentLimits, HostState, LOG_VERSIONS, Share, http::Limits, shared::MetricsNames};
 use tracing::level_filters::LevelFilter;
 
 use audit::AuditSettings;

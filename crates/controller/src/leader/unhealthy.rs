@@ -70,7 +70,7 @@ mod tests {
 
     fn task(failed: bool, events: &[(&'static str, &str)]) -> ObservedTask {
         let event = |(at, (kind, message)): (u64, &(&'static str, &str))| TaskEvent {
-            kind: *kind,
+            kind,
             at: Timestamp(at),
             message: (*message).into(),
             exit_code: 0,

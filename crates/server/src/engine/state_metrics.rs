@@ -10,7 +10,7 @@ use berth_model::{
     store::{JobStatus, Scheduling, Store},
 };
 
-use crate::state::{Measured, Metric, View};
+use crate::shared::{Measured, Metric, View};
 
 const BYTES_PER_MIB: f64 = (1_u64 << 20) as f64;
 const NANOS_PER_SECOND: f64 = 1e9;

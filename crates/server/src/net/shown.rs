@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::TlsConfig;
 use crate::{
     AgentLimits, HostState, LOG_VERSIONS, PlannersConfig, Server, ServerConfig, audit::AuditConfig,
-    http::Limits, state::MetricsNames,
+    http::Limits, shared::MetricsNames,
 };
 
 /// The region of the servers that certificates are shown to.

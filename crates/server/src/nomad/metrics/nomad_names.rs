@@ -4,7 +4,7 @@
 use crate::{
     access::CallerView,
     nomad::convert,
-    state::{Labels, Measured, Metric},
+    shared::{Labels, Measured, Metric},
 };
 
 /// Groups whose counts are given; each has a series for each status. Beyond that a dashboard shows nothing that anybody reads.

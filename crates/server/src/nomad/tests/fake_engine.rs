@@ -19,7 +19,7 @@ use berth_model::{
 
 use super::fake_agents::FakeAgents;
 use crate::{
-    Batch, Change, EventHub, Kek, Keyring, WatchKey, Watchers, access,
+    Change, EventBatch, EventHub, Kek, Keyring, WatchKey, Watchers, access,
     engine::of_state,
     shared::{
         Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo,

@@ -10,7 +10,7 @@ use super::{
     fake_engine::FakeEngine,
     world::{EVAL, NODE_2, RUNNING, observed, register, small_job, world},
 };
-use crate::state::MetricsNames;
+use crate::shared::MetricsNames;
 
 /// What `/metrics` says, by name and labels.
 async fn read(router: &Router) -> impl Fn(&str) -> Option<f64> {
