@@ -100,8 +100,8 @@ fn tokens_are_renewed_in_time_by_whichever_agent_is_there() {
     world.restart_agent();
     let third = until_changed(&mut world, 1, "nomad_token", &second);
     until_changed(&mut world, 1, "nomad_token", &third);
-    let status = world.server.status(1).expect("it is told of");
-    assert_eq!((status.status(), status.tasks[0].restarts), (ClientStatus::Running, 0));
+    let status = world.server.wait_for(1, |status| status.status() == ClientStatus::Running);
+    assert_eq!(status.tasks[0].restarts, 0);
 }
 
 #[test]

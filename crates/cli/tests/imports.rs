@@ -143,13 +143,14 @@ fn collect_files(dir: &Path, found: &mut Vec<PathBuf>) {
 
 /// What the language cannot check is written in two files, and nowhere else.
 #[test]
-fn unsafe_code_stands_in_two_files() {
+fn unsafe_code_stands_in_three_files() {
     let mut found = Vec::new();
     for entry in fs::read_dir(format!("{ROOT}/crates")).unwrap() {
         collect_unsafe(&entry.unwrap().path().join("src"), &mut found);
     }
     found.sort();
-    assert_eq!(found, ["agent/src/keeper/id_map.rs", "server/src/memory.rs"]);
+    let known = ["agent/src/keeper/id_map.rs", "agent/src/keeper/signals.rs", "server/src/memory.rs"];
+    assert_eq!(found, known);
 }
 
 fn collect_unsafe(dir: &Path, found: &mut Vec<String>) {

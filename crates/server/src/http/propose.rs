@@ -80,6 +80,11 @@ impl Proposer {
         }
         Ok(decided?)
     }
+
+    /// Takes back what a request has begun and does not finish: also where it may do nothing more, and nobody is told of it.
+    pub async fn take_back(&self, command: Command) {
+        drop(self.state.engine.propose(vec![command]).await);
+    }
 }
 
 /// What the audit log says of a change: where it was written, or in a word why it was not.

@@ -36,15 +36,16 @@ pub(super) async fn read(call: Call) -> Reply {
     if call.query.word("format", &formats, false)? {
         return prometheus(call).await;
     }
-    reply::json(&call.query, &measurements(&families(&call)))
+    reply::json(&call.query, &measurements(&families(&call).await))
 }
 
 /// `GET /metrics`
 pub(super) async fn prometheus(call: Call) -> Reply {
-    Ok(reply::with_type(Body::from(exposition(&families(&call))), EXPOSITION))
+    let text = exposition(&families(&call).await);
+    Ok(reply::with_type(Body::from(text), EXPOSITION))
 }
 
-fn families(call: &Call) -> Vec<Metric> {
+async fn families(call: &Call) -> Vec<Metric> {
     let (api, mut families) = (&call.api, call.engine_metrics());
     let counters = &api.counters;
     let own = [
@@ -62,7 +63,14 @@ fn families(call: &Call) -> Vec<Metric> {
     families.extend(process::metrics());
     families.extend(api.audit().into_iter().flat_map(AuditLog::metrics));
     if call.server().metrics_names == MetricsNames::Nomad {
-        families.extend(nomad_names::of_server(&families, &call.view()));
+        // All jobs are looked at.
+        let view = call.view();
+        let with_nomads = move || {
+            let named = nomad_names::of_server(&families, &view);
+            families.extend(named);
+            families
+        };
+        families = api.heavy.run(with_nomads).await;
     }
     families.sort_by_key(|family| family.name);
     families

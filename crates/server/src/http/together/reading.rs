@@ -42,6 +42,8 @@ struct State {
     next: usize,
     pieces: VecDeque<Piece>,
     members: Vec<Member>,
+    /// How many of the members read with others: there may be thousands, who take a piece each.
+    together: usize,
 }
 
 /// What writes the next piece.
@@ -61,6 +63,8 @@ struct Piece {
     is_last: bool,
     /// What would write it again; none if only one reads.
     before: Option<Box<dyn Produce>>,
+    /// How many have yet to take it.
+    waited_for: usize,
 }
 
 /// How far one of them is.
@@ -83,9 +87,9 @@ enum Step<V> {
     Write(Claim<V>),
     Wait,
     /// Many pieces are kept: those who are behind have a moment for them.
-    CatchUp,
-    /// There is no room for more.
-    LeaveBehind,
+    CatchUp(usize),
+    /// There is no room for more: those whose next piece is of this number are left behind.
+    LeaveBehind(usize),
     GoOnAlone(Box<dyn Produce>),
 }
 
@@ -102,8 +106,13 @@ pub(crate) struct Reader<V> {
 impl<V> Reading<V> {
     /// A new one, with its first reader.
     pub fn begin(kept_bytes: &Arc<AtomicUsize>) -> Reader<V> {
-        let state =
-            State { head: Head::Gathering, next: 0, pieces: VecDeque::new(), members: vec![Member::At(0)] };
+        let state = State {
+            head: Head::Gathering,
+            next: 0,
+            pieces: VecDeque::new(),
+            members: vec![Member::At(0)],
+            together: 1,
+        };
         let reading = Arc::new(Self {
             state: Mutex::new(state),
             moved: Notify::new(),
@@ -118,6 +127,7 @@ impl<V> Reading<V> {
     pub fn join(self: &Arc<Self>) -> Reader<V> {
         let mut state = self.lock();
         state.members.push(Member::At(0));
+        state.together += 1;
         Reader { reading: self.clone(), member: state.members.len() - 1, alone: None, is_alone: false }
     }
 
@@ -168,9 +178,15 @@ impl<V> Reading<V> {
         };
         let first = state.next - state.pieces.len();
         let Some(kept) = at.checked_sub(first) else { return Step::Fail(LOST.to_owned()) };
-        if let Some(piece) = state.pieces.get(kept) {
+        if let Some(piece) = state.pieces.get_mut(kept) {
             let text = piece.text.clone();
-            state.members[member] = if piece.is_last { Member::Gone } else { Member::At(at + 1) };
+            piece.waited_for -= 1;
+            if piece.is_last {
+                state.members[member] = Member::Gone;
+                state.together -= 1;
+            } else {
+                state.members[member] = Member::At(at + 1);
+            }
             self.drop_taken(state);
             return Step::Take(text);
         }
@@ -179,11 +195,11 @@ impl<V> Reading<V> {
             Head::Done => Step::Fail(LOST.to_owned()),
             Head::Failed(text) => Step::Fail(text.clone()),
             Head::Gathering | Head::Busy => Step::Wait,
-            Head::Idle(_) if self.is_full(state) => Step::LeaveBehind,
-            Head::Idle(_) if state.pieces.len() >= PIECES_MAX => Step::CatchUp,
+            Head::Idle(_) if self.is_full(state) => Step::LeaveBehind(first),
+            Head::Idle(_) if state.pieces.len() >= PIECES_MAX => Step::CatchUp(first),
             Head::Idle(_) => match std::mem::replace(&mut state.head, Head::Busy) {
                 Head::Idle(producer) => {
-                    Step::Write(Claim { reading: self.clone(), producer: Some(producer) })
+                    Step::Write(Claim { reading: self.clone(), producer: Some(producer), is_settled: false })
                 }
                 _ => Step::Wait,
             },
@@ -197,9 +213,8 @@ impl<V> Reading<V> {
 
     /// Drops the pieces that all have taken who read together.
     fn drop_taken(&self, state: &mut State) {
-        let last = state.members.iter().filter_map(Member::at).min().unwrap_or(usize::MAX);
         let mut dropped = false;
-        while !state.pieces.is_empty() && state.next - state.pieces.len() < last {
+        while state.pieces.front().is_some_and(|piece| piece.waited_for == 0) {
             self.drop_first(state);
             dropped = true;
         }
@@ -214,16 +229,21 @@ impl<V> Reading<V> {
         Some(piece)
     }
 
-    /// Those who are the furthest behind go on by themselves.
-    fn leave_behind(&self) {
+    /// Those whose next piece is the first one, of this number, go on by themselves; unless that has been dropped meanwhile, or
+    /// there is room for more.
+    fn leave_behind(&self, first: usize) {
         let mut guard = self.lock();
         let state = &mut *guard;
-        let first = state.next - state.pieces.len();
+        let is_first = first == state.next - state.pieces.len();
+        if !is_first || state.pieces.len() < PIECES_MAX && !self.is_full(state) {
+            return;
+        }
         let Some(piece) = self.drop_first(state) else { return };
-        for member in &mut state.members {
-            if member.at() == Some(first) {
+        for member in 0..state.members.len() {
+            if state.members[member].at() == Some(first) {
+                state.leave(member);
                 let fork = piece.before.as_ref().map(|before| before.fork());
-                *member = fork.map_or(Member::Lost, Member::Behind);
+                state.members[member] = fork.map_or(Member::Lost, Member::Behind);
             }
         }
         self.drop_taken(state);
@@ -247,7 +267,18 @@ impl<V> Drop for Reading<V> {
 impl State {
     /// Whether anybody still reads with another.
     fn are_several(&self) -> bool {
-        self.members.iter().filter_map(Member::at).nth(1).is_some()
+        self.together > 1
+    }
+
+    /// A member reads no longer with others.
+    fn leave(&mut self, member: usize) {
+        if let Some(at) = self.members[member].at() {
+            let first = self.next - self.pieces.len();
+            let untaken = self.pieces.iter_mut().skip(at.saturating_sub(first));
+            untaken.for_each(|piece| piece.waited_for -= 1);
+            self.together -= 1;
+        }
+        self.members[member] = Member::Gone;
     }
 }
 
@@ -263,20 +294,30 @@ impl Member {
 /// Writes the next piece for all. Wherever it ends before it has, somebody else does.
 struct Claim<V> {
     reading: Arc<Reading<V>>,
+    /// None once it writes.
     producer: Option<Box<dyn Produce>>,
+    /// What it has written stands there, and the head may be another's by now.
+    is_settled: bool,
 }
 
 impl<V> Claim<V> {
     fn write(mut self) {
+        self.write_next();
+    }
+
+    fn write_next(&mut self) {
         let Some(mut producer) = self.producer.take() else { return };
-        let before = self.reading.lock().are_several().then(|| producer.fork());
+        // Nothing that may panic or takes its time is done under the lock.
+        let are_several = self.reading.lock().are_several();
+        let before = are_several.then(|| producer.fork());
         let written = producer.next();
         let mut guard = self.reading.lock();
+        self.is_settled = true;
         let state = &mut *guard;
         match written {
             Ok((text, is_last)) => {
                 self.reading.kept_bytes.fetch_add(text.len(), Relaxed);
-                state.pieces.push_back(Piece { text, is_last, before });
+                state.pieces.push_back(Piece { text, is_last, before, waited_for: state.together });
                 state.next += 1;
                 state.head = if is_last { Head::Done } else { Head::Idle(producer) };
             }
@@ -292,14 +333,16 @@ impl<V> Claim<V> {
 
 impl<V> Drop for Claim<V> {
     fn drop(&mut self) {
-        let mut state = self.reading.lock();
-        if matches!(state.head, Head::Busy) {
-            state.head = match self.producer.take() {
-                Some(producer) => Head::Idle(producer),
-                None => Head::Failed(LOST.to_owned()),
-            };
+        if !self.is_settled {
+            let mut state = self.reading.lock();
+            match self.producer.take() {
+                Some(producer) => state.head = Head::Idle(producer),
+                None => {
+                    state.head = Head::Failed(LOST.to_owned());
+                    self.reading.progress.end(state.members.len() > 1);
+                }
+            }
         }
-        drop(state);
         self.reading.moved.notify_waiters();
     }
 }
@@ -339,12 +382,12 @@ impl<V: Send + Sync + 'static> Reader<V> {
                 Step::Fail(text) => return Err(text),
                 Step::Write(claim) => heavy.run(move || claim.write()).await,
                 Step::Wait => moved.await,
-                Step::CatchUp => {
+                Step::CatchUp(first) => {
                     if tokio::time::timeout(CATCH_UP_MAX, moved).await.is_err() {
-                        self.reading.leave_behind();
+                        self.reading.leave_behind(first);
                     }
                 }
-                Step::LeaveBehind => self.reading.leave_behind(),
+                Step::LeaveBehind(first) => self.reading.leave_behind(first),
                 Step::GoOnAlone(producer) => {
                     self.alone = Some(producer);
                     self.is_alone = true;
@@ -366,9 +409,76 @@ impl<V> Drop for Reader<V> {
     fn drop(&mut self) {
         let mut guard = self.reading.lock();
         let state = &mut *guard;
-        state.members[self.member] = Member::Gone;
+        state.leave(self.member);
         self.reading.drop_taken(state);
         drop(guard);
         self.reading.moved.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Numbers(usize);
+
+    impl Produce for Numbers {
+        fn next(&mut self) -> Result<(Bytes, bool), Failure> {
+            self.0 += 1;
+            Ok((self.0.to_string().into(), self.0 == 3))
+        }
+
+        fn fork(&self) -> Box<dyn Produce> {
+            Box::new(Self(self.0))
+        }
+    }
+
+    fn claim(step: Step<()>) -> Claim<()> {
+        match step {
+            Step::Write(claim) => claim,
+            _ => panic!("it is its turn to write"),
+        }
+    }
+
+    #[test]
+    fn who_has_written_does_not_take_the_head_from_who_writes_next() {
+        let first: Reader<()> = Reading::begin(&Arc::default());
+        let reading = first.reading.clone();
+        let second = reading.join();
+        reading.start((Box::new(Numbers(0)), ()));
+        let mut writes = claim(reading.step(first.member));
+        writes.write_next();
+        assert!(matches!(reading.step(second.member), Step::Take(text) if text == "1"));
+        let next = claim(reading.step(second.member));
+        drop(writes);
+        assert!(matches!(reading.step(first.member), Step::Take(text) if text == "1"));
+        assert!(matches!(reading.step(first.member), Step::Wait), "the second one writes");
+        next.write();
+        assert!(matches!(reading.step(first.member), Step::Take(text) if text == "2"));
+    }
+
+    #[test]
+    fn pieces_are_dropped_once_all_have_taken_them_or_left() {
+        let readers: Vec<Reader<()>> = {
+            let first = Reading::begin(&Arc::default());
+            let reading = first.reading.clone();
+            let others = [reading.join(), reading.join()];
+            [first].into_iter().chain(others).collect()
+        };
+        let reading = readers[0].reading.clone();
+        reading.start((Box::new(Numbers(0)), ()));
+        for piece in ["1", "2", "3"] {
+            claim(reading.step(0)).write();
+            assert!(matches!(reading.step(0), Step::Take(text) if text == piece));
+        }
+        assert!(matches!(reading.step(1), Step::Take(_)));
+        let kept = || reading.lock().pieces.len();
+        assert_eq!(kept(), 3, "the last has taken none");
+        let [first, second, third] = <[_; 3]>::try_from(readers).ok().expect("they are three");
+        drop(third);
+        assert_eq!(kept(), 2);
+        drop(first);
+        drop(second);
+        assert_eq!(kept(), 0);
     }
 }

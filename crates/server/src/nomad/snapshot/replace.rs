@@ -104,11 +104,12 @@ fn replace(proposer: &Proposer, store: &Store, revives_tokens: Option<bool>) -> 
     let mut parts = Parts { proposer, granted, revives_tokens, number: 0, bytes: Vec::new(), last };
     let written = snapshot::write_records(store, &mut parts);
     if let Err(error) = written {
-        parts.abandon();
-        let why = parts.last.err().unwrap_or_else(|| Failure::unwritten(&error));
+        let why = parts.last.as_ref().err().cloned().unwrap_or_else(|| Failure::unwritten(&error));
         if why.text == OVERTAKEN {
+            // The part that came out of its turn had them dropped, and there may be those of another by now.
             return Err(why);
         }
+        parts.abandon();
         return Err(Failure { text: format!("{}: nothing was restored, try again", why.text), ..why });
     }
     // The last part alone changes the state.
@@ -158,14 +159,17 @@ impl Parts<'_> {
     }
 
     fn decide(&self, number: u32, bytes: Vec<u8>) -> Result<Result<Index, Refusal>, Failure> {
+        Handle::current().block_on(self.proposer.decide(self.part(number, bytes)))
+    }
+
+    fn part(&self, number: u32, bytes: Vec<u8>) -> Command {
         let &Self { granted, revives_tokens, .. } = self;
-        let part = RestorePart { number, bytes, granted, revives_tokens };
-        Handle::current().block_on(self.proposer.decide(Command::RestorePart(part)))
+        Command::RestorePart(RestorePart { number, bytes, granted, revives_tokens })
     }
 
     /// Has the servers drop the parts that they have, as far as whoever leads is reached: they keep snapshots from being written,
-    /// and are dropped with any part that is refused.
+    /// and are dropped with any part that is refused. The token may be over that allowed the restore.
     fn abandon(&self) {
-        drop(self.decide(u32::MAX, Vec::new()));
+        Handle::current().block_on(self.proposer.take_back(self.part(u32::MAX, Vec::new())));
     }
 }
