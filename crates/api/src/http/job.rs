@@ -74,9 +74,13 @@ impl JsonSchema for Job {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        // Its members and not a reference beside others: some who make clients from descriptions take a type with one reference
+        // for the type that it refers to, and leave out all the rest.
+        let standing = JobStanding::json_schema(generator);
         json_schema!({
             "description": "A job as job files in JSON have it, and what the server knows of it.",
-            "allOf": [generator.subschema_for::<JobStanding>()],
+            "type": "object",
+            "properties": standing.get("properties").cloned().unwrap_or_default(),
         })
     }
 }

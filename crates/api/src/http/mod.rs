@@ -12,6 +12,7 @@ mod deployment;
 mod device;
 mod diff;
 mod dispatch;
+mod error;
 mod eval;
 mod event;
 mod exec;
@@ -65,6 +66,7 @@ pub use deployment::{
 pub use device::{AllocatedDevice, DeviceAttribute, NodeDevice, NodeDeviceResource};
 pub use diff::{DiffKind, FieldDiff, JobDiff, ObjectDiff, TaskDiff, TaskGroupDiff};
 pub use dispatch::{JobDispatch, JobDispatched, PeriodicForced};
+pub use error::ErrorBody;
 pub use eval::{Evaluation, EvaluationStub, PlacementMetric};
 pub use event::{Event, EventFrame};
 pub use exec::{ExecInputFrame, ExecOutputFrame, ExecPiece, ExecResult, ExecTerminalSize};

@@ -1,12 +1,13 @@
-//! Answers that are not of success: plain text and a status, as Nomad's clients expect.
+//! Answers that are not of success: plain text and a status, as Nomad's clients expect, or JSON for those who ask for it.
 
 use axum::{
     body::Body,
     response::{IntoResponse, Response},
 };
+use berth_api::http::ErrorBody;
 use hyper::{
     HeaderMap, StatusCode,
-    header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+    header::{ACCEPT, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
 };
 
 use crate::shared::{AgentError, ProposeError};
@@ -46,6 +47,37 @@ impl Failure {
         let cut: String = value.chars().take(64).collect();
         Self::bad_request(format!("query parameter {name}: `{cut}` is not {expected}"))
     }
+}
+
+impl Failure {
+    /// The answer, in the form that a request with these headers asks for.
+    pub fn answer(self, request: &HeaderMap) -> Response {
+        self.in_form(asks_for_json(request))
+    }
+
+    /// The answer, as JSON or as text.
+    pub fn in_form(self, is_json: bool) -> Response {
+        if !is_json {
+            return self.into_response();
+        }
+        let body = ErrorBody { error: self.text.clone(), status: self.status.as_u16() };
+        let Ok(body) = serde_json::to_vec(&body) else { return self.into_response() };
+        let mut response = self.into_response();
+        *response.body_mut() = Body::from(body);
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+}
+
+/// Whether a request names JSON as what it takes. What takes anything gets text, which Nomad's clients show as it is.
+pub(crate) fn asks_for_json(request: &HeaderMap) -> bool {
+    let taken = request.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    taken.flat_map(|value| value.split(',')).any(|kind| {
+        let mut parts = kind.split(';').map(str::trim);
+        let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+        let weight = parts.find_map(|part| part.strip_prefix("q="));
+        is_json && weight.is_none_or(|weight| weight.parse::<f32>().is_ok_and(|weight| weight > 0.0))
+    })
 }
 
 impl IntoResponse for Failure {

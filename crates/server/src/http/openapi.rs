@@ -1,6 +1,7 @@
 //! `GET /v1/openapi.json`: the description of this API, made from the table of routes and the types that cross the wire.
 //! See <https://spec.openapis.org/oas/v3.1.1>.
 
+use berth_api::http::ErrorBody;
 use schemars::{
     Schema, SchemaGenerator,
     generate::SchemaSettings,
@@ -39,7 +40,7 @@ fn description(table: &Table) -> Value {
         "info": {
             "title": "Berth",
             "summary": "The HTTP API of Berth: paths and JSON that clients of Nomad know.",
-            "description": "PUT may be written as POST. Mistakes are answered in plain text.",
+            "description": "PUT may be written as POST. Errors are plain text, or JSON for requests that accept application/json.",
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
@@ -62,11 +63,25 @@ fn definitions(table: &Table, schemas: &mut SchemaGenerator) -> Map<String, Valu
     for (name, definition) in (table.definitions)(&format!("#{SCHEMAS}/")) {
         match all.get_mut(&name) {
             // What a type says of it holds too.
-            Some(Value::Object(known)) => known.extend(definition.as_object().cloned().unwrap_or_default()),
+            Some(Value::Object(known)) => merge(known, definition),
             _ => drop(all.insert(name, definition)),
         }
     }
     all
+}
+
+/// Adds to a schema what another says of the same, its members beside those that it has.
+fn merge(known: &mut Map<String, Value>, other: Value) {
+    let Value::Object(other) = other else { return };
+    for (key, value) in other {
+        if key == "properties"
+            && let (Some(Value::Object(members)), Value::Object(more)) = (known.get_mut(&key), &value)
+        {
+            members.extend(more.clone());
+        } else {
+            known.insert(key, value);
+        }
+    }
 }
 
 fn generator() -> SchemaGenerator {
@@ -89,6 +104,7 @@ fn operation(table: &Table, route: &Route, schemas: &mut SchemaGenerator) -> Val
     let mut operation = json!({
         "operationId": operation_id(route),
         "summary": route.summary,
+        "tags": [tag(route.path)],
         "x-capability": format!("{:?}", route.capability),
         "parameters": parameters,
         "responses": responses(route, schemas),
@@ -101,6 +117,26 @@ fn operation(table: &Table, route: &Route, schemas: &mut SchemaGenerator) -> Val
         operation["requestBody"] = json!({ "required": true, "content": content });
     }
     operation
+}
+
+/// What an operation is about: the resource, in the plural also where the path names one of them.
+fn tag(path: &str) -> &str {
+    let resource = path.split('/').find(|part| !matches!(*part, "" | "v1")).unwrap_or_default();
+    match resource {
+        "allocation" => "allocations",
+        "deployment" => "deployments",
+        "evaluation" => "evaluations",
+        "job" | "validate" => "jobs",
+        "namespace" => "namespaces",
+        "node" => "nodes",
+        "quota" | "quota-usages" => "quotas",
+        "var" | "vars" => "variables",
+        "volume" => "volumes",
+        "service" => "services",
+        ".well-known" => "identities",
+        "healthz" | "metrics" | "openapi.json" | "regions" => "agent",
+        other => other,
+    }
 }
 
 /// As `get_v1_job_id_plan`.
@@ -134,7 +170,9 @@ fn parameter(parameter: &Parameter) -> Value {
 
 fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
     let text = json!({ "text/plain": { "schema": { "type": "string" } } });
-    let mistake = json!({ "description": "What is wrong, and what to do about it", "content": text });
+    let error = schemas.subschema_for::<ErrorBody>();
+    let content = json!({ "application/json": { "schema": error }, "text/plain": text["text/plain"] });
+    let mistake = json!({ "description": "What is wrong, and what to do about it", "content": content });
     let (status, answer) = match &route.contract.answer {
         Answer::Json(shape) => {
             ("200", json!({ "description": "JSON", "content": json_content(*shape, schemas) }))
@@ -163,7 +201,7 @@ fn schema(shape: &Shape, schemas: &mut SchemaGenerator) -> Schema {
 }
 
 fn bytes_content() -> Value {
-    json!({ "application/octet-stream": {} })
+    json!({ "application/octet-stream": { "schema": { "type": "string", "format": "binary" } } })
 }
 
 fn json_content(shape: Shape, schemas: &mut SchemaGenerator) -> Value {

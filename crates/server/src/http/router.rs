@@ -14,7 +14,7 @@ use std::{
 use axum::{
     Router,
     extract::{RawPathParams, Request},
-    response::{IntoResponse, Response},
+    response::Response,
     routing::{MethodFilter, on},
 };
 use hyper::{
@@ -32,7 +32,7 @@ use super::{
     cluster,
     counters::{Gauged, RouteCounters},
     credentials,
-    failure::Failure,
+    failure::{Failure, asks_for_json},
     guard, gzip, held,
     lease::{AsOf, Lease},
     query::Query,
@@ -76,10 +76,10 @@ pub(crate) fn build(api: &Api, routes: Vec<Route>) -> Router {
 }
 
 /// What is no route, which counts as a request all the same.
-fn elsewhere(api: &Api, request: &Request, why: impl FnOnce(&Request) -> Failure) -> Failure {
+fn elsewhere(api: &Api, request: &Request, why: impl FnOnce(&Request) -> Failure) -> Response {
     let caller = request.extensions().get::<Caller>();
     let counted = api.asked.by_origin(caller, || shows_a_token(api, request.headers()));
-    counted.err().unwrap_or_else(|| why(request))
+    counted.err().unwrap_or_else(|| why(request)).answer(request.headers())
 }
 
 /// Whether a request shows a token that somebody has.
@@ -121,6 +121,7 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
     let _open = Gauged::new(&api.counters.requests);
     let begun = Instant::now();
     let takes_gzip = gzip::is_accepted(request.headers());
+    let asks_for_json = asks_for_json(request.headers());
     let caller = request.extensions().get::<Caller>().cloned();
     let is_reserved = caller.as_ref().is_some_and(|caller| caller.is_reserved);
     let call = call(api, route, params, request, is_reserved).await;
@@ -140,7 +141,7 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
         Err(failure) => Err(failure),
     };
     let held = reply.and_then(|response| held::hold(&api.answer_room, response));
-    let mut response = held.unwrap_or_else(Failure::into_response);
+    let mut response = held.unwrap_or_else(|failure| failure.in_form(asks_for_json));
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         // Whatever was to go on with the connection does not.
         drop(caller.and_then(|caller| caller.takeover()));

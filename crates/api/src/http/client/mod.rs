@@ -17,12 +17,7 @@ use std::{
 use berth_tls::ClientTls;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited, combinators::BoxBody};
-use hyper::{
-    Method, Request, Response,
-    body::Incoming,
-    header::{ACCEPT, CONTENT_TYPE},
-    http::request::Builder,
-};
+use hyper::{Method, Request, Response, body::Incoming, header::CONTENT_TYPE, http::request::Builder};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client as Connections, connect::HttpConnector},
@@ -236,7 +231,7 @@ impl Client {
 
     fn request(&self, method: Method, target: &Target) -> Builder {
         let request = Request::builder().method(method).uri(self.url(target));
-        let request = request.header(ACCEPT, "application/json");
+        // Without `Accept`: refusals are text then, which is shown as it is.
         self.said_of_itself().fold(request, |request, (name, value)| request.header(name, value))
     }
 

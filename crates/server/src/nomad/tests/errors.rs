@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use axum::body::Body;
 use expect_test::expect;
+use http_body_util::BodyExt;
 
 use super::{
     exchange::{answer, api, get, request, send},
@@ -164,4 +165,28 @@ async fn web_pages_of_others_can_change_nothing() {
     assert_eq!(status("PUT", &[host, ("origin", "http://localhost:4646")]).await, 200);
     assert_eq!(status("PUT", &[("host", "[::1]:4646"), ("sec-fetch-site", "same-origin")]).await, 200);
     assert_eq!(status("PUT", &[("host", "127.0.0.1:4646")]).await, 200);
+}
+
+#[tokio::test]
+async fn who_asks_for_json_reads_refusals_as_json() {
+    let router = api(&world());
+    let asking = async |target: &str, accept: &str| {
+        let mut request = request("GET", target, Body::empty());
+        request.headers_mut().insert("accept", accept.parse().expect("it is text"));
+        let answer = send(&router, request).await;
+        let kind = answer.headers()["content-type"].to_str().expect("it is text").to_owned();
+        let body = answer.into_body().collect().await.expect("it ends well").to_bytes();
+        (kind, String::from_utf8_lossy(&body).into_owned())
+    };
+    let (kind, body) = asking("/v1/jobs?index=abc", "text/html, Application/JSON;q=0.5").await;
+    assert_eq!(kind, "application/json");
+    let text = "query parameter index: `abc` is not a whole number";
+    let body: serde_json::Value = serde_json::from_str(&body).expect("it is JSON");
+    assert_eq!(body, serde_json::json!({ "Error": text, "Status": 400 }));
+    for accept in ["*/*", "text/plain", "application/json;q=0", "application/jsonl"] {
+        let (kind, body) = asking("/v1/jobs?index=abc", accept).await;
+        assert_eq!((kind.as_str(), body.as_str()), ("text/plain; charset=utf-8", text), "{accept}");
+    }
+    let (kind, body) = asking("/v1/nowhere", "application/json").await;
+    assert!(kind == "application/json" && body.contains("\"Status\":404"), "{body}");
 }
