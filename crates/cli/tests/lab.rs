@@ -59,13 +59,13 @@ fn an_experiment_leaves_its_result_and_nothing_else() {
 #[test]
 fn readers_of_everything_get_all_of_it_while_it_changes() {
     for (part, more, metric) in [
-        ("a", vec!["--nodes", "7"], "response_ms_mean[allocations]"),
-        ("b", vec!["--nodes", "2", "--readers", "3"], "writer_blocked_ms_p99"),
-        ("c", vec!["--nodes", "2", "--readers", "2"], "interference_ratio"),
+        ("a", vec!["--nodes", "7", "--polls", "100"], "response_ms_mean[allocations]"),
+        ("b", vec!["--nodes", "2", "--readers", "3", "--polls", "50"], "writer_blocked_ms_p99"),
+        ("c", vec!["--nodes", "2", "--readers", "2", "--polls", "2"], "interference_ratio"),
     ] {
         let dir = scratch();
         let out = dir.path().to_str().expect("a plain path");
-        let args = ["lab", "run", "state", "--scale", "small", "--part", part, "--polls", "2", "--out", out];
+        let args = ["lab", "run", "state", "--scale", "small", "--part", part, "--out", out];
         let args: Vec<&str> = args.into_iter().chain(["--changes", "40"]).chain(more).collect();
         let output = berth(&args).output().expect("berth runs");
         let told = String::from_utf8_lossy(&output.stderr);
