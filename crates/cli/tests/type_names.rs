@@ -36,6 +36,7 @@ const ONE_THING: &[&str] = &[
     "Quota",
     "Recovery",
     "ScalingEvent",
+    "Servers",
     "TaskEvent",
     "TaskResources",
     "TaskState",

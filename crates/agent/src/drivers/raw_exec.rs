@@ -44,7 +44,10 @@ impl RawExec {
         });
         let unlimited = match &cgroups {
             Ok(cgroups) => without(&cgroups.controllers.lacking()),
-            Err(failure) => Some(format!("memory, processes and the share of cpu: {failure}")),
+            // Why not stands in the warning above: what is said here is the same on all nodes, which are told apart by it.
+            Err(_) => {
+                Some("memory, processes and the share of cpu: this node makes no cgroups for it".to_owned())
+            }
         };
         if let Some(unlimited) = &unlimited {
             tracing::warn!(unlimited, "raw_exec: its tasks are not limited in this");

@@ -209,6 +209,10 @@ impl Agent {
             for Limited { alloc, limit_mb, cleans_up, .. } in due {
                 let place = data.place(alloc);
                 match measure(place.root()) {
+                    // What is there cannot be counted, and who is to clean it up has not written it.
+                    Ok(Size::TooMany | Size::TooDeep) if cleans_up && !idle.left.contains_key(&alloc) => {
+                        idle.known.insert(alloc, Known::UNMEASURED);
+                    }
                     Ok(named) => {
                         let left =
                             if cleans_up { *idle.left.entry(alloc).or_insert(named.bytes()) } else { 0 };

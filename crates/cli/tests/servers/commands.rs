@@ -157,8 +157,13 @@ async fn the_leadership_is_handed_over_and_servers_are_taken_out_by_command() {
         others.iter().any(connected).then_some(())
     })
     .await;
-    let all = allocs(&servers.all[&others[0]].client, "count").await.expect("a list");
-    assert!(all.len() == 1 && all[0].client_status == "running", "{all:?}");
+    // What its agent had not said yet when its server left, it says to the next.
+    eventually("the task is known to run", async || {
+        let all = allocs(&servers.all[&others[0]].client, "count").await.expect("a list");
+        assert_eq!(all.len(), 1, "{all:?}");
+        (all[0].client_status == "running").then_some(())
+    })
+    .await;
     assert_eq!(nodes.pids("count"), tasks, "its task was started again");
     servers.stop(leaving);
     servers.until_all_vote().await;
