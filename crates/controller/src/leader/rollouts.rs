@@ -8,7 +8,7 @@ use berth_model::{
     deployment::{Culprit, Deployment, DeploymentGroup, DeploymentStatus},
     event::Event as Change,
     job::JobType,
-    store::{AllocRow, AllocSlot, JobRow, NodeRow, Store},
+    store::{AllocRow, JobRow, Store},
 };
 
 use crate::follow::Follower;
@@ -134,19 +134,14 @@ impl Rollouts {
 /// When one that goes on fails unless something becomes healthy; none while it waits for somebody.
 fn deadline(store: &Store, deployment: &Deployment) -> Option<Timestamp> {
     let running = deployment.status == DeploymentStatus::Running;
-    let groups = deployment.groups.iter().filter(|group| running && is_timed(store, deployment, group));
+    let groups = deployment.groups.iter().filter(|group| running && is_timed(store, group));
     groups.map(|group| group.require_progress_by).min()
 }
 
 /// Whether a group must go on becoming healthy.
-fn is_timed(store: &Store, deployment: &Deployment, group: &DeploymentGroup) -> bool {
-    // The count comes first: of a job that runs on all nodes the rest is looked at only once that is met.
-    let is_through = || {
-        let row = store.job(&deployment.job);
-        group.is_healthy() && row.is_none_or(|row| is_through(store, row, deployment, group))
-    };
-    let awaits_promotion = || store.has_healthy_canaries(group);
-    group.require_progress_by != Timestamp::default() && !is_through() && !awaits_promotion()
+fn is_timed(store: &Store, group: &DeploymentGroup) -> bool {
+    let is_through = group.is_healthy() || store.has_healthy_canaries(group);
+    !is_through && group.require_progress_by != Timestamp::default()
 }
 
 fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Verdict> {
@@ -155,8 +150,7 @@ fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Verdi
     if let Some(group) = deployment.groups.iter().find(at_once) {
         return Some(failed(store, (row, deployment, group), "Failed due to unhealthy allocations"));
     }
-    let late =
-        |group: &&DeploymentGroup| is_timed(store, deployment, group) && group.require_progress_by <= now;
+    let late = |group: &&DeploymentGroup| is_timed(store, group) && group.require_progress_by <= now;
     if deployment.groups.iter().all(|group| is_through(store, row, deployment, group)) {
         return Some(Verdict::Successful);
     }
@@ -167,59 +161,41 @@ fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Verdi
     if canarying.peek().is_some() && canarying.all(|g| g.auto_promote && store.has_healthy_canaries(g)) {
         return Some(Verdict::Promote);
     }
-    deployment.groups.iter().any(|group| can_go_on(store, (row, deployment, group))).then_some(Verdict::GoOn)
+    deployment.groups.iter().any(|group| can_go_on(row, deployment, group)).then_some(Verdict::GoOn)
 }
 
-/// Whether a group is rolled out. Nodes come and go under a job that runs on all of them: what its deployment began with says
-/// little of it, and it is through once nothing of an older version is desired on nodes that take new work. What is on others
-/// is replaced once they do.
+/// Whether a group is rolled out. Nodes come and go under a job that runs on all of them: it is through once nothing
+/// of an older version is desired on nodes that can be heard. What is on a silent one is replaced once that is back.
 fn is_through(store: &Store, row: &JobRow, deployment: &Deployment, group: &DeploymentGroup) -> bool {
-    if row.job().job_type != JobType::System {
+    if group.is_healthy() || row.job().job_type != JobType::System {
         return group.is_healthy();
     }
-    if !group.promoted || group.live() == 0 || has_old(store, (row, deployment, group)) {
+    if group.live() == 0 {
         return false;
     }
-    let is_unproven = |(slot, alloc): (AllocSlot, &AllocRow)| {
-        is_heard(store, alloc) && is_of(store, alloc, group) && !store.is_proven(slot, deployment.id)
-    };
-    group.healthy == group.live() || !allocs(store, row).any(is_unproven)
-}
-
-/// Whether an allocation of an older version is desired on a node that takes its successor.
-fn has_old(store: &Store, (row, deployment, group): (&JobRow, &Deployment, &DeploymentGroup)) -> bool {
+    let is_silent =
+        |alloc: &AllocRow| store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
+    let is_of_group = |alloc: &AllocRow| store.job_of(alloc).is_some_and(|(_, of)| of.name == group.name);
+    let is_heard = |alloc: &AllocRow| alloc.is_wanted() && !is_silent(alloc) && is_of_group(alloc);
     let is_old = |alloc: &AllocRow| {
         alloc.job_version != deployment.job_version && !group.carries(alloc.job_version, alloc.group)
     };
-    let takes_work = |alloc: &AllocRow| store.nodes().row(alloc.node).is_some_and(NodeRow::is_ready);
-    allocs(store, row).any(|(_, alloc)| {
-        is_old(alloc) && alloc.is_wanted() && takes_work(alloc) && is_of(store, alloc, group)
-    })
-}
-
-fn is_heard(store: &Store, alloc: &AllocRow) -> bool {
-    let is_silent = || store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
-    alloc.is_wanted() && !is_silent()
-}
-
-fn is_of(store: &Store, alloc: &AllocRow, group: &DeploymentGroup) -> bool {
-    store.job_of(alloc).is_some_and(|(_, of)| of.name == group.name)
-}
-
-fn allocs<'a>(store: &'a Store, row: &'a JobRow) -> impl Iterator<Item = (AllocSlot, &'a AllocRow)> {
-    store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)))
+    let rows = || store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
+    if rows().any(|(_, alloc)| is_old(alloc) && is_heard(alloc)) {
+        return false;
+    }
+    let is_unproven = |slot| !store.is_proven(slot, deployment.id);
+    group.healthy == group.live() || !rows().any(|(slot, alloc)| is_heard(alloc) && is_unproven(slot))
 }
 
 /// Whether a group may replace more allocations than it has under way.
-fn can_go_on(store: &Store, (row, deployment, group): (&JobRow, &Deployment, &DeploymentGroup)) -> bool {
+fn can_go_on(row: &JobRow, deployment: &Deployment, group: &DeploymentGroup) -> bool {
     let job = row.version(deployment.job_version).map(|version| &version.job);
     let update = job.and_then(|job| job.group(&group.name)?.1.update.as_deref());
     let unproven = group.live().saturating_sub(group.healthy);
-    let is_short = || {
-        let is_per_node = row.job().job_type == JobType::System;
-        group.live() < group.desired_total || is_per_node && has_old(store, (row, deployment, group))
-    };
-    group.promoted && update.is_none_or(|update| unproven < update.max_parallel) && is_short()
+    group.promoted
+        && group.live() < group.desired_total
+        && update.is_none_or(|update| unproven < update.max_parallel)
 }
 
 /// A failure by the allocation that was found unhealthy last; where none was, by what was waited for in vain.
@@ -245,16 +221,15 @@ fn failed(
 /// The first allocation of a group that has still to show whether it is well.
 fn awaited<'a>(
     store: &'a Store,
-    (row, deployment, group): (&'a JobRow, &Deployment, &DeploymentGroup),
+    (row, deployment, group): (&JobRow, &Deployment, &DeploymentGroup),
 ) -> Option<&'a AllocRow> {
     let is_part = |alloc: &AllocRow| {
         alloc.job_version == deployment.job_version || group.carries(alloc.job_version, alloc.group)
     };
-    let unproven = allocs(store, row).filter(|(slot, alloc)| {
-        alloc.is_wanted()
-            && is_part(alloc)
-            && is_of(store, alloc, group)
-            && !store.is_proven(*slot, deployment.id)
+    let is_of_group = |alloc: &AllocRow| store.job_of(alloc).is_some_and(|(_, of)| of.name == group.name);
+    let rows = store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
+    let unproven = rows.filter(|(slot, alloc)| {
+        alloc.is_wanted() && is_part(alloc) && is_of_group(alloc) && !store.is_proven(*slot, deployment.id)
     });
     unproven.map(|(_, alloc)| alloc).min_by_key(|alloc| (alloc.create_index, alloc.id))
 }

@@ -6,7 +6,7 @@ use berth_model::{
     AllocId, Timestamp,
     alloc::{ClientStatus, StopReason},
     job::Group,
-    store::{JobRow, NodeRow, NodeSlot, Store},
+    store::{JobRow, NodeSlot, Store},
 };
 
 use super::{
@@ -27,7 +27,6 @@ pub(super) fn reconcile(
     let (job, rollout) = (row.job(), Rollout::of(store, row, group));
     let filters = Filters::of_what_runs(job, group);
     let fits = |slot| store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
-    let takes_work = |slot| store.nodes().row(slot).is_some_and(NodeRow::is_ready);
     let mut covered: BTreeSet<NodeSlot> = BTreeSet::new();
     let mut old: Vec<&Existing<'_>> = Vec::new();
     let mut outdated: Vec<AllocId> = Vec::new();
@@ -54,12 +53,11 @@ pub(super) fn reconcile(
             changes.stops.push(stop(alloc, StopReason::NodeNotEligible));
         } else {
             covered.insert(node);
-            if !alloc.is_current && !takes_work(node) {
-                // It is replaced once its node is back, or takes new work again.
-                continue;
-            }
             live += 1;
-            if !alloc.is_current {
+            if !alloc.is_current && alloc.is_silent {
+                // It is replaced once its node is back.
+                continue;
+            } else if !alloc.is_current {
                 old.push(alloc);
                 continue;
             }
