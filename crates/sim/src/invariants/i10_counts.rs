@@ -19,8 +19,6 @@ use crate::executor::now_ns;
 const RULE: &str = "I10 counts are met, or there is a reason";
 /// What is due is dealt with in so many nanoseconds.
 const WITHIN_NS: u64 = 1_000_000_000;
-/// Deployments come to their end.
-pub const DEPLOYMENTS_END: &str = "R4 deployments end";
 /// Every so many looks it is tried what could be placed.
 const LOOKS_PER_TRY: u64 = 3;
 
@@ -121,7 +119,7 @@ pub fn at_rest(store: &Store) -> Check {
         of.is_active() && open.next().is_none()
     };
     if let Some(of) = store.deployments().iter().find(waits) {
-        return Err((DEPLOYMENTS_END, format!("{} of {} waits for nothing", of.id, of.job)));
+        return Err(("R4 deployments end", format!("{} of {} waits for nothing", of.id, of.job)));
     }
     match store.jobs().iter().find_map(|(_, row)| lacks(store, row)) {
         None => Ok(()),

@@ -34,7 +34,6 @@ use crate::{
 };
 use history::History;
 pub use i06_jobs::MARK;
-pub use i10_counts::DEPLOYMENTS_END;
 
 /// What a rule says: nothing, or that it is broken and by what.
 pub type Check = Result<(), (&'static str, String)>;
