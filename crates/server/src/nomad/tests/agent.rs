@@ -77,6 +77,47 @@ async fn measurements_are_told_in_both_forms() {
         x-nomad-knownleader: true
         x-nomad-lastcontact: 0
 
+        # HELP berth_allocations Allocations, by status.
+        # TYPE berth_allocations gauge
+        berth_allocations{status="pending"} 0
+        berth_allocations{status="running"} 1
+        berth_allocations{status="complete"} 0
+        berth_allocations{status="failed"} 1
+        berth_allocations{status="lost"} 0
+        # HELP berth_cluster_cpu_allocated_mhz Cpu that allocations hold on these.
+        # TYPE berth_cluster_cpu_allocated_mhz gauge
+        berth_cluster_cpu_allocated_mhz 200
+        # HELP berth_cluster_cpu_mhz Cpu of all nodes that are not silent, for allocations.
+        # TYPE berth_cluster_cpu_mhz gauge
+        berth_cluster_cpu_mhz 7800
+        # HELP berth_cluster_disk_allocated_bytes Disk that allocations hold on these.
+        # TYPE berth_cluster_disk_allocated_bytes gauge
+        berth_cluster_disk_allocated_bytes 314572800
+        # HELP berth_cluster_disk_bytes Disk of all nodes that are not silent, for allocations.
+        # TYPE berth_cluster_disk_bytes gauge
+        berth_cluster_disk_bytes 104857600000
+        # HELP berth_cluster_memory_allocated_bytes Memory that allocations hold on these.
+        # TYPE berth_cluster_memory_allocated_bytes gauge
+        berth_cluster_memory_allocated_bytes 67108864
+        # HELP berth_cluster_memory_bytes Memory of all nodes that are not silent, for allocations.
+        # TYPE berth_cluster_memory_bytes gauge
+        berth_cluster_memory_bytes 16642998272
+        # HELP berth_deployments_active Deployments that go on.
+        # TYPE berth_deployments_active gauge
+        berth_deployments_active 0
+        # HELP berth_evaluations Evaluations, by status.
+        # TYPE berth_evaluations gauge
+        berth_evaluations{status="pending"} 0
+        berth_evaluations{status="blocked"} 1
+        berth_evaluations{status="complete"} 1
+        berth_evaluations{status="failed"} 0
+        berth_evaluations{status="canceled"} 0
+        # HELP berth_evaluations_blocked_age_seconds How long the oldest evaluation waits for room; 0 for none.
+        # TYPE berth_evaluations_blocked_age_seconds gauge
+        berth_evaluations_blocked_age_seconds 2
+        # HELP berth_evaluations_pending_age_seconds How long the oldest evaluation that is due waits to be planned; 0 for none.
+        # TYPE berth_evaluations_pending_age_seconds gauge
+        berth_evaluations_pending_age_seconds 0
         # HELP berth_http_connections Connections that are open.
         # TYPE berth_http_connections gauge
         berth_http_connections 0
@@ -96,9 +137,34 @@ async fn measurements_are_told_in_both_forms() {
         # TYPE berth_http_requests_total counter
         berth_http_requests_total{code="2xx",method="GET",route="/v1/jobs"} 1
         berth_http_requests_total{code="4xx",method="GET",route="/v1/job/{id}"} 1
+        # HELP berth_jobs Jobs, by status.
+        # TYPE berth_jobs gauge
+        berth_jobs{status="pending"} 0
+        berth_jobs{status="running"} 1
+        berth_jobs{status="dead"} 0
         # HELP berth_log_bytes_total Bytes written to the log.
         # TYPE berth_log_bytes_total counter
         berth_log_bytes_total 512
+        # HELP berth_nodes Nodes, by status and whether new work may be placed there.
+        # TYPE berth_nodes gauge
+        berth_nodes{status="initializing",scheduling="eligible"} 0
+        berth_nodes{status="initializing",scheduling="ineligible"} 0
+        berth_nodes{status="initializing",scheduling="draining"} 0
+        berth_nodes{status="ready",scheduling="eligible"} 2
+        berth_nodes{status="ready",scheduling="ineligible"} 0
+        berth_nodes{status="ready",scheduling="draining"} 0
+        berth_nodes{status="down",scheduling="eligible"} 0
+        berth_nodes{status="down",scheduling="ineligible"} 0
+        berth_nodes{status="down",scheduling="draining"} 0
+        berth_nodes{status="disconnected",scheduling="eligible"} 0
+        berth_nodes{status="disconnected",scheduling="ineligible"} 0
+        berth_nodes{status="disconnected",scheduling="draining"} 0
+        # HELP berth_nodes_held Nodes that are silent and not declared lost, since too many are.
+        # TYPE berth_nodes_held gauge
+        berth_nodes_held 0
+        # HELP berth_nodes_unconfirmed Nodes that have not confirmed what they run.
+        # TYPE berth_nodes_unconfirmed gauge
+        berth_nodes_unconfirmed 0
     "#]]
     .assert_eq(&without_times(&text.show()));
     let times = r#"berth_http_request_duration_seconds_count{method="GET",route="/v1/jobs"} 1"#;
@@ -108,7 +174,7 @@ async fn measurements_are_told_in_both_forms() {
     let counters = json["Counters"].as_array().expect("counters");
     let requests = counters.iter().find(|counter| counter["Name"] == "berth_http_requests_total");
     expect![[r#"{"Count":1,"Labels":{"code":"2xx","method":"GET","route":"/v1/jobs"},"Name":"berth_http_requests_total","Sum":1.0}"#]].assert_eq(&requests.expect("requests are counted").to_string());
-    expect![[r#"{"Labels":{},"Name":"berth_http_connections","Value":0.0}"#]]
+    expect![[r#"{"Labels":{"status":"pending"},"Name":"berth_allocations","Value":0.0}"#]]
         .assert_eq(&json["Gauges"][0].to_string());
     assert_eq!(get(&router, "/v1/metrics?format=xml").await.status, 400);
 }
