@@ -9,6 +9,9 @@ use minicbor::{Decode, Encode};
 use super::{recover, segment};
 use crate::disk::{self, Disk};
 
+/// What file systems give room by, at the least: a block is there as a whole, or is not.
+const BLOCK_BYTES: usize = 4096;
+
 /// Where the log is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub(crate) struct Cut {
@@ -31,10 +34,18 @@ impl Cut {
     }
 }
 
-/// Makes a segment as if nothing had been written from an offset on.
+/// Makes a segment as if nothing had been written from an offset on. Where nothing was, nothing is: on a full disk there may be
+/// no room for the zeros of a segment that was begun as a hole.
 pub(crate) fn wipe(disk: &dyn Disk, path: &Path, from: u64) -> io::Result<()> {
-    let end = disk.len(path)?;
+    let bytes = disk.read(path)?;
     let mut file = disk.open(path)?;
-    disk::write_zeros(&mut *file, from, end)?;
+    let mut at = usize::try_from(from).unwrap_or(bytes.len());
+    while at < bytes.len() {
+        let end = bytes.len().min((at / BLOCK_BYTES + 1) * BLOCK_BYTES);
+        if let Some(last) = bytes[at..end].iter().rposition(|byte| *byte != 0) {
+            disk::write_zeros(&mut *file, at as u64, (at + last + 1) as u64)?;
+        }
+        at = end;
+    }
     file.sync()
 }

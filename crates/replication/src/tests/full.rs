@@ -131,6 +131,30 @@ async fn a_segment_begun_without_room_is_as_long_as_any() {
     }
 }
 
+/// The power fails in the middle of a record, in a segment that had no room to be written in full, and there still is none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_torn_record_is_wiped_without_any_room() {
+    let server = Server::new();
+    let mut found = server.open_log().unwrap();
+    server.leave_room(SEGMENT_BYTES / 2);
+    super::cut::append(&mut found.log.store, 1, 0..100).await;
+    let newest = server.segments().pop().unwrap();
+    server.make_room();
+    let cut = server.after_power_cut();
+    let newest = cut.path("log").join(newest.file_name().unwrap());
+    let mut torn = cut.disk.read(&newest).unwrap();
+    let last_sector = torn.iter().rposition(|byte| *byte != 0).unwrap() / 512 * 512;
+    torn[last_sector..].fill(0);
+    let zeros = [0; 512];
+    cut.disk.open(&newest).unwrap().write_at(&zeros, last_sector as u64).unwrap();
+    cut.leave_nothing();
+    let found = cut.open_log().expect("it is no damage, and takes no room");
+    assert!((84..99).contains(&found.log.ends.1.unwrap().index()));
+    let wiped = cut.disk.read(&newest).unwrap();
+    assert!(wiped != torn && wiped.len() == torn.len(), "what was left of the torn record is gone");
+    assert!(wiped.iter().zip(&torn).all(|(wiped, torn)| wiped == torn || *wiped == 0));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_without_room_is_given_up_and_the_log_goes_on() {
     let server = Server::new();
