@@ -53,8 +53,8 @@ pub(crate) struct Publication {
     published: (Index, Arc<NodeRecovery>),
     recovery: Arc<NodeRecovery>,
     last: Index,
-    /// Whose end has been published, of the entries that were applied together with the last: the store may be ahead of them.
-    ended: BTreeSet<AllocId>,
+    /// The last of the entries that were applied together with the one that was published last: the store is ahead as far as that.
+    group: Index,
     logged: Vec<(Index, Vec<Change>)>,
     seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
 }
@@ -228,8 +228,8 @@ impl Publication {
         self.held_since = None;
         if let Some(store) = entry.store {
             self.store = store;
-            self.ended.clear();
         }
+        self.group = entry.group;
         self.last = self.last.max(entry.index);
         // Published with its index; what it leads to is whoever asks's.
         self.logged.push((entry.index, Vec::new()));
@@ -262,7 +262,8 @@ impl Publication {
             self.observed.begin(batch.index);
         }
         let mut seen = Vec::with_capacity(batch.reports.iter().map(|report| report.seen.len()).sum());
-        batch.reports.iter().for_each(|report| self.record_node(batch.index, report, &mut seen));
+        let ending = self.ending();
+        batch.reports.iter().for_each(|report| self.record_node(batch.index, report, &ending, &mut seen));
         if seen.is_empty() {
             self.logged.push((batch.index, Vec::new()));
         } else {
@@ -270,16 +271,31 @@ impl Publication {
         }
     }
 
-    fn record_node(&mut self, index: Index, report: &NodeReport, recorded: &mut Vec<(AllocSlot, AllocId)>) {
-        let Self { store, observed, records, ended, .. } = self;
+    /// The allocations whose end the store has and that is not published yet.
+    fn ending(&self) -> BTreeSet<AllocSlot> {
+        let ahead = self.entries.iter().take_while(|entry| entry.group == self.group);
+        let ended = |change: &Change| match change {
+            Change::AllocEnded(slot) => Some(*slot),
+            _ => None,
+        };
+        ahead.flat_map(|entry| entry.changes.iter().filter_map(ended)).collect()
+    }
+
+    fn record_node(
+        &mut self,
+        index: Index,
+        report: &NodeReport,
+        ending: &BTreeSet<AllocSlot>,
+        recorded: &mut Vec<(AllocSlot, AllocId)>,
+    ) {
+        let Self { store, observed, records, .. } = self;
         let record = records.entry(report.node).or_default();
         for seen in &report.seen {
             let id = seen.alloc.id;
             let Some(slot) = seen.slot_in(store) else { continue };
             let Some(row) = store.allocs().row(slot) else { continue };
-            if row.is_terminal() && (index > row.modify_index || ended.contains(&id)) {
-                // The log has told of its end: nothing that comes later has an index any more. What changes of it after that
-                // may be in the store already, though its entry is not published yet.
+            if row.is_terminal() && !ending.contains(&slot) {
+                // The log has told of its end: nothing that comes later has an index any more.
                 continue;
             }
             let before = observed.record(slot, row.job, row.group, seen.alloc.clone(), index);
@@ -300,7 +316,6 @@ impl Publication {
             record.digest = record.digest.wrapping_sub(hash);
         }
         self.observed.end(slot, row.id, row.job, row.group);
-        self.ended.insert(row.id);
     }
 
     /// What follows for the observed state from a change that is none of a living allocation.
@@ -349,5 +364,113 @@ impl Publication {
         }
         let (logged, seen) = (std::mem::take(&mut self.logged), std::mem::take(&mut self.seen));
         actions.push(Action::Publish { store, observed, index, logged, seen, recovery, is_anew });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{
+        EvalId, JobKey, Timestamp,
+        alloc::{AllocEnd, ClientStatus, Placement},
+        command::{Command, Entry as Logged, PlanRecord, RegisterJob},
+        job::{Group, Job, JobType, Task},
+        node::{Node, NodeStatus},
+        observed::ObservedAlloc,
+        resources::Resources,
+    };
+
+    use super::*;
+
+    const NODE: NodeId = NodeId(1);
+
+    fn apply(store: &mut Store, index: u64, command: Command) -> Applied {
+        let applied = store.apply(Logged::new(Index(index), Timestamp(index), vec![command]));
+        assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
+        applied
+    }
+
+    /// Places an allocation, in the place of another one or of none.
+    fn plan(store: &Store, alloc: u128, previous: Option<u128>) -> Command {
+        let placement = Placement {
+            id: AllocId(alloc),
+            node: NODE,
+            group: 0,
+            name_index: 0,
+            ports: vec![],
+            after: vec![],
+            previous: previous.map(AllocId),
+            reschedules: vec![],
+            devices: vec![],
+            cores: vec![],
+            canary: false,
+            job_version: None,
+        };
+        Command::CommitPlan(Box::new(PlanRecord {
+            eval: EvalId(1),
+            job: JobKey::new("default", "sum"),
+            job_version: 0,
+            snapshot_index: store.index(),
+            placements: vec![placement],
+            stops: vec![],
+            deployment: None,
+            outcome: None,
+            updates: None,
+        }))
+    }
+
+    /// A follower that applies several entries at once has a state that is ahead of what it publishes.
+    #[test]
+    fn what_is_observed_after_the_end_has_no_part_though_later_entries_have_touched_the_row() {
+        let room = Resources { cpu_mhz: 4_000, memory_mb: 4_000, disk_mb: 4_000 };
+        let group = Group {
+            tasks: vec![Task::new("t", "mock_driver", JobType::Batch)],
+            ..Group::new("g", JobType::Batch)
+        };
+        let job = Job { groups: vec![group], ..Job::new(JobKey::new("default", "sum"), JobType::Batch) };
+        let register = RegisterJob { job: Arc::new(job), eval: EvalId(1), only_if: None, submission: None };
+        let mut store = Store::default();
+        apply(&mut store, 1, Command::RegisterNode(Box::new(Node::new(NODE, "n", room))));
+        apply(&mut store, 2, Command::SetNodeStatus(NODE, NodeStatus::Ready, None));
+        apply(&mut store, 3, Command::RegisterJob(Box::new(register)));
+        let place = plan(&store, 1, None);
+        apply(&mut store, 4, place);
+        let mut publication = Publication::default();
+        publication.recover(store.clone());
+
+        let (slot, _) = store.alloc(AllocId(1)).expect("it was placed");
+        let report = |index: u64, hash: u128| {
+            let known = (*Seen::nothing(slot, AllocId(1)).alloc).clone();
+            let alloc = ObservedAlloc { status: ClientStatus::Running, hash, ..known };
+            let seen = vec![Seen::new(slot, Arc::new(alloc))];
+            let report = NodeReport { node: NODE, session: None, version: None, seen };
+            Arc::new(Batch::new(Index(index), Index(index - 1), vec![Arc::new(report)]))
+        };
+        let end = AllocEnd { alloc: AllocId(1), status: ClientStatus::Failed, tasks: vec![] };
+        let ended = apply(&mut store, 10, Command::EndAllocs(vec![end]));
+        let replace = plan(&store, 2, Some(1));
+        let replaced = apply(&mut store, 14, replace);
+        let (_, row) = store.alloc(AllocId(1)).expect("it is kept");
+        assert_eq!(row.modify_index, Index(14), "the plan has touched it");
+        publication.on_applied(&store, vec![ended, replaced]);
+        for (index, hash) in [(8, 5), (12, 7)] {
+            assert!(publication.on_batch(report(index, hash)));
+        }
+        let mut digests = Vec::new();
+        while let Some(next) = publication.next(store.index(), Duration::ZERO) {
+            match next {
+                Next::Batch(batch) => publication.record(&batch),
+                Next::Entry(changes) => {
+                    for change in &changes {
+                        if let Change::AllocEnded(slot) = change {
+                            publication.on_alloc_ended(*slot);
+                        }
+                    }
+                    publication.published(changes);
+                }
+            }
+            digests.push(publication.record_of(NODE).map(|record| record.digest));
+        }
+        assert_eq!(digests.last(), Some(&Some(0)), "{digests:?}");
+        assert!(publication.observed().get(slot, AllocId(1)).is_none());
     }
 }
