@@ -22,7 +22,7 @@ lab: build
 	$(BERTH) lab run updates --scale small --out $(TARGET)/lab/updates-small
 	$(BERTH) lab run restart --scale small --out $(TARGET)/lab/restart-small
 	$(BERTH) lab run state --scale small --out $(TARGET)/lab/state-small
-	$(BERTH) lab run state --part c --scale small --out $(TARGET)/lab/state-beside-small
+	$(BERTH) lab run state --part c --scale small --polls 3 --out $(TARGET)/lab/state-beside-small
 	$(BERTH) lab run failover --scale small --out $(TARGET)/lab/failover-small
 	$(BERTH) lab run failover --scale small --mode cold --tls-connections 60 --out $(TARGET)/lab/failover-cold-small
 	$(BERTH) lab run density --scale small --secure --out $(TARGET)/lab/density-secure-small

@@ -56,14 +56,15 @@ pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcom
     let agents = fill(run, cluster, size).await?;
     run.progress.says("waiting until nothing changes");
     sleep(STEADY_AFTER).await;
+    let jobs = load::active(size.active).count();
+    let running = Running::read(&cluster.target, JobIds::of(ACTIVE), jobs).await?;
+    let recorded = Recorded::read(&cluster.target, history::jobs_of(size.completed), run.seed).await?;
+    // Last, for the leadership may move while all else is read.
     let mut connection = Connection::open(&cluster.target).await?;
     let named: String = connection.get("/v1/status/leader").await?.0;
     let leader = cluster.members().iter().position(|member| member.agents == named);
     let leader =
         leader.ok_or_else(|| RunError::Incomplete(format!("{named} leads, which is none of ours")))?;
-    let jobs = load::active(size.active).count();
-    let running = Running::read(&cluster.target, JobIds::of(ACTIVE), jobs).await?;
-    let recorded = Recorded::read(&cluster.target, history::jobs_of(size.completed), run.seed).await?;
     let before = Before { leader, running, recorded, tasks: agents.links().tasks() };
     fail(run, cluster, &agents, size, before).await
 }
@@ -185,6 +186,7 @@ async fn fail(
         nodes: size.nodes,
         active: size.active,
         opened: links.opened(),
+        moved,
         sent_bytes: links.sent_bytes(),
     };
     let used_before = Used::of(cluster, &all);

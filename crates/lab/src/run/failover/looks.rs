@@ -38,6 +38,8 @@ pub(super) struct Expected {
     pub active: u32,
     /// Sessions that were opened by then.
     pub opened: u64,
+    /// Those of them that end with the servers that are killed.
+    pub moved: u32,
     /// Bytes that agents had sent by then.
     pub sent_bytes: u64,
 }
@@ -181,9 +183,11 @@ impl<'a> Looks<'a> {
         is_said && is_open
     }
 
-    /// Whether all agents have a session.
+    /// Whether all agents have a session, those of dead servers another one: some may not have noticed yet.
     fn are_all_open(&self) -> bool {
-        self.agents.links().are_open() == self.expected.nodes
+        let links = self.agents.links();
+        let moved = links.opened() - self.expected.opened;
+        moved >= u64::from(self.expected.moved) && links.are_open() == self.expected.nodes
     }
 
     async fn are_all_running(&mut self, leader: usize) -> bool {
@@ -220,9 +224,7 @@ impl<'a> Looks<'a> {
     /// Until the next look.
     async fn rest(&mut self) -> Result<(), RunError> {
         self.cluster.check()?;
-        // Agents of a dead server may not have noticed yet.
-        let has_moved = self.agents.links().opened() > self.expected.opened;
-        if self.reconnected_s.is_none() && has_moved && self.are_all_open() {
+        if self.reconnected_s.is_none() && self.are_all_open() {
             self.reconnected_s = Some(self.now_s());
         }
         self.sample();

@@ -69,7 +69,7 @@ pub(super) struct Shown<'g> {
 
 type Metrics = BTreeMap<&'static str, f64>;
 
-/// As a result; `counts` says whether too few changes fail it.
+/// As a result; `counts` says whether too few changes fail it, and not only none.
 pub(super) fn outcome(shown: &Shown<'_>, counts: bool) -> Outcome {
     let mut outcome = Outcome::default();
     outcome.variants.insert(QUIET.to_owned(), others(&shown.quiet));
@@ -88,9 +88,7 @@ pub(super) fn outcome(shown: &Shown<'_>, counts: bool) -> Outcome {
         outcome.variants.extend(of_each.map(|(at, listing)| (listing.name().to_owned(), of_list(read, at))));
     }
     outcome.notes = notes(shown);
-    if counts {
-        outcome.failures = too_few_changes(shown);
-    }
+    outcome.failures = too_few_changes(shown, counts);
     outcome.series.plots = plots(shown);
     outcome
 }
@@ -201,9 +199,10 @@ fn marks(shown: &Shown<'_>) -> Vec<Published> {
     }
 }
 
-fn too_few_changes(shown: &Shown<'_>) -> Vec<String> {
+fn too_few_changes(shown: &Shown<'_>, counts: bool) -> Vec<String> {
     let asked = f64::from(shown.ground.changes);
-    let few = shown.reading.iter().filter(|beside| beside.changes_per_s < asked * CHANGES_MIN);
+    let least = if counts { asked * CHANGES_MIN } else { asked.min(f64::MIN_POSITIVE) };
+    let few = shown.reading.iter().filter(|beside| beside.changes_per_s < least);
     few.map(|Beside { readers, changes_per_s, .. }| {
         format!("beside {} there were {changes_per_s:.0} changes a second, of {asked}", named(*readers))
     })

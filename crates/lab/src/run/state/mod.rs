@@ -44,7 +44,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             name: "polls",
             kind: Kind::Count { min: 1, max: 1_000_000 },
             about: "How often each reader reads everything; in part c once a second",
-            defaults: ["3", "50", "50"],
+            defaults: ["200", "50", "50"],
         },
         Param {
             name: "changes",
