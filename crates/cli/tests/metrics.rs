@@ -7,6 +7,7 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     path::Path,
+    time::Duration,
 };
 
 use e2e::{dev::Dev, eventually};
@@ -62,4 +63,53 @@ async fn every_metric_of_the_dashboard_is_there() {
         missing.is_empty().then_some(())
     })
     .await;
+}
+
+/// A metric's samples, as they are exposed.
+fn samples(dev: &Dev, name: &str) -> Vec<String> {
+    text(dev, "/metrics").lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
+}
+
+/// Waits until the server has kept all that was reported: nothing of it has been written for longer than it waits for more.
+async fn until_kept(dev: &Dev) {
+    let dir = dev.home.path().join("server/observed");
+    eventually("what was reported is kept", async || {
+        let files = std::fs::read_dir(&dir).ok()?;
+        let written = files.filter_map(|file| file.ok()?.metadata().ok()?.modified().ok()).max()?;
+        (written.elapsed().ok()? > Duration::from_secs(6)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_starts_again_asks_for_nothing_that_it_has_kept() {
+    let mut dev = Dev::apart(&[]);
+    let script = "sleep 1000";
+    let allocs = dev.run_scripts("busy", 3, &[("t", script)]).await;
+    until_kept(&dev).await;
+    dev.kill_server();
+    dev.start_server();
+    dev.allocs("busy", 3, "running").await;
+    let nothing = r#"berth_agent_welcomes_total{report="nothing"}"#;
+    eventually("the agent is back", async || {
+        (samples(&dev, nothing) == [format!("{nothing} 1")]).then_some(())
+    })
+    .await;
+    assert_eq!(samples(&dev, "berth_agent_statuses_total"), ["berth_agent_statuses_total 0"]);
+    // A damaged copy counts for nothing, and the agent is asked for everything.
+    dev.kill_server();
+    for file in std::fs::read_dir(dev.home.path().join("server/observed")).expect("it was written") {
+        let path = file.expect("a file").path();
+        let mut bytes = std::fs::read(&path).expect("it is read");
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        std::fs::write(&path, bytes).expect("it is written");
+    }
+    dev.start_server();
+    let everything = r#"berth_agent_welcomes_total{report="everything"}"#;
+    eventually("the agent is back", async || {
+        (samples(&dev, everything) == [format!("{everything} 1")]).then_some(())
+    })
+    .await;
+    assert_eq!(dev.allocs("busy", 3, "running").await.len(), allocs.len());
 }

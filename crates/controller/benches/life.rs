@@ -496,6 +496,7 @@ impl Cluster {
             seq: 0,
             desired_digest: 0,
             observed_digest: 0,
+            kept: None,
         };
         self.tell(Event::SessionOpened(session, Box::new(hello)));
         let resync_done = true;

@@ -12,7 +12,10 @@ use berth_model::{
 };
 use berth_scheduler::{Plan, Ticket};
 
-use crate::messages::{ServerId, ServerMessage};
+use crate::{
+    kept::Kept,
+    messages::{ServerId, ServerMessage},
+};
 
 /// Names an open node session; chosen by the shell, never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -186,6 +189,9 @@ pub struct Hello {
     pub desired_digest: u128,
     /// Of the observed state it holds.
     pub observed_digest: u128,
+    /// What this server had recorded of it before it was started anew, if its disk has kept that. It counts for nothing unless it
+    /// agrees with what the agent says.
+    pub kept: Option<Box<Kept>>,
 }
 
 impl Hello {

@@ -17,6 +17,7 @@ mod fair_queue;
 mod follow;
 mod index_mint;
 pub mod invariants;
+mod kept;
 mod leader;
 mod liveness;
 mod messages;
@@ -30,6 +31,7 @@ pub use applier::RefusedPlacements;
 pub use clock::Now;
 pub use controller::{Controller, ControllerConfig};
 pub use event::{Event, Fate, Heartbeat, Hello, Request, SessionId, Token, Versions, WelcomeMode};
+pub use kept::Kept;
 pub use messages::{
     Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, MessageError, NodeRecovery, NodeReport,
     RecordedNode, Rest, Seen, ServerId, ServerMessage, SessionState, UpFrame, UpMessage, Version,

@@ -276,6 +276,7 @@ impl Shell {
             seq: 0,
             desired_digest,
             observed_digest,
+            kept: None,
         };
         self.tell(Event::SessionOpened(SessionId(session), Box::new(hello)));
     }

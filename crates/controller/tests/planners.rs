@@ -108,6 +108,7 @@ impl Server {
             seq: 0,
             desired_digest: 0,
             observed_digest: 0,
+            kept: None,
         };
         self.tell(Event::SessionOpened(session, Box::new(hello)));
         let allocs = Vec::new();

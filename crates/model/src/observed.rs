@@ -9,8 +9,8 @@ use minicbor::{Decode, Encode};
 use self::ended::Packed;
 use crate::{
     alloc::ClientStatus,
-    ids::{AllocId, Index},
-    store::{AllocSlot, JobSlot, PageTree},
+    ids::{AllocId, Index, NodeId},
+    store::{AllocSlot, JobSlot, NodeSlot, PageTree},
     time::Timestamp,
 };
 
@@ -142,7 +142,7 @@ mod event {
 
     use super::{TaskEvent, Timestamp};
 
-    pub(super) const KINDS: [&str; 17] = [
+    pub(super) const KINDS: [&str; 18] = [
         "Received",
         "Task Setup",
         "Driver",
@@ -160,6 +160,7 @@ mod event {
         "Restart Signaled",
         "Downloading Artifacts",
         "Main Tasks Dead",
+        "Task hook failed",
     ];
 
     pub(super) fn encode<C, W: en::Write>(
@@ -244,11 +245,27 @@ impl Kept {
 pub struct Observed {
     allocs: PageTree<Option<Kept>, PAGE_BYTES>,
     jobs: PageTree<OfJob>,
+    nodes: PageTree<NodeReported, PAGE_BYTES>,
     /// How many run, of all jobs.
     running: u64,
     index: Index,
     /// Where the leadership began since which agents report.
     began_at: Index,
+}
+
+/// How far the reports of a node's agent are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeReported {
+    /// Which node.
+    pub node: NodeId,
+    /// Counts the starts of its agent.
+    pub epoch: u64,
+    /// The agent's last change that is recorded.
+    pub seq: u64,
+    /// All that runs there was reported, and nothing runs that should not.
+    pub confirmed: bool,
+    /// Where something was recorded last.
+    pub index: Index,
 }
 
 /// What is observed of a job's allocations together.
@@ -348,6 +365,23 @@ impl Observed {
     /// How many allocations run, of all jobs.
     pub fn all_running(&self) -> u64 {
         self.running
+    }
+
+    /// How far the reports of a node's agent are recorded; none where nothing was.
+    pub fn reported(&self, slot: NodeSlot, node: NodeId) -> Option<&NodeReported> {
+        self.nodes.get(slot.0 as usize).filter(|reported| reported.node == node && reported.index.0 > 0)
+    }
+
+    /// Records how far the reports of a node's agent have come; an `index` above 0.
+    pub fn set_reported(&mut self, slot: NodeSlot, reported: NodeReported) {
+        *self.nodes.get_or_grow(slot.0 as usize) = reported;
+    }
+
+    /// Forgets a node: its slot may be another's from now on.
+    pub fn forget_node(&mut self, slot: NodeSlot, node: NodeId) {
+        if self.reported(slot, node).is_some() {
+            self.set_reported(slot, NodeReported::default());
+        }
     }
 
     /// Takes an observation in; the hash of the one whose place it takes, 0 for none.

@@ -3,6 +3,7 @@
 mod access;
 mod agents;
 pub mod audit;
+mod checkpoint;
 mod clock;
 mod cluster;
 mod convert;

@@ -33,6 +33,7 @@ use crate::{
     PANICKED, WatchKey, access,
     agents::{self, AgentLimits, Context},
     audit::{AuditConfig, AuditLog},
+    checkpoint::{self, KeptNodes},
     cluster::{self, AllAgents, Cluster, Relay, Together},
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
     http,
@@ -221,6 +222,7 @@ impl Server {
         };
         let replication = together.open(&config, observer.clone()).await?;
         let audit = open_audit(&config).await?;
+        let kept = Arc::new(find_kept(&config).await);
         tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
         let cluster = Arc::new(Cluster::new(
             replication.clone(),
@@ -267,9 +269,16 @@ impl Server {
                 stopped.clone(),
             )));
         }
+        listeners.push(tokio::spawn(checkpoint::look_after(
+            shared.view.clone(),
+            kept.clone(),
+            config.data_dir.clone(),
+            stopped.clone(),
+        )));
         let (task_door, of_tasks) = mpsc::channel(TASK_DOOR_MAX);
         let context = Context::new(inputs)
             .with_limits(config.agent_limits)
+            .with_kept(kept)
             .with_state(state.clone())
             .with_certificates(secure.clone());
         let context = Arc::new(context.with_task_door(task_door));
@@ -396,6 +405,12 @@ fn load_certificates(config: &ServerConfig) -> Result<Option<Arc<Secure>>, Start
     let revoked = cluster::known_revoked(&config.data_dir)
         .map_err(|error| StartError::Failed(format!("read which servers were revoked: {error}")))?;
     Ok(Some(Secure::load(tls, &config.region, &config.name, revoked)?))
+}
+
+/// What was kept of what agents had reported.
+async fn find_kept(config: &ServerConfig) -> KeptNodes {
+    let data_dir = config.data_dir.clone();
+    tokio::task::spawn_blocking(move || KeptNodes::find(&data_dir)).await.unwrap_or_default()
 }
 
 /// Goes on with the audit log, once the data directory is held. Its last file is read to the end.

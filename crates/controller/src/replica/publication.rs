@@ -11,7 +11,7 @@ use std::{
 use berth_model::{
     AllocId, Index, NodeId,
     event::{Applied, Event as Change},
-    observed::{Observation, Observed},
+    observed::{NodeReported, Observation, Observed},
     store::{AllocSlot, Store},
 };
 
@@ -305,6 +305,10 @@ impl Publication {
         if let Some(version) = report.version {
             record.version = version;
         }
+        let Version { epoch, seq, confirmed } = record.version;
+        if let Some(slot) = store.nodes().find(report.node) {
+            observed.set_reported(slot, NodeReported { node: report.node, epoch, seq, confirmed, index });
+        }
     }
 
     /// An allocation's end is in the log: the node of it, when that is known.
@@ -328,7 +332,10 @@ impl Publication {
             }
             Change::AllocCollected(slot, id, _) => self.observed.forget(*slot, *id),
             Change::JobCollected(slot, _) => self.observed.forget_job(*slot),
-            Change::NodeCollected(_, id) => drop(self.records.remove(id)),
+            Change::NodeCollected(slot, id) => {
+                self.observed.forget_node(*slot, *id);
+                self.records.remove(id);
+            }
             _ => {}
         }
     }
@@ -337,6 +344,10 @@ impl Publication {
     pub fn on_node_lost(&mut self, node: NodeId) {
         if let Some(record) = self.records.get_mut(&node) {
             record.version.confirmed = false;
+        }
+        let Some(slot) = self.store.nodes().find(node) else { return };
+        if let Some(reported) = self.observed.reported(slot, node).copied() {
+            self.observed.set_reported(slot, NodeReported { confirmed: false, ..reported });
         }
     }
 

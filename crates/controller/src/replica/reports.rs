@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use berth_model::{AllocId, NodeId};
+use berth_model::{AllocId, NodeId, observed::ObservedAlloc};
 
 use crate::{
     event::SessionId,
@@ -28,6 +28,8 @@ pub(crate) struct Reports {
     leftovers: BTreeMap<AllocId, Leftover>,
     /// What a report of everything has named so far.
     named: Option<BTreeSet<AllocId>>,
+    /// What this server had kept of the node, until a report of everything is whole: what that does not name is as it was.
+    kept: Vec<Arc<ObservedAlloc>>,
     /// Not sent yet.
     fresh: Vec<Seen>,
     /// It may hold two observations of one allocation.
@@ -54,11 +56,24 @@ impl Reports {
         (self.epoch, self.seq) = (epoch, seq);
         self.all = mode == Begin::Equal;
         self.leftovers.clear();
+        self.kept.clear();
         self.named = (mode == Begin::Full).then(BTreeSet::new);
         if mode == Begin::Full {
             self.fresh.clear();
         }
         self.is_due = mode == Begin::Equal && self.version() != recorded;
+    }
+
+    /// The agent reports what has changed; all else it holds as this server had kept it.
+    pub fn begin_on(&mut self, kept: Vec<Arc<ObservedAlloc>>) {
+        self.kept = kept;
+    }
+
+    /// What was kept of the node and is not named by the report of everything that is whole now.
+    pub fn take_kept(&mut self) -> Vec<Arc<ObservedAlloc>> {
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.retain(|alloc| self.named.as_ref().is_some_and(|named| !named.contains(&alloc.id)));
+        kept
     }
 
     /// Whether all that was reported has been recorded.
@@ -164,6 +179,7 @@ impl Reports {
     pub fn lost(&mut self) {
         self.all = false;
         self.named = None;
+        self.kept.clear();
     }
 
     /// The latest that is on its way of an allocation.

@@ -18,8 +18,9 @@ use super::{
 use crate::{
     action::{Action, ToNode},
     event::{Heartbeat, Hello, SessionId, WelcomeMode},
+    kept::Usable,
     liveness::heartbeat_every,
-    messages::Seen,
+    messages::{Seen, Version},
 };
 
 /// About how many bytes an observation may take: one that is larger loses the events of its tasks.
@@ -52,7 +53,10 @@ impl Replica {
             }
             Opened::Accepted(replaced) => {
                 replaced.into_iter().for_each(|old| actions.push(Action::Close(old)));
-                let mode = self.begin_reports(hello);
+                let mode = match self.usable_of(hello) {
+                    Some(usable) => self.begin_with_kept(hello, usable),
+                    None => self.begin_reports(hello),
+                };
                 self.welcome(session, hello, mode, actions);
             }
         }
@@ -132,6 +136,27 @@ impl Replica {
         };
         agent.reports.begin(epoch, seq, begin, record.version);
         self.agents.queue(hello.node_id());
+        mode
+    }
+
+    /// What this server had kept of a node and its agent need not report again. Whatever is in memory is newer.
+    fn usable_of(&self, hello: &Hello) -> Option<Usable> {
+        let kept = hello.kept.as_ref()?;
+        let id = hello.node_id();
+        let is_unknown = self.publication.record_of(id).is_none()
+            && self.agents.get(id).is_some_and(|agent| agent.reports.is_idle());
+        if is_unknown { kept.usable(&self.store, hello) } else { None }
+    }
+
+    /// What was kept counts as the agent's own report of everything, or as the part of it that the agent leaves out.
+    fn begin_with_kept(&mut self, hello: &Hello, usable: Usable) -> WelcomeMode {
+        let (id, mode) = (hello.node_id(), usable.mode());
+        let Some(agent) = self.agents.get_mut(id) else { return WelcomeMode::Full };
+        agent.reports.begin(hello.epoch, 0, Begin::Full, Version::default());
+        match usable {
+            Usable::All(allocs) => self.take_in(id, hello.seq, allocs, true),
+            Usable::Before(_, allocs) => agent.reports.begin_on(allocs),
+        }
         mode
     }
 
@@ -234,11 +259,24 @@ impl Replica {
         let Update { session, seq, desired_seq, allocs, resync_done } = update;
         let Some(id) = self.agents.node_of(session) else { return };
         self.agents.heard(id);
+        self.take_in(id, seq, allocs, resync_done);
+        actions.push(Action::Send(session, ToNode::Ack { seq }));
+        self.tell_heartbeat(session, actions);
+        self.on_acknowledged(session, desired_seq, listening);
+    }
+
+    /// Takes in a report up to the change `seq`; with `resync_done` nothing is left to be reported.
+    fn take_in(&mut self, id: NodeId, seq: u64, mut allocs: Vec<Arc<ObservedAlloc>>, resync_done: bool) {
         let node = self.store.nodes().find(id);
-        let (mut found, mut others) = (Vec::with_capacity(allocs.len()), Vec::new());
         if let Some(agent) = self.agents.get_mut(id) {
             agent.reports.names(allocs.iter().map(|alloc| alloc.id));
+            if resync_done {
+                let kept = agent.reports.take_kept();
+                agent.reports.names(kept.iter().map(|alloc| alloc.id));
+                allocs.extend(kept);
+            }
         }
+        let (mut found, mut others) = (Vec::with_capacity(allocs.len()), Vec::new());
         // Each is looked up once: at millions of allocations that is the dearest thing done here.
         for alloc in allocs {
             match self.live_on(id, alloc.id) {
@@ -268,9 +306,6 @@ impl Replica {
             self.drop_unnamed(id, &named);
         }
         self.agents.queue(id);
-        actions.push(Action::Send(session, ToNode::Ack { seq }));
-        self.tell_heartbeat(session, actions);
-        self.on_acknowledged(session, desired_seq, listening);
     }
 
     /// An agent has reported everything: what it did not name it does not hold, whatever was recorded of it before.

@@ -213,6 +213,7 @@ fn nodes_that_register_together_fit_their_entries() {
             seq: 0,
             desired_digest: 0,
             observed_digest: 0,
+            kept: None,
         };
         let event = Event::SessionOpened(SessionId(id as u64), Box::new(hello));
         shell.controller.handle(event, shell.clocks(), &mut actions);

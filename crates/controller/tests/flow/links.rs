@@ -32,6 +32,7 @@ impl Shell {
             seq: 0,
             desired_digest: self.desired_digest(1),
             observed_digest: 0,
+            kept: None,
         };
         change(&mut hello);
         self.sessions.insert(session, 1);

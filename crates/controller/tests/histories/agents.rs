@@ -71,7 +71,7 @@ pub struct Agent {
     pub session: Option<SessionId>,
     pub welcomed: bool,
     pub held: BTreeMap<AllocId, Held>,
-    seq: u64,
+    pub seq: u64,
     /// Up to here the servers know, or were told in this session.
     told: u64,
     owes_resync: bool,
@@ -88,6 +88,9 @@ pub struct Agent {
     /// Allocations that it has ended because none was.
     #[allow(dead_code, reason = "histories of several servers do not use it")]
     pub deserted: u64,
+    /// What the last welcome asked for.
+    #[allow(dead_code, reason = "histories of one server do not use it")]
+    pub asked: Option<WelcomeMode>,
 }
 
 impl Agent {
@@ -107,6 +110,7 @@ impl Agent {
             deaf: false,
             heard_s: 0,
             deserted: 0,
+            asked: None,
         }
     }
 
@@ -123,6 +127,7 @@ impl Agent {
             seq: self.seq,
             desired_digest: self.desired_digest(),
             observed_digest: self.observed_digest(),
+            kept: None,
         };
         Event::SessionOpened(session, Box::new(hello))
     }
@@ -137,7 +142,7 @@ impl Agent {
     }
 
     pub fn on_welcome(&mut self, mode: WelcomeMode) {
-        self.welcomed = true;
+        (self.welcomed, self.asked) = (true, Some(mode));
         self.owes_resync = mode != WelcomeMode::Equal;
         self.told = match mode {
             WelcomeMode::Equal => self.seq,

@@ -171,6 +171,11 @@ impl Cluster {
             30 if self.draw(4) == 0 => self.kill(),
             31 => self.revive(),
             32 => self.end_ghost(),
+            33 => {
+                let number = self.draw_server();
+                self.servers[number].keep();
+            }
+            34 if self.draw(12) == 0 => self.restart_all(),
             _ => self.agent(),
         }
     }
@@ -345,6 +350,19 @@ impl Cluster {
         self.network.gone(self.servers[number].id);
         self.ghosts.retain(|(home, _)| *home != number);
         self.leave(number);
+    }
+
+    /// All servers end, and start with what their disks have.
+    pub fn restart_all(&mut self) {
+        for number in 0..self.servers.len() {
+            self.servers[number].kill();
+            self.network.gone(self.servers[number].id);
+            self.leave(number);
+        }
+        self.ghosts.clear();
+        (0..self.servers.len()).for_each(|number| self.start(number));
+        let next = self.draw_server();
+        self.elect(next);
     }
 
     /// A server falls silent for good without ending a connection: its agents do not know.

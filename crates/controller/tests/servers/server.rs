@@ -6,10 +6,10 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Controller, ControllerConfig, Event, Links, Now, ServerId, ServerMessage, SessionId, ToNode,
-    ToPlan,
+    Action, Controller, ControllerConfig, Event, Kept, Links, Now, ServerId, ServerMessage, SessionId,
+    ToNode, ToPlan,
 };
-use berth_model::{AllocId, Index, Timestamp, command::Entry, observed::Observed, store::Store};
+use berth_model::{AllocId, Index, NodeId, Timestamp, command::Entry, observed::Observed, store::Store};
 use berth_scheduler::{Ledger, Planner};
 
 use super::{agents::desired_hash, network::Network};
@@ -44,6 +44,8 @@ pub struct Server {
     /// What agents are told, and sessions that are closed.
     pub told: Vec<(SessionId, Option<ToNode>)>,
     pub answers: BTreeMap<u64, berth_controller::Answer>,
+    /// What its disk keeps of what was observed.
+    pub kept: BTreeMap<NodeId, Kept>,
 }
 
 /// Connections to agents take everything; those to servers what the network says.
@@ -85,6 +87,7 @@ impl Server {
             planned: VecDeque::new(),
             told: Vec::new(),
             answers: BTreeMap::new(),
+            kept: BTreeMap::new(),
         }
     }
 
@@ -98,6 +101,14 @@ impl Server {
         self.tell(Event::Recovered { term, store }, seconds, network);
     }
 
+    /// Keeps what it shows of the nodes, as of now.
+    pub fn keep(&mut self) {
+        let Self { view, observed, .. } = self;
+        let kept =
+            view.nodes().iter().filter_map(|(slot, row)| Some((row.id, Kept::of(view, observed, slot)?)));
+        self.kept.extend(kept);
+    }
+
     /// Ends at once.
     pub fn kill(&mut self) {
         self.is_up = false;
@@ -107,8 +118,11 @@ impl Server {
         self.told.clear();
     }
 
-    pub fn tell(&mut self, event: Event, seconds: u64, network: &mut Network) {
+    pub fn tell(&mut self, mut event: Event, seconds: u64, network: &mut Network) {
         let now = Now { wall: Timestamp(seconds * 1_000_000_000), monotonic: Duration::from_secs(seconds) };
+        if let Event::SessionOpened(_, hello) = &mut event {
+            hello.kept = self.kept.get(&hello.node_id()).cloned().map(Box::new);
+        }
         let mut actions = Vec::new();
         self.controller.handle(event, now, &mut actions);
         self.controller.flush(&Ways { from: self.id, network }, &mut actions);

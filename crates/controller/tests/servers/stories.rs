@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_controller::{Event, SessionId};
+use berth_controller::{Event, Kept, SessionId, WelcomeMode};
 use berth_model::{
     NodeId, Timestamp, alloc::ClientStatus, command::Command, node::NodeStatus, observed::ObservedAlloc,
 };
@@ -526,5 +526,59 @@ fn a_follower_whose_leader_hears_no_majority_sends_its_agents_to_others_in_time(
             assert_none_lost(&cluster);
         }
         assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
+    }
+}
+
+/// What each agent was asked to report when it came last.
+fn asked(cluster: &Cluster) -> Vec<WelcomeMode> {
+    cluster.agents.iter().map(|agent| agent.asked.expect("it was welcomed")).collect()
+}
+
+fn assert_all_agree(cluster: &Cluster) {
+    cluster.agents.iter().for_each(|agent| agent_and_servers_agree(cluster, agent));
+    assert!(cluster.servers.iter().all(|server| server.unconfirmed == 0));
+}
+
+#[test]
+fn servers_that_all_start_anew_ask_only_for_what_their_disks_lack() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        cluster.servers.iter_mut().for_each(|server| server.keep());
+        cluster.restart_all();
+        cluster.settle(10);
+        assert_eq!(asked(&cluster), [WelcomeMode::Equal; 4], "seed {seed}");
+        assert_all_agree(&cluster);
+        // What changes while no server runs is all that is reported.
+        cluster.servers.iter_mut().for_each(|server| server.keep());
+        let number = busiest(&cluster);
+        let seq = cluster.agents[number].seq;
+        cluster.agents[number].work(true);
+        let has_changed = cluster.agents[number].seq > seq;
+        cluster.restart_all();
+        cluster.settle(10);
+        for (other, asked) in asked(&cluster).into_iter().enumerate() {
+            let expected =
+                if other == number && has_changed { WelcomeMode::FromSeq(seq) } else { WelcomeMode::Equal };
+            assert_eq!(asked, expected, "seed {seed}, agent {other}");
+        }
+        assert_all_agree(&cluster);
+    }
+}
+
+#[test]
+fn what_was_kept_of_another_state_counts_for_nothing() {
+    type Spoil = fn(&mut Kept);
+    let spoils: [Spoil; 3] =
+        [|kept| kept.cluster += 1, |kept| kept.created_at.0 += 1, |kept| kept.restored_at.0 += 1];
+    for spoil in spoils {
+        let mut cluster = settled(3);
+        for server in &mut cluster.servers {
+            server.keep();
+            server.kept.values_mut().for_each(spoil);
+        }
+        cluster.restart_all();
+        cluster.settle(10);
+        assert_eq!(asked(&cluster), [WelcomeMode::Full; 4]);
+        assert_all_agree(&cluster);
     }
 }

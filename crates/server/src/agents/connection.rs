@@ -20,7 +20,7 @@ use berth_api::agent::{
     AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Refused, Renewed, SignTokens,
     TaskApi, UPDATE_ALLOCS_MAX, Up, UpFrame, Update,
 };
-use berth_controller::{Event, SessionId};
+use berth_controller::{Event, Kept, SessionId};
 use berth_model::NodeId;
 use berth_tls::Peer;
 use bytes::BytesMut;
@@ -215,7 +215,7 @@ impl Connection<'_> {
             return self.outbound.send(refused).await.map_err(|_| io::ErrorKind::BrokenPipe.into());
         }
         let bytes = convert::memory_bytes(&hello.node);
-        let hello = match convert::hello(hello) {
+        let mut hello = match convert::hello(hello) {
             Ok(hello) => hello,
             Err(reason) => return self.refuse(number, reason).await,
         };
@@ -231,7 +231,9 @@ impl Connection<'_> {
         if let Some(reason) = self.revoked(hello.node_id()) {
             return self.refuse(number, reason).await;
         }
-        self.context.incoming.decode(&mut share, bytes).await?;
+        let kept_bytes = self.context.kept.memory_bytes(hello.node_id());
+        self.context.incoming.decode(&mut share, bytes + kept_bytes).await?;
+        hello.kept = self.kept(hello.node_id()).await;
         let id = self.context.next_session();
         let (node, pending) = (hello.node_id(), Pending::default());
         let link = Link { node, number, outbound: self.outbound.clone(), pending: pending.clone() };
@@ -242,6 +244,15 @@ impl Connection<'_> {
         }
         self.context.tell(Input::Open { session: id, hello: Box::new(hello), link, share }).await;
         Ok(())
+    }
+
+    /// What was kept of a node before this server was started.
+    async fn kept(&self, node: NodeId) -> Option<Box<Kept>> {
+        let kept = self.context.kept.clone();
+        if kept.memory_bytes(node) == 0 {
+            return None;
+        }
+        tokio::task::spawn_blocking(move || kept.read(node)).await.ok().flatten().map(Box::new)
     }
 
     /// Why a session for a node is refused, if its certificates were revoked. From here on that ends the connection.

@@ -32,6 +32,7 @@ use super::{
     rooms::{Rooms, Waiting, too_many},
 };
 use crate::{
+    checkpoint::KeptNodes,
     engine::Input,
     net::{Entrance, Secure, Stream},
     shared::State,
@@ -76,6 +77,8 @@ pub(crate) struct Context {
     /// Tells when nodes are revoked, where they have certificates.
     revocations: Option<Revocations>,
     secure: Option<Arc<Secure>>,
+    /// What was kept of nodes before the server was started.
+    pub(super) kept: Arc<KeptNodes>,
     /// Where connections of tasks to the HTTP API go in; none where nobody serves them.
     task_door: Option<mpsc::Sender<Stream>>,
     /// Those that there may be more.
@@ -103,6 +106,7 @@ impl Context {
             state,
             revocations: None,
             secure: None,
+            kept: Arc::default(),
             task_door: None,
             task_apis,
         }
@@ -123,6 +127,11 @@ impl Context {
     pub fn with_certificates(self, secure: Option<Arc<Secure>>) -> Self {
         let revocations = secure.as_ref().and(self.state()).map(Revocations::follow);
         Self { secure, revocations, ..self }
+    }
+
+    /// The same, with what was kept of nodes.
+    pub fn with_kept(self, kept: Arc<KeptNodes>) -> Self {
+        Self { kept, ..self }
     }
 
     /// The same, for agents whose tasks speak to the HTTP API.

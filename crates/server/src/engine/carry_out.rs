@@ -171,6 +171,9 @@ impl CarryOut {
 
     fn send(&mut self, session: SessionId, message: ToNode) {
         let Some(link) = self.links.get(&session) else { return };
+        if let ToNode::Welcome { mode, .. } = &message {
+            self.shared.counters.welcomed(*mode);
+        }
         if matches!(message, ToNode::Welcome { .. }) {
             self.shared.registry.insert(session, link.clone());
         }

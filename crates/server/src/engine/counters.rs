@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use berth_controller::Event;
+use berth_controller::{Event, WelcomeMode};
 use berth_model::command::{Command, Entry};
 use berth_scheduler::Plan;
 
@@ -31,6 +31,9 @@ pub(crate) struct Counters {
     placements_refused: AtomicU64,
     allocs_ended: AtomicU64,
     updates: AtomicU64,
+    statuses: AtomicU64,
+    /// By what agents were asked to report.
+    welcomes: [AtomicU64; 3],
     heartbeats: AtomicU64,
     /// From an evaluation that a planner takes to its plan.
     pub plan_time: Histogram,
@@ -68,10 +71,23 @@ impl Counters {
     /// Counts what agents say.
     pub fn happened(&self, event: &Event) {
         match event {
-            Event::Observed { .. } => add(&self.updates, 1),
+            Event::Observed { allocs, .. } => {
+                add(&self.updates, 1);
+                add(&self.statuses, allocs.len());
+            }
             Event::Heartbeat(..) => add(&self.heartbeats, 1),
             _ => {}
         }
+    }
+
+    /// Counts an agent that was let in.
+    pub fn welcomed(&self, mode: WelcomeMode) {
+        let which = match mode {
+            WelcomeMode::Equal => 0,
+            WelcomeMode::FromSeq(_) => 1,
+            WelcomeMode::Full => 2,
+        };
+        add(&self.welcomes[which], 1);
     }
 
     pub fn metrics(&self) -> Vec<Metric> {
@@ -106,6 +122,12 @@ impl Counters {
             ),
             counter("berth_agent_updates_total", "messages in which agents reported changes", &self.updates),
             counter(
+                "berth_agent_statuses_total",
+                "statuses of allocations in these messages",
+                &self.statuses,
+            ),
+            self.welcomes(),
+            counter(
                 "berth_agent_heartbeats_total",
                 "messages in which agents reported no change",
                 &self.heartbeats,
@@ -119,6 +141,22 @@ impl Counters {
                 &self.change_time,
             ),
         ]
+    }
+
+    fn welcomes(&self) -> Metric {
+        let sample = |(report, count): (&str, &AtomicU64)| {
+            let labels = vec![("report", report.to_owned())];
+            (labels, Measured::Counter(count.load(Ordering::Relaxed) as f64))
+        };
+        Metric {
+            name: "berth_agent_welcomes_total",
+            help: "sessions of agents that were opened, by what the agent was asked to report",
+            samples: ["nothing", "changes", "everything"]
+                .into_iter()
+                .zip(&self.welcomes)
+                .map(sample)
+                .collect(),
+        }
     }
 
     fn commands_by_kind(&self) -> Metric {

@@ -1,0 +1,113 @@
+//! What was kept before this server was started: read when an agent comes, and dropped once its node is recorded anew.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use berth_controller::Kept;
+use berth_model::{NodeId, store::Store};
+
+use super::{
+    DIR, FILE_BYTES_MAX, FILES, NODE_BYTES_MAX,
+    file::{HEAD_BYTES, HEADER_BYTES, Head, Header, file_of},
+};
+
+/// How many times as much memory observations take as their encoded form, at most about.
+const DECODED: usize = 4;
+
+/// The nodes of which something was kept. Only where each stands is in memory.
+#[derive(Debug, Default)]
+pub(crate) struct KeptNodes {
+    nodes: Mutex<BTreeMap<NodeId, Place>>,
+}
+
+/// Where a node's observations are. A file that is replaced meanwhile stays as long as it is open.
+#[derive(Debug, Clone)]
+struct Place {
+    file: Arc<File>,
+    header: Header,
+    head: Head,
+    offset: u64,
+}
+
+impl Place {
+    fn payload(&self) -> Option<Vec<u8>> {
+        let bytes = usize::try_from(self.head.payload_bytes).ok().filter(|bytes| *bytes <= NODE_BYTES_MAX)?;
+        let mut payload = vec![0; bytes];
+        self.file.read_exact_at(&mut payload, self.offset).ok()?;
+        Some(payload)
+    }
+}
+
+impl KeptNodes {
+    /// Finds what a data directory has. Blocks; what cannot be read is not there.
+    pub fn find(data_dir: &Path) -> Self {
+        let mut nodes = BTreeMap::new();
+        for number in 0..FILES {
+            let Ok(file) = File::open(data_dir.join(DIR).join(number.to_string())) else { continue };
+            find_in(number, Arc::new(file), &mut nodes);
+        }
+        Self { nodes: Mutex::new(nodes) }
+    }
+
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, Place>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// About what [`Self::read`] takes in memory; 0 where nothing was kept of a node.
+    pub fn memory_bytes(&self, node: NodeId) -> usize {
+        self.nodes()
+            .get(&node)
+            .map_or(0, |place| (DECODED * place.head.payload_bytes as usize).min(DECODED * NODE_BYTES_MAX))
+    }
+
+    /// What was kept of a node, if it is whole. Blocks.
+    pub fn read(&self, node: NodeId) -> Option<Kept> {
+        let place = self.nodes().get(&node).cloned()?;
+        place.head.kept(place.header, &place.payload()?)
+    }
+
+    /// Drops what was kept of nodes that are recorded anew, or are not there any more.
+    pub fn keep_only(&self, keep: impl Fn(NodeId) -> bool) {
+        self.nodes().retain(|node, _| keep(*node));
+    }
+
+    /// What is still to be kept of one file's nodes, in order of nodes. Blocks.
+    pub(super) fn encoded(&self, number: u64, header: Header, store: &Store) -> Vec<(Head, Vec<u8>)> {
+        let of_file: BTreeMap<NodeId, Place> = {
+            let nodes = self.nodes();
+            let of_file = nodes.iter().filter(|(node, _)| file_of(**node) == number);
+            of_file.map(|(node, place)| (*node, place.clone())).collect()
+        };
+        let is_there = |place: &Place| {
+            let created_at = store.node(place.head.node).map(|(_, row)| row.create_index);
+            place.header == header && created_at == Some(place.head.created_at)
+        };
+        let there = of_file.into_values().filter(is_there);
+        there.filter_map(|place| Some((place.head, place.payload()?))).collect()
+    }
+}
+
+/// Finds the nodes of one file, up to what is torn or damaged.
+fn find_in(number: u64, file: Arc<File>, nodes: &mut BTreeMap<NodeId, Place>) {
+    let mut header = [0; HEADER_BYTES];
+    if file.read_exact_at(&mut header, 0).is_err() {
+        return;
+    }
+    let Some(header) = Header::read(&header) else { return };
+    let mut offset = HEADER_BYTES as u64;
+    while offset < FILE_BYTES_MAX as u64 {
+        let mut head = [0; HEAD_BYTES];
+        if file.read_exact_at(&mut head, offset).is_err() {
+            return;
+        }
+        let Some(head) = Head::read(&head).filter(|head| file_of(head.node) == number) else { return };
+        offset += HEAD_BYTES as u64;
+        nodes.insert(head.node, Place { file: file.clone(), header, head, offset });
+        offset += u64::from(head.payload_bytes);
+    }
+}

@@ -1,0 +1,189 @@
+//! What is kept is read back as it was, or not at all.
+
+use std::{path::Path, sync::Arc};
+
+use berth_controller::{Kept, Version};
+use berth_model::{
+    AllocId, Index, NodeId, Timestamp,
+    alloc::ClientStatus,
+    command::{Command, Entry},
+    node::Node,
+    observed::{NodeReported, ObservedAlloc, ObservedTask, TaskEvent, TaskState},
+    resources::Resources,
+    store::Store,
+};
+use tempfile::TempDir;
+
+use super::{
+    DIR, FILES, KeptNodes, NODE_BYTES_MAX,
+    file::{HEADER_BYTES, Header, append},
+    write::Written,
+};
+use crate::shared::View;
+
+const HEADER: Header = Header { cluster: 7, restored_at: Index(3) };
+/// Two nodes of one file.
+const NODES: [NodeId; 2] = [NodeId(5), NodeId(5 + FILES as u128)];
+
+fn kept(node: NodeId) -> Kept {
+    let event = TaskEvent { kind: "Started", at: Timestamp(9), message: "m".into(), ..TaskEvent::default() };
+    let task = ObservedTask {
+        name: "web".into(),
+        state: TaskState::Running,
+        failed: false,
+        restarts: 2,
+        last_restart: Timestamp(4),
+        started_at: Timestamp(5),
+        finished_at: Timestamp(0),
+        exit: (0, 0, false),
+        events: vec![event],
+    };
+    let alloc = |id: u128| ObservedAlloc {
+        id: AllocId(id),
+        status: ClientStatus::Running,
+        description: "runs".into(),
+        tasks: vec![task.clone()],
+        modified_at: Timestamp(11),
+        healthy: Some(true),
+        health_message: String::new(),
+        revision: 1,
+        hash: id << 70,
+    };
+    Kept {
+        cluster: HEADER.cluster,
+        restored_at: HEADER.restored_at,
+        created_at: Index(2),
+        version: Version { epoch: 3, seq: 3 << 32, confirmed: true },
+        allocs: vec![Arc::new(alloc(node.0)), Arc::new(alloc(node.0 + 1))],
+    }
+}
+
+fn file() -> Vec<u8> {
+    let mut out = Vec::new();
+    HEADER.write(&mut out);
+    assert_eq!(out.len(), HEADER_BYTES);
+    for node in NODES {
+        assert!(append(&mut out, node, &kept(node)));
+    }
+    out
+}
+
+fn put(dir: &Path, bytes: &[u8]) -> KeptNodes {
+    std::fs::create_dir_all(dir.join(DIR)).expect("a directory");
+    std::fs::write(dir.join(DIR).join("5"), bytes).expect("it is written");
+    KeptNodes::find(dir)
+}
+
+#[test]
+fn what_was_kept_is_read_back() {
+    let dir = TempDir::new().expect("a directory");
+    let nodes = put(dir.path(), &file());
+    for node in NODES {
+        assert_eq!(nodes.read(node), Some(kept(node)));
+    }
+    assert_eq!(nodes.read(NodeId(6)), None);
+    assert_eq!(nodes.memory_bytes(NodeId(6)), 0);
+    nodes.keep_only(|node| node == NODES[1]);
+    assert_eq!(NODES.map(|node| nodes.read(node).is_some()), [false, true]);
+}
+
+#[test]
+fn a_file_that_is_cut_anywhere_holds_the_nodes_before() {
+    let (dir, file) = (TempDir::new().expect("a directory"), file());
+    for bytes in 0..file.len() {
+        let nodes = put(dir.path(), &file[..bytes]);
+        let read = NODES.map(|node| nodes.read(node));
+        for (node, read) in NODES.iter().zip(&read) {
+            assert!(read.as_ref().is_none_or(|read| *read == kept(*node)), "{bytes} bytes of {}", file.len());
+        }
+        assert!(read[1].is_none() && (read[0].is_some() || bytes < file.len()));
+    }
+}
+
+#[test]
+fn a_flipped_bit_is_found_wherever_it_is() {
+    let (dir, file) = (TempDir::new().expect("a directory"), file());
+    for bit in 0..8 * file.len() {
+        let mut damaged = file.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let nodes = put(dir.path(), &damaged);
+        let read = NODES.map(|node| nodes.read(node));
+        assert!(read.iter().any(Option::is_none), "bit {bit} says nothing");
+        for (node, read) in NODES.iter().zip(read) {
+            assert!(read.is_none_or(|read| read == kept(*node)), "bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_takes_too_much_is_left_out() {
+    let mut much = kept(NODES[0]);
+    Arc::make_mut(&mut much.allocs[0]).description = "x".repeat(NODE_BYTES_MAX);
+    let mut out = Vec::new();
+    assert!(!append(&mut out, NODES[0], &much));
+    assert!(out.is_empty());
+}
+
+/// A state with both nodes, of one of which something is recorded.
+fn view() -> View {
+    let mut view = View::default();
+    let mut apply = |index: u64, command: Command| {
+        let applied = view.store.apply(Entry::new(Index(index), Timestamp(index), vec![command]));
+        assert!(applied.outcomes.iter().all(Result::is_ok), "{:?}", applied.outcomes);
+    };
+    apply(1, Command::FoundCluster(HEADER.cluster));
+    let room = Resources { cpu_mhz: 4_000, memory_mb: 4_000, disk_mb: 4_000 };
+    for (node, index) in NODES.into_iter().zip(2..) {
+        apply(index, Command::RegisterNode(Box::new(Node::new(node, "n", room))));
+    }
+    view.index = Index(9);
+    record(&mut view, NODES[1], 9);
+    view
+}
+
+fn record(view: &mut View, node: NodeId, index: u64) {
+    let slot = view.store.nodes().find(node).expect("it is there");
+    let reported = NodeReported { node, epoch: 1, seq: index, confirmed: true, index: Index(index) };
+    view.observed.set_reported(slot, reported);
+}
+
+fn header_of(store: &Store) -> Header {
+    Header { cluster: store.cluster().id, restored_at: store.restored_at() }
+}
+
+#[test]
+fn what_changes_is_written_and_what_has_not_come_back_stays() {
+    let (dir, mut view) = (TempDir::new().expect("a directory"), view());
+    let before = Kept { created_at: Index(2), restored_at: Index(0), ..kept(NODES[0]) };
+    let mut out = Vec::new();
+    header_of(&view.store).write(&mut out);
+    append(&mut out, NODES[0], &before);
+    let nodes = put(dir.path(), &out);
+    let mut written = Written::new(dir.path().to_owned());
+    assert_eq!(written.write_if_changed(4, &view, &nodes).expect("it is written"), 0, "no node is there");
+    assert!(written.write_if_changed(5, &view, &nodes).expect("it is written") > 0);
+    assert_eq!(written.write_if_changed(5, &view, &nodes).expect("it is written"), 0, "nothing has changed");
+    let again = KeptNodes::find(dir.path());
+    assert_eq!(again.read(NODES[0]), Some(before));
+    let now = again.read(NODES[1]).expect("it is recorded");
+    assert_eq!((now.version.seq, now.created_at, now.allocs.len()), (9, Index(3), 0));
+    // Its agent has come back, and holds nothing.
+    record(&mut view, NODES[0], 12);
+    view.index = Index(12);
+    written.write_if_changed(0, &view, &nodes).expect("it is written");
+    assert!(written.write_if_changed(5, &view, &nodes).expect("it is written") > 0);
+    let again = KeptNodes::find(dir.path());
+    assert_eq!(again.read(NODES[0]).map(|kept| kept.version.seq), Some(12));
+    assert_eq!(nodes.memory_bytes(NODES[0]), 0, "it is not needed any more");
+}
+
+#[test]
+fn a_disk_that_takes_nothing_is_an_error_and_no_more() {
+    let (dir, view) = (TempDir::new().expect("a directory"), view());
+    std::fs::write(dir.path().join(DIR), "no directory").expect("it is written");
+    let mut written = Written::new(dir.path().to_owned());
+    let nodes = KeptNodes::find(dir.path());
+    assert!(written.write_if_changed(5, &view, &nodes).is_err());
+    std::fs::remove_file(dir.path().join(DIR)).expect("it is there");
+    assert!(written.write_if_changed(5, &view, &nodes).expect("it is written") > 0);
+}
