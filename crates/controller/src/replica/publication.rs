@@ -12,7 +12,7 @@ use berth_model::{
     AllocId, Index, NodeId,
     event::{Applied, Event as Change},
     observed::{NodeReported, Observation, Observed},
-    store::{AllocSlot, Store},
+    store::{AllocSlot, NodeSlot, Store},
 };
 
 use crate::{
@@ -288,7 +288,7 @@ impl Publication {
         ending: &BTreeSet<AllocSlot>,
         recorded: &mut Vec<(AllocSlot, AllocId)>,
     ) {
-        let Self { store, observed, records, .. } = self;
+        let Self { store, observed, records, .. } = &mut *self;
         let record = records.entry(report.node).or_default();
         for seen in &report.seen {
             let id = seen.alloc.id;
@@ -305,9 +305,25 @@ impl Publication {
         if let Some(version) = report.version {
             record.version = version;
         }
-        let Version { epoch, seq, confirmed } = record.version;
         if let Some(slot) = store.nodes().find(report.node) {
-            observed.set_reported(slot, NodeReported { node: report.node, epoch, seq, confirmed, index });
+            self.show_reported(slot, report.node, index);
+        }
+    }
+
+    /// Shows readers how far a node's agent has come by what is recorded up to an index.
+    fn show_reported(&mut self, slot: NodeSlot, node: NodeId, index: Index) {
+        let Some(Version { epoch, seq, confirmed }) = self.record_of(node).map(|record| record.version)
+        else {
+            return;
+        };
+        self.observed.set_reported(slot, NodeReported { node, epoch, seq, confirmed, index });
+    }
+
+    /// An agent may report before its node is registered.
+    fn on_node_registered(&mut self, slot: NodeSlot) {
+        let Some(node) = self.store.nodes().row(slot).map(|row| row.id) else { return };
+        if self.observed.reported(slot, node).is_none() {
+            self.show_reported(slot, node, self.last);
         }
     }
 
@@ -330,6 +346,7 @@ impl Publication {
                     self.observed.regroup(*slot, row.id, row.job, *moved);
                 }
             }
+            Change::NodeRegistered(slot) => self.on_node_registered(*slot),
             Change::AllocCollected(slot, id, _) => self.observed.forget(*slot, *id),
             Change::JobCollected(slot, _) => self.observed.forget_job(*slot),
             Change::NodeCollected(slot, id) => {

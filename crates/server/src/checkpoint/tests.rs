@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use arc_swap::ArcSwap;
 use berth_controller::{Kept, Version};
 use berth_model::{
     AllocId, Index, NodeId, Timestamp,
@@ -10,14 +11,14 @@ use berth_model::{
     node::Node,
     observed::{NodeReported, ObservedAlloc, ObservedTask, TaskEvent, TaskState},
     resources::Resources,
-    store::Store,
 };
 use tempfile::TempDir;
+use tokio::{sync::watch, time::Instant};
 
 use super::{
     DIR, FILES, KeptNodes, NODE_BYTES_MAX,
     file::{HEADER_BYTES, Header, append},
-    write::Written,
+    write::{Written, header_of, pass},
 };
 use crate::shared::View;
 
@@ -147,10 +148,6 @@ fn record(view: &mut View, node: NodeId, index: u64) {
     view.observed.set_reported(slot, reported);
 }
 
-fn header_of(store: &Store) -> Header {
-    Header { cluster: store.cluster().id, restored_at: store.restored_at() }
-}
-
 #[test]
 fn what_changes_is_written_and_what_has_not_come_back_stays() {
     let (dir, mut view) = (TempDir::new().expect("a directory"), view());
@@ -186,4 +183,32 @@ fn a_disk_that_takes_nothing_is_an_error_and_no_more() {
     assert!(written.write_if_changed(5, &view, &nodes).is_err());
     std::fs::remove_file(dir.path().join(DIR)).expect("it is there");
     assert!(written.write_if_changed(5, &view, &nodes).expect("it is written") > 0);
+}
+
+#[tokio::test]
+async fn nothing_is_looked_at_again_before_something_changes() {
+    let (dir, view) = (TempDir::new().expect("a directory"), Arc::new(ArcSwap::from_pointee(view())));
+    let kept = Arc::new(KeptNodes::find(dir.path()));
+    let (_stop, stop) = watch::channel(false);
+    let mut written = Some(Written::new(dir.path().to_owned()));
+    let has_all = |written: &Option<Written>| written.as_ref().is_some_and(|of| of.has_all_of(&view.load()));
+    // A server that ends at once has not written all.
+    pass(&view, &kept, &mut written, &stop, Some(Instant::now()))
+        .await
+        .expect("there is nothing to write yet");
+    assert!(!has_all(&written));
+    pass(&view, &kept, &mut written, &stop, None).await.expect("it is written");
+    assert!(has_all(&written));
+    // Somebody's file stands where the directory was: only a look finds that.
+    std::fs::remove_dir_all(dir.path().join(DIR)).expect("it was written");
+    std::fs::write(dir.path().join(DIR), "no directory").expect("it is written");
+    pass(&view, &kept, &mut written, &stop, None).await.expect("nothing has changed");
+    let mut next = View::clone(&view.load());
+    record(&mut next, NODES[0], 12);
+    next.index = Index(12);
+    view.store(Arc::new(next));
+    for _ in 0..2 {
+        assert!(pass(&view, &kept, &mut written, &stop, None).await.is_err(), "what failed is tried again");
+        assert!(!has_all(&written));
+    }
 }

@@ -11,7 +11,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 use berth_controller::Kept;
-use berth_model::{Index, NodeId, store::NodeSlot};
+use berth_model::{
+    Index, NodeId,
+    store::{NodeSlot, Store},
+};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
@@ -58,13 +61,18 @@ pub(crate) async fn look_after(
 }
 
 /// Writes all files of which something has changed. At the end of the server, `until` then; otherwise slowly, until it ends.
-async fn pass(
+/// While nothing changes this costs nothing: most clusters are idle most of the time.
+pub(super) async fn pass(
     view: &Arc<ArcSwap<View>>,
     kept: &Arc<KeptNodes>,
     written: &mut Option<Written>,
     stop: &watch::Receiver<bool>,
     until: Option<Instant>,
 ) -> io::Result<()> {
+    let state = State::of(&view.load());
+    if written.as_ref().is_some_and(|written| written.up_to == Some(state)) {
+        return Ok(());
+    }
     for number in 0..FILES {
         let Some(mut taken) = written.take() else { return Ok(()) };
         let (view, kept) = (view.clone(), kept.clone());
@@ -85,7 +93,28 @@ async fn pass(
             None => {}
         }
     }
+    if let Some(written) = written {
+        written.up_to = Some(state);
+    }
     Ok(())
+}
+
+/// Which state a view shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    header: Header,
+    index: Index,
+}
+
+impl State {
+    fn of(view: &View) -> Self {
+        Self { header: header_of(&view.store), index: view.index }
+    }
+}
+
+/// Whose state it is.
+pub(super) fn header_of(store: &Store) -> Header {
+    Header { cluster: store.cluster().id, restored_at: store.restored_at() }
 }
 
 /// What is on the disk.
@@ -96,18 +125,26 @@ pub(super) struct Written {
     /// The nodes of each file by the last state that was looked at, and where that state ended.
     nodes: Vec<Vec<NodeSlot>>,
     looked_at: Index,
+    /// The state all of which is written; none before that is so of any.
+    up_to: Option<State>,
 }
 
 impl Written {
     pub fn new(data_dir: PathBuf) -> Self {
         let dir = data_dir.join(DIR);
-        Self { dir, files: BTreeMap::new(), nodes: Vec::new(), looked_at: Index::default() }
+        Self { dir, files: BTreeMap::new(), nodes: Vec::new(), looked_at: Index::default(), up_to: None }
+    }
+
+    /// Whether all that a view shows is written.
+    #[cfg(test)]
+    pub fn has_all_of(&self, view: &View) -> bool {
+        self.up_to == Some(State::of(view))
     }
 
     /// Writes a file where something of its nodes has changed: how many bytes.
     pub fn write_if_changed(&mut self, number: u64, view: &View, kept: &KeptNodes) -> io::Result<usize> {
         let (store, observed) = (&view.store, &view.observed);
-        let header = Header { cluster: store.cluster().id, restored_at: store.restored_at() };
+        let header = header_of(store);
         if header.cluster == 0 {
             return Ok(0);
         }
