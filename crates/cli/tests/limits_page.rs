@@ -118,6 +118,8 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/audit/record.rs TEXT_CHARS_MAX", "letters of a text that it repeats"),
     ("server/src/audit/refusals.rs REFUSED_ADDRESSES_MAX", "refusals that are recorded"),
     ("server/src/audit/refusals.rs TALLY_MAX", "refusals that are recorded"),
+    ("server/src/checkpoint/mod.rs FILE_BYTES_MAX", "what agents reported, on a server's disk"),
+    ("server/src/checkpoint/mod.rs NODE_BYTES_MAX", "what agents reported, on a server's disk"),
     (
         "server/src/cluster/agents/lent.rs STREAMS_MAX",
         "logs, files and commands that another server passes on",
