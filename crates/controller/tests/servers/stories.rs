@@ -582,3 +582,59 @@ fn what_was_kept_of_another_state_counts_for_nothing() {
         assert_all_agree(&cluster);
     }
 }
+
+/// All servers start anew: what an agent is asked first.
+fn asked_first(cluster: &mut Cluster, number: usize) -> WelcomeMode {
+    cluster.agents[number].asked = None;
+    cluster.restart_all();
+    for _ in 0..10 {
+        cluster.settle(1);
+        if let Some(asked) = cluster.agents[number].asked {
+            return asked;
+        }
+    }
+    panic!("nobody lets agent {number} in");
+}
+
+#[test]
+fn an_agent_that_went_on_leaves_nothing_out_unless_all_before_was_kept() {
+    type Spoil = fn(&mut Kept);
+    let spoils: [Spoil; 4] = [
+        |kept| kept.version.confirmed = false,
+        |kept| kept.version.epoch += 1,
+        |kept| kept.version.seq += 1,
+        |kept| kept.allocs.extend_from_within(..1),
+    ];
+    for spoil in spoils {
+        let mut cluster = settled(3);
+        let number = busiest(&cluster);
+        let seq = cluster.agents[number].seq;
+        for server in &mut cluster.servers {
+            server.keep();
+            server.kept.get_mut(&NodeId(number as u128 + 1)).into_iter().for_each(spoil);
+        }
+        cluster.agents[number].work(true);
+        assert_eq!(cluster.agents[number].seq, seq + 1);
+        assert_eq!(asked_first(&mut cluster, number), WelcomeMode::Full);
+        cluster.settle(10);
+        assert_all_agree(&cluster);
+    }
+}
+
+#[test]
+fn what_was_kept_before_a_node_was_declared_down_lets_its_agent_leave_nothing_out() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let number = busiest(&cluster);
+        cluster.servers.iter_mut().for_each(|server| server.keep());
+        silence(&mut cluster, number);
+        cluster.drain();
+        // While it is down, and once it is ready again.
+        for _ in 0..2 {
+            assert_eq!(asked_first(&mut cluster, number), WelcomeMode::Full, "seed {seed}");
+            cluster.settle(10);
+            assert_all_agree(&cluster);
+        }
+        assert_eq!(status(&cluster, number as u128 + 1), Some(NodeStatus::Ready));
+    }
+}
