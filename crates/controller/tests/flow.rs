@@ -30,6 +30,8 @@ mod replaced;
 mod restore;
 #[path = "flow/safety.rs"]
 mod safety;
+#[path = "flow/system.rs"]
+mod system;
 #[path = "flow/tenants.rs"]
 mod tenants;
 #[path = "flow/waiting.rs"]
