@@ -24,6 +24,8 @@ mod nodes;
 mod periodic;
 #[path = "flow/placement.rs"]
 mod placement;
+#[path = "flow/purge.rs"]
+mod purge;
 #[path = "flow/replaced.rs"]
 mod replaced;
 #[path = "flow/restore.rs"]
