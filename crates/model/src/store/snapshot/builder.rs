@@ -119,7 +119,8 @@ impl Builder {
         if job.versions.is_empty() {
             return inconsistent("has no version");
         }
-        if job.versions.iter().any(|version| version.job.key != job.key) {
+        let is_own = |key: &JobKey| *key.id == *job.key.name() && key.namespace == job.key.namespace;
+        if !job.versions.iter().all(|version| is_own(&version.job.key)) {
             return inconsistent("comes after a version of another one");
         }
         let newest_first = |pair: &[JobVersion]| pair[0].version > pair[1].version;

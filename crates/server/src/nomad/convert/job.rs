@@ -129,7 +129,7 @@ pub fn job_stub(view: &CallerView, row: &JobRow, with_meta: bool) -> JobStub {
 pub fn summary(view: &CallerView, row: &JobRow) -> JobSummary {
     let group = |counts: &GroupCounts| (counts.group.to_string(), group_summary(view, row, counts));
     JobSummary {
-        job_id: row.key.id.to_string(),
+        job_id: row.key.name().to_owned(),
         namespace: row.key.namespace.to_string(),
         summary: row.counts.iter().map(group).collect(),
         children: row.job().only_launches().then(|| children_summary(view, row)),
