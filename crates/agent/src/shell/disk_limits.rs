@@ -185,8 +185,10 @@ impl Known {
             let doubled = LOOKED_EVERY_MIN.saturating_mul(1 << self.failures.min(16));
             return at + doubled.min(EVERY).max(took * PART_OF_TIME);
         }
-        let beyond = self.alarm_at_free_bytes.saturating_sub(free_bytes).max(1);
-        let part = self.tolerated_bytes.saturating_mul(PART_OF_TIME.into()) / beyond;
+        // The square, since the faster somebody writes, the more is written while it is measured, too.
+        let beyond = u128::from(self.alarm_at_free_bytes.saturating_sub(free_bytes).max(1));
+        let tolerated = u128::from(self.tolerated_bytes);
+        let part = u128::from(PART_OF_TIME) * tolerated * tolerated / (beyond * beyond);
         let part = u32::try_from(part).unwrap_or(PART_OF_TIME).clamp(PART_OF_TIME_OF_SUSPECTS, PART_OF_TIME);
         at + took * part
     }
