@@ -276,7 +276,17 @@ fn a_watch_prints_again_when_something_has_changed() {
         .expect("it runs");
     let mut states = BufReader::new(watch.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
     assert_eq!(states.next().as_deref(), Some("[]"));
-    dev.said(&["job", "run", &dev.job_file(&service("web", ""))]);
+    // It starts long after it was placed, when nothing changes but how many run.
+    let slow = r#"driver = "mock_driver"
+                 config {
+                   start_block_for = "2s"
+                   run_for         = "1h""#;
+    let (command, args) =
+        (r#"command = "/bin/sh""#, r#"args    = ["-c", "echo one; echo two; exec sleep 1000"]"#);
+    let raw_exec = r#"driver = "raw_exec"
+                 config {"#;
+    let source = service("web", "").replace(raw_exec, slow).replace(command, "").replace(args, "");
+    dev.said(&["job", "run", "-detach", &dev.job_file(&source)]);
     let is_running = |state: String| state.contains(r#""Running":1"#);
     assert!(states.any(is_running), "it ends without having seen the job run");
     watch.kill().and_then(|()| watch.wait()).expect("it is ours");
