@@ -15,7 +15,7 @@ use crate::{
     blocks::{Around, check_services, services, with_defaults},
     diagnostic::quoted,
     drivers,
-    schema::Body,
+    schema::{Body, KEPT_OF_GROUP},
     suggest::nearest,
 };
 
@@ -64,12 +64,7 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
         volumes: volumes(body),
         scaling: scaling.map(|scaling| horizontal(scaling, body, count)),
         max_run_duration: body.duration("max_run_duration"),
-        kept: with_defaults(body.kept(&[
-            "stop_after_client_disconnect",
-            "max_client_disconnect",
-            "prevent_reschedule_on_lost",
-            "consul",
-        ])),
+        kept: with_defaults(body.kept(KEPT_OF_GROUP)),
         shares_room: false,
         name,
     };

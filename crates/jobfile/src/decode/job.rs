@@ -13,7 +13,12 @@ use super::{
     group::{self, Inherited},
     name, spread, task,
 };
-use crate::{blocks::with_times, excess::excess, record::COUNT, schema::Body};
+use crate::{
+    blocks::with_times,
+    excess::excess,
+    record::COUNT,
+    schema::{Body, KEPT_OF_JOB},
+};
 
 /// Bytes that a dispatch may carry.
 const PAYLOAD_BYTES_MAX: usize = 16 << 10;
@@ -80,7 +85,7 @@ pub(super) fn job(body: &Body<'_>) -> Job {
         update: inherited.update,
         migrate: inherited.migrate,
         reschedule: reschedule.map(Box::new),
-        kept: body.kept(&["multiregion", "ui", "consul_namespace", "vault_namespace"]),
+        kept: body.kept(KEPT_OF_JOB),
     };
     if body.has("name") {
         name::check_shown(body, &job.name, || body.at("name"));

@@ -12,7 +12,12 @@ use berth_model::{
 
 use super::{affinity, constraint, name, resources};
 use crate::blocks::{check_identities, check_inside, check_secrets, services, with_defaults};
-use crate::{diagnostic::quoted, drivers, schema::Body, suggest::nearest};
+use crate::{
+    diagnostic::quoted,
+    drivers,
+    schema::{Body, KEPT_OF_TASK},
+    suggest::nearest,
+};
 
 /// Between the kill signal and SIGKILL, unless the task says.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -111,7 +116,7 @@ pub(super) fn vault(body: &Body<'_>) -> Option<Value> {
 }
 
 fn kept(body: &Body<'_>, vault: Option<&Value>) -> Kept {
-    let mut kept = body.kept(&["vault", "consul", "action", "schedule", "csi_plugin", "kind"]);
+    let mut kept = body.kept(KEPT_OF_TASK);
     if let Some(vault) = vault {
         kept.entry("Vault".to_owned()).or_insert_with(|| vault.clone());
     }
