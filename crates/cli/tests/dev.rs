@@ -117,11 +117,13 @@ fn data_dirs(home: &Path) -> usize {
     entries.filter_map(Result::ok).filter(|entry| entry.path().is_dir()).count()
 }
 
-/// A service that says something and then waits.
+/// A service that says something and then waits. It has a deployment if what is added has an `update` block.
 fn service(id: &str, extra: &str) -> String {
+    let update = if extra.contains("update {") { "" } else { "update {\n max_parallel = 0\n }" };
     format!(
         r#"job "{id}" {{
              group "g" {{
+               {update}
                {extra}
                task "t" {{
                  driver = "raw_exec"
@@ -549,6 +551,24 @@ fn an_update_that_fits_nowhere_stops_nothing_and_one_that_fits_its_own_room_take
     let third = running(&dev, "web");
     assert_eq!(third.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [2]);
     assert!(dev.said(&["alloc", "logs", &third[0].1]).contains("three"));
+    assert!(dev.stop());
+}
+
+/// A job file from Nomad may rely on the `update` block that is not in it.
+#[test]
+fn a_bad_version_of_a_service_that_says_nothing_of_updates_takes_one_allocation_at_most() {
+    let mut dev = Dev::start(&[]);
+    let web = |says: &str| {
+        let source = service("web", "count = 2\n restart {\n attempts = 0\n }").replace("echo one", says);
+        dev.job_file(&source.replace("update {\n max_parallel = 0\n }", ""))
+    };
+    dev.said(&["job", "run", "-detach", &web("echo one")]);
+    eventually("both run", || running(&dev, "web").len() == 2);
+    dev.said(&["job", "run", "-detach", &web("exit 7; echo two")]);
+    eventually("the bad one has failed", || dev.said(&["ps", "-a"]).contains("failed"));
+    assert!(running(&dev, "web").iter().any(|(version, _)| *version == 0), "one of the old version runs on");
+    let deployments = dev.said(&["job", "deployments", "web"]);
+    assert!(deployments.contains("Deployment is running"), "{deployments}");
     assert!(dev.stop());
 }
 

@@ -30,15 +30,17 @@ const TYPES: &[(&str, JobType)] = &[
     ("sysbatch", JobType::Sysbatch),
 ];
 
-/// How its groups are exchanged unless they say so themselves. Nomad's servers tell of the whole job's block how many go
-/// at once and how often, and nothing but zeros of the rest, which stands in its groups.
-fn update(body: &Body<'_>) -> Option<Box<Update>> {
+/// How its groups are exchanged unless they say so themselves: services step by step, as in Nomad, also where nothing is
+/// said of it. Nomad's servers tell of the whole job's block how many go at once and how often, and nothing but zeros of the
+/// rest, which stands in its groups.
+fn update(body: &Body<'_>, job_type: JobType) -> Option<Box<Update>> {
     let of_groups = ["health_check", "min_healthy_time", "healthy_deadline", "progress_deadline"];
     let is_head = |block: &Body<'_>| {
         block.is_json() && of_groups.iter().all(|name| block.has(name) && block.lacks(name))
     };
     let Some(block) = body.block("update").filter(|block| is_head(block) && !body.lacks("update")) else {
-        return group::inherited(body, "update", None);
+        let default = || (job_type == JobType::Service).then(Box::default);
+        return group::update(body, job_type, None).or_else(default);
     };
     let default = Update::default();
     Some(Box::new(Update {
@@ -56,7 +58,7 @@ pub(super) fn job(body: &Body<'_>) -> Job {
     let inherited = Inherited {
         job_type,
         job: name.clone(),
-        update: update(body),
+        update: update(body, job_type),
         migrate: group::inherited(body, "migrate", None),
         reschedule: reschedule.unwrap_or(ReschedulePolicy::default_for(job_type)),
         vault: task::vault(body),

@@ -136,12 +136,18 @@ impl Spec {
             group["RestartPolicy"] = json!({ "Attempts": 0, "Mode": "fail" });
             group["ReschedulePolicy"] = json!({ "Attempts": 0, "Unlimited": false });
         }
-        json!({
+        let mut job = json!({
             "ID": self.id(),
             "Namespace": namespace,
-            "Type": if once || self.batch { "batch" } else { "service" },
+            "Type": "batch",
             "TaskGroups": [group],
-        })
+        });
+        if !once && !self.batch {
+            job["Type"] = json!("service");
+            // It is never changed: it runs once it stays up, and no deployment watches it for longer.
+            job["Update"] = json!({ "MaxParallel": 0 });
+        }
+        job
     }
 
     fn networks(&self) -> Value {
@@ -253,7 +259,7 @@ mod tests {
         check(
             "run --name web --port http -e A=b=c /images/web",
             &expect![[
-                r#"{"ID":"web","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"DynamicPorts":[{"Label":"http"}]}],"Tasks":[{"Config":{"image":"/images/web","ports":["http"]},"Driver":"container","Env":{"A":"b=c"},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service"}"#
+                r#"{"ID":"web","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"DynamicPorts":[{"Label":"http"}]}],"Tasks":[{"Config":{"image":"/images/web","ports":["http"]},"Driver":"container","Env":{"A":"b=c"},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service","Update":{"MaxParallel":0}}"#
             ]],
         );
         check(
@@ -296,13 +302,13 @@ mod tests {
         check(
             "run --name dns -p 53:53/tcp -p 53:53/udp -p 8080:80 -p 8081:80 -p 8081:80 coredns:1",
             &expect![[
-                r#"{"ID":"dns","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"ReservedPorts":[{"Label":"port-53","To":53,"Value":53},{"Label":"port-80","To":80,"Value":8080},{"Label":"port-80-8081","To":80,"Value":8081}]}],"Tasks":[{"Config":{"image":"coredns:1","ports":["port-53","port-80","port-80-8081"]},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service"}"#
+                r#"{"ID":"dns","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"ReservedPorts":[{"Label":"port-53","To":53,"Value":53},{"Label":"port-80","To":80,"Value":8080},{"Label":"port-80-8081","To":80,"Value":8081}]}],"Tasks":[{"Config":{"image":"coredns:1","ports":["port-53","port-80","port-80-8081"]},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service","Update":{"MaxParallel":0}}"#
             ]],
         );
         check(
             "run --name web -p 8080:80 -p admin:81 nginx:1.27",
             &expect![[
-                r#"{"ID":"web","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"DynamicPorts":[{"Label":"admin","To":81}],"ReservedPorts":[{"Label":"port-80","To":80,"Value":8080}]}],"Tasks":[{"Config":{"image":"nginx:1.27","ports":["port-80","admin"]},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service"}"#
+                r#"{"ID":"web","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"DynamicPorts":[{"Label":"admin","To":81}],"ReservedPorts":[{"Label":"port-80","To":80,"Value":8080}]}],"Tasks":[{"Config":{"image":"nginx:1.27","ports":["port-80","admin"]},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service","Update":{"MaxParallel":0}}"#
             ]],
         );
         let labels = |line: &str| {
@@ -331,7 +337,7 @@ mod tests {
         check(
             "run --name it --exec /bin/sh -c date",
             &expect![[
-                r#"{"ID":"it","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":null,"Tasks":[{"Config":{"args":["-c","date"],"command":"/bin/sh"},"Driver":"raw_exec","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service"}"#
+                r#"{"ID":"it","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":null,"Tasks":[{"Config":{"args":["-c","date"],"command":"/bin/sh"},"Driver":"raw_exec","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service","Update":{"MaxParallel":0}}"#
             ]],
         );
     }
