@@ -57,7 +57,7 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
             },
         ),
         affinities: affinity::affinities(body),
-        update: update(body, job.job_type, job.update.as_ref()),
+        update: update(body, job.job_type, job.update.as_deref()),
         migrate: inherited(body, "migrate", job.migrate.as_ref()).or_else(|| migrate_default(job.job_type)),
         disconnect: body.optional("disconnect"),
         services: services(body, &[&job.job, &name]),
@@ -205,21 +205,14 @@ fn migrate_default(job_type: JobType) -> Option<Box<Migrate>> {
 ///
 /// A service has such a block by default. One of JSON that is nothing but zeros therefore says something if it names
 /// `MaxParallel`: that there is to be no deployment.
-pub(super) fn update(
-    body: &Body<'_>,
-    job_type: JobType,
-    of_job: Option<&Box<Update>>,
-) -> Option<Box<Update>> {
+pub(super) fn update(body: &Body<'_>, job_type: JobType, of_job: Option<&Update>) -> Option<Box<Update>> {
     let says_none = job_type == JobType::Service
         && body.is_left_out("update")
         && body.block("update").is_some_and(|block| block.has("max_parallel"));
     if says_none {
-        return Some(Box::new(Update {
-            max_parallel: 0,
-            ..of_job.map(|update| (**update).clone()).unwrap_or_default()
-        }));
+        return Some(Box::new(Update { max_parallel: 0, ..of_job.cloned().unwrap_or_default() }));
     }
-    inherited(body, "update", of_job)
+    inherited(body, "update", of_job).map(Box::new)
 }
 
 /// A block of the group over that of its job, if there is either.
