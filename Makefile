@@ -29,6 +29,7 @@ lab: build
 	$(BERTH) lab run connect --scale small --out $(TARGET)/lab/connect-small
 	$(BERTH) lab run revoke --scale small --out $(TARGET)/lab/revoke-small
 	$(BERTH) lab run writes --scale small --dispatch --nodes 5 --out $(TARGET)/lab/dispatches-small
+	$(BERTH) lab run soak --scale small --out $(TARGET)/lab/soak-small
 	scripts/lab-launch $(BERTH) $(TARGET)/lab/launch-small
 
 bench: build
@@ -118,6 +119,11 @@ test-long-histories:
 # Readers and peers that mean harm, at their full strength; memory and what a client waits are judged.
 test-long-hostile: build
 	$(BERTH) lab run hostile --scale full --runs 1 --out $(TARGET)/lab/hostile
+
+# Half an hour of everything that changes a cluster; what the server holds after each minute's garbage collection is judged. The
+# full scale lasts an hour.
+test-long-soak: build
+	$(BERTH) lab run soak --scale full --rounds 29 --runs 1 --out $(TARGET)/lab/soak
 
 # Manual pages: `man -l target/man/berth.1`.
 man: build

@@ -6,6 +6,11 @@ job "hello" {
   group "greeters" {
     count = 2
 
+    # Healthy once it has run for so long; 10s is the default.
+    update {
+      min_healthy_time = "1s"
+    }
+
     task "greet" {
       driver = "raw_exec"
 

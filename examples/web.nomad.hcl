@@ -4,6 +4,10 @@
 # from a busybox that is linked statically.
 job "web" {
   group "front" {
+    update {
+      min_healthy_time = "1s"
+    }
+
     network {
       port "http" {}
     }

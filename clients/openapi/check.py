@@ -11,7 +11,7 @@ assert compileall.compile_dir(f"{directory}/berth_api", quiet=1), "the client do
 sys.path.insert(0, directory)
 
 from berth_api import AuthenticatedClient, Client
-from berth_api.api.jobs import delete_v1_job_id, get_v1_job_id, get_v1_jobs, put_v1_jobs
+from berth_api.api.jobs import list_jobs, read_job, register_job, stop_job
 from berth_api.models import ErrorBody, Job, JobRegister
 
 JSON = {"Accept": "application/json"}
@@ -24,15 +24,15 @@ else:
 
 task = {"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/true"}}
 job = {"ID": "made-python", "Name": "made-python", "Type": "batch", "TaskGroups": [{"Name": "g", "Tasks": [task]}]}
-registered = put_v1_jobs.sync(client=client, body=JobRegister.from_dict({"Job": job}))
+registered = register_job.sync(client=client, body=JobRegister.from_dict({"Job": job}))
 assert registered is not None and registered.eval_id, registered
 
-listed = get_v1_jobs.sync(client=client)
+listed = list_jobs.sync(client=client)
 assert "made-python" in [stub.id for stub in listed], listed
-read = get_v1_job_id.sync("made-python", client=client)
+read = read_job.sync("made-python", client=client)
 assert isinstance(read, Job) and read.task_groups[0].tasks[0].driver == "raw_exec", read
 
-missing = get_v1_job_id.sync_detailed("made-nothing", client=client)
+missing = read_job.sync_detailed("made-nothing", client=client)
 assert missing.status_code == 404, missing
 assert isinstance(missing.parsed, ErrorBody) and missing.parsed.status == 404, missing.parsed
-delete_v1_job_id.sync_detailed("made-python", client=client, purge=True)
+stop_job.sync_detailed("made-python", client=client, purge=True)

@@ -3,7 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use prost::Message;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -18,6 +20,10 @@ const SHORT: &str = "shorter than its header";
 
 /// What is kept for a record that must be written on a full disk: one of how a task ended.
 const RESERVED_BYTES: u64 = 4 << 10;
+
+/// Waits for the disk that are under way at a time. A journal takes all that wait for it with one write of its own, so that many
+/// take little longer than one.
+const TOGETHER_MAX: usize = 16;
 
 /// The largest record that is read.
 const RECORD_BYTES_MAX: u64 = 16 << 20;
@@ -130,6 +136,27 @@ pub(crate) fn reserve(dir: &Path, name: &str) -> Result<(), Failure> {
     }
 }
 
+/// Does what waits for the disk to each of several things, to many at a time. What came of each is answered in their order.
+pub(crate) fn together<T: Sync, R: Send>(things: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let all = |things: &[T]| things.iter().map(&work).collect::<Vec<R>>();
+    if things.len() < 2 {
+        return all(things);
+    }
+    let part = things.len().div_ceil(TOGETHER_MAX);
+    thread::scope(|scope| {
+        let begun: Vec<_> = things
+            .chunks(part)
+            .map(|part| (part, thread::Builder::new().spawn_scoped(scope, move || all(part))))
+            .collect();
+        let done = begun.into_iter().flat_map(|(part, thread)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            // Where there can be no more threads, it takes longer.
+            Err(_) => all(part),
+        });
+        done.collect()
+    })
+}
+
 pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_data()
 }
@@ -182,6 +209,21 @@ mod tests {
         let refusal = read::<PortBinding>(dir.path(), "port").expect_err("refused");
         let reason = "it is of version 7, and this berth knows 2: start a newer berth";
         assert!(refusal.to_string().ends_with(reason) && refusal.is_newer(), "{refusal}");
+    }
+
+    #[test]
+    fn what_is_done_together_is_answered_in_order() {
+        for number in [0_usize, 1, 2, 15, 16, 17, 64, 1_000] {
+            let things: Vec<usize> = (0..number).collect();
+            let threads = std::sync::Mutex::new(std::collections::HashSet::new());
+            let done = together(&things, |thing| {
+                threads.lock().expect("no panic").insert(thread::current().id());
+                if thing % 7 == 3 { Err(*thing) } else { Ok(*thing) }
+            });
+            let expected = things.iter().map(|thing| if thing % 7 == 3 { Err(*thing) } else { Ok(*thing) });
+            assert_eq!(done, expected.collect::<Vec<Result<usize, usize>>>());
+            assert!(threads.lock().expect("no panic").len() <= TOGETHER_MAX);
+        }
     }
 
     #[test]

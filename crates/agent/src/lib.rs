@@ -31,6 +31,7 @@ mod races;
 mod regular;
 mod secrets;
 mod shell;
+mod signals;
 #[cfg(test)]
 #[allow(dead_code)]
 #[path = "../tests/common/disk.rs"]

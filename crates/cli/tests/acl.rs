@@ -150,6 +150,7 @@ fn job_file() -> String {
     r#"
     job "web" {
       group "g" {
+        update { max_parallel = 0 }
         task "t" {
           driver = "raw_exec"
           config {

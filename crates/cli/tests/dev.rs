@@ -117,11 +117,13 @@ fn data_dirs(home: &Path) -> usize {
     entries.filter_map(Result::ok).filter(|entry| entry.path().is_dir()).count()
 }
 
-/// A service that says something and then waits.
+/// A service that says something and then waits. It has a deployment if what is added has an `update` block.
 fn service(id: &str, extra: &str) -> String {
+    let update = if extra.contains("update {") { "" } else { "update {\n max_parallel = 0\n }" };
     format!(
         r#"job "{id}" {{
              group "g" {{
+               {update}
                {extra}
                task "t" {{
                  driver = "raw_exec"
@@ -276,7 +278,17 @@ fn a_watch_prints_again_when_something_has_changed() {
         .expect("it runs");
     let mut states = BufReader::new(watch.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
     assert_eq!(states.next().as_deref(), Some("[]"));
-    dev.said(&["job", "run", &dev.job_file(&service("web", ""))]);
+    // It starts long after it was placed, when nothing changes but how many run.
+    let slow = r#"driver = "mock_driver"
+                 config {
+                   start_block_for = "2s"
+                   run_for         = "1h""#;
+    let (command, args) =
+        (r#"command = "/bin/sh""#, r#"args    = ["-c", "echo one; echo two; exec sleep 1000"]"#);
+    let raw_exec = r#"driver = "raw_exec"
+                 config {"#;
+    let source = service("web", "").replace(raw_exec, slow).replace(command, "").replace(args, "");
+    dev.said(&["job", "run", "-detach", &dev.job_file(&source)]);
     let is_running = |state: String| state.contains(r#""Running":1"#);
     assert!(states.any(is_running), "it ends without having seen the job run");
     watch.kill().and_then(|()| watch.wait()).expect("it is ours");
@@ -539,6 +551,24 @@ fn an_update_that_fits_nowhere_stops_nothing_and_one_that_fits_its_own_room_take
     let third = running(&dev, "web");
     assert_eq!(third.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [2]);
     assert!(dev.said(&["alloc", "logs", &third[0].1]).contains("three"));
+    assert!(dev.stop());
+}
+
+/// A job file from Nomad may rely on the `update` block that is not in it.
+#[test]
+fn a_bad_version_of_a_service_that_says_nothing_of_updates_takes_one_allocation_at_most() {
+    let mut dev = Dev::start(&[]);
+    let web = |says: &str| {
+        let source = service("web", "count = 2\n restart {\n attempts = 0\n }").replace("echo one", says);
+        dev.job_file(&source.replace("update {\n max_parallel = 0\n }", ""))
+    };
+    dev.said(&["job", "run", "-detach", &web("echo one")]);
+    eventually("both run", || running(&dev, "web").len() == 2);
+    dev.said(&["job", "run", "-detach", &web("exit 7; echo two")]);
+    eventually("the bad one has failed", || dev.said(&["ps", "-a"]).contains("failed"));
+    assert!(running(&dev, "web").iter().any(|(version, _)| *version == 0), "one of the old version runs on");
+    let deployments = dev.said(&["job", "deployments", "web"]);
+    assert!(deployments.contains("Deployment is running"), "{deployments}");
     assert!(dev.stop());
 }
 

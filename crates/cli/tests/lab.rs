@@ -252,6 +252,19 @@ fn a_hostile_peer_is_let_go_and_what_it_took_is_told() {
 }
 
 #[test]
+fn what_a_server_holds_stays_what_it_was() {
+    let dir = scratch();
+    let out = dir.path().to_str().expect("a plain path");
+    let args = ["lab", "run", "soak", "--scale", "small", "--out", out];
+    let output = berth(&args).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("round 3: "), "{told}");
+    let metric = medians(dir.path());
+    assert!(metric("requests") > 100.0 && metric("rss_first_bytes") > 0.0, "{told}");
+    assert_eq!(metric("requests_refused"), 0.0, "{told}");
+}
+
+#[test]
 fn instances_come_and_go() {
     let dir = scratch();
     let out = dir.path().to_str().expect("a plain path");

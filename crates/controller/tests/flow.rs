@@ -24,12 +24,16 @@ mod nodes;
 mod periodic;
 #[path = "flow/placement.rs"]
 mod placement;
+#[path = "flow/purge.rs"]
+mod purge;
 #[path = "flow/replaced.rs"]
 mod replaced;
 #[path = "flow/restore.rs"]
 mod restore;
 #[path = "flow/safety.rs"]
 mod safety;
+#[path = "flow/system.rs"]
+mod system;
 #[path = "flow/tenants.rs"]
 mod tenants;
 #[path = "flow/waiting.rs"]

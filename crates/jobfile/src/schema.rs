@@ -15,6 +15,7 @@ mod unknown;
 
 pub(crate) use body::Body;
 pub use describe::definitions;
+pub(crate) use kept::{KEPT_OF_GROUP, KEPT_OF_JOB, KEPT_OF_NETWORK, KEPT_OF_RESOURCES, KEPT_OF_TASK};
 pub(crate) use tables::*;
 pub use unenforced::unenforced;
 

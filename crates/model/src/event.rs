@@ -29,6 +29,9 @@ pub enum Event {
     JobScaled(JobSlot, String),
     /// A job became pending, running or dead, and no other event of the job itself tells it.
     JobStatusChanged(JobSlot),
+    /// A job was purged: nothing has this key any more. What is left of it until its allocations have ended is in its slot,
+    /// under a key that nobody can ask for.
+    JobPurged(JobSlot, JobKey),
     /// A job was forgotten; its slot may be another's already.
     JobCollected(JobSlot, JobKey),
     /// An allocation was placed.
@@ -44,6 +47,8 @@ pub enum Event {
     AllocMigrates(AllocSlot),
     /// An allocation's node is disconnected, or is not any more.
     AllocNodeChanged(AllocSlot),
+    /// Another was placed in the stead of an allocation that had ended.
+    AllocReplaced(AllocSlot),
     /// An allocation has ended; what it held is free.
     AllocEnded(AllocSlot),
     /// An allocation was forgotten; its slot may be another's already.

@@ -194,7 +194,26 @@ impl JobKey {
     pub fn new(namespace: &str, id: &str) -> Self {
         Self { namespace: namespace.into(), id: id.into() }
     }
+
+    /// The key of what is left of this job once the evaluation `by` has purged it: its own is free for another job at once.
+    pub fn purged(&self, by: EvalId) -> Self {
+        Self::new(&self.namespace, &format!("{PURGED}{by}/{}", self.id))
+    }
+
+    /// Whether this is the key of what is left of a job that was purged: nobody can ask for that by its key.
+    pub fn is_purged(&self) -> bool {
+        self.id.starts_with(PURGED)
+    }
+
+    /// The id by which people know the job, or knew it before it was purged.
+    pub fn name(&self) -> &str {
+        let rest = self.id.strip_prefix(PURGED).and_then(|rest| rest.split_once('/'));
+        rest.map_or(&self.id, |(_, name)| name)
+    }
 }
+
+/// How the ids of purged jobs begin: no job that is registered has a control character in its id.
+const PURGED: &str = "\u{1}purged/";
 
 impl fmt::Display for JobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -191,8 +191,8 @@ fn a_purged_node_goes_for_good_with_its_last_result() {
     purge(&mut world);
     let eval = world.stop("sum", true);
     world.plan(eval, vec![], vec![]).unwrap();
-    let decided = jobs(&world, &["sum"]);
-    world.collect(decided);
+    let (jobs, decided_on) = (vec![key("sum").purged(eval)], Some(world.store.index()));
+    world.collect(Collect { jobs, decided_on, ..Collect::default() });
     assert!(world.store.nodes().row(slot).is_none());
     assert_eq!(restored(&world.store).hash(), world.store.hash());
 }

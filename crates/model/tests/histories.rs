@@ -125,6 +125,7 @@ impl History {
             Op::Deregister(number, purge) if self.has(*number) => {
                 let eval = self.world.stop(&id_of(*number), *purge);
                 self.evals.insert(*number, eval);
+                assert_eq!(self.has(*number), !purge, "a purged job has no name");
             }
             Op::Scale(number, count) if self.lives(*number) => {
                 let eval = self.world.scale(&id_of(*number), *count);
@@ -187,8 +188,8 @@ impl History {
         let after: Vec<AllocId> = after.iter().filter_map(|at| self.pick(*at)).collect();
         let stops = after.iter().filter(|_| stop);
         let stops = stops.map(|alloc| Stop { alloc: *alloc, reason: StopReason::JobUpdated }).collect();
-        let group =
-            &self.world.store.job(&key(&id_of(number))).expect("it has an evaluation").job().groups[0];
+        let of = &self.world.store.eval(eval).expect("it is open").job;
+        let group = &self.world.store.job(of).expect("it has an evaluation").job().groups[0];
         let ports: Vec<u16> = group.ports().filter_map(|port| port.fixed).collect();
         let before: Vec<u128> = after.iter().map(|id| id.0).collect();
         let mut placement = place(id, u128::from(node) + 1, &before, &ports);

@@ -135,11 +135,14 @@ fn a_stopped_job_is_not_scaled_and_a_purged_one_goes() {
     let mut world = World::with_nodes(1);
     let eval = world.register(service("web", 10, None));
     world.plan(eval, vec![], vec![]).unwrap();
-    let eval = world.stop("web", true);
+    let eval = world.stop("web", false);
     assert_eq!(world.run(scaling("web", Some((5, EvalId(77))))), Err(Refusal::JobStopped(key("web"))));
     assert_eq!(world.run(scaling("web", None)), Ok(()), "a message is only kept");
     world.plan(eval, vec![], vec![]).unwrap();
-    let row = world.store.job(&key("web")).unwrap();
+    let eval = world.stop("web", true);
+    assert_eq!(world.run(scaling("web", None)), Err(Refusal::NoJob(key("web"))));
+    world.plan(eval, vec![], vec![]).unwrap();
+    let row = world.store.job(&key("web").purged(eval)).unwrap();
     assert!(row.is_over() && row.purge && row.versions.len() == 1, "{row:?}");
 }
 
@@ -147,7 +150,7 @@ fn a_stopped_job_is_not_scaled_and_a_purged_one_goes() {
 fn an_older_log_that_scales_a_stopped_job_is_replayed_as_it_was_applied() {
     let mut world = World::with_nodes(1);
     world.register(service("web", 10, None));
-    world.stop("web", true);
+    world.stop("web", false);
     let entry = Entry::new(Index(9), Timestamp(9_000), vec![scaling("web", Some((5, EvalId(77))))]);
     let applied = world.store.apply(Entry { version: 3, ..entry });
     assert_eq!(applied.outcomes, [Ok(())]);

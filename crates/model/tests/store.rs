@@ -303,12 +303,13 @@ fn a_purged_job_is_forgotten_once_nothing_of_it_lives() {
     assert_eq!(world.store.job(&key).unwrap().status(), JobStatus::Running);
     let deregister = DeregisterJob { job: key.clone(), purge: true, eval: EvalId(50) };
     world.apply(vec![Command::DeregisterJob(deregister)]);
-    let collect = || Command::Collect(Box::new(Collect { jobs: vec![key.clone()], ..Collect::default() }));
+    let left = key.purged(EvalId(50));
+    let collect = || Command::Collect(Box::new(Collect { jobs: vec![left.clone()], ..Collect::default() }));
     world.apply(vec![collect()]);
-    assert!(world.store.job(&key).is_some());
+    assert!(world.store.job(&left).is_some() && world.store.job(&key).is_none());
     world.plan(EvalId(50), vec![], vec![Stop { alloc: AllocId(1), reason: StopReason::JobStopped }], true);
     world.apply(vec![end(1, ClientStatus::Complete), collect()]);
-    assert!(world.store.job(&key).is_none());
+    assert!(world.store.jobs().is_empty());
     assert!(world.store.allocs().is_empty() && world.store.evals().is_empty());
 }
 

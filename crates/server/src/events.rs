@@ -416,8 +416,8 @@ mod tests {
             let stopping = EvalId(eval + 1000);
             let done = |eval| Command::SetEvalStatus(eval, EvalStatus::Complete, String::new());
             let stop = DeregisterJob { job: job.clone(), purge: true, eval: stopping };
-            engine.apply(vec![Command::DeregisterJob(stop), done(EvalId(eval)), done(stopping)]);
-            let collect = Collect { jobs: vec![job], ..Collect::default() };
+            engine.apply(vec![Command::DeregisterJob(stop), done(stopping)]);
+            let collect = Collect { jobs: vec![job.purged(stopping)], ..Collect::default() };
             engine.apply(vec![Command::Collect(Box::new(collect))]);
         }
         assert_eq!(engine.view.load().store.jobs().len(), 0);

@@ -10,7 +10,7 @@ mod limits;
 mod mounts;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::failure::{Doing, Failure};
 use crate::mountinfo;
@@ -47,11 +47,27 @@ pub(crate) fn without_limits() -> Option<String> {
 }
 
 fn lacks(mounted: &[mountinfo::Mount]) -> Option<String> {
-    let lacking = Controllers::find(&mounts::all(mounted)).lacking();
-    (!lacking.is_empty()).then(|| {
+    let cannot = "containers cannot be limited here";
+    let lacking = Controllers::find(&mounts::of_runtimes(mounted)).lacking();
+    if lacking.is_empty() {
+        return None;
+    }
+    let lacked_by_all = Controllers::find(&mounts::all(mounted)).lacking();
+    if lacked_by_all.is_empty() {
         let names = lacking.join(", ");
-        format!("containers cannot be limited here: this node lacks the cgroup controllers {names}, or the agent may not use them")
-    })
+        return Some(format!(
+            "{cannot}: the cgroup controllers {names} are in version 2, which runtimes do not use beside version 1: boot the \
+             node with version 2 alone (systemd.unified_cgroup_hierarchy=1) or give these controllers to version 1"
+        ));
+    }
+    let names = lacked_by_all.join(", ");
+    Some(format!("{cannot}: this node lacks the cgroup controllers {names}, or the agent may not use them"))
+}
+
+/// Where version 2 is mounted whose mounts lie in `root`, the usual place: beside version 1 that has a directory of its own.
+pub(crate) fn second_in(root: &Path) -> PathBuf {
+    let beside = root.join("unified");
+    if beside.join("cgroup.controllers").exists() { beside } else { root.to_owned() }
 }
 
 /// Those of the container of this name, which its runtime makes in each hierarchy.
@@ -105,5 +121,38 @@ mod tests {
     fn a_host_without_cgroups_says_what_it_lacks() {
         let why = lacks(&[]).expect("nothing is there");
         assert!(why.contains("the cgroup controllers cpu, memory, pids"), "{why}");
+    }
+
+    /// A host that mounts both versions, `first` of the controllers in version 1 and all in version 2, where that has any.
+    fn hybrid(first: &[&str], second: &Path) -> Vec<mountinfo::Mount> {
+        let mount = |point: PathBuf, kind: &str, options: &str| mountinfo::Mount {
+            point,
+            kind: kind.into(),
+            source: kind.into(),
+            options: vec!["rw".into(), options.into()],
+        };
+        let of_first =
+            first.iter().map(|name| mount(format!("/sys/fs/cgroup/{name}").into(), "cgroup", name));
+        let tmpfs = mount("/sys/fs/cgroup".into(), "tmpfs", "mode=755");
+        [tmpfs].into_iter().chain(of_first).chain([mount(second.into(), "cgroup2", "")]).collect()
+    }
+
+    #[test]
+    fn beside_version_1_runtimes_limit_nothing_in_version_2() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let own = dir.path().join(DIR);
+        fs::create_dir(&own).expect("made");
+        for place in [dir.path(), &own] {
+            fs::write(place.join("cgroup.controllers"), "memory\n").expect("written");
+            fs::write(place.join("cgroup.subtree_control"), "memory\n").expect("written");
+        }
+        let mounted = hybrid(&["cpu", "pids"], dir.path());
+        let why = lacks(&mounted).expect("the runtime would not limit memory");
+        assert!(why.contains("controllers memory are in version 2, which runtimes do not use"), "{why}");
+        // A task that its keeper limits is limited where the controller lies.
+        assert_eq!(Controllers::find(&mounts::all(&mounted)).lacking(), [""; 0]);
+        assert_eq!(lacks(&hybrid(&["cpu", "memory", "pids"], dir.path())), None);
+        let why = lacks(&hybrid(&["cpu"], dir.path())).expect("it has no pids anywhere");
+        assert!(why.contains("lacks the cgroup controllers pids,"), "{why}");
     }
 }

@@ -1,8 +1,11 @@
 //! Where cgroups are mounted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::mountinfo::Mount;
+
+/// Where runtimes look for version 2, or for the hierarchies of version 1.
+const USUAL: &str = "/sys/fs/cgroup";
 
 /// A mount of cgroups.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +34,16 @@ pub(super) fn all(mounts: &[Mount]) -> Vec<Hierarchy> {
         Some(Hierarchy { mount: point.clone(), version, options: options.clone() })
     };
     mounts.iter().filter_map(hierarchy).collect()
+}
+
+/// Those in which OCI runtimes limit containers: version 2 where it is mounted in the usual place, else version 1 alone.
+pub(super) fn of_runtimes(mounts: &[Mount]) -> Vec<Hierarchy> {
+    let usual = mounts.iter().rfind(|mount| mount.point == Path::new(USUAL));
+    let mut found = all(mounts);
+    let is_alone = found.iter().all(|hierarchy| hierarchy.version == 2);
+    let version = if is_alone || usual.is_some_and(|mount| mount.kind == "cgroup2") { 2 } else { 1 };
+    found.retain(|hierarchy| hierarchy.version == version);
+    found
 }
 
 /// Those that can hold processes together, best first.
@@ -64,5 +77,13 @@ mod tests {
         assert_eq!(all(&parse(hybrid.as_bytes())).len(), 3);
         assert_eq!(paths(hybrid), ["/sys/fs/cgroup/unified v2", "/sys/fs/cgroup/freezer v1"]);
         assert_eq!(paths("1 0 8:1 / / rw - ext4 /dev/vda rw\nnonsense\n"), [""; 0]);
+        let versions = |text: &str| {
+            let found = of_runtimes(&parse(text.as_bytes()));
+            found.iter().map(|found| found.version).collect::<Vec<_>>()
+        };
+        assert_eq!([versions(second), versions(hybrid)], [vec![2], vec![1, 1]]);
+        // One of version 1 without controllers, as some keep for their services, changes nothing.
+        let named = "31 23 0:27 / /sys/fs/named rw - cgroup cgroup rw,name=services\n";
+        assert_eq!(versions(&format!("{named}{second}")), [2]);
     }
 }

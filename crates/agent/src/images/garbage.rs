@@ -26,25 +26,26 @@ impl Default for ImageLimits {
 /// Removes what may not stay. `allocs` holds the directories of allocations, where whatever lives has links to its
 /// layers. Takes its time.
 pub(super) fn collect(store: &Store, limits: ImageLimits, allocs: &Path, now: SystemTime) {
-    let used = mounted(allocs);
+    let in_use = store.in_use(|| mounted(allocs));
     let mut images = store.all();
     images.sort_by_key(|(_, used_at)| *used_at);
     for (record, used_at) in images {
-        let layers = record.layers().unwrap_or_default();
-        if layers.iter().any(|layer| used.contains(layer)) || store.is_leased(&layers) {
+        if in_use.has_any(&record.layers().unwrap_or_default()) {
             continue;
         }
         let is_old = now.duration_since(used_at).is_ok_and(|age| age > limits.age_max);
         if !is_old && !is_full(store, limits.disk_percent_max) {
             continue;
         }
-        tracing::info!(image = record.name, is_old, "removing an image that nothing uses");
-        if let Err(failure) = store.forget(&record.name) {
-            tracing::warn!(%failure, "could not remove an image");
+        // What has come into use meanwhile stays.
+        match store.forget_unused(&record, &in_use) {
+            Ok(true) => tracing::info!(image = record.name, is_old, "removed an image that nothing uses"),
+            Ok(false) => continue,
+            Err(failure) => tracing::warn!(%failure, "could not remove an image"),
         }
-        store.sweep(&used);
+        store.sweep(&in_use);
     }
-    store.sweep(&used);
+    store.sweep(&in_use);
 }
 
 fn is_full(store: &Store, percent_max: u8) -> bool {

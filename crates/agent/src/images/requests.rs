@@ -175,6 +175,7 @@ fn remove(store: &Store, name: &str, allocs: &Path) -> Result<(), Refusal> {
         let why = format!("the node has no image {name}: `berth image list` names those that it has");
         return Err(Refusal::new(RefusalKind::NotFound, why));
     };
+    let in_use = store.in_use(|| garbage::mounted(allocs));
     let users = Users::find(allocs).of(&record);
     if !users.is_empty() {
         let named: Vec<String> =
@@ -188,7 +189,7 @@ fn remove(store: &Store, name: &str, allocs: &Path) -> Result<(), Refusal> {
     }
     store.forget(name).map_err(|failure| failed(&failure))?;
     // Layers that other images or tasks have stay.
-    store.sweep(&garbage::mounted(allocs));
+    store.sweep(&in_use);
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 //! images/names/HASH           a record: what a name stood for when it was last pulled
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -71,32 +71,87 @@ impl ImageRecord {
 #[derive(Debug)]
 pub(crate) struct Store {
     dir: PathBuf,
-    /// Layers in use, by how many.
-    leases: Arc<Mutex<HashMap<Digest, usize>>>,
+    leases: Arc<Mutex<Leases>>,
+    /// Held by whoever writes or removes a record.
+    names: Mutex<()>,
     /// Layers that are being fetched.
     fetching: Mutex<HashMap<Digest, Weak<tokio::sync::Mutex<()>>>>,
     numbers: AtomicU64,
 }
 
+/// Layers in use.
+#[derive(Debug, Default)]
+struct Leases {
+    /// By how many.
+    counts: HashMap<Digest, usize>,
+    /// What was leased at any time since a look at what is in use began, by the number of the look.
+    looks: HashMap<u64, HashSet<Digest>>,
+}
+
+impl Leases {
+    fn take(&mut self, layers: &[Digest]) {
+        for layer in layers {
+            *self.counts.entry(*layer).or_default() += 1;
+            self.looks.values_mut().for_each(|leased| _ = leased.insert(*layer));
+        }
+    }
+
+    fn release(&mut self, layers: &[Digest]) {
+        for layer in layers {
+            if let Some(count) = self.counts.get_mut(layer) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(layer);
+                }
+            }
+        }
+    }
+}
+
 /// Layers that are not removed while this lives.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    leases: Arc<Mutex<HashMap<Digest, usize>>>,
+    leases: Arc<Mutex<Leases>>,
     layers: Vec<Digest>,
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        for layer in &self.layers {
-            if let Some(count) = leases.get_mut(layer) {
-                *count -= 1;
-                if *count == 0 {
-                    leases.remove(layer);
-                }
-            }
-        }
+        lock(&self.leases).release(&self.layers);
     }
+}
+
+/// What is in use, true of each later moment too: what the links of allocations named at one time, and whatever was leased
+/// since before that. A start leases its layers before it makes links to them, so that it is in one of the two.
+#[derive(Debug)]
+pub(crate) struct InUse<'a> {
+    store: &'a Store,
+    look: u64,
+    linked: HashSet<Digest>,
+}
+
+impl InUse<'_> {
+    /// Whether any of them may not be removed.
+    pub(crate) fn has_any(&self, layers: &[Digest]) -> bool {
+        self.holds_any(&lock(&self.store.leases), layers)
+    }
+
+    fn holds_any(&self, leases: &Leases, layers: &[Digest]) -> bool {
+        let leased = leases.looks.get(&self.look);
+        layers
+            .iter()
+            .any(|layer| self.linked.contains(layer) || leased.is_some_and(|leased| leased.contains(layer)))
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        lock(&self.store.leases).looks.remove(&self.look);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A directory in which a layer is being unpacked; removed unless it is kept.
@@ -140,8 +195,8 @@ impl Store {
         for name in [LAYERS_DIR, NAMES_DIR] {
             crate::shell::make_dir(&dir.join(name), 0o700)?;
         }
-        let (leases, fetching) = (Arc::default(), Mutex::default());
-        let store = Self { dir: dir.to_owned(), leases, fetching, numbers: AtomicU64::new(0) };
+        let (leases, names, fetching) = (Arc::default(), Mutex::default(), Mutex::default());
+        let store = Self { dir: dir.to_owned(), leases, names, fetching, numbers: AtomicU64::new(0) };
         let layers = store.layers_dir();
         let unfinished: Vec<PathBuf> = entries(&layers)
             .filter(|name| name.starts_with("new.") || name.starts_with(GONE))
@@ -176,21 +231,27 @@ impl Store {
 
     /// To be taken before it is looked whether they are there.
     pub(crate) fn lease(&self, layers: &[Digest]) -> Lease {
-        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        layers.iter().for_each(|layer| *leases.entry(*layer).or_default() += 1);
+        lock(&self.leases).take(layers);
         Lease { leases: self.leases.clone(), layers: layers.to_vec() }
     }
 
-    /// Whether any of them may not be removed.
-    pub(crate) fn is_leased(&self, layers: &[Digest]) -> bool {
-        let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        layers.iter().any(|layer| leases.contains_key(layer))
+    /// Finds out what is in use. `linked` reads the links of allocations, which takes its time.
+    pub(crate) fn in_use(&self, linked: impl FnOnce() -> HashSet<Digest>) -> InUse<'_> {
+        let look = self.numbers.fetch_add(1, Ordering::Relaxed);
+        {
+            let mut leases = lock(&self.leases);
+            let leased = leases.counts.keys().copied().collect();
+            leases.looks.insert(look, leased);
+        }
+        let mut found = InUse { store: self, look, linked: HashSet::new() };
+        found.linked = linked();
+        found
     }
 
     /// One fetches a layer, others wait for it.
     pub(crate) async fn turn(&self, digest: Digest) -> tokio::sync::OwnedMutexGuard<()> {
         let lock = {
-            let mut fetching = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut fetching = lock(&self.fetching);
             fetching.retain(|_, lock| lock.strong_count() > 0);
             match fetching.get(&digest).and_then(Weak::upgrade) {
                 Some(lock) => lock,
@@ -255,6 +316,7 @@ impl Store {
     }
 
     pub(crate) fn write(&self, record: &ImageRecord) -> Result<(), Failure> {
+        let _names = lock(&self.names);
         disk::write(&self.names_dir(), &Self::record_name(&record.name), record)
     }
 
@@ -270,26 +332,51 @@ impl Store {
 
     /// Forgets what a name stood for; its layers stay until [`Self::sweep`].
     pub(crate) fn forget(&self, name: &str) -> Result<(), Failure> {
-        let path = self.names_dir().join(Self::record_name(name));
-        match fs::remove_file(&path) {
+        let _names = lock(&self.names);
+        self.unname(name)?;
+        self.sync_names(name)
+    }
+
+    /// The same, unless any of its layers is in use or the name stands for something else by now. Answers whether it did.
+    pub(crate) fn forget_unused(&self, record: &ImageRecord, in_use: &InUse<'_>) -> Result<bool, Failure> {
+        let name = &record.name;
+        let _names = lock(&self.names);
+        let known = disk::read::<ImageRecord>(&self.names_dir(), &Self::record_name(name)).ok().flatten();
+        if known.as_ref() != Some(record) {
+            return Ok(false);
+        }
+        {
+            // Whoever leases its layers from here on finds that it has no name any more.
+            let leases = lock(&self.leases);
+            if in_use.holds_any(&leases, &record.layers().unwrap_or_default()) {
+                return Ok(false);
+            }
+            self.unname(name)?;
+        }
+        self.sync_names(name)?;
+        Ok(true)
+    }
+
+    fn unname(&self, name: &str) -> Result<(), Failure> {
+        match fs::remove_file(self.names_dir().join(Self::record_name(name))) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(Failure::new(format!("remove the image {name}"), error))
             }
-            _ => disk::sync_dir(&self.names_dir()).doing(|| format!("remove the image {name}")),
+            _ => Ok(()),
         }
     }
 
-    /// Removes the layers that no name stands for any more, but for those in use: leased, or among `used`, which was
-    /// found out before. Takes its time.
-    pub(crate) fn sweep(&self, used: &std::collections::HashSet<Digest>) {
-        let named: std::collections::HashSet<Digest> =
+    fn sync_names(&self, name: &str) -> Result<(), Failure> {
+        disk::sync_dir(&self.names_dir()).doing(|| format!("remove the image {name}"))
+    }
+
+    /// Removes the layers that no name stands for any more, but for those in use. Takes its time.
+    pub(crate) fn sweep(&self, in_use: &InUse<'_>) {
+        let named: HashSet<Digest> =
             self.all().iter().filter_map(|(record, _)| record.layers()).flatten().collect();
         let layers: Vec<Digest> = self.layers().collect();
-        for layer in layers {
-            if named.contains(&layer) || used.contains(&layer) {
-                continue;
-            }
-            if let Some(path) = self.set_out(layer) {
+        for layer in layers.into_iter().filter(|layer| !named.contains(layer)) {
+            if let Some(path) = self.set_out(layer, in_use) {
                 remove_or_say(&path);
             }
         }
@@ -300,10 +387,10 @@ impl Store {
         entries(&self.layers_dir()).filter_map(|name| format!("sha256:{name}").parse().ok())
     }
 
-    /// Takes a layer's name away, unless it is leased: whoever leases it afterwards finds nothing.
-    fn set_out(&self, layer: Digest) -> Option<PathBuf> {
-        let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        if leases.contains_key(&layer) {
+    /// Takes a layer's name away, unless it is in use: whoever leases it afterwards finds nothing.
+    fn set_out(&self, layer: Digest, in_use: &InUse<'_>) -> Option<PathBuf> {
+        let leases = lock(&self.leases);
+        if in_use.holds_any(&leases, &[layer]) {
             return None;
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
@@ -347,8 +434,6 @@ fn mark_opaque(root: &File, dir: &Path) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
     use super::*;
 
     fn layer(store: &Store, text: &str) -> Digest {
@@ -401,13 +486,52 @@ mod tests {
         let [named, leased, mounted, unused] = ["n", "l", "m", "u"].map(|text| layer(&store, text));
         store.write(&record("a", &[named])).expect("written");
         let lease = store.lease(&[leased]);
-        let used = HashSet::from([mounted]);
-        store.sweep(&used);
+        let used = || store.in_use(|| HashSet::from([mounted]));
+        store.sweep(&used());
         assert!(!store.has(unused) && [named, leased, mounted].iter().all(|layer| store.has(*layer)));
         drop(lease);
         store.forget("a").expect("removed");
-        store.sweep(&used);
+        store.sweep(&used());
         assert_eq!(store.layers().collect::<Vec<_>>(), [mounted]);
+    }
+
+    #[test]
+    fn what_came_into_use_since_it_was_looked_stays() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Store::open(dir.path()).expect("open");
+        let [before, during, since, idle] = ["b", "d", "s", "i"].map(|text| layer(&store, text));
+        let images = [("b", before), ("d", during), ("s", since), ("i", idle)]
+            .map(|(name, layer)| record(name, &[layer]));
+        images.iter().for_each(|image| store.write(image).expect("written"));
+        // Each ends its lease before anything is removed: its links were made after they had been read.
+        let ends_soon = store.lease(&[before]);
+        let used = store.in_use(|| {
+            drop(store.lease(&[during]));
+            HashSet::new()
+        });
+        drop(ends_soon);
+        drop(store.lease(&[since]));
+        let forgotten = images.each_ref().map(|image| store.forget_unused(image, &used).expect("decided"));
+        assert_eq!(forgotten, [false, false, false, true]);
+        ["b", "d", "s"].iter().for_each(|name| store.forget(name).expect("removed"));
+        store.sweep(&used);
+        assert!([before, during, since].iter().all(|layer| store.has(*layer)) && !store.has(idle));
+        drop(used);
+        assert!(lock(&store.leases).looks.is_empty());
+        store.sweep(&store.in_use(HashSet::new));
+        assert_eq!(store.layers().count(), 0);
+    }
+
+    #[test]
+    fn a_name_that_stands_for_something_else_by_now_stays() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Store::open(dir.path()).expect("open");
+        let [old, new] = ["old", "new"].map(|text| layer(&store, text));
+        store.write(&record("a", &[old])).expect("written");
+        let used = store.in_use(HashSet::new);
+        store.write(&record("a", &[new])).expect("written");
+        assert!(!store.forget_unused(&record("a", &[old]), &used).expect("decided"));
+        assert_eq!(store.find("a"), Some(record("a", &[new])));
     }
 
     #[test]

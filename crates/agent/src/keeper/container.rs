@@ -296,16 +296,17 @@ pub(super) fn was_out_of_memory(memory_events: &Path) -> bool {
 
 /// The file of the process's memory cgroup that counts kills, in either version of cgroups.
 pub(super) fn memory_events(pid: Pid) -> Option<PathBuf> {
-    memory_events_of(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
+    memory_events_of(&fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?, Path::new("/sys/fs/cgroup"))
 }
 
-fn memory_events_of(cgroups: &str) -> Option<PathBuf> {
+fn memory_events_of(cgroups: &str, root: &Path) -> Option<PathBuf> {
     let path_of =
         |controller: &str| cgroups.lines().find_map(|line| line.split_once(controller).map(|(_, path)| path));
+    let own = |mount: PathBuf, path: &str| mount.join(path.trim_start_matches('/'));
     if let Some(path) = path_of(":memory:") {
-        return Some(PathBuf::from(format!("/sys/fs/cgroup/memory{path}/memory.oom_control")));
+        return Some(own(root.join("memory"), path).join("memory.oom_control"));
     }
-    path_of("0::").map(|path| PathBuf::from(format!("/sys/fs/cgroup{path}/memory.events")))
+    path_of("0::").map(|path| own(cgroups::second_in(root), path).join("memory.events"))
 }
 
 #[cfg(test)]
@@ -332,12 +333,20 @@ mod tests {
 
     #[test]
     fn a_process_tells_which_cgroup_counts_its_kills() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let of = |cgroups: &str| {
+            let found = memory_events_of(cgroups, dir.path())?;
+            Some(found.strip_prefix(dir.path()).expect("within").to_string_lossy().into_owned())
+        };
         let hybrid = "9:memory:/berth/c1\n3:pids:/berth/c1\n0::/berth/c1\n";
-        assert_eq!(
-            memory_events_of(hybrid),
-            Some("/sys/fs/cgroup/memory/berth/c1/memory.oom_control".into())
-        );
-        assert_eq!(memory_events_of("0::/berth/c1\n"), Some("/sys/fs/cgroup/berth/c1/memory.events".into()));
-        assert_eq!(memory_events_of(""), None);
+        let unified = "3:pids:/berth/c1\n0::/berth/c1\n";
+        assert_eq!(of(hybrid).as_deref(), Some("memory/berth/c1/memory.oom_control"));
+        assert_eq!(of("0::/berth/c1\n").as_deref(), Some("berth/c1/memory.events"));
+        assert_eq!(of(""), None);
+        // Beside version 1, version 2 has its own place.
+        fs::create_dir(dir.path().join("unified")).expect("made");
+        fs::write(dir.path().join("unified/cgroup.controllers"), "memory\n").expect("written");
+        assert_eq!(of(unified).as_deref(), Some("unified/berth/c1/memory.events"));
+        assert_eq!(of(hybrid).as_deref(), Some("memory/berth/c1/memory.oom_control"));
     }
 }

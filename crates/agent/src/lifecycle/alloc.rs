@@ -183,6 +183,12 @@ impl Alloc {
         self.tasks_are_dead() && self.setup == Setup::Nothing
     }
 
+    /// Whether there may be files of it that grow: it is prepared, or was started before the agent was.
+    pub fn has_files(&self) -> bool {
+        let runs = || self.tasks.iter().any(|task| matches!(task.phase, Phase::Starting | Phase::Running));
+        self.setup.may_be_there() && (self.setup != Setup::Preparing || runs())
+    }
+
     /// Whether all that ran of it has ended, and what was prepared for it is being removed.
     pub fn is_cleaning_up(&self) -> bool {
         self.setup == Setup::CleaningUp

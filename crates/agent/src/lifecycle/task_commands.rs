@@ -2,9 +2,9 @@
 //! reason.
 
 use berth_api::agent::{AllocChecks, AllocId, Refusal, RefusalKind, RestartTasks, SignalTasks};
-use nix::sys::signal::Signal;
 
 use super::{Action, Alloc, Node, TaskRef};
+use crate::signals;
 
 impl Node {
     /// Restarts tasks; their restart policy does not count it.
@@ -32,7 +32,7 @@ impl Node {
     ) -> Result<(i32, Vec<TaskRef>), Refusal> {
         let signal = signal(&asked.signal)?;
         let signaled = |alloc: &mut Alloc| alloc.signal(&asked.task, signal, now_ns);
-        Ok((signal as i32, self.command(&asked.alloc_id, now_ns, actions, signaled)?))
+        Ok((signal, self.command(&asked.alloc_id, now_ns, actions, signaled)?))
     }
 
     /// The present runs of an allocation's tasks: of the named one, or of all that run.
@@ -75,14 +75,15 @@ fn unknown(alloc_id: &[u8]) -> Refusal {
     Refusal::new(RefusalKind::NotFound, text)
 }
 
-/// The signal of that name, with or without its `SIG`, in capitals or not.
-fn signal(name: &str) -> Result<Signal, Refusal> {
-    let capitals = name.to_uppercase();
-    let full = if capitals.starts_with("SIG") { capitals } else { format!("SIG{capitals}") };
-    full.parse().map_err(|_| {
-        let known: Vec<&str> = Signal::iterator().map(Signal::as_str).collect();
+/// The number of the signal of that name.
+fn signal(name: &str) -> Result<i32, Refusal> {
+    signals::number(name).ok_or_else(|| {
         let asked: String = name.chars().take(32).collect();
-        let text = format!("there is no signal {asked:?}: known are {}", known.join(", "));
+        let known: Vec<&str> = signals::all().collect();
+        let text = format!(
+            "there is no signal {asked:?}: known are {}, SIGRTMIN to SIGRTMIN+30, and numbers",
+            known.join(", ")
+        );
         Refusal::new(RefusalKind::Invalid, text)
     })
 }

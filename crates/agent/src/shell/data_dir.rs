@@ -182,19 +182,22 @@ impl DataDir {
             disk::Unnamed::write(&root, ALLOC_RECORD, &**record)
         });
         let unnamed: Vec<Result<disk::Unnamed, Failure>> = unnamed.collect();
-        let synced =
-            unnamed.into_iter().map(|record| record.and_then(|record| record.sync().map(|()| record)));
+        let synced = disk::together(&unnamed, |record| record.as_ref().map_or(Ok(()), disk::Unnamed::sync));
         // All are on disk before the first gets its name.
-        let synced: Vec<Result<disk::Unnamed, Failure>> = synced.collect();
-        let named: Vec<Result<(), Failure>> =
-            synced.into_iter().map(|record| record.and_then(disk::Unnamed::name)).collect();
+        let named = unnamed.into_iter().zip(synced).map(|(record, synced)| {
+            let record = record?;
+            synced.and_then(|()| record.name())
+        });
+        let named: Vec<Result<(), Failure>> = named.collect();
         let allocs = self.path.join("allocs");
         let listed = || if is_new { disk::sync_dir(&allocs) } else { Ok(()) };
         let listed = listed().map_err(|error| error.to_string());
-        let done = named.into_iter().zip(records).map(|(named, (alloc, _))| {
-            named?;
+        let sync_root = |(alloc, _): &(AllocId, Box<AllocRecord>)| {
             let place = self.place(*alloc);
-            disk::sync_dir(place.root()).doing(|| format!("write {}", place.root().display()))?;
+            disk::sync_dir(place.root()).doing(|| format!("write {}", place.root().display()))
+        };
+        let done = named.into_iter().zip(disk::together(records, sync_root)).map(|(named, synced)| {
+            named.and(synced)?;
             listed.clone().map_err(|error| Failure::other("write the list of allocations", error))
         });
         done.collect()

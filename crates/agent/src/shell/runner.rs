@@ -30,6 +30,7 @@ use crate::lifecycle::{Event, Exit, RunSpec, StartFailure, StartFailureKind, Tas
 use crate::network::Networks;
 use crate::paths::AllocPaths;
 use crate::secrets::Secrets;
+use crate::signals;
 use crate::user_ids::UserIds;
 
 /// How many tasks are prepared and started at a time: at least so many, and so many for each processor. More get in each
@@ -140,7 +141,7 @@ impl Context {
 
     /// The signal that asks this task to end.
     pub(super) fn kill_signal(&self, spec: &TaskSpec) -> StopSignal {
-        let named = spec.kill_signal.parse::<Signal>().ok().map(|signal| signal as i32);
+        let named = signals::number(&spec.kill_signal);
         let equipment = self.equipment();
         let driver = equipment.drivers.iter().find(|driver| driver.name() == spec.driver);
         let default = driver.map_or(Signal::SIGTERM, |driver| driver.kill_signal()) as i32;

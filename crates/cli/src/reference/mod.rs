@@ -2,7 +2,10 @@
 
 mod commands;
 
+use std::collections::BTreeMap;
+
 use berth_scheduler::{filters::FILTERS, scores::SCORES};
+use berth_server::http::{Table, routes::operation::tag};
 use expect_test::expect_file;
 
 use crate::{
@@ -80,12 +83,39 @@ fn the_endpoints_are_told() {
         and `X-Nomad-LastContact` how fresh that is. A query parameter that asks for something and that the route does not read \
         changes nothing, and is named in `X-Berth-Ignored`: clients of Nomad send some that mean nothing here. Another `region` \
         than the server's is refused. Members of a body that are null are absent.";
-    let rows = berth_server::nomad::table().routes.into_iter().map(|route| {
+    let table = berth_server::nomad::table();
+    let rows = table.routes.iter().map(|route| {
         let methods = format!("`{}`", route.verb.as_str());
         row(&[&methods, &format!("`{}`", route.path), route.summary, &format!("{:?}", route.capability)])
     });
-    let body = header(&["method", "path", "what it does", "capability"]) + &rows.collect::<String>();
+    let rows = header(&["method", "path", "what it does", "capability"]) + &rows.collect::<String>();
+    let body = format!("{rows}\n## With curl\n\n{CURL}\n{}", with_curl(&table));
     page!("endpoints.md").assert_eq(&page("Endpoints", about, &body));
+}
+
+/// What the page says of its examples.
+const CURL: &str = "A request of each endpoint, as a test sends it to `berth dev --acl`. `BERTH_ADDR` is the address of the server; with ACLs on, \
+    requests carry a token: `-H \"X-Nomad-Token: $BERTH_TOKEN\"`. Variables such as `$ALLOC` and `$NODE` stand for whole ids, which lists \
+    give. The status is 200 unless a comment says another. Clients made from \
+    `/v1/openapi.json` call them by the `operationId`, such as `listJobs`, `readJob` and `registerJob`.";
+
+/// An example of each route, by what they are about.
+fn with_curl(table: &Table) -> String {
+    let mut groups: BTreeMap<&str, String> = BTreeMap::new();
+    for route in &table.routes {
+        let Some(operation) = table.operations.iter().find(|operation| operation.is_of(route)) else {
+            continue;
+        };
+        let comment = match (operation.status, operation.why) {
+            (200, _) => String::new(),
+            (status, "") => format!("  # {status}"),
+            (status, why) => format!("  # {status}: {why}"),
+        };
+        let lines = groups.entry(tag(route.path)).or_default();
+        *lines += &format!("{}{comment}\n", operation.curl(route));
+    }
+    let groups = groups.iter().map(|(tag, lines)| format!("\n### {tag}\n\n```sh no-run\n{lines}```\n"));
+    groups.collect()
 }
 
 #[test]

@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use super::Remote;
 use crate::failure::Failure;
 
-/// Between two reads of what has no index to wait for.
+/// Between two reads of what has no index to wait for, or changes without it.
 const POLL_MS: u64 = 2_000;
 
 /// What was read since the last look, and the index at which it stood.
@@ -22,6 +22,11 @@ pub(super) struct Notes(Arc<Mutex<Vec<(Target, u64)>>>);
 impl Notes {
     pub fn note(&self, target: &Target, index: u64) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((target.clone(), index));
+    }
+
+    /// Something of what was read changes without an index.
+    pub fn note_unseen(&self) {
+        self.note(&Target::new("/"), 0);
     }
 
     fn take(&self) -> Vec<(Target, u64)> {
@@ -35,16 +40,28 @@ impl Remote {
         Self { notes: Some(Notes::default()), ..self.clone() }
     }
 
-    /// Waits until something has changed of what was read since the last call.
+    /// Waits until something has changed of what was read since the last call, or may have.
     pub async fn changed(&self) -> Result<(), Failure> {
-        let mut read = self.notes.as_ref().map(Notes::take).unwrap_or_default();
-        read.retain(|(_, index)| *index > 0);
-        if read.is_empty() {
-            tokio::time::sleep(Duration::from_millis(POLL_MS)).await;
-            return Ok(());
+        let read = self.notes.as_ref().map(Notes::take).unwrap_or_default();
+        let (seen, unseen): (Vec<_>, Vec<_>) = read.into_iter().partition(|(_, index)| *index > 0);
+        let poll = async {
+            if seen.is_empty() || !unseen.is_empty() {
+                tokio::time::sleep(Duration::from_millis(POLL_MS)).await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        };
+        let waits = async {
+            if seen.is_empty() {
+                return std::future::pending().await;
+            }
+            let each = seen.iter().map(|(target, index)| Box::pin(changed(&self.client, target, *index)));
+            select_all(each).await.0
+        };
+        tokio::select! {
+            changed = waits => changed,
+            () = poll => Ok(()),
         }
-        let waits = read.iter().map(|(target, index)| Box::pin(changed(&self.client, target, *index)));
-        select_all(waits).await.0
     }
 }
 

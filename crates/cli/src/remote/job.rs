@@ -161,6 +161,10 @@ impl Remote {
 
     /// All jobs.
     pub async fn jobs(&self) -> Result<Vec<JobStub>, Failure> {
+        // How many of them run changes without the list's index, or each allocation of the cluster would wake its readers.
+        if let Some(notes) = &self.notes {
+            notes.note_unseen();
+        }
         self.get(&self.target("/v1/jobs")).await
     }
 

@@ -57,11 +57,13 @@ impl Show {
             return Ok(output::print(&form.render(&read(remote).await?)?)?);
         }
         let remote = remote.noting();
-        let mut frame = Frame::default();
+        let (mut frame, mut last) = (Frame::default(), None);
         loop {
             let view = read(&remote).await?;
-            match form.line(&view) {
-                Some(line) => output::print(&line?)?,
+            match form.line(&view).transpose()? {
+                // It may have been read again only because something could have changed.
+                Some(line) if last.as_ref() == Some(&line) => {}
+                Some(line) => output::print(last.insert(line))?,
                 None => frame.print(&form.render(&view)?)?,
             }
             tokio::time::sleep(Duration::from_millis(WATCH_EVERY_MS)).await;

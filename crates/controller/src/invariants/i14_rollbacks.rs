@@ -38,7 +38,7 @@ impl Rollbacks {
         for change in &applied.events {
             match change {
                 Change::Restored => self.0.clear(),
-                Change::JobCollected(_, key) => drop(self.0.remove(key)),
+                Change::JobCollected(_, key) | Change::JobPurged(_, key) => drop(self.0.remove(key)),
                 _ => {}
             }
         }

@@ -75,9 +75,9 @@ impl Leader {
                 Verdict::GoOn => {
                     self.work.wanting.entry(job).or_insert(Trigger::DeploymentWatcher);
                 }
-                Verdict::Promote => {
+                Verdict::Promote(groups) => {
                     let eval = EvalId(self.ids.mint());
-                    let promote = PromoteDeployment { id, groups: None, eval };
+                    let promote = PromoteDeployment { id, groups: Some(groups), eval };
                     self.outbox.push(Command::PromoteDeployment(Box::new(promote)));
                 }
                 Verdict::Successful => {

@@ -48,7 +48,7 @@ impl Follower for Periodic {
             Change::JobRegistered(slot) | Change::JobDeregistered(slot) | Change::JobLaunched(slot) => {
                 store.jobs().row(*slot).into_iter().for_each(|row| self.wait_for(row));
             }
-            Change::JobCollected(_, key) => self.forget(key),
+            Change::JobCollected(_, key) | Change::JobPurged(_, key) => self.forget(key),
             _ => {}
         }
     }

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_model::{
     DeploymentId, JobKey, Timestamp,
+    alloc::ClientStatus,
     deployment::{Culprit, Deployment, DeploymentGroup, DeploymentStatus},
     event::Event as Change,
     job::JobType,
-    store::{AllocRow, JobRow, Store},
+    store::{AllocRow, AllocSlot, JobRow, NodeRow, NodeSlot, Store},
 };
+use berth_scheduler::filters::Filters;
 
 use crate::follow::Follower;
 
@@ -20,8 +22,8 @@ pub(crate) enum Verdict {
     Successful,
     /// Why, and the version to go back to.
     Failed(String, Option<u64>),
-    /// Its canaries have shown enough, and nobody needs to be asked.
-    Promote,
+    /// The canaries of these groups have shown enough, and nobody needs to be asked.
+    Promote(Vec<String>),
     /// More of it may be placed.
     GoOn,
 }
@@ -39,6 +41,12 @@ pub(crate) struct Rollouts {
     /// How far each had come when it was last let go on: a plan that found no room counts as a change of its deployment, and
     /// must not ask for the next one.
     went_on: BTreeMap<DeploymentId, Vec<Progress>>,
+    /// Those of jobs that run on every node: how far they are depends on the nodes too.
+    per_node: BTreeSet<DeploymentId>,
+    /// Of these, the ones to be looked at again, since allocations ended that they do not count.
+    unsure: BTreeSet<DeploymentId>,
+    /// All of these are to be looked at again.
+    nodes_changed: bool,
 }
 
 /// How far a group has come: allocations placed, gone and healthy, and whether it is promoted.
@@ -62,12 +70,21 @@ impl Follower for Rollouts {
                 self.forget(*id);
                 match store.deployments().get(*id).filter(|d| d.is_active()) {
                     Some(deployment) => self.look_at(store, deployment),
-                    None => drop(self.went_on.remove(id)),
+                    None => self.forget_all(*id),
                 }
             }
             Change::DeploymentCollected(id) => {
                 self.forget(*id);
-                self.went_on.remove(id);
+                self.forget_all(*id);
+            }
+            Change::NodeRegistered(_)
+            | Change::NodeChanged(..)
+            | Change::NodeCollected(..)
+            | Change::AllocCollected(..) => self.nodes_changed = true,
+            Change::AllocStopped(slot) | Change::AllocEnded(slot) | Change::AllocUpdated(slot, _) => {
+                let job = store.allocs().row(*slot).map(|row| row.job);
+                let of = job.and_then(|job| store.deployments().active_of(job)).map(|of| of.id);
+                self.unsure.extend(of.filter(|id| self.per_node.contains(id)));
             }
             _ => {}
         }
@@ -80,18 +97,48 @@ impl Follower for Rollouts {
 
 impl Rollouts {
     fn look_at(&mut self, store: &Store, deployment: &Deployment) {
-        self.changed.insert(deployment.id);
+        let id = deployment.id;
+        self.changed.insert(id);
+        if store.job(&deployment.job).is_some_and(is_per_node) {
+            self.per_node.insert(id);
+        }
         if let Some(at) = deadline(store, deployment) {
-            self.deadlines.insert((at, deployment.id));
-            self.times.insert(deployment.id, at);
+            self.deadlines.insert((at, id));
+            self.times.insert(id, at);
         }
     }
 
     fn forget(&mut self, id: DeploymentId) {
         self.changed.remove(&id);
         self.decided.remove(&id);
+        self.unsure.remove(&id);
+        self.forget_deadline(id);
+    }
+
+    fn forget_deadline(&mut self, id: DeploymentId) {
         if let Some(at) = self.times.remove(&id) {
             self.deadlines.remove(&(at, id));
+        }
+    }
+
+    /// It is over.
+    fn forget_all(&mut self, id: DeploymentId) {
+        self.went_on.remove(&id);
+        self.per_node.remove(&id);
+    }
+
+    /// Looks again at those that nodes, and allocations of older versions, have changed. Once for many such changes: it takes a
+    /// look at all allocations of a job.
+    pub fn follow(&mut self, store: &Store) {
+        let mut unsure = std::mem::take(&mut self.unsure);
+        if std::mem::take(&mut self.nodes_changed) {
+            unsure.extend(&self.per_node);
+        }
+        for id in unsure {
+            self.forget_deadline(id);
+            if let Some(deployment) = store.deployments().get(id) {
+                self.look_at(store, deployment);
+            }
         }
     }
 
@@ -103,6 +150,7 @@ impl Rollouts {
 
     /// What is to be done about those that changed or whose time has come.
     pub fn judge(&mut self, store: &Store, now: Timestamp) -> Vec<(DeploymentId, JobKey, Verdict)> {
+        self.follow(store);
         let due = self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id);
         let looked_at: BTreeSet<DeploymentId> =
             std::mem::take(&mut self.changed).into_iter().chain(due).collect();
@@ -133,77 +181,167 @@ impl Rollouts {
 
 /// When one that goes on fails unless something becomes healthy; none while it waits for somebody.
 fn deadline(store: &Store, deployment: &Deployment) -> Option<Timestamp> {
-    let running = deployment.status == DeploymentStatus::Running;
-    let groups = deployment.groups.iter().filter(|group| running && is_timed(store, group));
+    let row = store.job(&deployment.job).filter(|_| deployment.status == DeploymentStatus::Running)?;
+    let groups = unfinished(store, row, deployment).into_iter().filter(|group| is_timed(store, group));
     groups.map(|group| group.require_progress_by).min()
 }
 
-/// Whether a group must go on becoming healthy.
+/// Whether a group must go on becoming healthy, and has not what a person may promote.
 fn is_timed(store: &Store, group: &DeploymentGroup) -> bool {
-    let is_through = group.is_healthy() || store.has_healthy_canaries(group);
-    !is_through && group.require_progress_by != Timestamp::default()
+    group.require_progress_by != Timestamp::default() && !store.has_healthy_canaries(group)
 }
 
 fn judge(store: &Store, deployment: &Deployment, now: Timestamp) -> Option<Verdict> {
     let row = store.job(&deployment.job).filter(|_| deployment.status == DeploymentStatus::Running)?;
-    let at_once = |group: &&DeploymentGroup| group.progress_deadline.is_zero() && group.unhealthy > 0;
+    let is_stuck = |group: &DeploymentGroup| is_per_node(row) && is_stuck(store, (row, deployment, group));
+    let at_once = |group: &&DeploymentGroup| {
+        group.progress_deadline.is_zero() && (group.unhealthy > 0 || is_stuck(group))
+    };
     if let Some(group) = deployment.groups.iter().find(at_once) {
         return Some(failed(store, (row, deployment, group), "Failed due to unhealthy allocations"));
     }
-    let late = |group: &&DeploymentGroup| is_timed(store, group) && group.require_progress_by <= now;
-    if deployment.groups.iter().all(|group| is_through(store, row, deployment, group)) {
+    let unfinished = unfinished(store, row, deployment);
+    if unfinished.is_empty() {
         return Some(Verdict::Successful);
     }
-    if let Some(group) = deployment.groups.iter().find(late) {
+    let late = |group: &&&DeploymentGroup| group.require_progress_by <= now && is_timed(store, group);
+    if let Some(group) = unfinished.iter().find(late) {
         return Some(failed(store, (row, deployment, group), "Failed due to progress deadline"));
     }
-    let mut canarying = deployment.groups.iter().filter(|group| group.is_canarying()).peekable();
-    if canarying.peek().is_some() && canarying.all(|g| g.auto_promote && store.has_healthy_canaries(g)) {
-        return Some(Verdict::Promote);
+    let canarying: Vec<&DeploymentGroup> =
+        unfinished.iter().copied().filter(|group| group.is_canarying()).collect();
+    let is_shown = |group: &&DeploymentGroup| group.auto_promote && store.has_healthy_canaries(group);
+    if !canarying.is_empty() && canarying.iter().all(is_shown) {
+        return Some(Verdict::Promote(canarying.iter().map(|group| group.name.clone()).collect()));
     }
-    deployment.groups.iter().any(|group| can_go_on(row, deployment, group)).then_some(Verdict::GoOn)
+    unfinished.iter().any(|group| can_go_on(store, (row, deployment, group))).then_some(Verdict::GoOn)
 }
 
-/// Whether a group is rolled out. Nodes come and go under a job that runs on all of them: it is through once nothing
-/// of an older version is desired on nodes that can be heard. What is on a silent one is replaced once that is back.
-fn is_through(store: &Store, row: &JobRow, deployment: &Deployment, group: &DeploymentGroup) -> bool {
-    if group.is_healthy() || row.job().job_type != JobType::System {
-        return group.is_healthy();
+fn is_per_node(row: &JobRow) -> bool {
+    row.job().job_type == JobType::System
+}
+
+/// The groups that are not rolled out. A group whose nodes have all left has nothing more to show, and the others are waited for;
+/// but where no group has anything healthy, each of them still must.
+fn unfinished<'a>(store: &Store, row: &JobRow, deployment: &'a Deployment) -> Vec<&'a DeploymentGroup> {
+    let all = || deployment.groups.iter();
+    if !is_per_node(row) {
+        return all().filter(|group| !group.is_healthy()).collect();
     }
-    if group.live() == 0 {
-        return false;
+    if all().all(|group| group.healthy == 0) {
+        return all().collect();
     }
-    let is_silent =
-        |alloc: &AllocRow| store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
-    let is_of_group = |alloc: &AllocRow| store.job_of(alloc).is_some_and(|(_, of)| of.name == group.name);
-    let is_heard = |alloc: &AllocRow| alloc.is_wanted() && !is_silent(alloc) && is_of_group(alloc);
-    let is_old = |alloc: &AllocRow| {
-        alloc.job_version != deployment.job_version && !group.carries(alloc.job_version, alloc.group)
+    let is_over = |group: &DeploymentGroup| {
+        let of = (row, deployment, group);
+        is_through(store, of) || is_deserted(store, of)
     };
-    let rows = || store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
-    if rows().any(|(_, alloc)| is_old(alloc) && is_heard(alloc)) {
-        return false;
-    }
-    let is_unproven = |slot| !store.is_proven(slot, deployment.id);
-    group.healthy == group.live() || !rows().any(|(slot, alloc)| is_heard(alloc) && is_unproven(slot))
+    all().filter(|group| !is_over(group)).collect()
 }
 
-/// Whether a group may replace more allocations than it has under way.
-fn can_go_on(row: &JobRow, deployment: &Deployment, group: &DeploymentGroup) -> bool {
+/// A job, its active deployment, and a group of that.
+type Of<'a> = (&'a JobRow, &'a Deployment, &'a DeploymentGroup);
+
+/// Whether a group with one allocation a node is rolled out. Nodes come and go: what its deployment began with says little of it,
+/// and it is through once nothing of an older version is desired on nodes that take new work. What is on others is replaced once
+/// they do. Canaries wait for their promotion, unless too few of them are left and nothing that they could replace.
+fn is_through(store: &Store, of: Of<'_>) -> bool {
+    let (row, _, group) = of;
+    if group.healthy == 0 || store.has_healthy_canaries(group) || has_old(store, of) {
+        return false;
+    }
+    let is_unproven = |alloc| is_unproven(store, of, alloc) || has_failed(store, of, alloc);
+    !allocs(store, row).any(is_unproven)
+}
+
+/// Whether a group has nothing on any node that could show how its version is, and nowhere to place it.
+fn is_deserted(store: &Store, of: Of<'_>) -> bool {
+    let (row, deployment, group) = of;
+    let job = row.version(deployment.job_version).map(|version| &version.job);
+    let Some((job, (_, wanted))) = job.and_then(|job| Some((job, job.group(&group.name)?))) else {
+        return false;
+    };
+    if group.live() > 0 || has_old(store, of) || allocs(store, row).any(|at| has_failed(store, of, at)) {
+        return false;
+    }
+    let covers = |alloc: &AllocRow| store.keeps_node_covered(alloc) && is_of(store, alloc, group);
+    let covered: BTreeSet<NodeSlot> =
+        allocs(store, row).filter(|(_, alloc)| covers(alloc)).map(|(_, alloc)| alloc.node).collect();
+    let filters = Filters::of(job, wanted);
+    let fits = |slot| store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
+    !store.nodes().iter().any(|(slot, node)| node.is_ready() && !covered.contains(&slot) && fits(slot))
+}
+
+/// Whether nothing more will be replaced, since what was found unhealthy is there or has failed.
+fn is_stuck(store: &Store, of: Of<'_>) -> bool {
+    let (row, ..) = of;
+    let is_sick = |(slot, alloc): (AllocSlot, &AllocRow)| {
+        let is_unwell = || store.allocs().detail(slot).is_some_and(|detail| detail.healthy == Some(false));
+        is_part(store, of, alloc) && (alloc.is_wanted() && is_unwell() || has_ended_failed(store, alloc))
+    };
+    allocs(store, row).any(|at| has_failed(store, of, at))
+        || allocs(store, row).any(is_sick) && has_old(store, of)
+}
+
+/// Whether an allocation of an older version is desired on a node that takes its successor.
+fn has_old(store: &Store, of: Of<'_>) -> bool {
+    let (row, _, group) = of;
+    let takes_work = |alloc: &AllocRow| store.nodes().row(alloc.node).is_some_and(NodeRow::is_ready);
+    allocs(store, row).any(|(_, alloc)| {
+        alloc.is_wanted() && is_of(store, alloc, group) && !is_part(store, of, alloc) && takes_work(alloc)
+    })
+}
+
+/// Whether an allocation has still to show how it is, on a node that can be heard.
+fn is_unproven(store: &Store, of: Of<'_>, (slot, alloc): (AllocSlot, &AllocRow)) -> bool {
+    alloc.is_wanted()
+        && is_heard(store, alloc)
+        && is_part(store, of, alloc)
+        && !store.is_proven(slot, of.1.id)
+}
+
+/// Whether an allocation of the version that is rolled out has failed, where nothing is placed in its stead.
+fn has_failed(store: &Store, of: Of<'_>, (_, alloc): (AllocSlot, &AllocRow)) -> bool {
+    alloc.job_version == of.1.job_version && has_ended_failed(store, alloc) && is_part(store, of, alloc)
+}
+
+fn has_ended_failed(store: &Store, alloc: &AllocRow) -> bool {
+    alloc.client == ClientStatus::Failed && store.keeps_node_covered(alloc) && is_heard(store, alloc)
+}
+
+fn is_heard(store: &Store, alloc: &AllocRow) -> bool {
+    store.nodes().row(alloc.node).is_some_and(|node| !node.status.is_silent())
+}
+
+/// Whether an allocation is of the version that is rolled out, or goes on unchanged under it.
+fn is_part(store: &Store, (_, deployment, group): Of<'_>, alloc: &AllocRow) -> bool {
+    let is_carried = || group.carries(alloc.job_version, alloc.group);
+    (alloc.job_version == deployment.job_version || is_carried()) && is_of(store, alloc, group)
+}
+
+fn is_of(store: &Store, alloc: &AllocRow, group: &DeploymentGroup) -> bool {
+    store.job_of(alloc).is_some_and(|(_, of)| of.name == group.name)
+}
+
+fn allocs<'a>(store: &'a Store, row: &'a JobRow) -> impl Iterator<Item = (AllocSlot, &'a AllocRow)> {
+    store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)))
+}
+
+/// Whether a group may replace more allocations than it has under way. Nobody on a silent node reports how one is: the others do
+/// not wait for that.
+fn can_go_on(store: &Store, of: Of<'_>) -> bool {
+    let (row, deployment, group) = of;
     let job = row.version(deployment.job_version).map(|version| &version.job);
     let update = job.and_then(|job| job.group(&group.name)?.1.update.as_deref());
-    let unproven = group.live().saturating_sub(group.healthy);
-    group.promoted
-        && group.live() < group.desired_total
-        && update.is_none_or(|update| unproven < update.max_parallel)
+    let unproven = || match is_per_node(row) {
+        true => allocs(store, row).filter(|at| is_unproven(store, of, *at)).count(),
+        false => group.live().saturating_sub(group.healthy) as usize,
+    };
+    let is_short = group.live() < group.desired_total || is_per_node(row) && has_old(store, of);
+    group.promoted && is_short && update.is_none_or(|update| unproven() < update.max_parallel as usize)
 }
 
 /// A failure by the allocation that was found unhealthy last; where none was, by what was waited for in vain.
-fn failed(
-    store: &Store,
-    (row, deployment, group): (&JobRow, &Deployment, &DeploymentGroup),
-    why: &str,
-) -> Verdict {
+fn failed(store: &Store, (row, deployment, group): Of<'_>, why: &str) -> Verdict {
     let name = &group.name;
     let said = match &group.culprit {
         Some(Culprit { alloc, message }) => {
@@ -221,15 +359,12 @@ fn failed(
 /// The first allocation of a group that has still to show whether it is well.
 fn awaited<'a>(
     store: &'a Store,
-    (row, deployment, group): (&JobRow, &Deployment, &DeploymentGroup),
+    (row, deployment, group): (&'a JobRow, &Deployment, &DeploymentGroup),
 ) -> Option<&'a AllocRow> {
-    let is_part = |alloc: &AllocRow| {
-        alloc.job_version == deployment.job_version || group.carries(alloc.job_version, alloc.group)
-    };
-    let is_of_group = |alloc: &AllocRow| store.job_of(alloc).is_some_and(|(_, of)| of.name == group.name);
-    let rows = store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
-    let unproven = rows.filter(|(slot, alloc)| {
-        alloc.is_wanted() && is_part(alloc) && is_of_group(alloc) && !store.is_proven(*slot, deployment.id)
+    let unproven = allocs(store, row).filter(|(slot, alloc)| {
+        alloc.is_wanted()
+            && is_part(store, (row, deployment, group), alloc)
+            && !store.is_proven(*slot, deployment.id)
     });
     unproven.map(|(_, alloc)| alloc).min_by_key(|alloc| (alloc.create_index, alloc.id))
 }

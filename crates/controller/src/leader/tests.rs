@@ -78,6 +78,7 @@ impl History {
             self.followed.drains.on_change(&self.store, change, at);
         }
         self.followed.tenants.follow(&self.store);
+        self.followed.rollouts.follow(&self.store);
     }
 
     fn step(&mut self) {

@@ -46,7 +46,15 @@ pub(crate) fn with_defaults(mut kept: Kept) -> Kept {
     for (block, defaults) in BLOCKS {
         if let Some(Value::Map(members)) = kept.get_mut(*block) {
             let filled = defaults.iter().map(|(name, default)| ((*name).to_owned(), value(*default)));
-            let given = members.iter().map(|(name, value)| (name.to_owned(), value.clone()));
+            // Clients that know no pointer to a duration write 0 for one that is not given.
+            let is_unset = |name: &str, value: &Value| {
+                *value == Value::Int(0)
+                    && defaults
+                        .iter()
+                        .any(|(of, default)| *of == name && matches!(default, Plain::Seconds(_)))
+            };
+            let given = members.iter().filter(|(name, value)| !is_unset(name, value));
+            let given = given.map(|(name, value)| (name.to_owned(), value.clone()));
             let all: Kept = filled.chain(given).collect();
             *members = all.into_iter().collect();
         }

@@ -15,7 +15,7 @@ use crate::{
     blocks::{Around, check_services, services, with_defaults},
     diagnostic::quoted,
     drivers,
-    schema::Body,
+    schema::{Body, KEPT_OF_GROUP},
     suggest::nearest,
 };
 
@@ -57,19 +57,14 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
             },
         ),
         affinities: affinity::affinities(body),
-        update: inherited(body, "update", job.update.as_ref()),
+        update: update(body, job.job_type, job.update.as_deref()),
         migrate: inherited(body, "migrate", job.migrate.as_ref()).or_else(|| migrate_default(job.job_type)),
         disconnect: body.optional("disconnect"),
         services: services(body, &[&job.job, &name]),
         volumes: volumes(body),
         scaling: scaling.map(|scaling| horizontal(scaling, body, count)),
         max_run_duration: body.duration("max_run_duration"),
-        kept: with_defaults(body.kept(&[
-            "stop_after_client_disconnect",
-            "max_client_disconnect",
-            "prevent_reschedule_on_lost",
-            "consul",
-        ])),
+        kept: with_defaults(body.kept(KEPT_OF_GROUP)),
         shares_room: false,
         name,
     };
@@ -204,6 +199,20 @@ pub(super) fn of_task(body: &Body<'_>, job: &Inherited) -> Group {
 /// How allocations of a job leave a node where nothing is said of it.
 fn migrate_default(job_type: JobType) -> Option<Box<Migrate>> {
     (job_type == JobType::Service).then(Box::default)
+}
+
+/// How allocations are exchanged for those of a new version: the body's block over that of its job, if there is either.
+///
+/// A service has such a block by default. One of JSON that is nothing but zeros therefore says something if it names
+/// `MaxParallel`: that there is to be no deployment.
+pub(super) fn update(body: &Body<'_>, job_type: JobType, of_job: Option<&Update>) -> Option<Box<Update>> {
+    let says_none = job_type == JobType::Service
+        && body.is_left_out("update")
+        && body.block("update").is_some_and(|block| block.has("max_parallel"));
+    if says_none {
+        return Some(Box::new(Update { max_parallel: 0, ..of_job.cloned().unwrap_or_default() }));
+    }
+    inherited(body, "update", of_job).map(Box::new)
 }
 
 /// A block of the group over that of its job, if there is either.

@@ -13,7 +13,12 @@ use super::{
     group::{self, Inherited},
     name, spread, task,
 };
-use crate::{blocks::with_times, excess::excess, record::COUNT, schema::Body};
+use crate::{
+    blocks::with_times,
+    excess::excess,
+    record::COUNT,
+    schema::{Body, KEPT_OF_JOB},
+};
 
 /// Bytes that a dispatch may carry.
 const PAYLOAD_BYTES_MAX: usize = 16 << 10;
@@ -25,15 +30,17 @@ const TYPES: &[(&str, JobType)] = &[
     ("sysbatch", JobType::Sysbatch),
 ];
 
-/// How its groups are exchanged unless they say so themselves. Nomad's servers tell of the whole job's block how many go
-/// at once and how often, and nothing but zeros of the rest, which stands in its groups.
-fn update(body: &Body<'_>) -> Option<Box<Update>> {
+/// How its groups are exchanged unless they say so themselves: services step by step, as in Nomad, also where nothing is
+/// said of it. Nomad's servers tell of the whole job's block how many go at once and how often, and nothing but zeros of the
+/// rest, which stands in its groups.
+fn update(body: &Body<'_>, job_type: JobType) -> Option<Box<Update>> {
     let of_groups = ["health_check", "min_healthy_time", "healthy_deadline", "progress_deadline"];
     let is_head = |block: &Body<'_>| {
         block.is_json() && of_groups.iter().all(|name| block.has(name) && block.lacks(name))
     };
     let Some(block) = body.block("update").filter(|block| is_head(block) && !body.lacks("update")) else {
-        return group::inherited(body, "update", None);
+        let default = || (job_type == JobType::Service).then(Box::default);
+        return group::update(body, job_type, None).or_else(default);
     };
     let default = Update::default();
     Some(Box::new(Update {
@@ -51,7 +58,7 @@ pub(super) fn job(body: &Body<'_>) -> Job {
     let inherited = Inherited {
         job_type,
         job: name.clone(),
-        update: update(body),
+        update: update(body, job_type),
         migrate: group::inherited(body, "migrate", None),
         reschedule: reschedule.unwrap_or(ReschedulePolicy::default_for(job_type)),
         vault: task::vault(body),
@@ -80,7 +87,7 @@ pub(super) fn job(body: &Body<'_>) -> Job {
         update: inherited.update,
         migrate: inherited.migrate,
         reschedule: reschedule.map(Box::new),
-        kept: body.kept(&["multiregion", "ui", "consul_namespace", "vault_namespace"]),
+        kept: body.kept(KEPT_OF_JOB),
     };
     if body.has("name") {
         name::check_shown(body, &job.name, || body.at("name"));

@@ -5,7 +5,10 @@ use std::{collections::HashSet, net::IpAddr};
 use berth_model::job::{Network, Port};
 
 use super::name;
-use crate::{diagnostic::quoted, schema::Body};
+use crate::{
+    diagnostic::quoted,
+    schema::{Body, KEPT_OF_NETWORK},
+};
 
 /// Modes by name, the default first; the others begin with `cni/`.
 const MODES: &[&str] = &["host", "none", "bridge"];
@@ -38,12 +41,7 @@ fn network(body: &Body<'_>) -> Network {
     let hostname = body.filled_text("hostname").unwrap_or_default();
     check_hostname(body, &hostname);
     check_dns(body);
-    Network {
-        mode: mode(body),
-        ports,
-        hostname,
-        kept: body.kept(&["dns", "cni", "mbits", "Device", "CIDR", "IP"]),
-    }
+    Network { mode: mode(body), ports, hostname, kept: body.kept(KEPT_OF_NETWORK) }
 }
 
 /// What is written to a file line by line must not hold lines of its own.

@@ -6,7 +6,11 @@ use berth_model::{
 };
 
 use super::{affinity, constraint, name};
-use crate::{diagnostic::quoted, record::COUNT, schema::Body};
+use crate::{
+    diagnostic::quoted,
+    record::COUNT,
+    schema::{Body, KEPT_OF_RESOURCES},
+};
 
 /// MHz; less could not be accounted for.
 const CPU_MHZ_MIN: i64 = 1;
@@ -35,7 +39,7 @@ pub(super) fn resources(body: Option<Body<'_>>) -> TaskResources {
         cores,
         memory_max_mb,
         devices: body.blocks("device").iter().map(device).collect(),
-        kept: body.kept(&["numa", "secrets", "disk", "iops", "network"]),
+        kept: body.kept(KEPT_OF_RESOURCES),
     }
 }
 

@@ -12,7 +12,12 @@ use berth_model::{
 
 use super::{affinity, constraint, name, resources};
 use crate::blocks::{check_identities, check_inside, check_secrets, services, with_defaults};
-use crate::{diagnostic::quoted, drivers, schema::Body, suggest::nearest};
+use crate::{
+    diagnostic::quoted,
+    drivers,
+    schema::{Body, KEPT_OF_TASK},
+    suggest::nearest,
+};
 
 /// Between the kill signal and SIGKILL, unless the task says.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,6 +30,7 @@ const SIGNALS: &[&str] = &[
     "SIGALRM",
     "SIGBUS",
     "SIGCHLD",
+    "SIGCLD",
     "SIGCONT",
     "SIGFPE",
     "SIGHUP",
@@ -34,6 +40,7 @@ const SIGNALS: &[&str] = &[
     "SIGIOT",
     "SIGKILL",
     "SIGPIPE",
+    "SIGPOLL",
     "SIGPROF",
     "SIGPWR",
     "SIGQUIT",
@@ -46,6 +53,7 @@ const SIGNALS: &[&str] = &[
     "SIGTSTP",
     "SIGTTIN",
     "SIGTTOU",
+    "SIGUNUSED",
     "SIGURG",
     "SIGUSR1",
     "SIGUSR2",
@@ -108,7 +116,7 @@ pub(super) fn vault(body: &Body<'_>) -> Option<Value> {
 }
 
 fn kept(body: &Body<'_>, vault: Option<&Value>) -> Kept {
-    let mut kept = body.kept(&["vault", "consul", "action", "schedule", "csi_plugin", "kind"]);
+    let mut kept = body.kept(KEPT_OF_TASK);
     if let Some(vault) = vault {
         kept.entry("Vault".to_owned()).or_insert_with(|| vault.clone());
     }
@@ -229,12 +237,37 @@ fn kill_signal(body: &Body<'_>) -> String {
     signal
 }
 
+/// How many signals of real time programs have, as the C library of most images counts them.
+const REAL_TIME_SIGNALS: u8 = 31;
+
+/// Whether it is `SIGRTMIN`, `SIGRTMAX`, or counted from one of them.
+fn is_real_time_signal(signal: &str) -> bool {
+    let counted = |name: &str, sign: char| {
+        let by = signal.strip_prefix(name)?;
+        Some(by.is_empty() || by.strip_prefix(sign)?.parse::<u8>().ok()? < REAL_TIME_SIGNALS)
+    };
+    counted("SIGRTMIN", '+').or_else(|| counted("SIGRTMAX", '-')).unwrap_or(false)
+}
+
 /// Reports a setting that names no signal.
 pub(crate) fn check_signal(body: &Body<'_>, name: &str, signal: &str) {
-    if !signal.is_empty() && !SIGNALS.contains(&signal) {
+    if !signal.is_empty() && !SIGNALS.contains(&signal) && !is_real_time_signal(signal) {
         let full = format!("SIG{}", signal.trim_start_matches("SIG"));
         let meant = nearest(&full, SIGNALS.iter().copied()).unwrap_or("SIGTERM");
         let message = format!("{} is not a signal", quoted(signal));
         body.report.error_with_help(body.at(name), message, format!("did you mean `{meant}`?"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_of_real_time_are_counted_from_both_ends() {
+        let are = ["SIGRTMIN", "SIGRTMIN+3", "SIGRTMIN+30", "SIGRTMAX", "SIGRTMAX-30"];
+        assert!(are.into_iter().all(is_real_time_signal));
+        let are_not = ["RTMIN", "SIGRTMIN+31", "SIGRTMIN-1", "SIGRTMAX+1", "SIGRTMAX-", "SIGRTMIN3", "SIG"];
+        assert!(!are_not.into_iter().any(is_real_time_signal));
     }
 }

@@ -1,4 +1,5 @@
-//! A job as canonical JSON: Nomad's names, durations in nanoseconds, null for empty lists and maps.
+//! A job as canonical JSON: Nomad's names, durations in nanoseconds, null for empty lists and maps, and every member that
+//! Nomad's clients read.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,13 @@ use berth_model::{
 };
 use serde_json::{Map, Value as Json, json};
 
-use crate::record::{Record, object, write};
+use crate::{
+    record::{Record, object, write},
+    schema::{
+        GROUP, JOB, KEPT_OF_GROUP, KEPT_OF_JOB, KEPT_OF_NETWORK, KEPT_OF_RESOURCES, KEPT_OF_TASK, NETWORK,
+        RESOURCES, TASK,
+    },
+};
 
 /// The canonical JSON of a job, which [`crate::parse_json`] reads back to the same job. What servers know about a job
 /// beyond what its owner wrote (version, status, indices) is theirs to add.
@@ -58,7 +65,7 @@ pub fn head_to_json(job: &Job) -> Json {
             "Payload": payload.map(|payload| STANDARD.encode(payload)),
             "Stop": job.stop,
         }),
-        object(&job.kept),
+        object(&JOB, KEPT_OF_JOB, &job.kept),
     )
 }
 
@@ -98,7 +105,7 @@ pub fn group_to_json(group: &Group) -> Json {
             "MaxRunDuration": group.max_run_duration.map(to_nanos),
             "Tasks": list(&group.tasks, task),
         }),
-        object(&group.kept),
+        object(&GROUP, KEPT_OF_GROUP, &group.kept),
     )
 }
 
@@ -139,7 +146,7 @@ fn task(task: &Task) -> Json {
             "ScalingPolicies": list(&task.scaling, write),
             "Secrets": list(&task.secrets, write),
         }),
-        object(&task.kept),
+        object(&TASK, KEPT_OF_TASK, &task.kept),
     )
 }
 
@@ -152,7 +159,7 @@ fn resources(resources: &TaskResources) -> Json {
             "MemoryMaxMB": memory_max(resources.memory_max_mb),
             "Devices": list(&resources.devices, device),
         }),
-        object(&resources.kept),
+        object(&RESOURCES, KEPT_OF_RESOURCES, &resources.kept),
     )
 }
 
@@ -206,7 +213,7 @@ fn network(network: &Network) -> Json {
             "DynamicPorts": list(&dynamic, |port| self::port(port)),
             "ReservedPorts": list(&reserved, |port| self::port(port)),
         }),
-        object(&network.kept),
+        object(&NETWORK, KEPT_OF_NETWORK, &network.kept),
     )
 }
 

@@ -20,9 +20,13 @@ pub(crate) fn write<R: Record>(record: &R) -> Json {
     Json::Object(writer.object)
 }
 
-/// Settings that are only kept, as members of an object.
-pub(crate) fn object(kept: &Kept) -> Map<String, Json> {
-    kept.iter().map(|(key, value)| (key.clone(), setting(value))).collect()
+/// Settings that are only kept, as members of an object: all of those names, so that a client finds each that it reads.
+pub(crate) fn object(schema: &Schema, names: &[&str], kept: &Kept) -> Map<String, Json> {
+    let fields = names.iter().filter_map(|name| schema.named(name));
+    let mut members: Map<String, Json> =
+        fields.map(|field| (field.json.to_owned(), setting(&field.unset()))).collect();
+    members.extend(kept.iter().map(|(key, value)| (key.clone(), setting(value))));
+    members
 }
 
 struct Writer {
@@ -32,8 +36,7 @@ struct Writer {
 
 impl Writer {
     fn put(&mut self, name: &str, value: impl Into<Json>) {
-        let field = self.schema.fields.iter().find(|field| field.name() == name);
-        let key = field.map_or("", |field| field.json);
+        let key = self.schema.named(name).map_or("", |field| field.json);
         self.object.insert(key.to_owned(), value.into());
     }
 }
@@ -101,7 +104,7 @@ impl Fields for Writer {
         self.put(name, list(field, write));
     }
 
-    fn kept(&mut self, _: &[&'static str], field: &mut Kept) {
-        self.object.extend(object(field));
+    fn kept(&mut self, names: &[&'static str], field: &mut Kept) {
+        self.object.extend(object(self.schema, names, field));
     }
 }

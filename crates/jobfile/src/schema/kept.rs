@@ -3,13 +3,48 @@
 use berth_duration::to_nanos;
 use berth_model::{job::Kept, value::Value};
 
-use super::{Body, Field, Shape};
+use super::{Body, Field, Schema, Shape};
+
+/// What is kept of jobs, groups, tasks, and of a task's resources and a group's network.
+pub(crate) const KEPT_OF_JOB: &[&str] = &["multiregion", "ui", "consul_namespace", "vault_namespace"];
+pub(crate) const KEPT_OF_GROUP: &[&str] =
+    &["stop_after_client_disconnect", "max_client_disconnect", "prevent_reschedule_on_lost", "consul"];
+pub(crate) const KEPT_OF_TASK: &[&str] = &["vault", "consul", "action", "schedule", "csi_plugin", "kind"];
+pub(crate) const KEPT_OF_RESOURCES: &[&str] = &["numa", "secrets", "disk", "iops", "network"];
+pub(crate) const KEPT_OF_NETWORK: &[&str] = &["dns", "cni", "mbits", "Device", "CIDR", "IP"];
+
+/// Flags and numbers that Nomad's clients read as pointers: null where they are not given, by their names in JSON.
+const POINTERS: &[&str] = &["PreventRescheduleOnLost", "SecretsMB", "DiskMB", "IOPS", "MBits"];
+/// The one cluster of Consul that a service has unless it names another.
+const CLUSTER: (&str, &str) = ("Cluster", "default");
+
+impl Schema {
+    /// A kept setting by its name.
+    pub fn named(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.name() == name)
+    }
+}
+
+impl Field {
+    /// What JSON holds in the place of a kept setting that is not given: what a client reads that expects the member.
+    pub fn unset(&self) -> Value {
+        match self.shape {
+            Shape::Text if self.json == CLUSTER.0 => Value::String(CLUSTER.1.to_owned()),
+            Shape::Text => Value::String(String::new()),
+            Shape::Flag | Shape::Whole if POINTERS.contains(&self.json) => Value::Null,
+            Shape::Flag => Value::Bool(false),
+            Shape::Whole => Value::Int(0),
+            _ => Value::Null,
+        }
+    }
+}
 
 impl Body<'_> {
-    /// The named fields, in as far as they say anything.
+    /// The named fields, in as far as they say anything: what JSON has for a setting that is not given says nothing.
     pub fn kept(&self, names: &[&str]) -> Kept {
         let fields = names.iter().filter(|name| self.has(name)).filter_map(|name| self.field(name));
-        fields.filter_map(|field| Some((field.json.to_owned(), self.kept_value(field)?))).collect()
+        let given = |field: &Field| self.kept_value(field).filter(|value| *value != field.unset());
+        fields.filter_map(|field| Some((field.json.to_owned(), given(field)?))).collect()
     }
 
     /// Every field that is given, and the label, whatever is acted upon.

@@ -39,7 +39,7 @@ pub(super) static MEANINGS: &[Meaning] = &[
             ("spread", "", "how to spread, for all groups"),
             ("group", "", "at least one"),
             ("task", "", "a group of one task, with the task's name"),
-            ("update", "no deployment", "default of its groups"),
+            ("update", "of services, see the block; else none", "default of its groups"),
             ("migrate", "see the block", "default of its groups"),
             ("reschedule", "by type, see the block", "default of its groups"),
             ("periodic", "", "run it at set times"),
@@ -70,7 +70,7 @@ pub(super) static MEANINGS: &[Meaning] = &[
             (
                 "update",
                 "the job's",
-                "how a new version replaces the old one; without it there is no deployment",
+                "how a new version replaces the old one; in system jobs there is no deployment without it",
             ),
             ("migrate", "the job's", "how allocations leave a drained node"),
             ("disconnect", "lost at once, replaced", "what happens when the node goes silent"),
@@ -281,7 +281,7 @@ pub(super) static MEANINGS: &[Meaning] = &[
     },
     Meaning {
         block: "update",
-        about: "How a new version replaces the old one: a deployment. See [roll out a new version](../how-to/roll-out-a-version.md).",
+        about: "How a new version replaces the old one: a deployment. A service has this block with its defaults where its file has none. See [roll out a new version](../how-to/roll-out-a-version.md).",
         settings: &[
             (
                 "stagger",

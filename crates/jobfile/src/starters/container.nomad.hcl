@@ -6,6 +6,12 @@ job "example-container" {
   group "web" {
     count = 1
 
+    # A new version takes the place of one allocation at a time, and of the next one when that has been healthy for so long.
+    update {
+      max_parallel     = 1
+      min_healthy_time = "2s"
+    }
+
     # The port's number is in the environment as NOMAD_PORT_http, address and all as NOMAD_ADDR_http.
     network {
       port "http" {}

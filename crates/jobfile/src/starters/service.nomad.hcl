@@ -10,6 +10,12 @@ job "example" {
   group "app" {
     count = 1
 
+    # A new version takes the place of one allocation at a time, and of the next one when that has been healthy for so long.
+    update {
+      max_parallel     = 1
+      min_healthy_time = "2s"
+    }
+
     # When a task ends, it is started again on its node, up to so many times in a while.
     restart {
       attempts = 2

@@ -138,7 +138,8 @@ fn check() -> impl Strategy<Value = Check> {
         (text(), vec(text(), 0..2), any::<u32>(), any::<u32>(), option::of(check_restart()), any::<bool>());
     (first, second).prop_map(|((name, kind, interval, timeout, path, command, header), second)| {
         let (body, args, success_before_passing, failures_before_critical, check_restart, expose) = second;
-        let kept = Kept::from([("Expose".to_owned(), Value::Bool(expose))]);
+        // What JSON holds for a setting that is not given is not kept.
+        let kept = expose.then(|| ("Expose".to_owned(), Value::Bool(true))).into_iter().collect();
         Check {
             name,
             kind,

@@ -343,6 +343,7 @@ fn job() -> impl Strategy<Value = Job> {
 /// Groups that do not say otherwise do as their job says, or as services do; room follows from their tasks.
 fn inherit(mut job: Job) -> Job {
     let is_service = job.job_type == JobType::Service;
+    job.update = job.update.take().or_else(|| is_service.then(Box::default));
     for group in &mut job.groups {
         group.update = group.update.take().or_else(|| job.update.clone());
         group.migrate = group.migrate.take().or_else(|| job.migrate.clone());

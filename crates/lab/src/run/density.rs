@@ -154,6 +154,7 @@ fn small_service(count: u32, cpu_mhz: u32, memory_mb: u32) -> Value {
     json!({
         "Type": "service",
         "Datacenters": ["*"],
+        "Update": {"MaxParallel": 0},
         "TaskGroups": [{
             "Name": "group",
             "Count": count,

@@ -24,6 +24,7 @@ mod progress;
 mod repeat;
 mod restart;
 mod revoke;
+mod soak;
 mod state;
 mod updates;
 mod watch;
@@ -55,6 +56,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     connect::EXPERIMENT,
     revoke::EXPERIMENT,
     launch::EXPERIMENT,
+    soak::EXPERIMENT,
 ];
 
 /// Commands to begin with, by experiment: its help ends with them.

@@ -326,6 +326,12 @@ impl Allocs {
         Some(())
     }
 
+    /// The owners of allocations have changed, from these hashes to those.
+    pub(super) fn change_owners(&mut self, before: &[u128], after: &[u128]) {
+        before.iter().for_each(|owners| self.digest.remove(*owners));
+        after.iter().for_each(|owners| self.digest.add(*owners));
+    }
+
     pub(super) fn remove(&mut self, slot: AllocSlot, index: Index, owners: u128) -> Option<AllocRow> {
         let row = self.rows.remove(slot)?;
         let detail = self.details.get_mut(slot.0 as usize)?.take()?;

@@ -64,7 +64,7 @@ impl Store {
                 self.set_node_eligibility(id, eligible, rules, events)?
             }
             Command::RegisterJob(register) => self.register_job(*register, events)?,
-            Command::DeregisterJob(deregister) => self.deregister_job(&deregister, events)?,
+            Command::DeregisterJob(deregister) => self.deregister_job(&deregister, rules, events)?,
             Command::CommitPlan(plan) => self.commit_plan(*plan, (rules.plan(), rules), events)?,
             Command::CommitPlanUnchecked(plan) => {
                 self.commit_plan(*plan, (plan::Check::Nothing, rules), events)?;

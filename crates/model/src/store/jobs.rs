@@ -260,8 +260,11 @@ impl JobRow {
             queued,
         });
         Self {
-            dispatch_hash: record.versions.first().map_or(0, |version| dispatched_with(&version.job)),
-            key_hash: hash_encoded(b'k', &record.key),
+            dispatch_hash: match record.versions.first() {
+                Some(version) if !record.key.is_purged() => dispatched_with(&version.job),
+                _ => 0,
+            },
+            key_hash: key_hash(&record.key),
             key: record.key,
             versions: record.versions,
             purge: record.purge,
@@ -300,6 +303,17 @@ impl JobRow {
     /// The newest version that has proved itself, but for the current one.
     pub fn last_stable(&self) -> Option<&JobVersion> {
         self.versions.iter().skip(1).find(|version| version.stable)
+    }
+
+    /// It is known by another key, and by nothing else.
+    fn rename(&mut self, key: JobKey) {
+        (self.key_hash, self.key) = (key_hash(&key), key);
+        (self.dispatch_hash, self.launch) = (0, None);
+        let scalings = self.scalings.take();
+        scalings
+            .iter()
+            .flat_map(|events| &**events)
+            .for_each(|event| self.history.remove(scaling_hash(event)));
     }
 
     /// A new version; it becomes the current one.
@@ -372,6 +386,10 @@ impl GroupCounts {
 fn dispatched_with(job: &Job) -> u128 {
     let parent = || JobKey::new(&job.key.namespace, &job.parent_id);
     job.dispatch_token().map_or(0, |token| dispatch_hash(&parent(), token))
+}
+
+fn key_hash(key: &JobKey) -> u128 {
+    hash_encoded(b'k', key)
 }
 
 fn version_hash(version: &JobVersion) -> u128 {

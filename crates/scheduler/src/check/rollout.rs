@@ -82,6 +82,8 @@ fn stands_still(checked: &Checked<'_>, group: &Group) -> bool {
 fn awaits_promotion(checked: &Checked<'_>, group: &Group) -> bool {
     let begun = checked.plan.deployment.iter().flat_map(|deployment| &deployment.groups);
     let current = checked.store.deployments().of_version(&checked.plan.job, checked.plan.job_version);
+    // One that ended well without a promotion found nothing left to replace: nobody is asked for one any more.
+    let current = current.filter(|deployment| deployment.status != DeploymentStatus::Successful);
     let mut groups = begun.chain(current.iter().flat_map(|deployment| &deployment.groups));
     groups.any(|of| of.name == group.name && of.is_canarying())
 }

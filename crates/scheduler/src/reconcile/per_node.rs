@@ -6,7 +6,7 @@ use berth_model::{
     AllocId, Timestamp,
     alloc::{ClientStatus, StopReason},
     job::Group,
-    store::{JobRow, NodeSlot, Store},
+    store::{JobRow, NodeRow, NodeSlot, Store},
 };
 
 use super::{
@@ -27,6 +27,7 @@ pub(super) fn reconcile(
     let (job, rollout) = (row.job(), Rollout::of(store, row, group));
     let filters = Filters::of_what_runs(job, group);
     let fits = |slot| store.nodes().detail(slot).is_some_and(|detail| filters.check(&detail.node).is_ok());
+    let takes_work = |slot| store.nodes().row(slot).is_some_and(NodeRow::is_ready);
     let mut covered: BTreeSet<NodeSlot> = BTreeSet::new();
     let mut old: Vec<&Existing<'_>> = Vec::new();
     let mut outdated: Vec<AllocId> = Vec::new();
@@ -53,11 +54,12 @@ pub(super) fn reconcile(
             changes.stops.push(stop(alloc, StopReason::NodeNotEligible));
         } else {
             covered.insert(node);
-            live += 1;
-            if !alloc.is_current && alloc.is_silent {
-                // It is replaced once its node is back.
+            if !alloc.is_current && !takes_work(node) {
+                // It is replaced once its node is back, or takes new work again.
                 continue;
-            } else if !alloc.is_current {
+            }
+            live += 1;
+            if !alloc.is_current {
                 old.push(alloc);
                 continue;
             }

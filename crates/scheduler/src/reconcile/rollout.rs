@@ -65,7 +65,7 @@ impl<'a> Rollout<'a> {
     /// anything that they stand beside.
     pub(super) fn canaries(&self, beside: bool) -> u32 {
         match (self.group_of_deployment(), self.policy) {
-            (Some(group), _) if group.promoted => 0,
+            (Some(group), _) if group.promoted || self.is_through() => 0,
             (Some(group), _) => group.desired_canaries,
             (None, Some(policy)) if self.deployment.is_none() && beside => policy.canary,
             _ => 0,
@@ -77,7 +77,7 @@ impl<'a> Rollout<'a> {
     pub(super) fn node_canaries(&self, old: usize) -> u32 {
         let part = |percent: u32| (old as u64 * u64::from(percent.min(100))).div_ceil(100);
         match (self.group_of_deployment(), self.policy) {
-            (Some(group), _) if group.promoted => 0,
+            (Some(group), _) if group.promoted || self.is_through() => 0,
             (Some(group), _) => group.desired_canaries,
             (None, Some(policy)) if self.deployment.is_none() => {
                 u32::try_from(part(policy.canary)).unwrap_or(u32::MAX)
@@ -107,7 +107,13 @@ impl<'a> Rollout<'a> {
 
     /// Whether the deployment is there and waits for its promotion.
     fn is_canarying(&self) -> bool {
-        self.group_of_deployment().is_some_and(DeploymentGroup::is_canarying)
+        !self.is_through() && self.group_of_deployment().is_some_and(DeploymentGroup::is_canarying)
+    }
+
+    /// Whether the deployment is there and successful. Where the nodes of the old allocations did not take new work it may be so
+    /// without a promotion: nothing asks for one any more.
+    fn is_through(&self) -> bool {
+        self.deployment.is_some_and(|deployment| deployment.status == DeploymentStatus::Successful)
     }
 
     fn group_of_deployment(&self) -> Option<&'a DeploymentGroup> {
@@ -126,6 +132,7 @@ impl<'a> Rollout<'a> {
         let is_open = deployment.is_active() && version == self.row.current().version;
         match deployment.group(alloc.group) {
             Some(group) if !group.promoted && is_open => Canary::Open,
+            Some(_) if deployment.status == DeploymentStatus::Successful => Canary::No,
             Some(group) if !group.promoted => Canary::Discarded,
             _ => Canary::No,
         }

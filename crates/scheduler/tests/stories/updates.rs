@@ -539,3 +539,28 @@ fn a_system_job_is_updated_node_by_node() {
         "#]],
     );
 }
+
+/// It is updated once it takes new work again: no deployment waits for that.
+#[test]
+fn a_system_job_stays_as_it_is_on_nodes_that_are_closed() {
+    check(
+        "node a cpu=1000 mem=1000
+         node b cpu=1000 mem=1000
+         job log type=system cpu=100 mem=100 parallel=1
+         plan log
+         succeed log
+         close a
+         job log type=system cpu=100 mem=120 parallel=1
+         plan log
+         succeed log
+         plan log
+         open a
+         plan log",
+        expect![[r#"
+            plan log: place log[0]@a log[0]@b deploy 2
+            plan log: stop log[0] JobUpdated place log[0]@b after log[0] for log[0] deploy 1
+            plan log: nothing
+            plan log: stop log[0] JobUpdated place log[0]@a after log[0] for log[0]
+        "#]],
+    );
+}

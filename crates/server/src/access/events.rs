@@ -86,18 +86,21 @@ impl CallerView {
             Event::NodeRegistered(_) | Event::NodeChanged(..) | Event::NodeCollected(..) => {
                 self.access().sees_nodes()
             }
-            Event::JobRegistered(slot)
-            | Event::JobDeregistered(slot)
-            | Event::JobLaunched(slot)
-            | Event::JobScaled(slot, _)
-            | Event::JobStatusChanged(slot) => self.job_in(*slot).is_some(),
-            Event::JobCollected(_, key) => self.access().reaches(&key.namespace),
+            Event::JobRegistered(slot) | Event::JobDeregistered(slot) => self.job_in(*slot).is_some(),
+            // What is left of a purged job is none, and another may have its name.
+            Event::JobLaunched(slot) | Event::JobScaled(slot, _) | Event::JobStatusChanged(slot) => {
+                self.job_in(*slot).is_some_and(|row| !row.key.is_purged())
+            }
+            Event::JobPurged(_, key) | Event::JobCollected(_, key) => {
+                !key.is_purged() && self.access().reaches(&key.namespace)
+            }
             Event::AllocPlaced(slot)
             | Event::AllocStopped(slot)
             | Event::AllocUpdated(slot, _)
             | Event::AllocHealthChanged(slot)
             | Event::AllocMigrates(slot)
             | Event::AllocNodeChanged(slot)
+            | Event::AllocReplaced(slot)
             | Event::AllocEnded(slot) => self.alloc_row(*slot).is_some(),
             Event::DeploymentChanged(id, _) => self.deployment(*id).is_some(),
             Event::EvalChanged(id) => self.eval(*id).is_some(),

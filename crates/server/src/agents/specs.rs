@@ -1,6 +1,10 @@
 //! Encoded group specifications, shared by all allocations of a group and job version.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    mem,
+    sync::{Arc, Weak},
+};
 
 use berth_model::{
     job::Job,
@@ -11,8 +15,10 @@ use prost::Message;
 
 use crate::convert::agent as convert;
 
-/// Bytes of specifications kept.
-const KEPT_BYTES_MAX: usize = 64 << 20;
+/// Bytes of specifications in a generation, of which two are kept.
+const GENERATION_BYTES_MAX: usize = 4 << 20;
+/// What one takes besides its own bytes: its key, and what is left of a job that is gone.
+const ENTRY_BYTES: usize = size_of::<(SpecKey, Kept)>() + size_of::<Job>();
 
 /// Which specification: the job's very version, its group, and whether memory is oversubscribed. A job is told by its
 /// place in memory, which is its own as long as it is kept here: names and versions begin anew after a purge.
@@ -23,11 +29,20 @@ pub(super) struct SpecKey {
     oversubscribed: bool,
 }
 
-/// Those that were asked for last.
+/// A specification. The job's place in memory is nobody else's as long as it is pointed to, even once the job is gone: what the
+/// job holds, which is far more than its specification, goes with the state's last version of it.
+#[derive(Debug)]
+struct Kept {
+    _place: Weak<Job>,
+    spec: Bytes,
+}
+
+/// Those that were asked for last: what is not asked for while a generation fills is forgotten with the next.
 #[derive(Debug, Default)]
 pub struct GroupSpecs {
-    specs: HashMap<SpecKey, (Arc<Job>, Bytes)>,
-    bytes: usize,
+    recent: HashMap<SpecKey, Kept>,
+    older: HashMap<SpecKey, Kept>,
+    recent_bytes: usize,
 }
 
 impl GroupSpecs {
@@ -36,16 +51,52 @@ impl GroupSpecs {
         let (job, group) = store.job_of(row)?;
         let oversubscribed = store.scheduler_config().memory_oversubscription(&job.node_pool);
         let key = SpecKey { job: Arc::as_ptr(job) as usize, group: row.group, oversubscribed };
-        if let Some((_, spec)) = self.specs.get(&key) {
-            return Some((key, spec.clone()));
+        if let Some(kept) = self.recent.get(&key) {
+            return Some((key, kept.spec.clone()));
         }
-        let spec = Bytes::from(convert::group_spec(job, group, oversubscribed).encode_to_vec());
-        if self.bytes + spec.len() > KEPT_BYTES_MAX {
-            self.specs.clear();
-            self.bytes = 0;
-        }
-        self.bytes += spec.len();
-        self.specs.insert(key, (job.clone(), spec.clone()));
+        let kept = self.older.remove(&key).unwrap_or_else(|| Kept {
+            _place: Arc::downgrade(job),
+            spec: convert::group_spec(job, group, oversubscribed).encode_to_vec().into(),
+        });
+        let spec = kept.spec.clone();
+        self.keep(key, kept);
         Some((key, spec))
+    }
+
+    fn keep(&mut self, key: SpecKey, kept: Kept) {
+        self.recent_bytes += kept.spec.len() + ENTRY_BYTES;
+        self.recent.insert(key, kept);
+        if self.recent_bytes > GENERATION_BYTES_MAX {
+            self.older = mem::take(&mut self.recent);
+            self.recent_bytes = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{JobKey, job::JobType};
+
+    use super::*;
+
+    fn kept(job: &Arc<Job>, spec_bytes: usize) -> (SpecKey, Kept) {
+        let key = SpecKey { job: Arc::as_ptr(job) as usize, group: 0, oversubscribed: false };
+        (key, Kept { _place: Arc::downgrade(job), spec: vec![0; spec_bytes].into() })
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_holds_no_job() {
+        let mut specs = GroupSpecs::default();
+        let mut first = None;
+        for number in 0..200 {
+            let job = Arc::new(Job::new(JobKey::new("default", "web"), JobType::Service));
+            first.get_or_insert_with(|| Arc::downgrade(&job));
+            let (key, kept) = kept(&job, 1 << 20);
+            specs.keep(key, kept);
+            let all = [&specs.recent, &specs.older].into_iter().flat_map(HashMap::values);
+            let bytes: usize = all.map(|kept| kept.spec.len()).sum();
+            assert!(bytes <= 2 * (GENERATION_BYTES_MAX + (1 << 20)), "{bytes} after {number}");
+        }
+        assert!(first.is_some_and(|job| job.upgrade().is_none()));
     }
 }

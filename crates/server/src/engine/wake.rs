@@ -22,10 +22,18 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
                 let job = view.store.jobs().row(*slot).map(|row| WatchKey::Job(row.key.clone()));
                 job.into_iter().chain([WatchKey::Jobs]).collect()
             }
+            Event::JobPurged(_, key) => vec![
+                WatchKey::Jobs,
+                WatchKey::Job(key.clone()),
+                WatchKey::JobAllocs(key.clone()),
+                WatchKey::JobEvals(key.clone()),
+                WatchKey::JobDeployments(key.clone()),
+            ],
             Event::JobCollected(_, key) => vec![WatchKey::Jobs, WatchKey::Job(key.clone())],
-            Event::AllocHealthChanged(slot) | Event::AllocMigrates(slot) | Event::AllocNodeChanged(slot) => {
-                alloc_keys(view, *slot)
-            }
+            Event::AllocHealthChanged(slot)
+            | Event::AllocMigrates(slot)
+            | Event::AllocNodeChanged(slot)
+            | Event::AllocReplaced(slot) => alloc_keys(view, *slot),
             Event::DeploymentChanged(id, _) => {
                 let job = view.store.deployments().get(*id).map(|deployment| deployment.job.clone());
                 let of_job = job.map(WatchKey::JobDeployments);

@@ -13,12 +13,15 @@ use super::{
     call::{Call, Reply},
     reply,
     routes::{
-        Answer, Carried, Route, Shape, Table,
+        Answer, Carried, Operation, Route, Shape, Table,
+        operation::{self, tag},
         parameters::{Kind, Parameter},
     },
 };
 
 const VERSION: &str = "3.1.1";
+/// What examples have in the place of ids.
+const ID_SHOWN: &str = "8e2b1f0c-5a6d-4e3b-9c7f-2d1a0b9c8e7f";
 const SCHEMAS: &str = "/components/schemas";
 
 /// `GET /v1/openapi.json`
@@ -101,17 +104,20 @@ fn operation(table: &Table, route: &Route, schemas: &mut SchemaGenerator) -> Val
     let is_taken = |parameter: &&Parameter| route.contract.parameters.contains(&parameter.name);
     let named = table.parameters.iter().filter(is_taken).map(parameter);
     let parameters: Vec<Value> = path_parameters(route.path).chain(named).collect();
+    let asked = table.operations.iter().find(|operation| operation.is_of(route));
     let mut operation = json!({
-        "operationId": operation_id(route),
+        "operationId": asked.map_or(route.path, |operation| operation.id),
         "summary": route.summary,
         "tags": [tag(route.path)],
         "x-capability": format!("{:?}", route.capability),
         "parameters": parameters,
-        "responses": responses(route, schemas),
+        "responses": responses(route, asked, schemas),
     });
     if let Some(body) = route.contract.body {
         let content = match body {
-            Carried::Json(shape) => json_content(shape, schemas),
+            Carried::Json(shape) => {
+                with_example(json_content(shape, schemas), asked.map_or("", |operation| operation.body))
+            }
             Carried::Bytes => bytes_content(),
         };
         operation["requestBody"] = json!({ "required": true, "content": content });
@@ -119,31 +125,19 @@ fn operation(table: &Table, route: &Route, schemas: &mut SchemaGenerator) -> Val
     operation
 }
 
-/// What an operation is about: the resource, in the plural also where the path names one of them.
-fn tag(path: &str) -> &str {
-    let resource = path.split('/').find(|part| !matches!(*part, "" | "v1")).unwrap_or_default();
-    match resource {
-        "allocation" => "allocations",
-        "deployment" => "deployments",
-        "evaluation" => "evaluations",
-        "job" | "validate" => "jobs",
-        "namespace" => "namespaces",
-        "node" => "nodes",
-        "quota" | "quota-usages" => "quotas",
-        "var" | "vars" => "variables",
-        "volume" => "volumes",
-        "service" => "services",
-        ".well-known" => "identities",
-        "healthz" | "metrics" | "openapi.json" | "regions" => "agent",
-        other => other,
+/// Content in JSON, with an example of it where there is one.
+fn with_example(mut content: Value, example: &str) -> Value {
+    let parts = example.split('$').enumerate();
+    let example: String = parts
+        .map(|(at, part)| match part.trim_start_matches(operation::in_variable) {
+            rest if at > 0 => format!("{ID_SHOWN}{rest}"),
+            _ => part.to_owned(),
+        })
+        .collect();
+    if let Ok(example) = serde_json::from_str::<Value>(&example) {
+        content["application/json"]["example"] = example;
     }
-}
-
-/// As `get_v1_job_id_plan`.
-fn operation_id(route: &Route) -> String {
-    let words = route.path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    let verb = route.verb.as_str().to_lowercase();
-    words.fold(verb, |id, word| format!("{id}_{word}"))
+    content
 }
 
 /// The names of the parts of a path that stand for something.
@@ -168,14 +162,16 @@ fn parameter(parameter: &Parameter) -> Value {
     json!({ "name": parameter.name, "in": "query", "description": parameter.summary, "schema": schema })
 }
 
-fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
+fn responses(route: &Route, asked: Option<&Operation>, schemas: &mut SchemaGenerator) -> Value {
     let text = json!({ "text/plain": { "schema": { "type": "string" } } });
     let error = schemas.subschema_for::<ErrorBody>();
     let content = json!({ "application/json": { "schema": error }, "text/plain": text["text/plain"] });
     let mistake = json!({ "description": "What is wrong, and what to do about it", "content": content });
     let (status, answer) = match &route.contract.answer {
         Answer::Json(shape) => {
-            ("200", json!({ "description": "JSON", "content": json_content(*shape, schemas) }))
+            let content = json_content(*shape, schemas);
+            let content = with_example(content, asked.map_or("", |operation| operation.answer));
+            ("200", json!({ "description": "JSON", "content": content }))
         }
         Answer::Lines(shape) => {
             let content = json!({ "application/json": { "schema": schema(shape, schemas) } });
@@ -188,7 +184,10 @@ fn responses(route: &Route, schemas: &mut SchemaGenerator) -> Value {
             ("101", json!({ "description": description, "x-messages": messages }))
         }
         Answer::Text => ("200", json!({ "description": "Text", "content": text })),
-        Answer::Empty => ("200", json!({ "description": "Done" })),
+        Answer::Empty => {
+            let is_no_content = asked.is_some_and(|operation| operation.status == 204);
+            (if is_no_content { "204" } else { "200" }, json!({ "description": "Done" }))
+        }
     };
     json!({ status: answer, "default": mistake })
 }

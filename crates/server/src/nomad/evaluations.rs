@@ -74,7 +74,7 @@ impl Listing for Evals {
 
     fn has(&self, eval: &&Eval) -> bool {
         let is = |wanted: &Option<String>, own: &str| wanted.as_deref().is_none_or(|wanted| wanted == own);
-        is(&self.job, &eval.job.id) && is(&self.status, eval.status.as_str())
+        is(&self.job, eval.job.name()) && is(&self.status, eval.status.as_str())
     }
 
     fn whole(&self, view: &CallerView, eval: &&Eval) -> Value {
@@ -121,7 +121,7 @@ fn relatives(view: &CallerView, eval: &Eval) -> Vec<EvaluationStub> {
 
 /// Which evaluation of the same job made which, in both directions.
 fn links(view: &CallerView, eval: &Eval) -> BTreeMap<EvalId, Vec<EvalId>> {
-    let job = view.job(&eval.job);
+    let job = view.job_of(eval);
     let slots = job.iter().flat_map(|row| view.evals_of(row));
     let mut links: BTreeMap<EvalId, Vec<EvalId>> = BTreeMap::new();
     for eval in slots.filter_map(|slot| view.eval_in(slot)) {
@@ -160,12 +160,12 @@ pub(super) async fn plans(call: Call) -> Reply {
 /// Where any allocation of the evaluation's job last changed: cheap to find, never too low, seldom too high.
 fn allocs_index(view: &CallerView, id: EvalId) -> Index {
     let eval = view.eval(id);
-    let job = eval.and_then(|eval| view.job(&eval.job));
+    let job = eval.and_then(|eval| view.job_of(eval));
     job.map_or(view.logged_allocs_index(), |row| view.job_allocs_index(row))
 }
 
 fn placed_by(view: &CallerView, id: EvalId) -> Vec<AllocSlot> {
-    let job = view.eval(id).and_then(|eval| view.job(&eval.job));
+    let job = view.eval(id).and_then(|eval| view.job_of(eval));
     let slots = job.iter().flat_map(|row| view.allocs_of(row));
     slots.filter(|slot| view.alloc_in(*slot).is_some_and(|parts| parts.detail.eval == id)).collect()
 }

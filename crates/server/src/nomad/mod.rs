@@ -19,6 +19,7 @@ mod logs;
 mod metrics;
 mod namespaces;
 mod nodes;
+mod operations;
 mod operator;
 mod parameters;
 mod pieces;

@@ -26,8 +26,9 @@ use tokio::sync::Semaphore;
 
 use super::{
     absent, acl, agent, allocations, client, deployments, evaluations, events, events::Lines, files, job,
-    jobs, joins, keyring, logs, metrics, namespaces, nodes, operator, parameters::PARAMETERS, pools, quotas,
-    recovery, scaling, scheduling, search, snapshot, status, system, variables, well_known,
+    jobs, joins, keyring, logs, metrics, namespaces, nodes, operations::OPERATIONS, operator,
+    parameters::PARAMETERS, pools, quotas, recovery, scaling, scheduling, search, snapshot, status, system,
+    variables, well_known,
 };
 use crate::http::{
     openapi,
@@ -43,7 +44,12 @@ use crate::http::{
 
 /// Nomad's API.
 pub fn table() -> Table {
-    Table { routes: routes(), parameters: PARAMETERS, definitions: berth_jobfile::definitions }
+    Table {
+        routes: routes(),
+        parameters: PARAMETERS,
+        operations: OPERATIONS,
+        definitions: berth_jobfile::definitions,
+    }
 }
 
 /// All routes.

@@ -26,8 +26,8 @@ use crate::images::ImageConfig;
 use crate::keeper::plan::{ContainerRun, Run};
 use crate::lifecycle::StartFailure;
 use crate::network::NetworkNeed;
-use crate::program;
 use crate::volumes::AllowedDir;
+use crate::{program, signals};
 
 /// The driver's names.
 pub(super) const NAMES: [&str; 2] = ["docker", "container"];
@@ -223,7 +223,7 @@ impl Container {
         if said.is_empty() || !spec.kill_signal.is_empty() {
             return Ok(0);
         }
-        signal_number(said).ok_or_else(|| {
+        signals::number(said).ok_or_else(|| {
             setup(format!(
                 "read the image's stop signal {said:?}: there is no such signal; name one in the task's kill_signal"
             ))
@@ -231,53 +231,9 @@ impl Container {
     }
 }
 
-/// The first and the last signal of real time that programs may use, as the C library of most images and Docker count them.
-const REAL_TIME: (i32, i32) = (34, 64);
-
-/// The number of a signal, which images name as Docker does: `SIGQUIT`, `quit`, `3`, `SIGRTMIN+3`, `RTMAX-1`.
-fn signal_number(text: &str) -> Option<i32> {
-    if let Ok(number) = text.parse::<i32>() {
-        return (1..=REAL_TIME.1).contains(&number).then_some(number);
-    }
-    let upper = text.to_ascii_uppercase();
-    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    let by = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u8>().ok().map(i32::from) };
-    let (first, last) = REAL_TIME;
-    let real_time = match (name.strip_prefix("RTMIN"), name.strip_prefix("RTMAX")) {
-        (Some(rest), _) => Some(first + by(rest.strip_prefix('+').unwrap_or(rest))?),
-        (_, Some(rest)) => Some(last - by(rest.strip_prefix('-').unwrap_or(rest))?),
-        _ => None,
-    };
-    match real_time {
-        Some(number) => (first..=last).contains(&number).then_some(number),
-        None => format!("SIG{name}").parse::<Signal>().ok().map(|signal| signal as i32),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn images_name_their_stop_signals_as_docker_does() {
-        for (text, number) in [
-            ("SIGQUIT", Some(3)),
-            ("term", Some(15)),
-            ("3", Some(3)),
-            ("37", Some(37)),
-            ("SIGRTMIN+3", Some(37)),
-            ("RTMIN", Some(34)),
-            ("SIGRTMAX-1", Some(63)),
-            ("SIGRTMIN+31", None),
-            ("SIGRTMAX-99", None),
-            ("SIGRTMIN+-1", None),
-            ("0", None),
-            ("65", None),
-            ("SIGNONE", None),
-        ] {
-            assert_eq!(signal_number(text), number, "{text}");
-        }
-    }
 
     #[test]
     fn a_runtime_tells_its_version_among_other_words() {

@@ -1,12 +1,12 @@
 //! Commands of users to the tasks of one allocation.
 
 use berth_api::agent::{Refusal, RefusalKind, RestartTasks, TaskEventKind, TaskState};
-use nix::sys::signal::Signal;
 
 use super::Alloc;
 use crate::lifecycle::history::event;
 use crate::lifecycle::task::{Kill, Phase, Restart};
 use crate::lifecycle::{Action, TaskRef};
+use crate::signals;
 
 impl Alloc {
     /// Those of its tasks that run: the named one, or all of them.
@@ -106,10 +106,10 @@ impl Alloc {
     pub(in crate::lifecycle) fn signal(
         &mut self,
         name: &str,
-        signal: Signal,
+        signal: i32,
         now_ns: u64,
     ) -> Result<Vec<TaskRef>, Refusal> {
-        let tasks = self.running(name)?;
+        let (tasks, signal) = (self.running(name)?, signals::name(signal));
         for task in &tasks {
             self.note(
                 *task,

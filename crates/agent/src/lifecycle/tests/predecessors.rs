@@ -99,3 +99,15 @@ fn what_waits_for_others_waits_on_though_it_is_told_anew_without_them() {
     happens(&mut node, Event::Exited(of, Exit::default()), 5, &mut actions);
     assert!(starts(&actions), "{actions:?}");
 }
+
+#[test]
+fn what_waits_for_others_has_no_files_before_it_is_prepared() {
+    let (mut node, mut actions) = (Node::new(1), Vec::new());
+    happens(&mut node, Event::Run(run(&["1", "service", "a"])), 1, &mut actions);
+    let heir = RunSpec { after: [id(1)].into(), ..replaces(2, 1) };
+    happens(&mut node, Event::Run(heir), 1, &mut actions);
+    let has_files = |node: &Node, number| node.alloc(id(number)).is_some_and(Alloc::has_files);
+    assert!(has_files(&node, 1) && !has_files(&node, 2));
+    ended(&mut node, 1);
+    assert!(!has_files(&node, 1) && has_files(&node, 2));
+}

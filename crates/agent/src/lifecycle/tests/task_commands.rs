@@ -318,7 +318,7 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
             > started 1.0
                1.0 report 1 Running! [a Running (Started), b Pending (Task Setup)]
             > ask-signal 1 a SIGNONSENSE
-                      Invalid: there is no signal "SIGNONSENSE": known are SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGUSR1, SIGSEGV, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGSTKFLT, SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGIO, SIGPWR, SIGSYS
+                      Invalid: there is no signal "SIGNONSENSE": known are SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGUSR1, SIGSEGV, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGSTKFLT, SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGIO, SIGPWR, SIGSYS, SIGCLD, SIGIOT, SIGPOLL, SIGUNUSED, SIGRTMIN to SIGRTMIN+30, and numbers
             > exited 1.0
                1.0 report 1 Pending! [a Pending (Restarting), b Pending (Task Setup)]
             > ask-signal 1 a hup

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sched::{CpuSet, sched_getaffinity};
-use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::mountinfo::{self, Mount};
@@ -94,7 +93,7 @@ pub(super) fn attributes(set: &mut impl FnMut(&str, String)) {
 
 /// Those that a task can be sent, by name.
 fn signals() -> String {
-    let mut names: Vec<&str> = Signal::iterator().map(Signal::as_str).collect();
+    let mut names: Vec<&str> = crate::signals::all().collect();
     names.sort_unstable();
     names.join(",")
 }

@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use berth_api::agent::{IdentityChange, IdentitySpec, SignedToken, TaskEventKind};
-use nix::sys::signal::Signal;
 use tokio::sync::{mpsc, oneshot};
 
 use super::held::{HeldToken, HeldTokens, environment};
@@ -182,16 +181,17 @@ async fn tell_task(runner: &Runner, renewed: &[String]) {
                 return runner.tell(Event::RestartAsked { of: runner.of, why }).await;
             }
             IdentityChange::Signal => {
-                let signal = identity.signal.parse::<Signal>();
-                signals.extend(signal.ok().filter(|signal| !signals.contains(signal)));
+                let signal = crate::signals::number(&identity.signal);
+                signals.extend(signal.filter(|signal| !signals.contains(signal)));
             }
         }
     }
     for signal in signals {
         let (reply, passed) = oneshot::channel();
         let Some(commands) = runner.commands.upgrade() else { return };
-        let sent = commands.send(TaskCommand::PassSignal(signal as i32, reply)).await;
+        let sent = commands.send(TaskCommand::PassSignal(signal, reply)).await;
         drop(commands);
+        let signal = crate::signals::name(signal);
         let said = match (sent, passed.await) {
             (Ok(()), Ok(Ok(()))) => format!("Its tokens were renewed: task was sent signal {signal}"),
             (Ok(()), Ok(Err(why))) => {

@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use rustix::param::clock_ticks_per_second;
 
 use super::processes::Spent;
+use crate::cgroups::second_in;
 
 /// No such file is longer.
 const BYTES_MAX: usize = 16 << 10;
@@ -88,7 +89,7 @@ fn find(root: &Path, cgroups: &str, controller: &str) -> Option<(PathBuf, u8)> {
         })
     };
     let first = own(controller).map(|path| (root.join(controller).join(path), 1));
-    first.or_else(|| own("").map(|path| (root.join(path), 2)))
+    first.or_else(|| own("").map(|path| (second_in(root).join(path), 2)))
 }
 
 /// What is counted of memory, those of the cgroups within it included.

@@ -1,10 +1,14 @@
 //! What processes have used, as /proc tells.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 
 use berth_api::agent::MemoryUsage;
 use rustix::param::clock_ticks_per_second;
+
+/// Of /proc/PID/stat; what counts of it stands before.
+const STAT_BYTES_MAX: usize = 1_024;
 
 /// Seconds of cpu time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -32,8 +36,13 @@ impl Tree {
     pub(in crate::shell) fn read() -> Self {
         let Ok(entries) = fs::read_dir("/proc") else { return Self::default() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let process =
-            |pid| Some((pid, Process::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
+        // One read takes it whole: of many processes, each call of the kernel counts.
+        let mut bytes = [0; STAT_BYTES_MAX];
+        let process = |pid| {
+            let read =
+                File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut bytes)).ok()?;
+            Some((pid, Process::parse(&String::from_utf8_lossy(&bytes[..read]))?))
+        };
         Self::of(pids.filter_map(process).collect())
     }
 

@@ -27,7 +27,7 @@ impl Ends {
 
     /// Of one task.
     pub fn of_task(task: &TaskState) -> Self {
-        let exit = task.events.iter().rfind(is_end).map(said);
+        let exit = last(task).map(said);
         Self { restarts: task.restarts, exit }
     }
 
@@ -35,6 +35,16 @@ impl Ends {
     pub fn exit_cell(&self) -> Cell {
         self.exit.as_deref().unwrap_or("-").into()
     }
+}
+
+/// The last end of a task, or its last start that failed, whichever came later.
+fn last(task: &TaskState) -> Option<&TaskEvent> {
+    task.events.iter().rfind(is_end)
+}
+
+/// How a task ended last; none where a start has failed since.
+pub fn last_exit(task: &TaskState) -> Option<&TaskEvent> {
+    last(task).filter(|event| !is_failed_start(event))
 }
 
 fn is_end(event: &&TaskEvent) -> bool {

@@ -17,7 +17,7 @@ use clap::Subcommand;
 
 use crate::{failure::Failure, global::Global, remote::block_on};
 
-pub use ends::Ends;
+pub use ends::{Ends, last_exit};
 pub use exec::ExecOptions;
 pub use logs::{LogOptions, print};
 pub use stats::usage_cells;

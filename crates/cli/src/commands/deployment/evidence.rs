@@ -53,6 +53,23 @@ impl Evidence {
         Some(evidence)
     }
 
+    /// What the last lines are of the log of an allocation that has failed, a line for each; none of one whose log cannot be
+    /// read, or whose task never wrote any.
+    pub async fn log_of(remote: &Remote, alloc_id: &str) -> Vec<String> {
+        let mut evidence = Self {
+            group: String::new(),
+            alloc_id: alloc_id.to_owned(),
+            reason: String::new(),
+            task: String::new(),
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            log_error: String::new(),
+        };
+        // What could be read is worth showing.
+        let _ = evidence.read_logs(remote).await;
+        evidence.log_said()
+    }
+
     async fn read_logs(&mut self, remote: &Remote) -> Result<(), Failure> {
         let alloc = remote.allocation(&self.alloc_id).await?;
         self.task = troubled(&alloc).unwrap_or_default();
@@ -75,18 +92,24 @@ impl Evidence {
 
     /// What there is to say, a line for each.
     pub fn said(&self) -> Vec<String> {
-        let Self { group, alloc_id, reason, task, .. } = self;
+        let Self { group, alloc_id, reason, .. } = self;
         let alloc = short_id(alloc_id);
         let mut said =
             vec![format!("allocation {alloc} of group {} is unhealthy: {}", clean(group), clean(reason))];
-        for (stream, lines) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
-            if !lines.is_empty() {
-                said.push(format!("the last lines of {stream} of task {}:", clean(task)));
-                said.extend(lines.iter().map(|line| format!("  {}", clean(line))));
-            }
-        }
+        said.extend(self.log_said());
         if !self.log_error.is_empty() {
             said.push(format!("its log cannot be read: {}", clean(&self.log_error)));
+        }
+        said
+    }
+
+    fn log_said(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        for (stream, lines) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
+            if !lines.is_empty() {
+                said.push(format!("the last lines of {stream} of task {}:", clean(&self.task)));
+                said.extend(lines.iter().map(|line| format!("  {}", clean(line))));
+            }
         }
         said
     }

@@ -64,6 +64,12 @@ impl Detach {
         {
             evidence.said().iter().for_each(|line| output::tell(line));
         }
+        if accepted.ends
+            && progress.outcome() != Some("complete")
+            && let Some((id, _)) = progress.failed().next()
+        {
+            Evidence::log_of(remote, id).await.iter().for_each(|line| output::tell(line));
+        }
         if progress.allocs().is_empty() && progress.unplaced().is_none() {
             tell_why_nothing(remote, accepted.job).await;
         }

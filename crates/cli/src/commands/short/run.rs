@@ -15,8 +15,9 @@ use crate::{
 
 /// Arguments of `run`.
 ///
-/// The job gets one group with one task. Whatever is not said here has a job file's defaults; `-print` shows the job,
-/// which is how a one-liner becomes a job file.
+/// The job gets one group with one task. It counts as running once it stays up for a second: it has no deployment. Whatever
+/// else is not said here has a job file's defaults. `-print` shows the job, which is how a one-liner becomes a job file;
+/// without its `Update`, new versions of that are rolled out step by step, as those of any service.
 #[derive(Debug, Args)]
 pub struct Run {
     #[command(flatten)]

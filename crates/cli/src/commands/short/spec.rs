@@ -1,5 +1,7 @@
 //! What a one-liner says of a job, and the job that it means.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -42,7 +44,8 @@ pub struct Spec {
 /// A port of the node that leads to the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Port {
-    label: String,
+    /// What people call it; none for one that is called after the port that it leads to.
+    name: Option<String>,
     /// Of the node; none for one that the scheduler picks.
     host: Option<u16>,
     /// The task's own; none for the same.
@@ -74,7 +77,7 @@ fn port(text: &str) -> Result<Port, String> {
     if !all_digits(first) {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let is_name = !first.is_empty() && first.chars().all(fits);
-        let port = Port { label: first.to_owned(), host: None, to };
+        let port = Port { name: Some(first.to_owned()), host: None, to };
         return if is_name {
             Ok(port)
         } else {
@@ -83,7 +86,7 @@ fn port(text: &str) -> Result<Port, String> {
     }
     let first = number(first).ok_or_else(|| wrong(first))?;
     let (host, to) = to.map_or((None, first), |to| (Some(first), to));
-    Ok(Port { label: format!("port-{to}"), host, to: Some(to) })
+    Ok(Port { name: None, host, to: Some(to) })
 }
 
 fn is_range(text: &str) -> bool {
@@ -92,8 +95,18 @@ fn is_range(text: &str) -> bool {
 }
 
 impl Port {
-    fn json(&self) -> Value {
-        let mut port = json!({ "Label": self.label });
+    /// A label that is not `taken`: the number of what it leads to, with that of the node or a count where it has to be told
+    /// from others.
+    fn free_label(&self, taken: &BTreeSet<String>) -> String {
+        let label = self.to.map_or_else(|| "port".to_owned(), |to| format!("port-{to}"));
+        let with_host = self.host.map(|host| format!("{label}-{host}"));
+        let counted = (2_u32..).map(|count| format!("{label}-{count}"));
+        let mut candidates = std::iter::once(label.clone()).chain(with_host).chain(counted);
+        candidates.find(|label| !taken.contains(label)).unwrap_or(label)
+    }
+
+    fn json(&self, label: &str) -> Value {
+        let mut port = json!({ "Label": label });
         if let Some(host) = self.host {
             port["Value"] = json!(host);
         }
@@ -123,12 +136,18 @@ impl Spec {
             group["RestartPolicy"] = json!({ "Attempts": 0, "Mode": "fail" });
             group["ReschedulePolicy"] = json!({ "Attempts": 0, "Unlimited": false });
         }
-        json!({
+        let mut job = json!({
             "ID": self.id(),
             "Namespace": namespace,
-            "Type": if once || self.batch { "batch" } else { "service" },
+            "Type": "batch",
             "TaskGroups": [group],
-        })
+        });
+        if !once && !self.batch {
+            job["Type"] = json!("service");
+            // It is never changed: it runs once it stays up, and no deployment watches it for longer.
+            job["Update"] = json!({ "MaxParallel": 0 });
+        }
+        job
     }
 
     fn networks(&self) -> Value {
@@ -136,29 +155,28 @@ impl Spec {
         if all.is_empty() {
             return Value::Null;
         }
-        let (fixed, picked): (Vec<&Port>, Vec<_>) = all.iter().partition(|port| port.host.is_some());
+        let (fixed, picked): (Vec<_>, Vec<_>) = all.iter().partition(|(_, port)| port.host.is_some());
         let mut network = json!({});
         for (kind, ports) in [("DynamicPorts", picked), ("ReservedPorts", fixed)] {
             if !ports.is_empty() {
-                network[kind] = ports.into_iter().map(Port::json).collect();
+                network[kind] = ports.into_iter().map(|(label, port)| port.json(label)).collect();
             }
         }
         json!([network])
     }
 
-    /// Each once: who gives one for TCP and again for UDP means one. Those that lead to the same port have different names.
-    fn ports(&self) -> Vec<Port> {
-        let mut all: Vec<Port> = Vec::new();
+    /// Each once, with its label: who gives one for TCP and again for UDP means one. No two have the same label, unless people
+    /// gave two ports one name, which is a mistake here as in a job file.
+    fn ports(&self) -> Vec<(String, &Port)> {
+        let mut taken: BTreeSet<String> = self.port.iter().filter_map(|port| port.name.clone()).collect();
+        let mut all = Vec::new();
         for (number, port) in self.port.iter().enumerate() {
             if self.port[..number].contains(port) {
                 continue;
             }
-            let is_taken = all.iter().any(|other| other.label == port.label);
-            let label = match port.host.filter(|_| is_taken) {
-                Some(host) => format!("{}-{host}", port.label),
-                None => port.label.clone(),
-            };
-            all.push(Port { label, ..port.clone() });
+            let label = port.name.clone().unwrap_or_else(|| port.free_label(&taken));
+            taken.insert(label.clone());
+            all.push((label, port));
         }
         all
     }
@@ -185,7 +203,7 @@ impl Spec {
         let mut config = json!({});
         if !self.exec {
             config["image"] = json!(words.next());
-            let ports: Vec<String> = self.ports().into_iter().map(|port| port.label).collect();
+            let ports: Vec<String> = self.ports().into_iter().map(|(label, _)| label).collect();
             if !ports.is_empty() {
                 config["ports"] = json!(ports);
             }
@@ -241,7 +259,7 @@ mod tests {
         check(
             "run --name web --port http -e A=b=c /images/web",
             &expect![[
-                r#"{"ID":"web","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"DynamicPorts":[{"Label":"http"}]}],"Tasks":[{"Config":{"image":"/images/web","ports":["http"]},"Driver":"container","Env":{"A":"b=c"},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service"}"#
+                r#"{"ID":"web","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"DynamicPorts":[{"Label":"http"}]}],"Tasks":[{"Config":{"image":"/images/web","ports":["http"]},"Driver":"container","Env":{"A":"b=c"},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service","Update":{"MaxParallel":0}}"#
             ]],
         );
         check(
@@ -254,7 +272,12 @@ mod tests {
 
     #[test]
     fn ports_are_published_as_people_are_used_to() {
-        let read = |text: &str| port(text).map(|port| port.json().to_string());
+        let read = |text: &str| {
+            port(text).map(|port| {
+                let label = port.name.clone().unwrap_or_else(|| port.free_label(&BTreeSet::new()));
+                port.json(&label).to_string()
+            })
+        };
         assert_eq!(read("8080:80").as_deref(), Ok(r#"{"Label":"port-80","To":80,"Value":8080}"#));
         assert_eq!(read("80").as_deref(), Ok(r#"{"Label":"port-80","To":80}"#));
         assert_eq!(read("http:80").as_deref(), Ok(r#"{"Label":"http","To":80}"#));
@@ -279,15 +302,32 @@ mod tests {
         check(
             "run --name dns -p 53:53/tcp -p 53:53/udp -p 8080:80 -p 8081:80 -p 8081:80 coredns:1",
             &expect![[
-                r#"{"ID":"dns","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"ReservedPorts":[{"Label":"port-53","To":53,"Value":53},{"Label":"port-80","To":80,"Value":8080},{"Label":"port-80-8081","To":80,"Value":8081}]}],"Tasks":[{"Config":{"image":"coredns:1","ports":["port-53","port-80","port-80-8081"]},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service"}"#
+                r#"{"ID":"dns","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"ReservedPorts":[{"Label":"port-53","To":53,"Value":53},{"Label":"port-80","To":80,"Value":8080},{"Label":"port-80-8081","To":80,"Value":8081}]}],"Tasks":[{"Config":{"image":"coredns:1","ports":["port-53","port-80","port-80-8081"]},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service","Update":{"MaxParallel":0}}"#
             ]],
         );
         check(
             "run --name web -p 8080:80 -p admin:81 nginx:1.27",
             &expect![[
-                r#"{"ID":"web","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"DynamicPorts":[{"Label":"admin","To":81}],"ReservedPorts":[{"Label":"port-80","To":80,"Value":8080}]}],"Tasks":[{"Config":{"image":"nginx:1.27","ports":["port-80","admin"]},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service"}"#
+                r#"{"ID":"web","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":[{"DynamicPorts":[{"Label":"admin","To":81}],"ReservedPorts":[{"Label":"port-80","To":80,"Value":8080}]}],"Tasks":[{"Config":{"image":"nginx:1.27","ports":["port-80","admin"]},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service","Update":{"MaxParallel":0}}"#
             ]],
         );
+        let labels = |line: &str| {
+            let spec = spec(line);
+            let labels: Vec<String> = spec.ports().into_iter().map(|(label, _)| label).collect();
+            labels.join(" ")
+        };
+        for (ports, expected) in [
+            ("-p 8080:80 -p 80", "port-80 port-80-2"),
+            ("-p 80 -p 8080:80 -p 80", "port-80 port-80-8080"),
+            ("-p 2:80 -p 80 -p 3:80", "port-80 port-80-2 port-80-3"),
+            ("-p 80 -p port-80:90 -p 8080:80 -p port-80-8080", "port-80-2 port-80 port-80-3 port-80-8080"),
+            ("-p http -p http:80", "http http"),
+        ] {
+            assert_eq!(labels(&format!("run --name web {ports} nginx")), expected, "{ports}");
+        }
+        let twice = spec("run --name web -p http -p http:80 nginx").job("default".into(), false);
+        let refusal = berth_jobfile::parse_json(twice.to_string().as_bytes(), "test").expect_err("refused");
+        assert!(format!("{refusal:?}").contains("given twice"), "{refusal:?}");
         let id = spec("run ghcr.io/acme/redis:7").job("default".into(), false)["ID"].to_string();
         assert!(id.starts_with("\"redis-"), "{id}");
     }
@@ -297,7 +337,7 @@ mod tests {
         check(
             "run --name it --exec /bin/sh -c date",
             &expect![[
-                r#"{"ID":"it","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":null,"Tasks":[{"Config":{"args":["-c","date"],"command":"/bin/sh"},"Driver":"raw_exec","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service"}"#
+                r#"{"ID":"it","Namespace":"default","TaskGroups":[{"Count":1,"Name":"main","Networks":null,"Tasks":[{"Config":{"args":["-c","date"],"command":"/bin/sh"},"Driver":"raw_exec","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"service","Update":{"MaxParallel":0}}"#
             ]],
         );
     }

@@ -67,10 +67,11 @@ fn has_ended(alloc: &Allocation) -> bool {
 
 /// The task's own exit code, and why it ended unless that was its own doing: all that it printed has been printed, and a code
 /// of its own needs no words.
-fn verdict(alloc: &Allocation) -> Result<(), Failure> {
-    let task = alloc.task_states.as_ref().and_then(|tasks| tasks.get(TASK));
+fn verdict(of: &Allocation) -> Result<(), Failure> {
+    let task = of.task_states.as_ref().and_then(|tasks| tasks.get(TASK));
     let events = || task.iter().flat_map(|task| &task.events);
-    let end = events().rfind(|event| event.kind == "Terminated");
+    // What ended before a start that failed is not how it ended.
+    let end = task.and_then(alloc::last_exit);
     let was_ended = events().any(|event| event.kind == "Killing" && event.fails_task);
     let code = end.map(|end| if end.signal == 0 { end.exit_code } else { SIGNALLED + end.signal });
     let exit = match code {
@@ -82,11 +83,11 @@ fn verdict(alloc: &Allocation) -> Result<(), Failure> {
         return Err(Failure::silent(exit));
     }
     let why = match end.filter(|end| was_out_of_memory(end)) {
-        Some(_) => out_of_memory(alloc),
-        None => trouble(alloc.task_states.as_ref()).unwrap_or_else(|| alloc.client_description.clone()),
+        Some(_) => out_of_memory(of),
+        None => trouble(of.task_states.as_ref()).unwrap_or_else(|| of.client_description.clone()),
     };
-    let id = short_id(&alloc.id);
-    let told = clean(&format!("allocation {id} is {}: {why}", alloc.client_status)).into_owned();
+    let id = short_id(&of.id);
+    let told = clean(&format!("allocation {id} is {}: {why}", of.client_status)).into_owned();
     Err(Failure::new(exit, told).help(format!("berth alloc status {id}")))
 }
 
@@ -99,4 +100,42 @@ fn out_of_memory(alloc: &Allocation) -> String {
     let limit =
         mib.map_or_else(String::new, |mib| format!(" at its limit of {mib} MiB (`-memory` gives it more)"));
     format!("{TASK}: out of memory{limit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::http::TaskState;
+
+    use super::*;
+
+    fn ended(events: &[(&str, i32)]) -> Allocation {
+        let event = |(time, (kind, exit_code)): (u64, &(&str, i32))| TaskEvent {
+            kind: (*kind).to_owned(),
+            exit_code: *exit_code,
+            time,
+            message: format!("event {time}"),
+            ..TaskEvent::default()
+        };
+        let events = (0..).zip(events).map(event).collect();
+        let task = TaskState { failed: true, events, ..TaskState::default() };
+        Allocation {
+            client_status: "failed".into(),
+            task_states: Some([(TASK.to_owned(), task)].into()),
+            ..Allocation::default()
+        }
+    }
+
+    #[test]
+    fn a_start_that_failed_after_an_end_is_how_it_ended() {
+        let exit = |events: &[(&str, i32)]| {
+            verdict(&ended(events)).map_err(|failure| (failure.exit(), failure.to_string()))
+        };
+        assert_eq!(exit(&[("Terminated", 0)]), Ok(()));
+        let (code, told) = exit(&[("Terminated", 7)]).expect_err("it failed");
+        assert!(matches!(code, Exit::Task(7)) && told.is_empty(), "{told}");
+        for code in [0, 7] {
+            let (exit, told) = exit(&[("Terminated", code), ("Driver Failure", 0)]).expect_err("it failed");
+            assert!(matches!(exit, Exit::Failed) && told.contains("Driver Failure: event 1"), "{told}");
+        }
+    }
 }

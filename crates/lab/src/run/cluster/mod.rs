@@ -131,6 +131,11 @@ impl Cluster {
         self.own.as_ref().and_then(|own| own.members.first()).map_or("", |first| &first.agents)
     }
 
+    /// What the first server keeps; none for a target, which may be on another machine.
+    pub fn data_dir(&self) -> Option<&Path> {
+        self.own.as_ref().map(|own| own.server.data.as_path())
+    }
+
     /// The servers that were started, the first one first; none for a target.
     pub fn members(&self) -> &[Member] {
         self.own.as_ref().map_or(&[], |own| &own.members)

@@ -61,6 +61,7 @@ fn job(kind: &str, count: u32, run_for: &str, cpu_mhz: u32) -> Value {
         "Type": kind,
         "Datacenters": ["*"],
         "Meta": labels.collect::<Map<String, Value>>(),
+        "Update": {"MaxParallel": 0},
         "TaskGroups": [{
             "Name": "group",
             "Count": count,

@@ -51,6 +51,7 @@ impl Room {
         json!({
             "Type": "service",
             "Datacenters": ["*"],
+            "Update": {"MaxParallel": 0},
             "TaskGroups": [{
                 "Name": "group",
                 "Count": count,

@@ -150,6 +150,7 @@ fn job(id: &str, number: u64) -> Value {
         "ID": id,
         "Datacenters": ["dc1"],
         "Meta": {"number": number.to_string()},
+        "Update": {"MaxParallel": 0},
         "TaskGroups": [{
             "Name": "group",
             "Tasks": [{

@@ -204,8 +204,14 @@ impl Lab<'_> {
             "Name": "g", "Count": count, "Tasks": [task], "EphemeralDisk": {"SizeMB": DISK_MB},
             "RestartPolicy": {"Attempts": 0, "Mode": "fail"}, "ReschedulePolicy": {"Attempts": 0, "Unlimited": false},
         });
-        let job =
-            json!({"ID": id, "Name": id, "Type": "service", "Datacenters": ["*"], "TaskGroups": [group]});
+        let job = json!({
+            "ID": id,
+            "Name": id,
+            "Type": "service",
+            "Datacenters": ["*"],
+            "Update": {"MaxParallel": 0},
+            "TaskGroups": [group],
+        });
         let body = json!({ "Job": job }).to_string();
         api.write(Method::PUT, "/v1/jobs", Bytes::from(body)).await
     }

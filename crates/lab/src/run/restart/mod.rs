@@ -112,6 +112,7 @@ fn job(count: u32) -> Value {
     json!({
         "Type": "service",
         "Datacenters": ["*"],
+        "Update": {"MaxParallel": 0},
         "TaskGroups": [{
             "Name": "group",
             "Count": count,

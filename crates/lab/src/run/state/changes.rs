@@ -149,6 +149,7 @@ fn registers(id: &str, revision: u64) -> Bytes {
         "Name": id,
         "Type": "service",
         "Datacenters": ["*"],
+        "Update": {"MaxParallel": 0},
         "Meta": {"revision": revision.to_string()},
         "TaskGroups": [group],
     }))
@@ -162,6 +163,7 @@ fn restarts(id: &str, count: u32) -> Bytes {
         "Name": id,
         "Type": "service",
         "Datacenters": ["*"],
+        "Update": {"MaxParallel": 0},
         "TaskGroups": [{
             "Name": "group",
             "Count": count,

@@ -131,6 +131,7 @@ fn job(kind: &str, run_for: &str, count: u32) -> Value {
     json!({
         "Type": kind,
         "Datacenters": ["*"],
+        "Update": {"MaxParallel": 0},
         "TaskGroups": [{
             "Name": "group",
             "Count": count,

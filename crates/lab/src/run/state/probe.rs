@@ -140,6 +140,7 @@ fn job(id: &str) -> Bytes {
         "Name": id,
         "Type": "service",
         "Datacenters": ["*"],
+        "Update": {"MaxParallel": 0},
         "TaskGroups": [{
             "Name": "group",
             "Count": 1,

@@ -311,7 +311,14 @@ pub(super) fn service(id: &str, namespace: &str) -> Value {
         "Resources": {"CPU": TASK_CPU_MHZ, "MemoryMB": TASK_MEMORY_MB},
     });
     let group = json!({"Name": "group", "EphemeralDisk": {"SizeMB": TASK_DISK_MB}, "Tasks": [task]});
-    json!({"ID": id, "Name": id, "Namespace": namespace, "Datacenters": ["*"], "TaskGroups": [group]})
+    json!({
+        "ID": id,
+        "Name": id,
+        "Namespace": namespace,
+        "Datacenters": ["*"],
+        "Update": {"MaxParallel": 0},
+        "TaskGroups": [group],
+    })
 }
 
 #[cfg(test)]

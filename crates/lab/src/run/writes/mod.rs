@@ -88,7 +88,13 @@ async fn drive(run: &Run<'_>, ids: JobIds, count: u32, cluster: &mut Cluster) ->
 fn template() -> JobTemplate {
     let task = json!({"Name": "task", "Driver": "mock_driver"});
     let group = json!({"Name": "group", "Count": 0, "Tasks": [task]});
-    JobTemplate::new(0, json!({"Type": "service", "Datacenters": ["*"], "TaskGroups": [group]}))
+    let job = json!({
+        "Type": "service",
+        "Datacenters": ["*"],
+        "Update": {"MaxParallel": 0},
+        "TaskGroups": [group],
+    });
+    JobTemplate::new(0, job)
 }
 
 fn outcome(jobs: &[JobTimes]) -> Outcome {

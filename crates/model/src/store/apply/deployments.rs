@@ -98,7 +98,7 @@ impl Store {
                 let name = names.as_ref().and_then(|job| job.groups.get(usize::from(group)));
                 let of = |group: &&mut DeploymentGroup| name.is_some_and(|name| name.name == group.name);
                 let Some(group) = deployment.groups.iter_mut().find(of) else { continue };
-                group.placed += count;
+                group.placed = group.placed.saturating_add(count);
                 group.canaries.extend(canaries);
                 if group.require_progress_by == Timestamp::default() {
                     expect_progress(group, at);
@@ -114,7 +114,7 @@ impl Store {
         let healthy = self.is_proven(slot, id);
         self.change_deployment(row.job, (id, DeploymentChange::Status), events, |deployment| {
             if let Some(group) = deployment.groups.get_mut(group) {
-                group.gone += 1;
+                group.gone = group.gone.saturating_add(1);
                 group.healthy = group.healthy.saturating_sub(u32::from(healthy));
             }
         });
@@ -217,10 +217,10 @@ impl Store {
         self.change_deployment(row.job, (id, DeploymentChange::AllocHealth), events, |deployment| {
             let Some(group) = deployment.groups.get_mut(group) else { return };
             if counts {
-                group.healthy += 1;
+                group.healthy = group.healthy.saturating_add(1);
                 expect_progress(group, at);
             } else if !healthy {
-                group.unhealthy += 1;
+                group.unhealthy = group.unhealthy.saturating_add(1);
                 group.culprit = Some(Culprit { alloc, message });
             }
         });

@@ -3,21 +3,29 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
-    JobSlot, Store,
+    AllocSlot, JobSlot, Store,
     deployments::{JOB_STOPPED, NEWER_VERSION},
     eval_of,
+    rules::Rules,
 };
 use crate::{
     command::{DeregisterJob, Outcome, Refusal, RegisterJob, RunJob},
-    eval::Trigger,
+    eval::{EvalStatus, Trigger},
     event::Event,
-    ids::{Index, JobKey},
+    ids::{EvalId, Index, JobKey},
     job::{JOB_VERSIONS_MAX, Job, Submission},
+    store::EvalSlot,
 };
+
+/// Of evaluations of a job that was purged.
+const JOB_PURGED: &str = "the job was purged";
 
 impl Store {
     pub(super) fn register_job(&mut self, register: RegisterJob, events: &mut Vec<Event>) -> Outcome {
         let RegisterJob { job, eval, only_if, submission } = register;
+        if job.key.is_purged() {
+            return Err(Refusal::NoJob(job.key.clone()));
+        }
         let current = self.job(&job.key).map_or(Index::default(), |row| row.current().index);
         if let Some(expected) = only_if.filter(|expected| *expected != current) {
             return Err(Refusal::JobChanged { job: job.key.clone(), expected, current });
@@ -76,9 +84,15 @@ impl Store {
         rows.map(|alloc| alloc.job_version).collect()
     }
 
-    pub(super) fn deregister_job(&mut self, deregister: &DeregisterJob, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn deregister_job(
+        &mut self,
+        deregister: &DeregisterJob,
+        rules: Rules,
+        events: &mut Vec<Event>,
+    ) -> Outcome {
         let no_job = || Refusal::NoJob(deregister.job.clone());
-        let slot = self.jobs.find(&deregister.job).ok_or_else(no_job)?;
+        let is_known = !deregister.job.is_purged();
+        let slot = self.jobs.find(&deregister.job).filter(|_| is_known).ok_or_else(no_job)?;
         let mut job = Job::clone(self.jobs.row(slot).ok_or_else(no_job)?.job());
         job.stop = true;
         let job = Arc::new(job);
@@ -93,7 +107,41 @@ impl Store {
         });
         self.cancel_deployment(slot, JOB_STOPPED, events);
         events.push(Event::JobDeregistered(slot));
-        self.create_eval(eval_of(deregister.eval, &job, Trigger::JobDeregister), events);
+        let mut eval = eval_of(deregister.eval, &job, Trigger::JobDeregister);
+        if deregister.purge && rules.purged_jobs_leave_their_names() {
+            eval.job = self.free_name(slot, deregister, events);
+        }
+        self.create_eval(eval, events);
         Ok(())
+    }
+
+    /// Frees the name of a job that is purged. Its allocations are stopped as those of any stopped job: it stays under a key of
+    /// its own until they have ended, so that whatever is registered under its name meanwhile is another job. What was to be
+    /// planned for the job as it was comes too late.
+    fn free_name(&mut self, slot: JobSlot, deregister: &DeregisterJob, events: &mut Vec<Event>) -> JobKey {
+        let (name, purged) = (&deregister.job, deregister.job.purged(deregister.eval));
+        let is_taken = self.jobs.find(&purged).is_some() || self.evals.find(deregister.eval).is_some();
+        let Some(row) = self.jobs.row(slot).filter(|_| !is_taken) else { return name.clone() };
+        let evals: Vec<EvalSlot> = self.jobs.evals(row).collect();
+        let allocs: Vec<AllocSlot> = self.jobs.allocs(row).collect();
+        let open = evals.iter().filter_map(|slot| self.evals.row(*slot));
+        let open: Vec<EvalId> = open.filter(|eval| !eval.status.is_terminal()).map(|eval| eval.id).collect();
+        for id in open {
+            // It is open: nothing refuses this.
+            let _ = self.set_eval_status(id, EvalStatus::Canceled, JOB_PURGED.to_owned(), events);
+        }
+        self.collect_deployments_of(slot, events);
+        let owners = |store: &Self| -> Vec<u128> {
+            let rows = allocs.iter().filter_map(|slot| store.allocs.row(*slot));
+            rows.map(|row| store.owners_hash(row)).collect()
+        };
+        let before = owners(self);
+        self.jobs.rename(slot, purged.clone(), self.index);
+        self.allocs.change_owners(&before, &owners(self));
+        for eval in evals {
+            self.evals.update(eval, |eval| eval.job = purged.clone());
+        }
+        events.push(Event::JobPurged(slot, name.clone()));
+        purged
     }
 }

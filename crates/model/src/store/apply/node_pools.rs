@@ -40,7 +40,8 @@ impl Store {
         }
         let mut jobs = self.jobs.iter().map(|(_, row)| row);
         if let Some(job) = jobs.find(|row| row.job().node_pool == name && row.status() != JobStatus::Dead) {
-            return refuse(format!("it has non-terminal jobs, as {}: stop those first", job.key));
+            let (namespace, name) = (&job.key.namespace, job.key.name());
+            return refuse(format!("it has non-terminal jobs, as {namespace}/{name}: stop those first"));
         }
         self.node_pools.remove(name, self.index);
         events.push(Event::NodePoolChanged(name.to_owned()));

@@ -213,6 +213,10 @@ impl Store {
         let changed = self.jobs.alloc_placed(carried.job, slot, &group.name, self.index);
         if let Some(replaced) = previous.and_then(|previous| self.allocs.find(previous)) {
             self.allocs.update(replaced, self.index, self.at, |_, detail| detail.extra_mut().next = Some(id));
+            // Of one that goes on until then, its stop tells.
+            if self.allocs.row(replaced).is_some_and(AllocRow::is_terminal) {
+                events.push(Event::AllocReplaced(replaced));
+            }
         }
         events.push(Event::AllocPlaced(slot));
         self.job_counted(carried.job, changed, events);

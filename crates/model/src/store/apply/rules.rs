@@ -87,6 +87,11 @@ impl Rules {
         self.version >= 6
     }
 
+    /// Whether the name of a job that is purged is free at once, and not only when its allocations have ended.
+    pub fn purged_jobs_leave_their_names(self) -> bool {
+        self.version >= 6
+    }
+
     /// Whether no node of a restored state counts as confirmed.
     pub fn restored_nodes_are_unconfirmed(self) -> bool {
         self.version >= 4

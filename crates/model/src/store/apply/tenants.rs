@@ -73,7 +73,7 @@ impl Store {
             // Clients know by these words that it may work later: a job that is purged goes with its last allocation.
             let leaves = row.is_some_and(|row| row.purge || row.status() != JobStatus::Dead);
             let what = if leaves { "non-terminal jobs, as" } else { "job" };
-            return refuse(format!("it has {what} {}: stop and purge its jobs first", key.id));
+            return refuse(format!("it has {what} {}: stop and purge its jobs first", key.name()));
         }
         let variables = self.variables.held_by(name).count;
         if variables > 0 {

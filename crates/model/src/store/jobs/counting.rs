@@ -79,11 +79,13 @@ impl Jobs {
             let counts = counts_of(row, group, books.digest);
             books.digest.remove(counts.hash(job));
             counts.live -= 1;
-            match status {
-                ClientStatus::Complete => counts.complete += 1,
-                ClientStatus::Failed => counts.failed += 1,
-                _ => counts.lost += 1,
-            }
+            // A restored state may say that there have been any number of them.
+            let ended = match status {
+                ClientStatus::Complete => &mut counts.complete,
+                ClientStatus::Failed => &mut counts.failed,
+                _ => &mut counts.lost,
+            };
+            *ended = ended.saturating_add(1);
             books.digest.add(counts.hash(job));
         })
     }

@@ -216,6 +216,25 @@ impl Jobs {
         self.digest.add(row.hash());
     }
 
+    /// Gives a job that was purged another key. What only its name leads to goes: scaling events, launches, its dispatch token.
+    pub(in crate::store) fn rename(&mut self, slot: JobSlot, key: JobKey, index: Index) {
+        let Some(row) = self.rows.get_mut(slot) else { return };
+        self.digest.remove(row.hash());
+        self.digest.remove(row.indexes_hash());
+        self.digest.remove(row.counts_hash());
+        self.by_key.remove(&row.key);
+        if self.by_dispatch.get(&row.dispatch_hash) == Some(&slot) {
+            self.by_dispatch.remove(&row.dispatch_hash);
+        }
+        row.rename(key.clone());
+        row.modify_index = index;
+        self.digest.add(row.hash());
+        self.digest.add(row.indexes_hash());
+        self.digest.add(row.counts_hash());
+        self.by_key.insert(key, slot);
+        self.modify_index = index;
+    }
+
     pub(in crate::store) fn remove(&mut self, slot: JobSlot, index: Index) -> Option<JobKey> {
         let mut row = self.rows.remove(slot)?;
         self.digest.remove(row.hash());

@@ -12,8 +12,9 @@ use crate::{
     store::{AllocRow, JobVersion, Store, allocs::AllocRecord, jobs::JobRecord},
 };
 
-/// No cluster gets as far as this: indexes go on after it.
+/// No cluster gets as far as these: indexes and versions go on after them.
 const INDEX_MAX: Index = Index(1 << 62);
+const VERSION_MAX: u64 = 1 << 62;
 
 /// A store that is not complete yet.
 #[derive(Debug, Clone, Default)]
@@ -118,8 +119,13 @@ impl Builder {
         if job.versions.is_empty() {
             return inconsistent("has no version");
         }
-        if job.versions.iter().any(|version| version.job.key != job.key) {
+        let is_own = |key: &JobKey| *key.id == *job.key.name() && key.namespace == job.key.namespace;
+        if !job.versions.iter().all(|version| is_own(&version.job.key)) {
             return inconsistent("comes after a version of another one");
+        }
+        let newest_first = |pair: &[JobVersion]| pair[0].version > pair[1].version;
+        if job.versions[0].version > VERSION_MAX || !job.versions.windows(2).all(newest_first) {
+            return inconsistent("has versions with numbers that cannot be");
         }
         Ok(job)
     }

@@ -63,6 +63,7 @@ impl Story {
             "node" => self.node(name, &settings),
             "down" => self.apply(Command::SetNodeStatus(self.node_id(name), NodeStatus::Down, None)),
             "close" => self.apply(Command::SetNodeEligibility(self.node_id(name), false)),
+            "open" => self.apply(Command::SetNodeEligibility(self.node_id(name), true)),
             "config" => {
                 let config = read::config(&Settings::of(line.split_whitespace().skip(1)));
                 let set = SetSchedulerConfig { config, only_if: None };

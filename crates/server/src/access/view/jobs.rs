@@ -4,6 +4,7 @@ use std::ops::RangeBounds;
 
 use berth_model::{
     Index, JobKey,
+    eval::Eval,
     store::{AllocSlot, EvalSlot, JobRow, JobSlot},
 };
 
@@ -12,7 +13,12 @@ use super::CallerView;
 impl CallerView {
     /// A job.
     pub fn job(&self, key: &JobKey) -> Option<&JobRow> {
-        self.view.store.job(key).filter(|row| self.sees_job(row))
+        self.view.store.job(key).filter(|row| !row.key.is_purged() && self.sees_job(row))
+    }
+
+    /// The job of an evaluation, which may have been purged.
+    pub fn job_of(&self, eval: &Eval) -> Option<&JobRow> {
+        self.view.store.job(&eval.job).filter(|row| self.sees_job(row))
     }
 
     /// The run of a job that was dispatched with this token.
@@ -23,10 +29,11 @@ impl CallerView {
     /// The jobs whose keys are in a range, by key.
     pub fn jobs(&self, keys: impl RangeBounds<JobKey>) -> impl DoubleEndedIterator<Item = &JobRow> {
         let jobs = self.view.store.jobs();
-        jobs.range(keys).filter_map(|(_, slot)| jobs.row(slot)).filter(|row| self.sees_job(row))
+        let named = jobs.range(keys).filter(|(key, _)| !key.is_purged());
+        named.filter_map(|(_, slot)| jobs.row(slot)).filter(|row| self.sees_job(row))
     }
 
-    /// The job of a slot.
+    /// The job of a slot, which may have been purged: what is left of it is what its allocations are of.
     pub fn job_in(&self, slot: JobSlot) -> Option<&JobRow> {
         self.view.store.jobs().row(slot).filter(|row| self.sees_job(row))
     }

@@ -61,9 +61,10 @@ impl World {
         self.plan(eval, placements);
     }
 
-    /// A plan for the current version of the job, which completes its evaluation.
+    /// A plan for the current version of an evaluation's job, which completes it.
     fn plan(&mut self, eval: EvalId, placements: Vec<Placement>) {
-        let job_version = self.store.job(&Self::key()).expect("it is registered").current().version;
+        let job = self.store.eval(eval).expect("it is open").job.clone();
+        let job_version = self.store.job(&job).expect("it is registered").current().version;
         let outcome = EvalOutcome {
             status: EvalStatus::Complete,
             description: String::new(),
@@ -72,7 +73,7 @@ impl World {
         };
         self.apply(Command::CommitPlan(Box::new(PlanRecord {
             eval,
-            job: Self::key(),
+            job,
             job_version,
             snapshot_index: self.store.index(),
             placements,
@@ -164,9 +165,9 @@ fn a_job_that_was_purged_and_registered_again_is_not_told_as_it_was() {
     world.apply(Command::EndAllocs(vec![AllocEnd { alloc, status: ClientStatus::Complete, tasks: vec![] }]));
     world.plan(eval, vec![]);
     let decided_on = Some(world.store.index());
-    let collect = Collect { jobs: vec![World::key()], decided_on, ..Collect::default() };
+    let collect = Collect { jobs: vec![World::key().purged(eval)], decided_on, ..Collect::default() };
     world.apply(Command::Collect(Box::new(collect)));
-    assert!(world.store.job(&World::key()).is_none(), "it is gone");
+    assert!(world.store.jobs().is_empty(), "it is gone");
     world.place("new", 1);
     let parts = world.told();
     let run = parts[0].run.last().expect("it was placed");

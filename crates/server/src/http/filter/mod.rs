@@ -3,6 +3,8 @@
 //! The grammar is that of HashiCorp's go-bexpr: <https://developer.hashicorp.com/nomad/api-docs#filtering>
 
 mod evaluate;
+#[cfg(test)]
+mod fuzz;
 mod parse;
 #[cfg(test)]
 mod tests;

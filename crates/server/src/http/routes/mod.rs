@@ -1,6 +1,7 @@
 //! Routes: what each of them is, and the table that names them all.
 
 pub mod contract;
+pub mod operation;
 pub mod parameters;
 
 use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
@@ -9,6 +10,7 @@ use hyper::Method;
 use serde_json::Value;
 
 pub use contract::{Answer, Carried, Contract, Shape};
+pub use operation::{Operation, Turn};
 pub use parameters::Parameter;
 
 use super::call::{Call, Reply};
@@ -21,6 +23,8 @@ pub struct Table {
     pub routes: Vec<Route>,
     /// What routes take after the question mark, each once.
     pub parameters: &'static [Parameter],
+    /// What each route is called, with examples.
+    pub operations: &'static [Operation],
     /// What is described besides the types that cross the wire, given where definitions are: they are added to those of
     /// the same name.
     pub definitions: fn(&str) -> BTreeMap<String, Value>,

@@ -9,7 +9,8 @@ use berth_api::http::{
 };
 use berth_model::{
     AllocId,
-    alloc::{ClientStatus, DesiredStatus},
+    alloc::{ClientStatus, DesiredStatus, StopReason},
+    deployment::{Deployment, DeploymentStatus},
     eval::{EvalStatus, Trigger},
     job::{MEMORY_MAX_OF_NODE, Network, Task},
     node::Node,
@@ -28,7 +29,9 @@ impl<'v> Parts<'v> {
     /// What it has shown, where that was asked.
     fn deployment_status(&self) -> Option<AllocDeploymentStatus> {
         let canary = self.extra().is_some_and(|extra| extra.canary);
-        let promoted = || self.deployment?.group(&self.group.name).map(|group| group.promoted);
+        let is_through = |of: &Deployment| of.status == DeploymentStatus::Successful;
+        let group = || Some((self.deployment?, self.deployment?.group(&self.group.name)?));
+        let promoted = || group().map(|(of, group)| group.promoted || is_through(of));
         (self.deployment.is_some() || self.detail.healthy.is_some()).then(|| AllocDeploymentStatus {
             healthy: self.detail.healthy,
             timestamp: Time(self.detail.modified_at.0),
@@ -49,9 +52,25 @@ impl<'v> Parts<'v> {
         }
     }
 
+    /// What is desired of it, and why. One that ended badly is desired to stop once another has taken its place, as in Nomad:
+    /// clients count what is desired to run, and would count both.
+    fn desired(&self) -> (DesiredStatus, Option<StopReason>) {
+        let ended_badly = matches!(self.row.client, ClientStatus::Failed | ClientStatus::Lost);
+        let is_replaced = || self.extra().is_some_and(|extra| extra.next.is_some());
+        match self.row.desired {
+            DesiredStatus::Run if ended_badly && is_replaced() => {
+                (DesiredStatus::Stop, Some(StopReason::Rescheduled))
+            }
+            desired => (desired, self.extra().and_then(|extra| extra.stop_reason)),
+        }
+    }
+
+    fn desired_status(&self) -> Text<'v> {
+        self.desired().0.as_str().into()
+    }
+
     fn desired_description(&self) -> Text<'v> {
-        let reason = self.extra().and_then(|extra| extra.stop_reason);
-        Text::maybe(reason.map(|reason| reason.as_str()))
+        Text::maybe(self.desired().1.map(StopReason::as_str))
     }
 }
 
@@ -88,7 +107,7 @@ pub fn allocation_stub<'v>(parts: &Parts<'v>, with: StubParts) -> AllocationStub
         job_version: parts.row.job_version,
         task_group: (&parts.group.name).into(),
         allocated_resources: with.resources.then(|| allocated(parts)),
-        desired_status: parts.row.desired.as_str().into(),
+        desired_status: parts.desired_status(),
         desired_description: parts.desired_description(),
         desired_transition: desired_transition(parts),
         client_status: client_status(parts).into(),
@@ -123,7 +142,7 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
         task_resources: parts.group.tasks.iter().map(|task| ((&task.name).into(), held_by(task))).collect(),
         allocated_resources: allocated(parts),
         metrics: PlacementMetric::default(),
-        desired_status: parts.row.desired.as_str().into(),
+        desired_status: parts.desired_status(),
         desired_description: parts.desired_description(),
         desired_transition: desired_transition(parts),
         client_status: client_status(parts).into(),

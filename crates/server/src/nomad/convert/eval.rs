@@ -32,7 +32,7 @@ pub fn evaluation_stub(eval: &Eval) -> EvaluationStub {
         job_type: eval.job_type.as_str().to_owned(),
         triggered_by: eval.trigger.as_str().to_owned(),
         namespace: eval.job.namespace.to_string(),
-        job_id: eval.job.id.to_string(),
+        job_id: eval.job.name().to_owned(),
         node_id: id_text(eval.node),
         deployment_id: String::new(),
         status: eval.status.as_str().to_owned(),

@@ -91,14 +91,14 @@ fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
             node_subject(view.node_in(*slot)?.0.id, kind)
         }
         Logged::NodeCollected(_, id) => node_subject(*id, "NodeDeregistration"),
-        Logged::JobRegistered(slot) => job_subject(&view.job_in(*slot)?.key, "JobRegistered"),
-        Logged::JobDeregistered(slot) => job_subject(&view.job_in(*slot)?.key, "JobDeregistered"),
-        Logged::JobLaunched(slot) => job_subject(&view.job_in(*slot)?.key, "JobLaunched"),
-        Logged::JobScaled(slot, _) => job_subject(&view.job_in(*slot)?.key, "JobScaled"),
-        Logged::JobStatusChanged(slot) => job_subject(&view.job_in(*slot)?.key, "JobStatusChanged"),
-        Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
+        Logged::JobRegistered(slot) => job_subject(&view.job_in(*slot)?.job().key, "JobRegistered"),
+        Logged::JobDeregistered(slot) => job_subject(&view.job_in(*slot)?.job().key, "JobDeregistered"),
+        Logged::JobLaunched(slot) => job_subject(&view.job_in(*slot)?.job().key, "JobLaunched"),
+        Logged::JobScaled(slot, _) => job_subject(&view.job_in(*slot)?.job().key, "JobScaled"),
+        Logged::JobStatusChanged(slot) => job_subject(&view.job_in(*slot)?.job().key, "JobStatusChanged"),
+        Logged::JobPurged(_, key) | Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
         Logged::AllocPlaced(slot) | Logged::AllocUpdated(slot, _) => alloc(view, *slot, "PlanResult"),
-        Logged::AllocStopped(slot) | Logged::AllocMigrates(slot) => {
+        Logged::AllocStopped(slot) | Logged::AllocMigrates(slot) | Logged::AllocReplaced(slot) => {
             alloc(view, *slot, "AllocationUpdateDesiredStatus")
         }
         Logged::AllocEnded(slot) | Logged::AllocHealthChanged(slot) | Logged::AllocNodeChanged(slot) => {
@@ -166,7 +166,7 @@ fn job_subject<'v>(key: &'v JobKey, kind: &'static str) -> Option<Subject<'v>> {
 
 fn alloc<'v>(view: &'v CallerView, slot: AllocSlot, kind: &'static str) -> Option<Subject<'v>> {
     let parts = view.alloc_in(slot)?;
-    let job = &parts.job_row.key;
+    let job = &parts.job.key;
     let subject = gone("Allocation", kind, parts.row.id.into());
     let node = parts.node.map(|node| node.id.into());
     let deployment = parts.deployment.map(|deployment| deployment.id.into());
@@ -177,7 +177,7 @@ fn alloc<'v>(view: &'v CallerView, slot: AllocSlot, kind: &'static str) -> Optio
 fn eval(view: &CallerView, id: EvalId) -> Option<Subject<'_>> {
     let job = &view.eval(id)?.job;
     let subject = gone("Evaluation", "EvaluationUpdated", id.into());
-    let filter_keys = vec![(&*job.id).into()];
+    let filter_keys = vec![job.name().into()];
     Some(Subject { namespace: Some(&job.namespace), filter_keys, ..subject })
 }
 
@@ -222,6 +222,7 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
         | Logged::AllocHealthChanged(slot)
         | Logged::AllocMigrates(slot)
         | Logged::AllocNodeChanged(slot)
+        | Logged::AllocReplaced(slot)
         | Logged::AllocEnded(slot) => alloc_payload(view, *slot, None),
         Logged::EvalChanged(id) => Some(Payload::Evaluation(Box::new(evaluation(view.eval(*id)?)))),
         Logged::DeploymentChanged(id, _) => {
@@ -239,6 +240,7 @@ fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v
         | Logged::VariableDeleted(_)
         | Logged::KeyringChanged
         | Logged::NodeCollected(..)
+        | Logged::JobPurged(..)
         | Logged::JobCollected(..)
         | Logged::AllocCollected(..)
         | Logged::EvalCollected(_)

@@ -21,7 +21,25 @@ pub fn job(view: &CallerView, row: &JobRow, version: &JobVersion) -> Value {
     if let (Value::Object(job), Ok(Value::Object(standing))) = (&mut job, standing) {
         job.extend(standing);
     }
+    add_scaling(&mut job, row, version);
     job
+}
+
+/// What a server knows of the scaling policies within a job: by which id they are read alone, and what they scale.
+fn add_scaling(job: &mut Value, row: &JobRow, version: &JobVersion) {
+    let Some(groups) = job.get_mut("TaskGroups").and_then(Value::as_array_mut) else { return };
+    for (group, json) in version.job.groups.iter().zip(groups) {
+        let members = json.get_mut("Scaling").and_then(Value::as_object_mut);
+        let (Some(scaling), Some(members)) = (group.scaling.as_deref(), members) else { continue };
+        let policy = super::scale::policy(row, &group.name, scaling);
+        let known = [
+            ("ID", policy.id.into()),
+            ("Target", policy.target.into_iter().collect()),
+            ("CreateIndex", policy.create_index.into()),
+            ("ModifyIndex", policy.modify_index.into()),
+        ];
+        members.extend(known.map(|(name, value): (&str, Value)| (name.to_owned(), value)));
+    }
 }
 
 fn standing(view: &CallerView, row: &JobRow, version: &JobVersion) -> JobStanding {
@@ -129,7 +147,7 @@ pub fn job_stub(view: &CallerView, row: &JobRow, with_meta: bool) -> JobStub {
 pub fn summary(view: &CallerView, row: &JobRow) -> JobSummary {
     let group = |counts: &GroupCounts| (counts.group.to_string(), group_summary(view, row, counts));
     JobSummary {
-        job_id: row.key.id.to_string(),
+        job_id: row.key.name().to_owned(),
         namespace: row.key.namespace.to_string(),
         summary: row.counts.iter().map(group).collect(),
         children: row.job().only_launches().then(|| children_summary(view, row)),

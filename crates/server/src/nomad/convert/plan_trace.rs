@@ -9,7 +9,7 @@ pub fn plan_trace(trace: &PlanTrace) -> http::PlanTrace {
     http::PlanTrace {
         eval_id: trace.eval.to_string(),
         namespace: trace.job.namespace.to_string(),
-        job_id: trace.job.id.to_string(),
+        job_id: trace.job.name().to_owned(),
         planner: trace.planner,
         snapshot_index: trace.snapshot_index.0,
         begun_at: trace.begun_at.0,

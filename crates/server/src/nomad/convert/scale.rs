@@ -80,7 +80,8 @@ pub fn scaling_policy(row: &JobRow, group: usize) -> Option<ScalingPolicy> {
     Some(policy(row, &group.name, group.scaling.as_deref()?))
 }
 
-fn policy(row: &JobRow, group: &str, scaling: &Scaling) -> ScalingPolicy {
+/// The policy of a group of that name.
+pub(super) fn policy(row: &JobRow, group: &str, scaling: &Scaling) -> ScalingPolicy {
     let JobKey { namespace, id } = &row.key;
     let target = [("Namespace", &**namespace), ("Job", &**id), ("Group", group)];
     ScalingPolicy {

@@ -113,7 +113,8 @@ async fn a_reader_of_events_knows_the_status_of_every_job() {
     world.apply(vec![Command::SetEvalStatus(EvalId(6), EvalStatus::Complete, String::new())]);
     deregister(&world, "never-placed", false, 9);
     world.apply(vec![ended(3, ClientStatus::Complete), ended(5, ClientStatus::Complete)]);
-    let purged = Collect { jobs: vec![JobKey::new("default", "purged")], ..Collect::default() };
+    let purged =
+        Collect { jobs: vec![JobKey::new("default", "purged").purged(EvalId(8))], ..Collect::default() };
     world.apply(vec![Command::Collect(Box::new(purged))]);
     world.apply(vec![register(small_job(LAST), EvalId(10))]);
     let told = told(&world).await;

@@ -4,8 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use berth_model::{
     EvalId, JobKey, Timestamp,
-    command::{Collect, Command, LaunchJob, RunJob},
-    eval::EvalStatus,
+    command::{Command, LaunchJob, RunJob},
     job::{Job, Parameterized, PayloadRule, Periodic},
 };
 use expect_test::expect;
@@ -115,18 +114,6 @@ async fn of_two_dispatches_at_once_with_one_token_one_is_made() {
     assert_eq!(summary["Children"]["Pending"], 1);
 }
 
-/// Has a job forgotten once all its evaluations are done.
-fn collect(world: &FakeEngine, key: &JobKey) {
-    let view = world.view.load_full();
-    let row = view.store.job(key).expect("it is there");
-    let evals = view.store.jobs().evals(row).filter_map(|slot| view.store.evals().row(slot));
-    let done = |id| Command::SetEvalStatus(id, EvalStatus::Complete, String::new());
-    world.apply(evals.map(|eval| done(eval.id)).collect());
-    let decided_on = Some(world.view.load().store.index());
-    let collect = Collect { jobs: vec![key.clone()], decided_on, ..Collect::default() };
-    world.apply(vec![Command::Collect(Box::new(collect))]);
-}
-
 #[tokio::test]
 async fn a_token_is_of_one_job_and_free_again_once_its_run_is_gone() {
     let world = templates();
@@ -146,8 +133,7 @@ async fn a_token_is_of_one_job_and_free_again_once_its_run_is_gone() {
     let purge = format!("/v1/job/{}?purge=true", first.replace('/', "%2F"));
     assert_eq!(answer(&router, "DELETE", &purge, "").await.status, 200);
     let key = JobKey::new("default", &first);
-    collect(&world, &key);
-    assert!(world.view.load().store.job(&key).is_none(), "nothing of it is left");
+    assert!(world.view.load().store.job(&key).is_none(), "nothing has its name");
     assert_eq!(dispatched("encode", &body).await, (first, true), "the token is free");
 }
 

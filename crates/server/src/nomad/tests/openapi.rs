@@ -11,7 +11,7 @@ use super::{
 use crate::{
     http::{
         openapi::path_names,
-        routes::{Answer, Carried, Route},
+        routes::{Answer, Carried, Route, Verb},
     },
     nomad::{parameters, table},
 };
@@ -111,6 +111,72 @@ async fn operations_have_names_of_their_own() {
     for route in table().routes {
         let id = operation(&description, &route)["operationId"].as_str().expect("it has a name").to_owned();
         assert!(seen.insert(id.clone()), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn every_route_has_one_operation_and_a_name_that_reads_well() {
+    let table = table();
+    for route in &table.routes {
+        let named = table.operations.iter().filter(|operation| operation.is_of(route)).count();
+        assert_eq!(named, 1, "{} {}", route.verb.as_str(), route.path);
+    }
+    assert_eq!(table.operations.len(), table.routes.len());
+    for operation in table.operations {
+        let is_sound = operation.id.starts_with(|c: char| c.is_ascii_lowercase())
+            && operation.id.chars().all(|c| c.is_ascii_alphanumeric());
+        assert!(is_sound, "{}", operation.id);
+        let verb = match operation.verb {
+            Verb::Get => ["list", "read", "explain", "stream", "exec", "stat", "save"].as_slice(),
+            // A write may be called by any verb.
+            Verb::Put => [""].as_slice(),
+            Verb::Delete => ["delete", "stop", "remove", "untag"].as_slice(),
+        };
+        assert!(verb.iter().any(|verb| operation.id.starts_with(verb)), "{}", operation.id);
+    }
+}
+
+/// Whoever copies an example copies no member that is not read.
+#[tokio::test]
+async fn examples_hold_what_their_schemas_know() {
+    let description = description().await;
+    let (mut asked, mut answered) = (0, 0);
+    for route in table().routes {
+        let operation = operation(&description, &route);
+        let place = format!("{} {}", route.verb.as_str(), route.path);
+        let answers = &operation["responses"]["200"];
+        for (part, count) in [(&operation["requestBody"], &mut asked), (answers, &mut answered)] {
+            let content = &part["content"]["application/json"];
+            if !content["example"].is_null() {
+                *count += 1;
+                check_example(&description, &content["schema"], &content["example"], &place);
+            }
+        }
+        let is_object = matches!(route.contract.body, Some(Carried::Json(_)));
+        let optional = ["/v1/acl/bootstrap"].contains(&route.path);
+        let has_example = operation["requestBody"]["content"]["application/json"]["example"].is_object();
+        assert!(optional || has_example == is_object, "{place}: an example of a body, or none");
+    }
+    assert!(asked > 30 && answered > 15, "{asked} bodies, {answered} answers");
+}
+
+fn check_example(description: &Value, schema: &Value, example: &Value, place: &str) {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let schema = description.pointer(reference.trim_start_matches('#')).expect("it leads somewhere");
+        return check_example(description, schema, example, place);
+    }
+    let either = schema["anyOf"].as_array().into_iter().flatten();
+    if let Some(one) = either.clone().find(|one| one["$ref"].is_string() || one["type"] != "null") {
+        return check_example(description, one, example, place);
+    }
+    for (name, member) in example.as_object().into_iter().flatten() {
+        let place = format!("{place} {name}");
+        let (known, others) = (&schema["properties"][name], &schema["additionalProperties"]);
+        assert!(known.is_object() || others.is_object(), "{place} is not in the schema: {schema}");
+        check_example(description, if known.is_object() { known } else { others }, member, &place);
+    }
+    for item in example.as_array().into_iter().flatten() {
+        check_example(description, &schema["items"], item, place);
     }
 }
 

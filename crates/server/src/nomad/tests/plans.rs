@@ -1,8 +1,9 @@
 //! What registering a job would do, what differs between versions, and going back to one.
 
 use berth_model::{
-    EvalId,
-    command::{Command, SetSchedulerConfig},
+    AllocId, EvalId, JobKey,
+    alloc::Placement,
+    command::{Command, PlanRecord, SetSchedulerConfig},
     scheduling::{Preemption, SchedulerConfig},
 };
 use expect_test::{expect, expect_file};
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     exchange::{Answer, answer, api, get},
-    world::{RUNNING, register, small_job, world},
+    world::{NODE_1, RUNNING, placement, register, small_job, world},
 };
 
 async fn put(router: &axum::Router, target: &str, body: &Value) -> Answer {
@@ -74,6 +75,49 @@ async fn the_same_job_again_differs_in_nothing() {
     assert_eq!(planned["Diff"]["Type"], "None");
     assert_eq!(planned["Diff"]["TaskGroups"], json!([]));
     assert_eq!(planned["JobModifyIndex"], 3);
+}
+
+/// Servers of earlier versions gave services no `update` block. It is added by the next registration, and restarts nothing.
+#[tokio::test]
+async fn a_job_without_an_update_block_gets_one_once_and_restarts_nothing() {
+    let world = world();
+    let mut before = small_job("old");
+    before.update = None;
+    before.groups[0].update = None;
+    before.groups[0].tasks[0].driver = "raw_exec".into();
+    let body = json!({ "Job": berth_jobfile::to_json(&before), "Diff": true });
+    let eval = EvalId(77);
+    world.apply(vec![register(before, eval)]);
+    let placed = PlanRecord {
+        eval,
+        job: JobKey::new("default", "old"),
+        job_version: 0,
+        snapshot_index: world.view.load().index,
+        placements: vec![Placement { ports: Vec::new(), ..placement(AllocId(77), NODE_1, 0) }],
+        stops: Vec::new(),
+        deployment: None,
+        outcome: None,
+        updates: None,
+    };
+    world.apply(vec![Command::CommitPlan(Box::new(placed))]);
+    let router = api(&world);
+    assert_eq!(get(&router, "/v1/job/old").await.json()["Update"], Value::Null, "it is as it was");
+
+    let planned = put(&router, "/v1/job/old/plan", &body).await.json();
+    let added =
+        |diff: &Value| json!([diff["Objects"][0]["Type"], diff["Objects"][0]["Name"], diff["Objects"][1]]);
+    assert_eq!(added(&planned["Diff"]), json!(["Added", "Update", null]), "{planned}");
+    assert_eq!(added(&planned["Diff"]["TaskGroups"][0]), json!(["Added", "Update", null]), "{planned}");
+    expect![[r#"{"g":{"Canary":0,"DestructiveUpdate":0,"Ignore":0,"InPlaceUpdate":1,"Migrate":0,"Place":0,"Preemptions":0,"Stop":0}}"#]]
+        .assert_eq(&planned["Annotations"]["DesiredTGUpdates"].to_string());
+
+    for _ in 0..2 {
+        assert_eq!(put(&router, "/v1/jobs", &body).await.status, 200);
+        let job = get(&router, "/v1/job/old").await.json();
+        assert_eq!((&job["Version"], &job["Update"]["MaxParallel"]), (&json!(1), &json!(1)));
+    }
+    let planned = put(&router, "/v1/job/old/plan", &body).await.json();
+    assert_eq!(planned["Diff"]["Type"], "None");
 }
 
 #[tokio::test]
@@ -189,6 +233,6 @@ async fn what_changes_in_place_is_told_apart_from_what_is_replaced() {
     let replaced = planned["Annotations"]["DesiredTGUpdates"].clone();
     expect![[r#"
         {"app":{"Canary":0,"DestructiveUpdate":0,"Ignore":0,"InPlaceUpdate":1,"Migrate":0,"Place":2,"Preemptions":0,"Stop":0}}
-        {"app":{"Canary":0,"DestructiveUpdate":1,"Ignore":0,"InPlaceUpdate":0,"Migrate":0,"Place":2,"Preemptions":0,"Stop":0}}
+        {"app":{"Canary":0,"DestructiveUpdate":1,"Ignore":0,"InPlaceUpdate":0,"Migrate":0,"Place":1,"Preemptions":0,"Stop":0}}
     "#]].assert_eq(&format!("{in_place}\n{replaced}\n"));
 }

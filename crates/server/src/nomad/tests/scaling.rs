@@ -112,6 +112,8 @@ async fn policies_are_read_from_jobs() {
     let id = policies[0]["ID"].as_str().expect("it has an id");
     let policy = get(&router, &format!("/v1/scaling/policy/{id}")).await.json();
     assert_eq!((&policy["Min"], &policy["Max"]), (&json!(1), &json!(9)));
+    let within = get(&router, "/v1/job/elastic").await.json()["TaskGroups"][0]["Scaling"].clone();
+    assert_eq!((&within["ID"], &within["Target"]), (&policy["ID"], &policy["Target"]));
     for (count, status) in [(0, 400), (1, 200), (9, 200), (10, 400)] {
         let scaled = scale(&router, "elastic", json!({ "Count": count })).await;
         assert_eq!(scaled.status, status, "{count}: {}", scaled.body);

@@ -120,7 +120,7 @@ fn plan() -> PlanRecord {
     }
 }
 
-fn placement(id: AllocId, node: NodeId, name_index: u32) -> Placement {
+pub fn placement(id: AllocId, node: NodeId, name_index: u32) -> Placement {
     Placement {
         id,
         node,

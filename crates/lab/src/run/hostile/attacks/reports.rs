@@ -41,6 +41,7 @@ pub(super) async fn prepare(ground: &Ground) -> Result<(), RunError> {
     let job = json!({
         "ID": "reported",
         "Datacenters": [DATACENTER],
+        "Update": {"MaxParallel": 0},
         "TaskGroups": [{
             "Name": "group",
             "Count": ground.part(ALLOCS),

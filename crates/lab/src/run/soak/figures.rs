@@ -1,0 +1,279 @@
+//! Whether anything has grown from the first round to the last.
+
+use std::fmt;
+
+use super::{churn::Seen, held::Held};
+use crate::{
+    record::{Plot, PlotLine, percentile},
+    run::{Metric, Outcome},
+};
+
+const fn metric(name: &'static str, unit: &'static str) -> Metric {
+    Metric { name, unit }
+}
+
+/// What is measured.
+pub(super) const METRICS: &[Metric] = &[
+    metric("rss_idle_bytes", "B"),
+    metric("rss_first_bytes", "B"),
+    metric("rss_last_bytes", "B"),
+    metric("rss_growth_pct", "%"),
+    metric("rss_left_bytes", "B"),
+    metric("files_first", "1"),
+    metric("files_last", "1"),
+    metric("data_first_bytes", "B"),
+    metric("data_last_bytes", "B"),
+    metric("write_ms_p50_first", "ms"),
+    metric("write_ms_p50_last", "ms"),
+    metric("write_ms_p99_last", "ms"),
+    metric("read_ms_p50_first", "ms"),
+    metric("read_ms_p50_last", "ms"),
+    metric("requests", "1"),
+    metric("requests_refused", "1"),
+];
+
+/// How much more memory the last round may leave than the first, and what allocators may keep however little there is.
+const RSS_GROWTH_PCT_MAX: f64 = 20.0;
+const RSS_SLACK_BYTES: u64 = 8 << 20;
+/// Open files that differ by chance: connections that are just being closed.
+const FILES_SLACK: u64 = 16;
+/// The log is cut by whole segments, after a snapshot: its length goes up and down by so much.
+const DATA_SLACK_BYTES: u64 = 192 << 20;
+/// How many times longer a request may take in the last third of the rounds than in the first, by its median.
+const LATENCY_GROWTH_MAX: f64 = 1.5;
+const LATENCY_SLACK_MS: f64 = 1.0;
+
+/// A round.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// Seconds since the first began.
+    pub ended_s: f64,
+    /// After its garbage collection.
+    pub held: Held,
+    pub seen: Seen,
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Held { rss_bytes, files, data_bytes } = self.held;
+        write!(
+            f,
+            "{} MiB of memory, {files} open files, {} MiB on disk; writes {:.1} ms (median)",
+            rss_bytes >> 20,
+            data_bytes >> 20,
+            middle_ms(&self.seen.writes_ms).unwrap_or_default(),
+        )
+    }
+}
+
+/// What a soak has shown.
+#[derive(Debug)]
+pub(super) struct Soaked {
+    /// Before it began.
+    pub idle: Held,
+    /// At least one.
+    pub rounds: Vec<Round>,
+    /// After all was taken away.
+    pub left: Held,
+}
+
+/// Whether no more is held than after the first round, though nothing is wanted any more.
+pub(super) fn is_given_back(left: Held, first: Held) -> bool {
+    left.rss_bytes <= most_memory(first) && left.files <= first.files + FILES_SLACK
+}
+
+fn most_memory(first: Held) -> u64 {
+    let share = first.rss_bytes as f64 * RSS_GROWTH_PCT_MAX / 100.0;
+    first.rss_bytes + (share as u64).max(RSS_SLACK_BYTES)
+}
+
+/// All figures. Times are judged where `timed` says so.
+pub(super) fn outcome(soaked: &Soaked, timed: bool) -> Outcome {
+    let mut outcome = Outcome { failures: failures(soaked, timed), ..Outcome::default() };
+    let Soaked { idle, rounds, left } = soaked;
+    let (first, last) = (&rounds[0], &rounds[rounds.len() - 1]);
+    let (early, late) = thirds(rounds);
+    let growth = last.held.rss_bytes as f64 / first.held.rss_bytes as f64 - 1.0;
+    let requests: usize =
+        rounds.iter().map(|round| round.seen.writes_ms.len() + round.seen.reads_ms.len()).sum();
+    let refused: u64 = rounds.iter().map(|round| round.seen.refused).sum();
+    let found = [
+        ("rss_idle_bytes", Some(idle.rss_bytes as f64)),
+        ("rss_first_bytes", Some(first.held.rss_bytes as f64)),
+        ("rss_last_bytes", Some(last.held.rss_bytes as f64)),
+        ("rss_growth_pct", Some(growth * 100.0)),
+        ("rss_left_bytes", Some(left.rss_bytes as f64)),
+        ("files_first", Some(first.held.files as f64)),
+        ("files_last", Some(last.held.files as f64)),
+        ("data_first_bytes", Some(first.held.data_bytes as f64)),
+        ("data_last_bytes", Some(last.held.data_bytes as f64)),
+        ("write_ms_p50_first", middle_of(early, |seen| &seen.writes_ms)),
+        ("write_ms_p50_last", middle_of(late, |seen| &seen.writes_ms)),
+        ("write_ms_p99_last", part_of(late, 0.99, |seen| &seen.writes_ms)),
+        ("read_ms_p50_first", middle_of(early, |seen| &seen.reads_ms)),
+        ("read_ms_p50_last", middle_of(late, |seen| &seen.reads_ms)),
+        ("requests", Some(requests as f64)),
+        ("requests_refused", Some(refused as f64)),
+    ];
+    outcome.metrics = found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    outcome.notes.push(
+        "memory, files and disk are the least within two seconds after a round's garbage collection; latencies are of the \
+         first and of the last third of the rounds, from when a request was due"
+            .to_owned(),
+    );
+    outcome.series.plots = plots(rounds);
+    outcome
+}
+
+fn failures(soaked: &Soaked, timed: bool) -> Vec<String> {
+    let Soaked { rounds, left, .. } = soaked;
+    let (first, last) = (rounds[0].held, rounds[rounds.len() - 1].held);
+    let mut failures = Vec::new();
+    if last.rss_bytes > most_memory(first) {
+        failures.push(format!(
+            "memory has grown from {} to {} MiB",
+            first.rss_bytes >> 20,
+            last.rss_bytes >> 20
+        ));
+    }
+    if last.files > first.files + FILES_SLACK {
+        failures.push(format!("open files have grown from {} to {}", first.files, last.files));
+    }
+    let (early, late) = thirds(rounds);
+    let most = |rounds: &[Round]| rounds.iter().map(|round| round.held.data_bytes).max().unwrap_or_default();
+    if most(late) > most(early) + DATA_SLACK_BYTES {
+        failures.push(format!(
+            "the data on disk has grown from {} to {} MiB",
+            most(early) >> 20,
+            most(late) >> 20
+        ));
+    }
+    if !is_given_back(*left, first) {
+        failures.push(format!(
+            "{} MiB and {} open files are left once all jobs are purged",
+            left.rss_bytes >> 20,
+            left.files
+        ));
+    }
+    for (what, of) in [("write", writes as fn(&Seen) -> &Vec<f64>), ("list", reads)] {
+        if let (true, Some(before), Some(after)) = (timed, middle_of(early, of), middle_of(late, of))
+            && after > before * LATENCY_GROWTH_MAX + LATENCY_SLACK_MS
+        {
+            failures.push(format!("a {what} takes {after:.1} ms (median) at the end, {before:.1} ms before"));
+        }
+    }
+    if let Some(refusal) = rounds.iter().find_map(|round| round.seen.first_refusal.as_ref()) {
+        let refused: u64 = rounds.iter().map(|round| round.seen.refused).sum();
+        failures.push(format!("{refused} requests were refused, the first: {refusal}"));
+    }
+    failures
+}
+
+fn writes(seen: &Seen) -> &Vec<f64> {
+    &seen.writes_ms
+}
+
+fn reads(seen: &Seen) -> &Vec<f64> {
+    &seen.reads_ms
+}
+
+/// The first third of the rounds and the last; at least one each.
+fn thirds(rounds: &[Round]) -> (&[Round], &[Round]) {
+    let third = (rounds.len() / 3).max(1);
+    (&rounds[..third], &rounds[rounds.len() - third..])
+}
+
+fn middle_ms(times_ms: &[f64]) -> Option<f64> {
+    let mut sorted = times_ms.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    percentile(&sorted, 0.5)
+}
+
+fn middle_of(rounds: &[Round], of: impl Fn(&Seen) -> &Vec<f64>) -> Option<f64> {
+    part_of(rounds, 0.5, of)
+}
+
+fn part_of(rounds: &[Round], part: f64, of: impl Fn(&Seen) -> &Vec<f64>) -> Option<f64> {
+    let mut all: Vec<f64> = rounds.iter().flat_map(|round| of(&round.seen)).copied().collect();
+    all.sort_unstable_by(f64::total_cmp);
+    percentile(&all, part)
+}
+
+fn plots(rounds: &[Round]) -> Vec<Plot> {
+    let line = |name: &str, of: &dyn Fn(&Round) -> f64| PlotLine {
+        name: name.to_owned(),
+        points: rounds.iter().map(|round| (round.ended_s, of(round))).collect(),
+    };
+    let plot = |title: &str, y: &str, lines: Vec<PlotLine>| Plot {
+        title: title.to_owned(),
+        x: "seconds since the begin".to_owned(),
+        y: y.to_owned(),
+        lines,
+    };
+    let mebi = f64::from(1 << 20);
+    vec![
+        plot(
+            "What the server holds after each round's garbage collection",
+            "MiB",
+            vec![
+                line("memory", &|round| round.held.rss_bytes as f64 / mebi),
+                line("data on disk", &|round| round.held.data_bytes as f64 / mebi),
+            ],
+        ),
+        plot(
+            "What clients wait",
+            "ms (median of the round)",
+            vec![
+                line("writes", &|round| middle_ms(&round.seen.writes_ms).unwrap_or_default()),
+                line("lists", &|round| middle_ms(&round.seen.reads_ms).unwrap_or_default()),
+            ],
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEBI: u64 = 1 << 20;
+
+    fn held(rss_mib: u64, files: u64, data_mib: u64) -> Held {
+        Held { rss_bytes: rss_mib * MEBI, files, data_bytes: data_mib * MEBI }
+    }
+
+    fn round(held: Held, write_ms: f64) -> Round {
+        let seen = Seen { writes_ms: vec![write_ms; 3], reads_ms: vec![1.0], ..Seen::default() };
+        Round { ended_s: 0.0, held, seen }
+    }
+
+    fn soaked(rounds: Vec<Round>, left: Held) -> Soaked {
+        Soaked { idle: held(20, 30, 1), rounds, left }
+    }
+
+    #[test]
+    fn what_stays_as_it_was_is_well() {
+        let rounds = vec![round(held(100, 40, 50), 2.0), round(held(115, 45, 120), 2.5)];
+        let outcome = outcome(&soaked(rounds, held(90, 30, 10)), true);
+        assert_eq!(outcome.failures, [""; 0]);
+        assert_eq!(outcome.metrics["rss_growth_pct"].round(), 15.0);
+        assert_eq!(outcome.metrics["requests"], 8.0);
+    }
+
+    #[test]
+    fn each_growth_is_named() {
+        let mut last = round(held(130, 90, 500), 9.0);
+        (last.seen.refused, last.seen.first_refusal) = (2, Some("/v1/jobs: 500".to_owned()));
+        let rounds = vec![round(held(100, 40, 50), 2.0), last];
+        let soaked = soaked(rounds, held(130, 30, 10));
+        let all = [
+            "memory has grown from 100 to 130 MiB",
+            "open files have grown from 40 to 90",
+            "the data on disk has grown from 50 to 500 MiB",
+            "130 MiB and 30 open files are left once all jobs are purged",
+            "a write takes 9.0 ms (median) at the end, 2.0 ms before",
+            "2 requests were refused, the first: /v1/jobs: 500",
+        ];
+        assert_eq!(failures(&soaked, true), all);
+        assert_eq!(failures(&soaked, false).len(), all.len() - 1, "times do not count");
+    }
+}

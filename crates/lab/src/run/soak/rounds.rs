@@ -1,0 +1,123 @@
+//! One round after the other, and the end, when everything is taken away.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hyper::Method;
+use serde::Deserialize;
+use tokio::time::sleep;
+
+use super::{
+    churn::{Churn, Clients, Seen},
+    figures::{self, Round, Soaked},
+    held::Held,
+    jobs,
+};
+use crate::run::{Outcome, Run, RunError, Scale, Target, client::JobIds, cluster::Cluster, http::Connection};
+
+/// From the end of a round's requests to its garbage collection: what was stopped ends meanwhile.
+const SETTLES: Duration = Duration::from_secs(1);
+/// Between two looks at whether all is given back.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Does all rounds.
+pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError> {
+    let churn = Churn {
+        target: cluster.target.clone(),
+        staying: JobIds::of(0x50a0),
+        passing: JobIds::of(0x50a1),
+        services: run.params.count("services"),
+        node: a_node(&cluster.target).await?,
+    };
+    let idle = Held::look(cluster).await?;
+    begin(&churn).await?;
+    let lasts = Duration::from_secs(run.params.count("round-seconds"));
+    let mut clients = Clients::start(&churn, run.params.count("rate"));
+    let (begun, mut rounds) = (Instant::now(), Vec::new());
+    for number in 1..=run.params.count("rounds") {
+        clients.go_on();
+        sleep(lasts).await;
+        let seen = clients.pause().await?;
+        sleep(SETTLES).await;
+        let round = round(cluster, &churn.target, begun, seen).await?;
+        run.progress.says(&format!("round {number}: {round}"));
+        rounds.push(round);
+    }
+    drop(clients);
+    run.progress.says("all jobs are purged");
+    purge_all(&churn.target).await?;
+    let given_back = Duration::from_secs(run.params.count("given-back-seconds"));
+    let left = until_given_back(cluster, &churn.target, rounds[0].held, given_back).await?;
+    let soaked = Soaked { idle, rounds, left };
+    Ok(figures::outcome(&soaked, run.options.scale != Scale::Small))
+}
+
+/// What is there from the begin.
+async fn begin(churn: &Churn) -> Result<(), RunError> {
+    let mut connection = Connection::open(&churn.target).await?;
+    let services = (0..churn.services).map(|number| {
+        let id = churn.staying.id(u32::try_from(number).unwrap_or(u32::MAX));
+        jobs::service(&id, 0)
+    });
+    let others = [jobs::parameterized(&churn.parameterized()), jobs::periodic(&churn.periodic())];
+    for body in services.chain(others) {
+        connection.write(Method::PUT, "/v1/jobs", body).await?;
+    }
+    Ok(())
+}
+
+/// Ends a round.
+async fn round(
+    cluster: &mut Cluster,
+    target: &Target,
+    begun: Instant,
+    seen: Seen,
+) -> Result<Round, RunError> {
+    collect_garbage(target).await?;
+    Ok(Round { ended_s: begun.elapsed().as_secs_f64(), held: Held::look(cluster).await?, seen })
+}
+
+async fn collect_garbage(target: &Target) -> Result<(), RunError> {
+    Connection::open(target).await?.write(Method::PUT, "/v1/system/gc", Bytes::new()).await
+}
+
+/// What is left once nothing is wanted any more: at the latest after `at_most`.
+async fn until_given_back(
+    cluster: &mut Cluster,
+    target: &Target,
+    first: Held,
+    at_most: Duration,
+) -> Result<Held, RunError> {
+    let begun = Instant::now();
+    loop {
+        collect_garbage(target).await?;
+        let left = Held::look(cluster).await?;
+        if figures::is_given_back(left, first) || begun.elapsed() > at_most {
+            return Ok(left);
+        }
+        sleep(LOOK_AGAIN).await;
+    }
+}
+
+#[derive(Deserialize)]
+struct Named {
+    #[serde(rename = "ID")]
+    id: String,
+}
+
+async fn a_node(target: &Target) -> Result<String, RunError> {
+    let nodes: Vec<Named> = Connection::open(target).await?.list("/v1/nodes?").await?;
+    let first = nodes.into_iter().next();
+    first.map(|node| node.id).ok_or_else(|| RunError::Incomplete("there is no node".to_owned()))
+}
+
+async fn purge_all(target: &Target) -> Result<(), RunError> {
+    let mut connection = Connection::open(target).await?;
+    let all: Vec<Named> = connection.list("/v1/jobs?").await?;
+    for job in all {
+        let path = format!("/v1/job/{}?purge=true", job.id.replace('/', "%2F"));
+        // A child of the periodic job may be gone with its parent.
+        connection.exchange(Method::DELETE, &path, Bytes::new()).await?;
+    }
+    Ok(())
+}

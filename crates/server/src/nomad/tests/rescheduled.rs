@@ -1,0 +1,106 @@
+//! Allocations that ended badly and were replaced: what is desired of them, and who hears of it.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use berth_api::http::EventFrame;
+use berth_model::{
+    AllocId, EvalId, Index,
+    alloc::{AllocEnd, ClientStatus, Placement},
+    command::{Command, EvalOutcome, PlanRecord},
+    eval::EvalStatus,
+};
+use http_body_util::BodyExt;
+use serde_json::Value;
+
+use super::{
+    exchange::{api, get, request, send},
+    fake_engine::FakeEngine,
+    world::{NODE_1, end, register, small_job, world},
+};
+
+/// Registers a job, places one allocation, and another one in its stead once it has ended in this way.
+fn replaced(world: &FakeEngine, id: &str, first: u128, status: ClientStatus) -> Index {
+    let place = |alloc: u128, previous: Option<AllocId>| {
+        let mut job = small_job(id);
+        job.priority += u8::try_from(alloc - first).expect("it is small");
+        let (key, eval) = (job.key.clone(), EvalId(alloc));
+        let snapshot_index = world.apply(vec![register(job, eval)]).index;
+        let placement = Placement {
+            id: AllocId(alloc),
+            node: NODE_1,
+            group: 0,
+            name_index: 0,
+            ports: Vec::new(),
+            after: Vec::new(),
+            previous,
+            reschedules: Vec::new(),
+            devices: Vec::new(),
+            cores: Vec::new(),
+            canary: false,
+            job_version: None,
+        };
+        let outcome = EvalOutcome {
+            status: EvalStatus::Complete,
+            description: String::new(),
+            failures: Vec::new().into(),
+            next: Vec::new(),
+        };
+        let plan = PlanRecord {
+            deployment: None,
+            eval,
+            job: key,
+            job_version: u64::try_from(alloc - first).expect("it is small"),
+            snapshot_index,
+            placements: vec![placement],
+            stops: Vec::new(),
+            outcome: Some(outcome),
+            updates: None,
+        };
+        world.apply(vec![Command::CommitPlan(Box::new(plan))]).index
+    };
+    place(first, None);
+    world.apply(vec![Command::EndAllocs(vec![AllocEnd { status, ..end(AllocId(first)) }])]);
+    place(first + 1, Some(AllocId(first)))
+}
+
+async fn desired(world: &Arc<FakeEngine>, alloc: u128) -> (Value, Value) {
+    let target = format!("/v1/allocation/{}", AllocId(alloc));
+    let alloc = get(&api(world), &target).await.json();
+    (alloc["DesiredStatus"].clone(), alloc["DesiredDescription"].clone())
+}
+
+#[tokio::test]
+async fn what_ended_badly_is_desired_to_stop_once_it_is_replaced() {
+    let world = world();
+    for (first, status) in [(10, ClientStatus::Failed), (20, ClientStatus::Lost)] {
+        replaced(&world, &format!("job-{first}"), first, status);
+        let (status, why) = desired(&world, first).await;
+        assert_eq!((&status, &why), (&"stop".into(), &"alloc was rescheduled because it failed".into()));
+        assert_eq!(desired(&world, first + 1).await.0, "run");
+    }
+    replaced(&world, "job-30", 30, ClientStatus::Complete);
+    assert_eq!(desired(&world, 30).await.0, "run", "it has done what it was to do");
+    let listed = get(&api(&world), "/v1/job/job-10/allocations").await.json();
+    let runs = listed.as_array().expect("a list").iter().filter(|alloc| alloc["DesiredStatus"] == "run");
+    assert_eq!(runs.count(), 1, "it wants one: {listed}");
+}
+
+#[tokio::test]
+async fn the_stream_tells_that_an_allocation_was_replaced() {
+    let world = world();
+    let at = replaced(&world, "job-10", 10, ClientStatus::Failed);
+    let target = format!("/v1/event/stream?index={}&topic=Allocation:{}", at.0, AllocId(10));
+    let mut body = send(&api(&world), request("GET", &target, Body::empty())).await.into_body();
+    let frame = loop {
+        let line = body.frame().await.expect("it goes on").expect("it does not break");
+        let frame: EventFrame = serde_json::from_slice(&line.into_data().expect("data")).expect("a frame");
+        if !frame.events.is_empty() {
+            break frame;
+        }
+    };
+    let alloc = &frame.events[0].payload["Allocation"];
+    assert_eq!(frame.index, at.0);
+    assert_eq!((&alloc["ID"], &alloc["DesiredStatus"]), (&AllocId(10).to_string().into(), &"stop".into()));
+    assert_eq!(alloc["NextAllocation"], AllocId(11).to_string());
+}
