@@ -108,6 +108,12 @@ impl Evals {
         self.by_status.of(status as usize)
     }
 
+    /// How many of those that are to be planned wait for a time after this. Walks these.
+    pub fn delayed(&self, now: Timestamp) -> usize {
+        let after_now = (Timestamp(now.0.saturating_add(1)), EvalId(0));
+        self.pending.range(after_now..).count()
+    }
+
     /// Since when the first of those that are to be planned is due, or will be; none when there are none.
     pub fn pending_since(&self) -> Option<Timestamp> {
         self.pending.get_min().map(|(since, _)| *since)

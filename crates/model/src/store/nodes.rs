@@ -237,6 +237,11 @@ impl Nodes {
         !self.disconnected.is_empty()
     }
 
+    /// The nodes that are disconnected.
+    pub fn disconnected(&self) -> impl Iterator<Item = &NodeRow> {
+        self.disconnected.iter().filter_map(|slot| self.row(*slot))
+    }
+
     /// Allocations on the node that have not ended.
     pub fn live(&self, row: &NodeRow) -> impl Iterator<Item = super::AllocSlot> {
         self.lists.iter(&row.live).map(super::AllocSlot)

@@ -1,4 +1,4 @@
-//! Measurements of the state. Nothing here walks allocations, jobs or evaluations, of which the tables count what is in which
+//! Measurements of the state. Nothing here walks all allocations, jobs or evaluations, of which the tables count what is in which
 //! state: a cluster may have millions.
 
 use berth_model::{
@@ -24,9 +24,7 @@ pub(crate) fn of_state(view: &View, now: Timestamp) -> Vec<Metric> {
     let mut all = vec![
         allocs(view),
         deployments(store),
-        by_status("berth_evaluations", "Evaluations, by status.", EvalStatus::ALL, |status| {
-            (status.as_str(), store.evals().with_status(status))
-        }),
+        evals(store, now),
         by_status("berth_jobs", "Jobs, by status.", JobStatus::ALL, |status| {
             (status.as_str(), store.jobs().with_status(status))
         }),
@@ -71,30 +69,57 @@ fn by_status<S, const N: usize>(
 ) -> Metric {
     let samples = all.map(|status| {
         let (status, count) = count(status);
-        (vec![("status", status.to_owned())], Measured::Gauge(count as f64))
+        sample(status, count)
     });
     Metric { name, help, samples: samples.into() }
 }
 
+fn sample(status: &str, count: usize) -> (Vec<(&'static str, String)>, Measured) {
+    (vec![("status", status.to_owned())], Measured::Gauge(count as f64))
+}
+
+/// Those that wait for a time are pending to the store, and nothing that planners could work on.
+fn evals(store: &Store, now: Timestamp) -> Metric {
+    let evals = store.evals();
+    let delayed = evals.delayed(now);
+    let counts = EvalStatus::ALL.map(|status| match status {
+        EvalStatus::Pending => sample(status.as_str(), evals.with_status(status).saturating_sub(delayed)),
+        _ => sample(status.as_str(), evals.with_status(status)),
+    });
+    let samples = counts.into_iter().chain([sample("delayed", delayed)]).collect();
+    let help = "Evaluations, by status; delayed are those to be planned at a later time.";
+    Metric { name: "berth_evaluations", help, samples }
+}
+
 fn allocs(view: &View) -> Metric {
-    const ALL: [ClientStatus; 5] = [
-        ClientStatus::Pending,
-        ClientStatus::Running,
-        ClientStatus::Complete,
-        ClientStatus::Failed,
-        ClientStatus::Lost,
-    ];
     let allocs = view.store.allocs();
+    let (unknown, unknown_ran) = unknown(view);
     // The log knows what has ended; what of the rest runs is observed.
     let live = allocs.with_status(ClientStatus::Pending) + allocs.with_status(ClientStatus::Running);
-    let running = usize::try_from(view.observed.all_running()).unwrap_or(usize::MAX).min(live);
-    by_status("berth_allocations", "Allocations, by status.", ALL, |status| {
-        let count = match status {
-            ClientStatus::Pending => live - running,
-            ClientStatus::Running => running,
-            _ => allocs.with_status(status),
-        };
-        (status.as_str(), count)
+    let known = live.saturating_sub(unknown);
+    let running = usize::try_from(view.observed.all_running()).unwrap_or(usize::MAX);
+    let running = running.saturating_sub(unknown_ran).min(known);
+    let ended = [ClientStatus::Complete, ClientStatus::Failed, ClientStatus::Lost];
+    let of_log = ended.map(|status| sample(status.as_str(), allocs.with_status(status)));
+    let observed = [
+        sample(ClientStatus::Pending.as_str(), known - running),
+        sample(ClientStatus::Running.as_str(), running),
+    ];
+    let samples = observed.into_iter().chain(of_log).chain([sample("unknown", unknown)]).collect();
+    let help = "Allocations, by status; unknown are those on disconnected nodes.";
+    Metric { name: "berth_allocations", help, samples }
+}
+
+/// How many allocations are wanted on nodes that are disconnected, and how many of them ran when they were last heard of.
+/// Walks what is on those nodes, which are none as a rule.
+fn unknown(view: &View) -> (usize, usize) {
+    let (store, observed) = (&view.store, &view.observed);
+    let slots = store.nodes().disconnected().flat_map(|node| store.nodes().live(node));
+    let wanted =
+        slots.filter_map(|slot| Some((slot, store.allocs().row(slot)?))).filter(|(_, row)| row.is_wanted());
+    wanted.fold((0, 0), |(unknown, ran), (slot, row)| {
+        let last = observed.get(slot, row.id).map(|seen| seen.alloc.status);
+        (unknown + 1, ran + usize::from(last == Some(ClientStatus::Running)))
     })
 }
 

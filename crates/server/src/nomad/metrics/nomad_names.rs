@@ -28,6 +28,12 @@ const ALIASES: &[Alias] = &[
         "Evaluations blocked.",
     ),
     ("berth_evaluations", status("pending"), "nomad_nomad_broker_total_ready", "Evaluations to be planned."),
+    (
+        "berth_evaluations",
+        status("delayed"),
+        "nomad_nomad_broker_total_waiting",
+        "Evaluations for a later time.",
+    ),
     ("berth_jobs", status("dead"), "nomad_nomad_job_status_dead", "Jobs that are dead."),
     ("berth_jobs", status("pending"), "nomad_nomad_job_status_pending", "Jobs that are pending."),
     ("berth_jobs", status("running"), "nomad_nomad_job_status_running", "Jobs that run."),

@@ -77,13 +77,14 @@ async fn measurements_are_told_in_both_forms() {
         x-nomad-knownleader: true
         x-nomad-lastcontact: 0
 
-        # HELP berth_allocations Allocations, by status.
+        # HELP berth_allocations Allocations, by status; unknown are those on disconnected nodes.
         # TYPE berth_allocations gauge
         berth_allocations{status="pending"} 0
         berth_allocations{status="running"} 1
         berth_allocations{status="complete"} 0
         berth_allocations{status="failed"} 1
         berth_allocations{status="lost"} 0
+        berth_allocations{status="unknown"} 0
         # HELP berth_cluster_cpu_allocated_mhz Cpu that allocations hold on these.
         # TYPE berth_cluster_cpu_allocated_mhz gauge
         berth_cluster_cpu_allocated_mhz 200
@@ -105,13 +106,14 @@ async fn measurements_are_told_in_both_forms() {
         # HELP berth_deployments_active Deployments that go on.
         # TYPE berth_deployments_active gauge
         berth_deployments_active 0
-        # HELP berth_evaluations Evaluations, by status.
+        # HELP berth_evaluations Evaluations, by status; delayed are those to be planned at a later time.
         # TYPE berth_evaluations gauge
         berth_evaluations{status="pending"} 0
         berth_evaluations{status="blocked"} 1
         berth_evaluations{status="complete"} 1
         berth_evaluations{status="failed"} 0
         berth_evaluations{status="canceled"} 0
+        berth_evaluations{status="delayed"} 0
         # HELP berth_evaluations_blocked_age_seconds How long the oldest evaluation waits for room; 0 for none.
         # TYPE berth_evaluations_blocked_age_seconds gauge
         berth_evaluations_blocked_age_seconds 2

@@ -3,12 +3,19 @@
 use std::sync::Arc;
 
 use axum::Router;
-use berth_model::{alloc::ClientStatus, command::Command, node::NodeStatus};
+use berth_model::{
+    Timestamp,
+    alloc::ClientStatus,
+    command::Command,
+    eval::{Eval, EvalStatus},
+    ids::EvalId,
+    node::NodeStatus,
+};
 
 use super::{
     exchange::{get, named},
     fake_engine::FakeEngine,
-    world::{EVAL, NODE_2, RUNNING, observed, register, small_job, world},
+    world::{EVAL, NODE_1, NODE_2, RUNNING, observed, register, small_job, world},
 };
 use crate::shared::MetricsNames;
 
@@ -63,6 +70,30 @@ async fn what_changes_in_the_state_moves_its_measurements() {
     assert_eq!(after("berth_evaluations_pending_age_seconds"), Some(1.0));
     assert_eq!(after(r#"berth_jobs{status="pending"}"#), Some(1.0));
     assert_eq!(after("berth_cluster_cpu_mhz"), Some(3900.0), "a node that is silent offers nothing");
+}
+
+#[tokio::test]
+async fn what_nobody_knows_and_what_waits_for_a_time_are_counted_apart() {
+    let engine = world();
+    let [_, router] = routers(&engine);
+    let later = {
+        let view = engine.view.load();
+        let eval = view.store.evals().get(EVAL).expect("it is there");
+        let wait_until = Timestamp(view.store.at().0 + 3_600_000_000_000);
+        Eval { id: EvalId(EVAL.0 + 9), status: EvalStatus::Pending, wait_until, ..(**eval).clone() }
+    };
+    engine.apply(vec![
+        Command::SetNodeStatus(NODE_1, NodeStatus::Disconnected, None),
+        Command::CreateEvals(vec![later]),
+    ]);
+    let read = read(&router).await;
+    let allocs =
+        ["pending", "running", "unknown"].map(|status| format!("berth_allocations{{status=\"{status}\"}}"));
+    assert_eq!(allocs.map(|series| read(&series)), [0.0, 0.0, 1.0].map(Some));
+    assert_eq!(read(r#"berth_evaluations{status="pending"}"#), Some(0.0));
+    assert_eq!(read(r#"berth_evaluations{status="delayed"}"#), Some(1.0));
+    assert_eq!(read("nomad_nomad_broker_total_ready"), Some(0.0));
+    assert_eq!(read("nomad_nomad_broker_total_waiting"), Some(1.0));
 }
 
 #[tokio::test]
