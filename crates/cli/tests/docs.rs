@@ -19,6 +19,8 @@ use shell::Shell;
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 /// Blocks that are only looked at. Who adds one knows that nothing checks it.
 const ILLUSTRATIVE: usize = 29;
+/// The page whose blocks another test runs, `endpoints.rs`.
+const ENDPOINTS: &str = "reference/endpoints.md";
 
 /// All pages, in order.
 fn pages() -> Vec<PathBuf> {
@@ -67,7 +69,8 @@ fn every_block_runs() {
 
 #[test]
 fn no_more_blocks_are_illustrative_than_are_known() {
-    let blocks = pages().iter().flat_map(|page| Block::all(&read(page)).expect("blocks")).collect::<Vec<_>>();
+    let pages = pages().into_iter().filter(|page| !page.ends_with(ENDPOINTS));
+    let blocks = pages.flat_map(|page| Block::all(&read(&page)).expect("blocks")).collect::<Vec<_>>();
     let illustrative = blocks.iter().filter(|block| block.kind == Kind::Illustrative).count();
     assert_eq!(illustrative, ILLUSTRATIVE);
 }

@@ -8,13 +8,13 @@ use std::{
 };
 
 use berth_model::{
-    AllocId, DeploymentId, EvalId, JobKey, NodeId, Timestamp,
+    AllocId, DeploymentId, EvalId, Index, JobKey, NodeId, Timestamp,
     command::Collect,
     eval::Eval,
     event::Event as Change,
     job::JobType,
     node::NodeStatus,
-    store::{AllocRow, AllocSlot, JobRow, Store},
+    store::{AllocRow, AllocSlot, JobRow, JobSlot, Store},
 };
 
 use crate::follow::Follower;
@@ -49,7 +49,8 @@ pub(crate) struct Collector {
     unseen: Option<AllocSlot>,
     service_evals: Waiting<EvalId>,
     batch_evals: Waiting<EvalId>,
-    jobs: Waiting<JobKey>,
+    /// By their place and since when they have it: a key would outlive a job that is forgotten before its time.
+    jobs: Waiting<(JobSlot, Index)>,
     nodes: Waiting<NodeId>,
     deployments: Waiting<DeploymentId>,
     /// With too many evaluations; each once.
@@ -65,8 +66,8 @@ impl Follower for Collector {
         for (_, eval) in store.evals().iter().filter(|(_, eval)| eval.status.is_terminal()) {
             all.evals(eval.job_type).push(eval.modified_at, eval.id);
         }
-        for (_, row) in store.jobs().iter() {
-            all.job_changed(row, last_change(store, row));
+        for (slot, row) in store.jobs().iter() {
+            all.job_changed(store, slot, last_change(store, row));
             all.evals_changed(row, last_change(store, row));
         }
         for (slot, row) in store.nodes().iter().filter(|(_, row)| row.status == NodeStatus::Down) {
@@ -86,21 +87,21 @@ impl Follower for Collector {
                 if self.unseen.is_none_or(|unseen| *slot < unseen) {
                     self.alloc_ended(store, *slot, now);
                 }
-                let job = store.allocs().row(*slot).and_then(|alloc| store.jobs().row(alloc.job));
-                job.into_iter().for_each(|row| self.job_changed(row, now));
+                let job = store.allocs().row(*slot).map(|alloc| alloc.job);
+                job.into_iter().for_each(|job| self.job_changed(store, job, now));
             }
             Change::EvalChanged(id) => {
                 if let Some(eval) = store.eval(*id).filter(|eval| eval.status.is_terminal()) {
                     self.evals(eval.job_type).push(now, eval.id);
-                    if let Some(row) = store.job(&eval.job) {
-                        self.job_changed(row, now);
+                    if let Some((slot, row)) =
+                        store.jobs().find(&eval.job).and_then(|slot| Some((slot, store.jobs().row(slot)?)))
+                    {
+                        self.job_changed(store, slot, now);
                         self.evals_changed(row, now);
                     }
                 }
             }
-            Change::JobDeregistered(slot) => {
-                store.jobs().row(*slot).into_iter().for_each(|row| self.job_changed(row, now));
-            }
+            Change::JobDeregistered(slot) => self.job_changed(store, *slot, now),
             Change::DeploymentChanged(id, _) => self.deployment_changed(store, *id, now),
             Change::NodeChanged(slot, _) => {
                 let down = store.nodes().row(*slot).filter(|row| row.status == NodeStatus::Down);
@@ -141,10 +142,11 @@ impl Collector {
         let purged = self.purged.len().min(JOBS_COLLECTED_MAX);
         let mut jobs: Vec<JobKey> = self.purged.drain(..purged).collect();
         // What has changed since it died waits anew, further back.
-        let dead = self.jobs.over(JOB_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter(|key| {
-            let row = store.job(key).filter(|row| row.is_over());
-            row.is_some_and(|row| now.since(last_change(store, row)) >= JOB_KEPT)
-        });
+        let dead =
+            self.jobs.over(JOB_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter_map(|(slot, since)| {
+                let row = store.jobs().row(slot).filter(|row| row.create_index == since && row.is_over())?;
+                (now.since(last_change(store, row)) >= JOB_KEPT).then(|| row.key.clone())
+            });
         jobs.extend(dead);
         let nodes = self.nodes.over(NODE_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter(|id| {
             let since = store.node(*id).and_then(|(slot, _)| Some(store.nodes().detail(slot)?.status_at));
@@ -207,14 +209,12 @@ impl Collector {
         }
     }
 
-    fn job_changed(&mut self, row: &JobRow, at: Timestamp) {
-        if !row.is_over() {
-            return;
-        }
+    fn job_changed(&mut self, store: &Store, slot: JobSlot, at: Timestamp) {
+        let Some(row) = store.jobs().row(slot).filter(|row| row.is_over()) else { return };
         if row.purge {
             self.purged.push_back(row.key.clone());
         } else {
-            self.jobs.push(at, row.key.clone());
+            self.jobs.push(at, (slot, row.create_index));
         }
     }
 }
@@ -235,9 +235,12 @@ fn old_evals(store: &Store, row: &JobRow, now: Timestamp) -> Vec<EvalId> {
     done.into_iter().take(too_many).filter(is_old).map(|eval| eval.id).take(COLLECTED_MAX).collect()
 }
 
-/// Things by the time of their end. What a state is full of is found in any order.
+/// Things by the second of their end, rounded up: those of a second share a list, as a list for each would take ten times what
+/// they are. What a state is full of is found in any order.
 #[derive(Debug, Clone)]
 struct Waiting<T>(BTreeMap<Timestamp, VecDeque<T>>);
+
+const SECOND_NS: u64 = 1_000_000_000;
 
 impl<T> Default for Waiting<T> {
     fn default() -> Self {
@@ -247,7 +250,8 @@ impl<T> Default for Waiting<T> {
 
 impl<T> Waiting<T> {
     fn push(&mut self, at: Timestamp, thing: T) {
-        self.0.entry(at).or_default().push_back(thing);
+        let second = Timestamp(at.0.div_ceil(SECOND_NS).saturating_mul(SECOND_NS));
+        self.0.entry(second).or_default().push_back(thing);
     }
 
     fn extend(&mut self, at: Timestamp, things: impl IntoIterator<Item = T>) {
