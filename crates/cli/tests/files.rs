@@ -190,7 +190,7 @@ async fn a_jobs_output_is_shown_together_without_being_followed() {
     let shown = |args: &[&str]| {
         let mut lines: Vec<String> = dev.said(args).lines().map(str::to_owned).collect();
         lines.sort_by_key(|line| line.rsplit(' ').next().map(str::to_owned));
-        lines.iter().map(|line| line.split(" a").nth(1).unwrap_or(line).to_owned()).collect::<Vec<_>>()
+        lines.iter().map(|line| line.split(" a ").nth(1).unwrap_or(line).to_owned()).collect::<Vec<_>>()
     };
     let all = async || (shown(&["logs", "-both", "many"]).len() == 4).then_some(());
     eventually("all have printed", all).await;
