@@ -23,7 +23,9 @@ fn a_task_whose_check_fails_is_restarted_and_fails_for_good() {
             };
             let group = GroupSpec {
                 job_type: "service".into(),
-                tasks: vec![mock(r#"{"run_for": "1h", "checks_fail_after": "100ms", "kill_after": "500ms"}"#)],
+                tasks: vec![mock(
+                    r#"{"run_for": "1h", "checks_fail_after": "100ms", "kill_after": "500ms"}"#,
+                )],
                 checks: vec![check],
                 ..GroupSpec::default()
             };

@@ -47,9 +47,11 @@ pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcom
     run.progress.says("all jobs are purged");
     purge_all(&churn.target).await?;
     let given_back = Duration::from_secs(run.params.count("given-back-seconds"));
-    let left = until_given_back(cluster, &churn.target, rounds[0].held, given_back).await?;
+    let timed = run.options.scale != Scale::Small;
+    let is_given_back = |left| figures::is_given_back(left, rounds[0].held, timed);
+    let left = until(is_given_back, cluster, &churn.target, given_back).await?;
     let soaked = Soaked { idle, rounds, left };
-    Ok(figures::outcome(&soaked, run.options.scale != Scale::Small))
+    Ok(figures::outcome(&soaked, timed))
 }
 
 /// What is there from the begin.
@@ -82,17 +84,17 @@ async fn collect_garbage(target: &Target) -> Result<(), RunError> {
 }
 
 /// What is left once nothing is wanted any more: at the latest after `at_most`.
-async fn until_given_back(
+async fn until(
+    is_given_back: impl Fn(Held) -> bool,
     cluster: &mut Cluster,
     target: &Target,
-    first: Held,
     at_most: Duration,
 ) -> Result<Held, RunError> {
     let begun = Instant::now();
     loop {
         collect_garbage(target).await?;
         let left = Held::look(cluster).await?;
-        if figures::is_given_back(left, first) || begun.elapsed() > at_most {
+        if is_given_back(left) || begun.elapsed() > at_most {
             return Ok(left);
         }
         sleep(LOOK_AGAIN).await;
