@@ -13,7 +13,7 @@ use berth_model::{
 use berth_scheduler::{Plan, Ticket};
 
 use crate::{
-    kept::Kept,
+    kept::KeptReport,
     messages::{ServerId, ServerMessage},
 };
 
@@ -191,7 +191,7 @@ pub struct Hello {
     pub observed_digest: u128,
     /// What this server had recorded of it before it was started anew, if its disk has kept that. It counts for nothing unless it
     /// agrees with what the agent says.
-    pub kept: Option<Box<Kept>>,
+    pub kept: Option<Box<KeptReport>>,
 }
 
 impl Hello {

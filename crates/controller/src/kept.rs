@@ -17,7 +17,7 @@ use crate::{
 
 /// What was recorded of one node at a moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct KeptReport {
     /// The cluster of whose state it is.
     pub cluster: u128,
     /// Where that state was restored last.
@@ -49,7 +49,7 @@ impl Usable {
     }
 }
 
-impl Kept {
+impl KeptReport {
     /// What is published of a node; none where its agent has reported nothing.
     pub fn of(store: &Store, observed: &Observed, slot: NodeSlot) -> Option<Self> {
         let row = store.nodes().row(slot)?;

@@ -31,7 +31,7 @@ pub use applier::RefusedPlacements;
 pub use clock::Now;
 pub use controller::{Controller, ControllerConfig};
 pub use event::{Event, Fate, Heartbeat, Hello, Request, SessionId, Token, Versions, WelcomeMode};
-pub use kept::Kept;
+pub use kept::KeptReport;
 pub use messages::{
     Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, MessageError, NodeRecovery, NodeReport,
     RecordedNode, Rest, Seen, ServerId, ServerMessage, SessionState, UpFrame, UpMessage, Version,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use berth_controller::{
-    Action, Controller, ControllerConfig, Event, Kept, Links, Now, ServerId, ServerMessage, SessionId,
+    Action, Controller, ControllerConfig, Event, KeptReport, Links, Now, ServerId, ServerMessage, SessionId,
     ToNode, ToPlan,
 };
 use berth_model::{AllocId, Index, NodeId, Timestamp, command::Entry, observed::Observed, store::Store};
@@ -45,7 +45,7 @@ pub struct Server {
     pub told: Vec<(SessionId, Option<ToNode>)>,
     pub answers: BTreeMap<u64, berth_controller::Answer>,
     /// What its disk keeps of what was observed.
-    pub kept: BTreeMap<NodeId, Kept>,
+    pub kept: BTreeMap<NodeId, KeptReport>,
 }
 
 /// Connections to agents take everything; those to servers what the network says.
@@ -104,8 +104,10 @@ impl Server {
     /// Keeps what it shows of the nodes, as of now.
     pub fn keep(&mut self) {
         let Self { view, observed, .. } = self;
-        let kept =
-            view.nodes().iter().filter_map(|(slot, row)| Some((row.id, Kept::of(view, observed, slot)?)));
+        let kept = view
+            .nodes()
+            .iter()
+            .filter_map(|(slot, row)| Some((row.id, KeptReport::of(view, observed, slot)?)));
         self.kept.extend(kept);
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_controller::{Event, Kept, SessionId, WelcomeMode};
+use berth_controller::{Event, KeptReport, SessionId, WelcomeMode};
 use berth_model::{
     NodeId, Timestamp, alloc::ClientStatus, command::Command, node::NodeStatus, observed::ObservedAlloc,
 };
@@ -567,7 +567,7 @@ fn servers_that_all_start_anew_ask_only_for_what_their_disks_lack() {
 
 #[test]
 fn what_was_kept_of_another_state_counts_for_nothing() {
-    type Spoil = fn(&mut Kept);
+    type Spoil = fn(&mut KeptReport);
     let spoils: [Spoil; 3] =
         [|kept| kept.cluster += 1, |kept| kept.created_at.0 += 1, |kept| kept.restored_at.0 += 1];
     for spoil in spoils {
@@ -598,7 +598,7 @@ fn asked_first(cluster: &mut Cluster, number: usize) -> WelcomeMode {
 
 #[test]
 fn an_agent_that_went_on_leaves_nothing_out_unless_all_before_was_kept() {
-    type Spoil = fn(&mut Kept);
+    type Spoil = fn(&mut KeptReport);
     let spoils: [Spoil; 4] = [
         |kept| kept.version.confirmed = false,
         |kept| kept.version.epoch += 1,

@@ -20,7 +20,7 @@ use berth_api::agent::{
     AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Refused, Renewed, SignTokens,
     TaskApi, UPDATE_ALLOCS_MAX, Up, UpFrame, Update,
 };
-use berth_controller::{Event, Kept, SessionId};
+use berth_controller::{Event, KeptReport, SessionId};
 use berth_model::NodeId;
 use berth_tls::Peer;
 use bytes::BytesMut;
@@ -247,7 +247,7 @@ impl Connection<'_> {
     }
 
     /// What was kept of a node before this server was started.
-    async fn kept(&self, node: NodeId) -> Option<Box<Kept>> {
+    async fn kept(&self, node: NodeId) -> Option<Box<KeptReport>> {
         let kept = self.context.kept.clone();
         if kept.memory_bytes(node) == 0 {
             return None;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_controller::{Kept, Version};
+use berth_controller::{KeptReport, Version};
 use berth_model::{Index, NodeId, observed::ObservedAlloc};
 use minicbor::{Decoder, Encoder};
 
@@ -104,7 +104,7 @@ impl Head {
     }
 
     /// What was kept, by its payload; none where that is damaged.
-    pub fn kept(&self, header: Header, payload: &[u8]) -> Option<Kept> {
+    pub fn kept(&self, header: Header, payload: &[u8]) -> Option<KeptReport> {
         if crc(payload) != self.payload_crc {
             return None;
         }
@@ -114,7 +114,7 @@ impl Head {
         let count = decoder.array().ok()??;
         let allocs = (0..count).map(|_| decoder.decode::<ObservedAlloc>().map(Arc::new));
         let allocs = allocs.collect::<Result<Vec<_>, _>>().ok()?;
-        (decoder.position() == payload.len()).then_some(Kept {
+        (decoder.position() == payload.len()).then_some(KeptReport {
             cluster,
             restored_at,
             created_at,
@@ -125,7 +125,7 @@ impl Head {
 }
 
 /// Appends what is kept of a node; false, and nothing is appended, where it takes too much.
-pub(super) fn append(out: &mut Vec<u8>, node: NodeId, kept: &Kept) -> bool {
+pub(super) fn append(out: &mut Vec<u8>, node: NodeId, kept: &KeptReport) -> bool {
     let (mut payload, mut is_written) = (Encoder::new(Vec::new()), true);
     is_written &= payload.array(kept.allocs.len() as u64).is_ok();
     for alloc in &kept.allocs {
@@ -135,7 +135,7 @@ pub(super) fn append(out: &mut Vec<u8>, node: NodeId, kept: &Kept) -> bool {
         }
     }
     let payload = payload.into_writer();
-    let Kept { created_at, version, .. } = *kept;
+    let KeptReport { created_at, version, .. } = *kept;
     let Ok(payload_bytes) = u32::try_from(payload.len()) else { return false };
     let head = Head { node, created_at, version, payload_bytes, payload_crc: crc(&payload) };
     is_written && append_encoded(out, &head, &payload)

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use arc_swap::ArcSwap;
-use berth_controller::{Kept, Version};
+use berth_controller::{KeptReport, Version};
 use berth_model::{
     AllocId, Index, NodeId, Timestamp,
     alloc::ClientStatus,
@@ -26,7 +26,7 @@ const HEADER: Header = Header { cluster: 7, restored_at: Index(3) };
 /// Two nodes of one file.
 const NODES: [NodeId; 2] = [NodeId(5), NodeId(5 + FILES as u128)];
 
-fn kept(node: NodeId) -> Kept {
+fn kept(node: NodeId) -> KeptReport {
     let event = TaskEvent { kind: "Started", at: Timestamp(9), message: "m".into(), ..TaskEvent::default() };
     let task = ObservedTask {
         name: "web".into(),
@@ -50,7 +50,7 @@ fn kept(node: NodeId) -> Kept {
         revision: 1,
         hash: id << 70,
     };
-    Kept {
+    KeptReport {
         cluster: HEADER.cluster,
         restored_at: HEADER.restored_at,
         created_at: Index(2),
@@ -151,7 +151,7 @@ fn record(view: &mut View, node: NodeId, index: u64) {
 #[test]
 fn what_changes_is_written_and_what_has_not_come_back_stays() {
     let (dir, mut view) = (TempDir::new().expect("a directory"), view());
-    let before = Kept { created_at: Index(2), restored_at: Index(0), ..kept(NODES[0]) };
+    let before = KeptReport { created_at: Index(2), restored_at: Index(0), ..kept(NODES[0]) };
     let mut out = Vec::new();
     header_of(&view.store).write(&mut out);
     append(&mut out, NODES[0], &before);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use berth_controller::Kept;
+use berth_controller::KeptReport;
 use berth_model::{
     Index, NodeId,
     store::{NodeSlot, Store},
@@ -166,7 +166,7 @@ impl Written {
         let mut out = Vec::new();
         header.write(&mut out);
         for (node, slot) in &nodes {
-            if let Some(kept) = Kept::of(store, observed, *slot) {
+            if let Some(kept) = KeptReport::of(store, observed, *slot) {
                 append(&mut out, *node, &kept);
             }
         }
