@@ -136,7 +136,7 @@ impl Controller {
         let (mut plans, listening) = (Vec::new(), self.clock.listening());
         for (to, frame) in self.replica.say(links, &mut self.ids, listening) {
             match &mut self.leader {
-                Some(leader) if to == self.config.server => leader.on_frame(to, frame),
+                Some(leader) if to == self.config.server => leader.on_frame(&self.replica, to, frame),
                 _ => actions.push(Action::Tell(to, ServerMessage::Up(frame))),
             }
         }
@@ -206,7 +206,7 @@ impl Controller {
         match message {
             ServerMessage::Up(frame) => {
                 if let Some(leader) = &mut self.leader {
-                    leader.on_frame(from, frame);
+                    leader.on_frame(&self.replica, from, frame);
                 }
             }
             ServerMessage::Down(frame) => {

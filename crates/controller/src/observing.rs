@@ -13,6 +13,9 @@ pub(crate) struct Observing {
     fresh: Vec<Arc<NodeReport>>,
     /// With an index, waiting for the entries proposed before them.
     pending: VecDeque<Pending>,
+    /// Told to all, and not published by this server's own replica, which may be told much at once: neither there nor here
+    /// would anybody find it who looks for what another server lacks.
+    told: VecDeque<Arc<Batch>>,
 }
 
 #[derive(Debug)]
@@ -94,6 +97,17 @@ impl Observing {
             });
         }
         ready
+    }
+
+    /// A batch is told to all.
+    pub fn tell(&mut self, batch: Arc<Batch>) {
+        self.told.push_back(batch);
+    }
+
+    /// What was told to all and stands behind the last index that this server's own replica has published.
+    pub fn told_behind(&mut self, published: Index) -> &[Arc<Batch>] {
+        while self.told.pop_front_if(|batch| batch.index <= published).is_some() {}
+        self.told.make_contiguous()
     }
 
     /// Everything observed up to here is published, `last` being the last index that was minted.

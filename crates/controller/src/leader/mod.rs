@@ -320,9 +320,10 @@ impl Leader {
     }
 
     /// A replica says something.
-    pub fn on_frame(&mut self, from: ServerId, frame: UpFrame) {
+    pub fn on_frame(&mut self, replica: &Replica, from: ServerId, frame: UpFrame) {
         if frame.term == self.term {
-            self.servers.on_frame(from, frame, self.mint.began(), self.listening);
+            let recent = self.observing.told_behind(replica.publication().last());
+            self.servers.on_frame(from, frame, self.mint.began(), recent, self.listening);
         }
     }
 
@@ -382,7 +383,8 @@ impl Leader {
 
     /// Has the replicas told what is to be published.
     fn publish(&mut self, replica: &Replica) {
-        let mut recent = Vec::new();
+        let published = replica.publication().last();
+        self.observing.told_behind(published);
         for ready in self.observing.ready(self.outbox.first_in_flight()) {
             match ready {
                 Ready::Batch(batch) => {
@@ -391,10 +393,11 @@ impl Leader {
                     // A deployment, or what an allocation is to run, may have changed since a report came, and what changed
                     // looked at what had been published before.
                     seen.for_each(|seen| self.on_seen_health(replica.store(), seen));
-                    recent.push(batch);
+                    self.observing.tell(batch);
                 }
                 Ready::Sync(server, index, after) => {
-                    self.servers.sync(server, [index, after], replica.publication(), &recent);
+                    let recent = self.observing.told_behind(published);
+                    self.servers.sync(server, [index, after], replica.publication(), recent);
                 }
             }
         }

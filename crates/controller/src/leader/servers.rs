@@ -3,7 +3,7 @@
 //! neither memory nor time of others.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -93,10 +93,21 @@ impl Servers {
         Self { own, attached: BTreeMap::new(), refusals: Vec::new() }
     }
 
-    /// A frame has come. `began` is told first to whoever attaches: where the leadership began, and the entry before.
-    pub fn on_frame(&mut self, from: ServerId, frame: UpFrame, began: [Index; 2], listening: Duration) {
+    /// A frame has come. `began` is told first to whoever attaches: where the leadership began, and the entry before. `recent`
+    /// was told to all who had attached before, and is not in the publication yet, with which the replica is compared.
+    pub fn on_frame(
+        &mut self,
+        from: ServerId,
+        frame: UpFrame,
+        began: [Index; 2],
+        recent: &[Arc<Batch>],
+        listening: Duration,
+    ) {
         if frame.number == 1 {
-            let attached = Attached::new(&frame, from == self.own, began, listening);
+            let mut attached = Attached::new(&frame, from == self.own, began, listening);
+            if from != self.own {
+                recent.iter().for_each(|batch| attached.lacks_of(batch));
+            }
             self.attached.insert(from, attached);
         }
         let (term, attachment) = (frame.term, frame.attachment);
@@ -227,8 +238,8 @@ impl Servers {
         self.attached.get_mut(&server).into_iter().for_each(|attached| attached.sync = Sync::Placed);
     }
 
-    /// Has a replica told what it lacks, as it was published by `index`, the first of [`SYNC_PARTS_MAX`]; `recent` is what
-    /// stands before it and is not in the publication yet.
+    /// Has a replica told what it lacks, as it was published by `index`, the first of [`SYNC_PARTS_MAX`]; `recent` is all that
+    /// stands before it and is not in the publication yet, however long ago it was told to others.
     pub fn sync(
         &mut self,
         server: ServerId,
@@ -239,9 +250,10 @@ impl Servers {
         let Some(attached) = self.attached.get_mut(&server).filter(|a| a.sync == Sync::Placed) else {
             return;
         };
-        let (mut reports, mut bytes) = (Vec::new(), 0);
+        let (mut reports, mut bytes, mut nodes) = (Vec::new(), 0, BTreeSet::new());
         while bytes < SYNC_BYTES {
             let Some((node, since)) = attached.lacks.pop_first() else { break };
+            nodes.insert(node);
             let mut recorded = publication.recorded_since(node, since);
             let count = fitting(&recorded, SYNC_BYTES - bytes);
             let mut version = publication.record_of(node).map(|record| record.version);
@@ -257,7 +269,9 @@ impl Servers {
             reports.extend(parts.into_iter().map(Arc::new));
         }
         for batch in recent {
-            for report in &batch.reports {
+            // Of others it lacks nothing, or is told next.
+            let is_told = |report: &&Arc<NodeReport>| nodes.contains(&report.node);
+            for report in batch.reports.iter().filter(is_told) {
                 if attached.lacks.contains_key(&report.node) {
                     continue;
                 }
@@ -331,6 +345,11 @@ impl Attached {
             self.outgoing_bytes += bytes;
             return self.outgoing.push_back((DownMessage::Batch(batch.clone()), bytes));
         }
+        self.lacks_of(batch);
+    }
+
+    /// It lacks what a batch holds, which is newer than what it lacks so far.
+    fn lacks_of(&mut self, batch: &Batch) {
         let before = Index(batch.index.0 - 1);
         for report in &batch.reports {
             self.lacks.entry(report.node).or_insert(before);

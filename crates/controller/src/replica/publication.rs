@@ -181,6 +181,11 @@ impl Publication {
         }
     }
 
+    /// The last index that was published.
+    pub fn last(&self) -> Index {
+        self.last
+    }
+
     /// The last index that was published, or is about to be.
     fn newest(&self) -> Index {
         self.batches.back().map_or(self.last, |last| last.index.max(self.last))

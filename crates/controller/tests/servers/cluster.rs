@@ -142,6 +142,11 @@ impl Cluster {
 
     /// One thing happens, whichever is drawn.
     pub fn step(&mut self) {
+        self.network.own_waits = match self.draw(30) {
+            0 => true,
+            1..=4 => false,
+            _ => self.network.own_waits,
+        };
         match self.draw(40) {
             0 | 1 => self.register(),
             2 => self.deregister(),

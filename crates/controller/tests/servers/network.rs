@@ -14,6 +14,8 @@ pub struct Network {
     strays: Vec<(Pair, Vec<u8>)>,
     /// Nothing passes between these.
     cut: Vec<Pair>,
+    /// What servers say to themselves waits, as it does where there is more than is said at a time.
+    pub own_waits: bool,
     /// Bytes of the largest message so far.
     pub largest: usize,
 }
@@ -65,8 +67,14 @@ impl Network {
         self.break_off(pair, false);
     }
 
-    pub fn heal(&mut self) {
+    /// Everything passes again.
+    pub fn mend(&mut self) {
         self.cut.clear();
+    }
+
+    pub fn heal(&mut self) {
+        self.mend();
+        self.own_waits = false;
     }
 
     pub fn is_cut(&self, pair: Pair) -> bool {

@@ -60,7 +60,7 @@ impl Links for Ways<'_> {
     }
 
     fn server_has_room(&self, server: ServerId) -> bool {
-        self.network.has_room((self.from, server))
+        if server == self.from { !self.network.own_waits } else { self.network.has_room((self.from, server)) }
     }
 }
 
