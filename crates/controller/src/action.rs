@@ -55,7 +55,7 @@ pub enum Action {
         /// Placements that are not.
         refused: RefusedPlacements,
     },
-    /// Have a planner answer this, on a state not older than the one last published.
+    /// Have a planner answer this, on a state not older than the one last published, which holds all that was applied.
     Plan(ToPlan),
     /// Let readers see a new state.
     Publish {

@@ -141,7 +141,7 @@ impl Controller {
             }
         }
         if let Some(leader) = &mut self.leader {
-            let frames = leader.flush(&self.replica, links, self.config.planning_max, actions, &mut plans);
+            let frames = leader.flush(&self.replica, links, actions);
             for (to, frame) in frames {
                 if to == self.config.server {
                     self.replica.on_down(to, frame, listening, actions);
@@ -153,6 +153,7 @@ impl Controller {
         let recorded = self.replica.publish(listening, actions);
         if let Some(leader) = &mut self.leader {
             leader.on_recorded(self.replica.store(), &recorded);
+            plans = leader.evals_to_plan(&self.replica, self.config.planning_max);
         }
         self.replica.tell_agents(links, listening, actions);
         actions.append(&mut self.answers);

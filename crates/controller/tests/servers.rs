@@ -9,6 +9,8 @@
 mod agents;
 #[path = "servers/cluster.rs"]
 mod cluster;
+#[path = "servers/lagging.rs"]
+mod lagging;
 #[path = "servers/network.rs"]
 mod network;
 #[path = "servers/restores.rs"]

@@ -53,6 +53,7 @@ bugs! {
     LosesEvents: "the last of several entries applied at once is not told to the controller" breaks "I5",
     AppliesTwice: "the controller is told of an entry twice" breaks "I5",
     LosesEvaluations: "a planner forgets an evaluation now and then" breaks "I10",
+    PlansOnOldStates: "a planner plans on the state that it planned on before, which may lack the job" breaks "I7 I8 I9 I10 R4",
     PlansWithoutClaims: "a planner claims nothing of what it plans" breaks "I8 I9 R4",
     KeepsOldClaims: "claims are never settled" breaks "I10 R4",
     NeverTicks: "the controller never learns that time passes" breaks "I10 I12 R4",

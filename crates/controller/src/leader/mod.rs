@@ -327,15 +327,12 @@ impl Leader {
         }
     }
 
-    /// What is to be done about all that was taken in. Returns what the replicas are to be told; `plans` are to be asked
-    /// for once that can be read.
+    /// What is to be done about all that was taken in. Returns what the replicas are to be told.
     pub fn flush(
         &mut self,
         replica: &Replica,
         links: &dyn Links,
-        planning_max: usize,
         actions: &mut Vec<Action>,
-        plans: &mut Vec<Action>,
     ) -> Vec<(ServerId, DownFrame)> {
         self.take_in(replica);
         self.write_evidence();
@@ -360,7 +357,6 @@ impl Leader {
         }
         outbox.flush(mint, heading, |ticket, index| applier.proposed(ticket, index), actions);
         self.publish(replica);
-        self.hand_out_evals(replica.store(), planning_max, plans);
         let told =
             Told { up_to: self.observing.told_up_to(self.mint.last()), recovery: self.recovery(version) };
         self.servers.frames(self.term, &told, links, self.listening)
@@ -409,10 +405,15 @@ impl Leader {
         self.work.drains.on_recorded(store, seen);
     }
 
-    fn hand_out_evals(&mut self, store: &Store, planning_max: usize, plans: &mut Vec<Action>) {
-        while self.work.queue.planning() < planning_max {
-            let Some(eval) = self.work.queue.pop(store, &mut self.work.tenants) else { break };
+    /// Evaluations that planners are to answer, once they can read everything that has been applied. On an older state a job
+    /// may not be there yet, and what an earlier plan has placed for it neither: the first would be answered with nothing,
+    /// the second placed twice.
+    pub fn evals_to_plan(&mut self, replica: &Replica, planning_max: usize) -> Vec<Action> {
+        let mut plans = Vec::new();
+        while replica.is_all_readable() && self.work.queue.planning() < planning_max {
+            let Some(eval) = self.work.queue.pop(replica.store(), &mut self.work.tenants) else { break };
             plans.push(Action::Plan(ToPlan { term: self.term, eval, now: self.time }));
         }
+        plans
     }
 }

@@ -87,6 +87,11 @@ impl Replica {
         &self.publication
     }
 
+    /// Whether readers see everything that has been applied.
+    pub fn is_all_readable(&self) -> bool {
+        self.publication.readable() == self.store.index()
+    }
+
     /// What agents observe.
     pub fn observed(&self) -> &Observed {
         self.publication.observed()

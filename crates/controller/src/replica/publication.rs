@@ -51,6 +51,8 @@ pub(crate) struct Publication {
     is_anew: bool,
     /// The last index that was published, and how far the leader knew the nodes.
     published: (Index, Arc<NodeRecovery>),
+    /// The last entry in the state that was published.
+    readable: Index,
     recovery: Arc<NodeRecovery>,
     last: Index,
     /// The last of the entries that were applied together with the one that was published last: the store is ahead as far as that.
@@ -184,6 +186,11 @@ impl Publication {
     /// The last index that was published.
     pub fn last(&self) -> Index {
         self.last
+    }
+
+    /// The last entry whose effects readers see; none before this replica has published anything.
+    pub fn readable(&self) -> Index {
+        self.readable
     }
 
     /// The last index that was published, or is about to be.
@@ -389,6 +396,7 @@ impl Publication {
         let (index, recovery) = (self.last, self.recovery.clone());
         self.published = (index, recovery.clone());
         let (store, observed) = (self.store.clone(), self.observed.clone());
+        self.readable = store.index();
         let is_anew = std::mem::take(&mut self.is_anew);
         if is_anew {
             // Whoever follows from now on begins here: what led here has been published before, or never will be.

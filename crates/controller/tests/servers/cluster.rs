@@ -19,7 +19,7 @@ use super::{
 
 pub const SERVERS: u64 = 3;
 const NODES: u128 = 4;
-const JOBS: u32 = 4;
+pub const JOBS: u32 = 4;
 
 pub struct Cluster {
     random: IdSeed,
@@ -510,7 +510,7 @@ fn key(number: u32) -> JobKey {
     JobKey::new("default", &format!("job-{number}"))
 }
 
-fn job(number: u32, count: u32, memory_mb: u32) -> Job {
+pub fn job(number: u32, count: u32, memory_mb: u32) -> Job {
     let task = Task {
         resources: TaskResources { cpu_mhz: 10, memory_mb, ..TaskResources::default() },
         ..Task::new("t", "mock_driver", JobType::Service)

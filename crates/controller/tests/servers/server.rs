@@ -135,7 +135,15 @@ impl Server {
         match action {
             Action::Propose { entry, .. } => self.proposed.push_back(entry.into_parts().0),
             Action::Judged { .. } => {}
-            Action::Plan(asked) => self.asked.push_back(asked),
+            Action::Plan(asked) => {
+                let (seen, applied) = (self.view.index(), self.store.index());
+                assert_eq!(
+                    seen, applied,
+                    "a planner of server {} is asked to plan on an old state",
+                    self.id.0
+                );
+                self.asked.push_back(asked);
+            }
             Action::Publish { store, observed, index, logged, seen, recovery, is_anew } => {
                 assert!(index >= self.published, "server {}: {index} after {}", self.id.0, self.published);
                 self.note(logged, &seen, &observed, is_anew);

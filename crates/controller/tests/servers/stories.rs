@@ -424,48 +424,6 @@ fn what_a_server_lacks_of_a_large_node_is_told_in_bounded_parts() {
     assert!(largest < 2 * OBSERVATION, "a message of {largest} bytes holds more than one observation");
 }
 
-/// More may be told at once than a leader tells its own replica in one go: meanwhile another server loses its connection, and what
-/// that was told before it comes again stands in nothing that the leader's replica has published.
-#[test]
-fn what_a_server_missed_is_told_to_it_though_the_leaders_own_replica_has_not_published_it_yet() {
-    let mut cluster = settled(6);
-    let (leader, behind) = (cluster.leader, (cluster.leader + 1) % SERVERS as usize);
-    let other = (cluster.leader + 2) % SERVERS as usize;
-    let number = busiest(&cluster);
-    cluster.dial(number, other);
-    (0..3).for_each(|_| cluster.live());
-    let held: Vec<_> = cluster.agents[number].held.iter().map(|(id, held)| (*id, held.status)).collect();
-    let session = cluster.agents[number].session.expect("it dialed");
-    let way = (cluster.servers[leader].id, cluster.servers[behind].id);
-    cluster.network.own_waits = true;
-    // The first is lost on its way, the second shows that something was.
-    for (seq, is_lost) in [(1 << 41, true), ((1 << 41) + 1, false)] {
-        if is_lost {
-            cluster.network.cut(way);
-        }
-        let (id, status) = held[usize::from(!is_lost)];
-        let (description, modified_at) = ("new".to_owned(), Timestamp(1 << 60));
-        let alloc = Arc::new(ObservedAlloc { description, modified_at, hash: 1, ..observed(id, status) });
-        let event = Event::Observed { session, seq, desired_seq: 0, allocs: vec![alloc], resync_done: false };
-        cluster.tell(other, event);
-        cluster.drain();
-        cluster.network.mend();
-    }
-    cluster.network.heal();
-    for _ in 0..2 {
-        cluster.pass(1);
-        cluster.drain();
-    }
-    for server in &cluster.servers {
-        for (id, _) in &held[..2] {
-            let slot = server.view.alloc(*id).map(|(slot, _)| slot);
-            let seen =
-                slot.and_then(|slot| server.observed.get(slot, *id)).map(|seen| &*seen.alloc.description);
-            assert_eq!(seen, Some("new"), "server {}, allocation {id}", server.id.0);
-        }
-    }
-}
-
 /// How often agents give a sign of life, in seconds.
 const HEARTBEAT_SECS: u64 = 5;
 /// After so long without an answer to one they leave a server.

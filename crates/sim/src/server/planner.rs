@@ -1,9 +1,11 @@
 //! A planner: answers one evaluation after the other, on the state that readers see.
 
+use std::sync::Arc;
+
 use berth_controller::{Event, ToPlan};
 use berth_scheduler::{Claim, Plan, Planner, Ticket};
 
-use super::{Input, Server, lock};
+use super::{Input, Server, View, lock};
 use crate::{
     bugs::Bug,
     executor::{random_u64, sleep_ns},
@@ -16,6 +18,7 @@ const PLAN_NS_MAX: u64 = 3_000_000;
 
 pub async fn run(server: Server) {
     let mut planner = Planner::default();
+    let mut before = server.view();
     loop {
         let asked = lock(&server.0.asked).pop_front();
         let Some(asked) = asked else {
@@ -25,19 +28,27 @@ pub async fn run(server: Server) {
         if server.around().bug == Some(Bug::LosesEvaluations) && random_u64().is_multiple_of(64) {
             continue;
         }
-        let (plan, ticket) = answer(&server, &mut planner, &asked).await;
+        let (plan, ticket) = answer(&server, &mut planner, &asked, &mut before).await;
         server.around().truth.planned();
         server.tell(Input::Event(Event::Planned { term: asked.term, plan: Box::new(plan), ticket }));
     }
 }
 
-async fn answer(server: &Server, planner: &mut Planner, asked: &ToPlan) -> (Plan, Ticket) {
+/// `before` is the state that was planned on before this.
+async fn answer(
+    server: &Server,
+    planner: &mut Planner,
+    asked: &ToPlan,
+    before: &mut Arc<View>,
+) -> (Plan, Ticket) {
     let mut overtaken = 0;
     loop {
         // State and claims are taken together: a plan is either in the state or among the claims, never in neither.
         let view = {
             let claims = server.0.claims.lock();
-            let view = server.view();
+            let newest = server.view();
+            let older = std::mem::replace(before, newest.clone());
+            let view = if server.around().bug == Some(Bug::PlansOnOldStates) { older } else { newest };
             planner.follow(&view.store, &claims);
             view
         };

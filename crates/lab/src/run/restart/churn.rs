@@ -250,5 +250,7 @@ impl Client {
 
 /// Whether a server says that it cannot answer yet.
 pub(in crate::run) fn is_recovering(reply: &Reply) -> bool {
-    reply.status == StatusCode::SERVICE_UNAVAILABLE && reply.text().contains("recover")
+    let text = reply.text();
+    let is_said = ["recover", "not caught up"].iter().any(|word| text.contains(word));
+    reply.status == StatusCode::SERVICE_UNAVAILABLE && is_said
 }
