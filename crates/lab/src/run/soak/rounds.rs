@@ -48,7 +48,7 @@ pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcom
     purge_all(&churn.target).await?;
     let given_back = Duration::from_secs(run.params.count("given-back-seconds"));
     let timed = run.options.scale != Scale::Small;
-    let is_given_back = |left| figures::is_given_back(left, rounds[0].held, timed);
+    let is_given_back = |left| figures::is_given_back(left, [idle, rounds[0].held], timed);
     let left = until(is_given_back, cluster, &churn.target, given_back).await?;
     let soaked = Soaked { idle, rounds, left };
     Ok(figures::outcome(&soaked, timed))
