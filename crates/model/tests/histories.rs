@@ -16,7 +16,7 @@ use berth_model::{
     node::{Node, NodeStatus},
     quota::Usage,
     resources::Resources,
-    store::{AllocRow, JobStatus, Scheduling, Store},
+    store::{AllocRow, Heard, JobStatus, Scheduling, Store},
 };
 use proptest::prelude::*;
 use support::{World, end, job, key, node, place, restored};
@@ -356,6 +356,12 @@ fn check_tallies(store: &Store) {
         let eligible = store.nodes().iter().filter(|(_, row)| row.status == status && row.eligible);
         assert_eq!(with(Scheduling::Eligible), eligible.count(), "{status:?}");
     }
+    let mut heard = Heard::default();
+    for (_, row) in store.nodes().iter().filter(|(_, row)| !row.status.is_silent()) {
+        heard.capacity.add(row.capacity);
+        heard.used.add(row.used);
+    }
+    assert_eq!(store.nodes().heard(), heard);
 }
 
 /// Each allocation and evaluation is in the lists of its owners, once, and its promises are kept on both sides.
