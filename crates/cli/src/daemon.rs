@@ -20,12 +20,17 @@ use crate::{
     settings::Settings,
 };
 
+/// After so many turns of tasks a thread of the runtime looks for what has come in, however much is still to be done: where all are busy
+/// with long answers, a short request waits for this many turns before anybody knows of it. A look takes about a microsecond.
+const TURNS_PER_LOOK: u32 = 16;
+
 /// Runs a long-running command.
 pub fn run(settings: &Settings, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     panics::withhold_messages();
     log_to_stderr(settings.log_level);
     leave_no_core();
-    runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+    let mut threads = runtime::Builder::new_multi_thread();
+    threads.enable_all().event_interval(TURNS_PER_LOOK).build()?.block_on(work)
 }
 
 /// Lets the kernel write no core of this process, whose memory holds keys, tokens and secrets of tasks, and lets nobody of its user look

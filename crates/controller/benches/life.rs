@@ -177,7 +177,12 @@ fn electing() -> Measured {
         let done = cluster.store.jobs().find(&done).expect("it was registered");
         let rows = cluster.store.allocs().iter().filter(|(_, row)| row.job == done);
         let ends: Vec<_> = rows
-            .map(|(_, row)| AllocEnd { alloc: row.id, status: ClientStatus::Complete, tasks: vec![] })
+            .map(|(_, row)| AllocEnd {
+                alloc: row.id,
+                status: ClientStatus::Complete,
+                tasks: vec![],
+                seen_at: None,
+            })
             .collect();
         ends.chunks(4_096).for_each(|ends| cluster.request(vec![Command::EndAllocs(ends.to_vec())]));
     }
@@ -256,7 +261,12 @@ fn slots_of(thousands: u128) -> (Duration, usize) {
     let began = Instant::now();
     for _ in 0..1_000 {
         let first = cluster.store.allocs().iter().find(|(_, row)| !row.is_terminal()).map(|(_, row)| row.id);
-        let end = AllocEnd { alloc: first.expect("it runs"), status: ClientStatus::Complete, tasks: vec![] };
+        let end = AllocEnd {
+            alloc: first.expect("it runs"),
+            status: ClientStatus::Complete,
+            tasks: vec![],
+            seen_at: None,
+        };
         cluster.request(vec![Command::EndAllocs(vec![end])]);
     }
     (began.elapsed(), cluster.planned - planned)

@@ -100,7 +100,7 @@ impl Controller {
             }
             Event::NotApplied { term, index, fate } => self.on_not_applied(term, index, &fate),
             Event::Planned { term, plan, ticket } => match &mut self.leader {
-                Some(leader) => leader.on_planned(self.replica.store(), term, *plan, ticket, actions),
+                Some(leader) => leader.on_planned(&self.replica, term, *plan, ticket, actions),
                 None => discard(&self.ledger, ticket, actions),
             },
             Event::PlanFailed { term, eval, reason } => {

@@ -204,6 +204,9 @@ pub struct Stop {
     /// Why, for people.
     #[n(1)]
     pub reason: StopReason,
+    /// Of an allocation that is lost: as [`AllocEnd::seen_at`].
+    #[n(2)]
+    pub seen_at: Option<Timestamp>,
 }
 
 /// Why an allocation should end.
@@ -325,4 +328,8 @@ pub struct AllocEnd {
     /// One for each task of the group; empty when nobody knows.
     #[n(2)]
     pub tasks: Vec<TaskResult>,
+    /// When its agent saw it change last, by the node's clock, where that is later than the leader's clock says: readers have seen
+    /// that time, and see none before it again. None otherwise, and in entries before version 6.
+    #[n(3)]
+    pub seen_at: Option<Timestamp>,
 }

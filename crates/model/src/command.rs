@@ -218,6 +218,7 @@ impl Command {
             Self::RestorePart(part) if part.revives_tokens.is_some() => 6,
             Self::RegisterJob(register) if register.submission.is_some() || register.job.has_spelling() => 6,
             Self::RunJob(run) if run.job.has_spelling() => 6,
+            Self::EndAllocs(ends) if ends.iter().any(|end| end.seen_at.is_some()) => 6,
             Self::RunJob(..)
             | Self::DrainNode(..)
             | Self::MigrateAllocs(..)

@@ -18,6 +18,36 @@ pub struct Resources {
     pub disk_mb: u32,
 }
 
+/// Amounts of many nodes together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ResourceSums {
+    /// MHz.
+    pub cpu_mhz: u64,
+    /// MiB.
+    pub memory_mb: u64,
+    /// MiB.
+    pub disk_mb: u64,
+}
+
+impl ResourceSums {
+    /// Counts the amounts of one more.
+    pub fn add(&mut self, of: Resources) {
+        self.change(of, u64::saturating_add);
+    }
+
+    /// No longer counts amounts that were added.
+    pub fn remove(&mut self, of: Resources) {
+        self.change(of, u64::saturating_sub);
+    }
+
+    fn change(&mut self, of: Resources, with: fn(u64, u64) -> u64) {
+        let Resources { cpu_mhz, memory_mb, disk_mb } = of;
+        self.cpu_mhz = with(self.cpu_mhz, cpu_mhz.into());
+        self.memory_mb = with(self.memory_mb, memory_mb.into());
+        self.disk_mb = with(self.disk_mb, disk_mb.into());
+    }
+}
+
 /// One kind of resource, named in refusals as Nomad's clients know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dimension {

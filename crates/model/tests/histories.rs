@@ -16,7 +16,7 @@ use berth_model::{
     node::{Node, NodeStatus},
     quota::Usage,
     resources::Resources,
-    store::{AllocRow, JobStatus, Scheduling, Store},
+    store::{AllocRow, Heard, JobStatus, Scheduling, Store},
 };
 use proptest::prelude::*;
 use support::{World, end, job, key, node, place, restored};
@@ -134,7 +134,7 @@ impl History {
             Op::Place { job, node, after, stop, gpu } => self.place(*job, *node, after, *stop, *gpu),
             Op::Stop(at, lost) => {
                 let reason = if *lost { StopReason::NodeLost } else { StopReason::Preempted };
-                let stops = self.pick(*at).map(|alloc| Stop { alloc, reason });
+                let stops = self.pick(*at).map(|alloc| Stop { alloc, reason, seen_at: None });
                 let open = self.evals.values().copied().find(|eval| self.is_open(*eval));
                 if let Some(eval) = open {
                     self.commit(eval, vec![], stops.into_iter().collect());
@@ -187,7 +187,9 @@ impl History {
         let id = self.allocs.len() as u128 + 1;
         let after: Vec<AllocId> = after.iter().filter_map(|at| self.pick(*at)).collect();
         let stops = after.iter().filter(|_| stop);
-        let stops = stops.map(|alloc| Stop { alloc: *alloc, reason: StopReason::JobUpdated }).collect();
+        let stops = stops
+            .map(|alloc| Stop { alloc: *alloc, reason: StopReason::JobUpdated, seen_at: None })
+            .collect();
         let of = &self.world.store.eval(eval).expect("it is open").job;
         let group = &self.world.store.job(of).expect("it has an evaluation").job().groups[0];
         let ports: Vec<u16> = group.ports().filter_map(|port| port.fixed).collect();
@@ -354,6 +356,12 @@ fn check_tallies(store: &Store) {
         let eligible = store.nodes().iter().filter(|(_, row)| row.status == status && row.eligible);
         assert_eq!(with(Scheduling::Eligible), eligible.count(), "{status:?}");
     }
+    let mut heard = Heard::default();
+    for (_, row) in store.nodes().iter().filter(|(_, row)| !row.status.is_silent()) {
+        heard.capacity.add(row.capacity);
+        heard.used.add(row.used);
+    }
+    assert_eq!(store.nodes().heard(), heard);
 }
 
 /// Each allocation and evaluation is in the lists of its owners, once, and its promises are kept on both sides.

@@ -51,7 +51,7 @@ fn a_purged_job_is_gone_at_once_and_its_allocations_are_stopped() {
         assert!(asks.job.is_purged());
     }
     world.store = is_restored(&world.store);
-    let stop = Stop { alloc: AllocId(1), reason: StopReason::JobStopped };
+    let stop = Stop { alloc: AllocId(1), reason: StopReason::JobStopped, seen_at: None };
     world.plan(eval, vec![], vec![stop]).unwrap();
     world.apply(vec![end(1, ClientStatus::Complete)]);
     let (jobs, decided_on) = (vec![name.purged(eval)], Some(world.store.index()));

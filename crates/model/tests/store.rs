@@ -118,7 +118,7 @@ fn place(id: u128, node: u128, after: Vec<AllocId>, ports: Vec<u16>) -> Placemen
 }
 
 fn end(id: u128, status: ClientStatus) -> Command {
-    Command::EndAllocs(vec![AllocEnd { alloc: AllocId(id), status, tasks: vec![] }])
+    Command::EndAllocs(vec![AllocEnd { alloc: AllocId(id), status, tasks: vec![], seen_at: None }])
 }
 
 /// Those of node 1.
@@ -139,7 +139,7 @@ fn a_successor_takes_over_the_room_and_ports_it_was_promised() {
     world.plan(eval, vec![place(1, 1, vec![], vec![80])], vec![], true);
     assert_eq!(used_memory(&world.store, 1), 1000);
     let eval = world.register(job("web", 1500, Some(80)));
-    let stop = Stop { alloc: AllocId(1), reason: StopReason::JobUpdated };
+    let stop = Stop { alloc: AllocId(1), reason: StopReason::JobUpdated, seen_at: None };
     world.plan(eval, vec![place(2, 1, vec![AllocId(1)], vec![80])], vec![stop], true);
     assert_eq!(used_memory(&world.store, 1), 1500);
     world.apply(vec![end(1, ClientStatus::Complete)]);
@@ -155,7 +155,7 @@ fn a_successor_that_ends_first_gives_the_promise_back() {
     world.add_node(node(1));
     let eval = world.register(job("web", 1000, Some(80)));
     world.plan(eval, vec![place(1, 1, vec![], vec![80])], vec![], false);
-    let stop = |id| Stop { alloc: AllocId(id), reason: StopReason::Requested };
+    let stop = |id| Stop { alloc: AllocId(id), reason: StopReason::Requested, seen_at: None };
     world.plan(eval, vec![place(2, 1, vec![AllocId(1)], vec![80])], vec![stop(1)], false);
     assert_eq!(used_memory(&world.store, 1), 1000);
     world.apply(vec![end(2, ClientStatus::Complete)]);
@@ -202,7 +202,7 @@ fn devices_and_cores_are_held_until_their_holder_has_ended_also_after_a_restore(
         false,
     );
     assert_eq!(held(&world), r#"{"g0": 700} [0]"#);
-    let stop = Stop { alloc: AllocId(1), reason: StopReason::Requested };
+    let stop = Stop { alloc: AllocId(1), reason: StopReason::Requested, seen_at: None };
     world.plan(eval, vec![holding(3, vec![AllocId(1)], "g0", 600, &[0, 1])], vec![stop], false);
     assert_eq!(held(&world), r#"{"g0": 900} [0, 1]"#, "400 of the successor's 600 were its predecessor's");
     world.apply(vec![end(1, ClientStatus::Complete)]);
@@ -307,7 +307,12 @@ fn a_purged_job_is_forgotten_once_nothing_of_it_lives() {
     let collect = || Command::Collect(Box::new(Collect { jobs: vec![left.clone()], ..Collect::default() }));
     world.apply(vec![collect()]);
     assert!(world.store.job(&left).is_some() && world.store.job(&key).is_none());
-    world.plan(EvalId(50), vec![], vec![Stop { alloc: AllocId(1), reason: StopReason::JobStopped }], true);
+    world.plan(
+        EvalId(50),
+        vec![],
+        vec![Stop { alloc: AllocId(1), reason: StopReason::JobStopped, seen_at: None }],
+        true,
+    );
     world.apply(vec![end(1, ClientStatus::Complete), collect()]);
     assert!(world.store.jobs().is_empty());
     assert!(world.store.allocs().is_empty() && world.store.evals().is_empty());
@@ -347,4 +352,67 @@ fn a_job_keeps_its_type() {
     let refused = world.apply(vec![Command::RegisterJob(Box::new(register))]).remove(0).unwrap_err();
     let says = "job default/web is a service job and cannot become a batch job: give it another name, or stop and purge it first";
     assert_eq!(refused.to_string(), says);
+}
+
+/// When an allocation last changed: for decisions, and for readers.
+fn changed(store: &Store, id: u128) -> [u64; 2] {
+    let slot = store.allocs().find(AllocId(id)).expect("it is there");
+    let detail = store.allocs().detail(slot).expect("it has a detail");
+    [detail.modified_at, detail.changed_at()].map(|at| at.0)
+}
+
+#[test]
+fn an_end_keeps_when_a_clock_that_is_ahead_saw_it() {
+    let ahead = 1 << 50;
+    for is_lost in [false, true] {
+        for (seen_at, version) in [(None, 6), (Some(1), 6), (Some(ahead), 5), (Some(ahead), 6)] {
+            let mut world = World::default();
+            world.add_node(node(1));
+            let eval = world.register(job("web", 100, None));
+            world.plan(eval, vec![place(1, 1, vec![], vec![])], vec![], true);
+            let (alloc, seen_at) = (AllocId(1), seen_at.map(Timestamp));
+            let end = match is_lost {
+                false => {
+                    let (status, tasks) = (ClientStatus::Failed, vec![]);
+                    Command::EndAllocs(vec![AllocEnd { alloc, status, tasks, seen_at }])
+                }
+                true => {
+                    world.apply(vec![Command::SetNodeStatus(NodeId(1), NodeStatus::Down, None)]);
+                    let eval = world.register(job("web", 100, None));
+                    let row = world.store.job(&JobKey::new("default", "web")).expect("it is there");
+                    let stop = Stop { alloc, reason: StopReason::NodeLost, seen_at };
+                    Command::CommitPlan(Box::new(PlanRecord {
+                        eval,
+                        job: row.key.clone(),
+                        job_version: row.current().version,
+                        snapshot_index: world.store.index(),
+                        placements: vec![],
+                        stops: vec![stop],
+                        outcome: None,
+                        deployment: None,
+                        updates: None,
+                    }))
+                }
+            };
+            world.index += 1;
+            let at = world.index * 1_000;
+            let entry = Entry::new(Index(world.index), Timestamp(at), vec![end]).of_version(version);
+            world.store.apply(Entry::decode(&entry.encode()).expect("it was just encoded"));
+            assert!(world.store.alloc(alloc).expect("it is there").1.is_terminal());
+            let kept = seen_at == Some(Timestamp(ahead)) && version == 6;
+            assert_eq!(changed(&world.store, 1), [at, if kept { ahead } else { at }]);
+            // What the log says of it later is no reason to go back.
+            let again = world.register(job("web", 100, None));
+            world.add_node(node(2));
+            let next = Placement { previous: Some(alloc), ..place(2, 2, vec![], vec![]) };
+            world.plan(again, vec![next], vec![], true);
+            let at = world.index * 1_000;
+            assert_eq!(changed(&world.store, 1), [at, if kept { ahead } else { at }]);
+            let mut bytes = Vec::new();
+            snapshot::write(&world.store, &mut bytes).expect("memory takes it");
+            let read = snapshot::read(&mut &bytes[..]).expect("it was just written");
+            assert_eq!(changed(&read, 1), changed(&world.store, 1));
+            assert_eq!(read.hash(), world.store.hash());
+        }
+    }
 }

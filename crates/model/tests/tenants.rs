@@ -91,7 +91,8 @@ impl World {
     }
 
     fn end(&mut self, id: u128) {
-        let end = AllocEnd { alloc: AllocId(id), status: ClientStatus::Complete, tasks: vec![] };
+        let end =
+            AllocEnd { alloc: AllocId(id), status: ClientStatus::Complete, tasks: vec![], seen_at: None };
         self.apply(Command::EndAllocs(vec![end]));
     }
 }

@@ -270,7 +270,7 @@ impl Server {
             )));
         }
         listeners.push(tokio::spawn(checkpoint::look_after(
-            shared.view.clone(),
+            shared.clone(),
             kept.clone(),
             config.data_dir.clone(),
             stopped.clone(),

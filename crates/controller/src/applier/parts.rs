@@ -144,8 +144,9 @@ mod tests {
             berth_model::eval::Trigger::JobRegister,
         );
         let mut plan = Planner::default().plan(&store, &eval, berth_model::Timestamp(1), 1);
-        plan.stops =
-            (0..30_000).map(|id| Stop { alloc: AllocId(id), reason: StopReason::NotNeeded }).collect();
+        plan.stops = (0..30_000)
+            .map(|id| Stop { alloc: AllocId(id), reason: StopReason::NotNeeded, seen_at: None })
+            .collect();
         let placements: Vec<Placement> = (0..30_000).map(|id| placement(id, id as usize % 50)).collect();
         let outcome = EvalOutcome {
             status: EvalStatus::Complete,

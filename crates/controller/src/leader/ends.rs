@@ -1,15 +1,19 @@
 //! Ends of allocations: from agents' reports into the log, with the evaluations that they ask for.
 
 use berth_model::{
-    alloc::{AllocEnd, ClientStatus, DesiredStatus, RESULT_MESSAGE_BYTES_MAX, TaskResult},
+    Timestamp,
+    alloc::{AllocEnd, ClientStatus, DesiredStatus, RESULT_MESSAGE_BYTES_MAX, Stop, StopReason, TaskResult},
     command::Command,
     eval::{Eval, EvalStatus, Trigger},
-    observed::{ObservedAlloc, ObservedTask},
+    observed::{Observed, ObservedAlloc, ObservedTask},
     store::{AllocRow, AllocSlot, JobRow, JobSlot, Store},
 };
 
 use super::Leader;
 use berth_model::EvalId;
+
+/// The version of entries in which an end says when it was seen.
+const SEEN_SINCE: u8 = 6;
 
 impl Leader {
     /// What an agent has observed of an allocation of its own that has not ended in the log.
@@ -21,7 +25,7 @@ impl Leader {
         alloc: &ObservedAlloc,
     ) {
         if alloc.status.is_terminal() && self.work.ending.insert(alloc.id) {
-            self.work.ended.push(end_of(alloc));
+            self.work.ended.push(end_of(store, alloc, self.time));
             self.want_after_end(store, row.job, row.desired, alloc.status);
         }
         self.on_health(store, slot, alloc);
@@ -78,8 +82,30 @@ fn asks_for_evaluation(job: &JobRow, desired: DesiredStatus, status: ClientStatu
     desired == DesiredStatus::Run && !good
 }
 
-fn end_of(alloc: &ObservedAlloc) -> AllocEnd {
-    AllocEnd { alloc: alloc.id, status: alloc.status, tasks: alloc.tasks.iter().map(result_of).collect() }
+/// What the log keeps of an end that is observed now.
+fn end_of(store: &Store, alloc: &ObservedAlloc, now: Timestamp) -> AllocEnd {
+    AllocEnd {
+        alloc: alloc.id,
+        status: alloc.status,
+        tasks: alloc.tasks.iter().map(result_of).collect(),
+        seen_at: if_ahead(store, alloc.modified_at, now),
+    }
+}
+
+/// The time of an observation, where the clock of its node is ahead: otherwise the entry's is later. None as long as servers do
+/// not all know of it.
+fn if_ahead(store: &Store, seen_at: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    (seen_at > now && store.version() >= SEEN_SINCE).then_some(seen_at)
+}
+
+/// Allocations on silent nodes end by these decisions, and readers have seen when they changed last.
+pub(super) fn say_when_seen(stops: &mut [Stop], store: &Store, observed: &Observed, now: Timestamp) {
+    let lost = |stop: &&mut Stop| matches!(stop.reason, StopReason::NodeLost | StopReason::OriginalKept);
+    for stop in stops.iter_mut().filter(lost) {
+        let slot = store.allocs().find(stop.alloc);
+        let seen_at = slot.and_then(|slot| observed.modified_at(slot, stop.alloc));
+        stop.seen_at = seen_at.and_then(|seen_at| if_ahead(store, seen_at, now));
+    }
 }
 
 fn result_of(task: &ObservedTask) -> TaskResult {

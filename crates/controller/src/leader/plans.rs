@@ -10,7 +10,7 @@ use berth_model::{
 };
 use berth_scheduler::{Ledger, Plan, Ticket};
 
-use super::{Action, Leader, PlanPart, PlanTail, Purpose, RefusedPlacements};
+use super::{Action, Leader, PlanPart, PlanTail, Purpose, RefusedPlacements, Replica, ends::say_when_seen};
 use crate::{applier::Verdict, outbox::TooLarge};
 
 /// How often a plan that was refused is made again before its work waits for room.
@@ -22,12 +22,13 @@ impl Leader {
     /// A planner has answered.
     pub fn on_planned(
         &mut self,
-        store: &Store,
+        replica: &Replica,
         term: u64,
         mut plan: Plan,
         ticket: Ticket,
         actions: &mut Vec<Action>,
     ) {
+        let store = replica.store();
         if term != self.term || plan.snapshot_index < store.restored_at() {
             return discard(&self.ledger, ticket, actions);
         }
@@ -50,6 +51,7 @@ impl Leader {
         };
         let next = self.next_evals(&plan);
         let planned_on = plan.snapshot_index;
+        say_when_seen(&mut plan.stops, store, replica.observed(), self.time);
         let verdict = self.applier.check(store, plan, ticket, (becomes, next));
         let (committed, refused) = (verdict.passed, verdict.refused.clone());
         let refused_nothing = verdict.done;

@@ -148,7 +148,9 @@ impl History {
             wait_until: Timestamp(0),
         });
         let stops = self.store.allocs().iter().filter(|(_, row)| row.is_wanted()).take(1);
-        let stops = stops.map(|(_, row)| Stop { alloc: row.id, reason: StopReason::NotNeeded }).collect();
+        let stops = stops
+            .map(|(_, row)| Stop { alloc: row.id, reason: StopReason::NotNeeded, seen_at: None })
+            .collect();
         let is_old = |row: &AllocRow| row.is_wanted() && row.job_version < version;
         let old: Vec<_> =
             self.store.allocs().iter().filter(|(_, row)| is_old(row)).map(|(_, row)| row.id).collect();
@@ -185,7 +187,7 @@ impl History {
         let live = self.store.allocs().iter().find(|(_, row)| !row.is_terminal()).map(|(_, row)| row.id);
         if let Some(alloc) = live {
             let status = [ClientStatus::Complete, ClientStatus::Failed][self.draw(2) as usize];
-            self.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![] }]));
+            self.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![], seen_at: None }]));
         }
     }
 
@@ -367,7 +369,12 @@ fn a_batch_job_that_lost_its_work_is_not_done_by_its_counts() {
         updates: None,
     })));
     let mut has_all_after = |alloc: u128, status| {
-        history.apply(Command::EndAllocs(vec![AllocEnd { alloc: AllocId(alloc), status, tasks: vec![] }]));
+        history.apply(Command::EndAllocs(vec![AllocEnd {
+            alloc: AllocId(alloc),
+            status,
+            tasks: vec![],
+            seen_at: None,
+        }]));
         let open = history.store.evals().iter().filter(|(_, eval)| !eval.status.is_terminal());
         for eval in open.map(|(_, eval)| eval.id).collect::<Vec<_>>() {
             history.apply(Command::SetEvalStatus(eval, EvalStatus::Complete, String::new()));

@@ -486,7 +486,7 @@ mod tests {
             let report = NodeReport { node: NODE, session: None, version: None, seen };
             Arc::new(Batch::new(Index(index), Index(index - 1), vec![Arc::new(report)]))
         };
-        let end = AllocEnd { alloc: AllocId(1), status: ClientStatus::Failed, tasks: vec![] };
+        let end = AllocEnd { alloc: AllocId(1), status: ClientStatus::Failed, tasks: vec![], seen_at: None };
         let ended = apply(&mut store, 10, Command::EndAllocs(vec![end]));
         let replace = plan(&store, 2, Some(1));
         let replaced = apply(&mut store, 14, replace);

@@ -137,7 +137,7 @@ fn a_new_leader_asks_for_what_its_predecessor_had_no_time_to_ask_for() {
         let row = shell.store.allocs().row(*slot).unwrap();
         shell.store.job_of(row).unwrap().0.job_type == JobType::Service
     });
-    let end = AllocEnd { alloc: lost.unwrap().1, status: ClientStatus::Lost, tasks: vec![] };
+    let end = AllocEnd { alloc: lost.unwrap().1, status: ClientStatus::Lost, tasks: vec![], seen_at: None };
     let came = Command::SetNodeStatus(NodeId(2), NodeStatus::Ready, None);
     let commands = vec![Command::RegisterNode(Box::new(node(2))), came, Command::EndAllocs(vec![end])];
     let index = Index(shell.store.index().0 + 1);

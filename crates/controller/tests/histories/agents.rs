@@ -91,6 +91,8 @@ pub struct Agent {
     /// What the last welcome asked for.
     #[allow(dead_code, reason = "histories of one server do not use it")]
     pub asked: Option<WelcomeMode>,
+    /// By how many nanoseconds its node's clock is ahead.
+    pub clock_ahead: u64,
 }
 
 impl Agent {
@@ -111,6 +113,7 @@ impl Agent {
             heard_s: 0,
             deserted: 0,
             asked: None,
+            clock_ahead: 0,
         }
     }
 
@@ -264,7 +267,7 @@ impl Agent {
         let allocs = self.held.iter().filter(|(_, held)| held.seq > self.told);
         let allocs = allocs
             .map(|(id, held)| {
-                let modified_at = Timestamp(held.seq);
+                let modified_at = Timestamp(held.seq + self.clock_ahead);
                 let Held { healthy, terms: Terms { revision, .. }, .. } = *held;
                 let hash = held.hash(*id);
                 let seen = observed(*id, held.status);

@@ -81,6 +81,9 @@ pub struct NextEval {
 impl PlanRecord {
     /// The version of entries from which on it can be written as it is.
     pub(super) fn since(&self) -> u8 {
+        if self.stops.iter().any(|stop| stop.seen_at.is_some()) {
+            return 6;
+        }
         if self.placements.iter().any(|placement| placement.job_version.is_some()) {
             return 5;
         }

@@ -161,6 +161,7 @@ pub struct AllocExtra {
     #[n(14)]
     #[cbor(default)]
     pub watched: bool,
+    // 15 is when its agent saw its end, kept with the results.
 }
 
 /// An allocation as written to a snapshot: slots are told by what they point to.
@@ -376,16 +377,22 @@ impl AllocDetail {
         Arc::make_mut(self.rest.extra.get_or_insert_default())
     }
 
-    /// Keeps how its tasks ended.
-    pub(super) fn set_results(&mut self, results: Vec<TaskResult>) {
-        self.rest.results = results.into();
+    /// When it last changed for readers: in the log, or as its agent saw its end, by a clock that is ahead. What is decided from
+    /// that time is decided from [`Self::modified_at`], which no agent can set.
+    pub fn changed_at(&self) -> Timestamp {
+        self.modified_at.max(self.rest.results.seen_at().unwrap_or_default())
+    }
+
+    /// Keeps how its tasks ended, and when its agent saw that, where that is later than the log says.
+    pub(super) fn set_results(&mut self, results: &[TaskResult], seen_at: Option<Timestamp>) {
+        self.rest.results = TaskResults::new(results, seen_at);
     }
 }
 
 impl Rest {
     /// What is written of it; none when there is nothing.
     fn written(&self) -> Option<WrittenExtra<'_>> {
-        match (&self.extra, self.results.is_empty()) {
+        match (&self.extra, self.results.is_nothing()) {
             (Some(extra), _) => Some(WrittenExtra::new(extra, &self.results)),
             (None, true) => None,
             (None, false) => Some(WrittenExtra::new(NO_EXTRA, &self.results)),
@@ -410,14 +417,18 @@ impl<'b, C> Decode<'b, C> for Rest {
         #[derive(Decode)]
         struct Results {
             #[n(7)]
-            results: TaskResults,
+            results: Vec<TaskResult>,
+            #[n(15)]
+            seen_at: Option<Timestamp>,
         }
 
         let from = d.position();
         let Some(extra) = Option::<AllocExtra>::decode(d, context)? else { return Ok(Self::default()) };
-        let Results { results } = minicbor::decode(&d.input()[from..d.position()])?;
+        let Results { results, seen_at } = minicbor::decode(&d.input()[from..d.position()])?;
+        // Encoded anew, so that equal results are equal bytes whoever wrote them.
+        let results = TaskResults::new(&results, seen_at);
         // Whatever there was besides its results is written the same.
-        let is_none = !results.is_empty() && extra == *NO_EXTRA;
+        let is_none = !results.is_nothing() && extra == *NO_EXTRA;
         Ok(Self { extra: (!is_none).then(|| Arc::new(extra)), results })
     }
 
@@ -465,6 +476,8 @@ struct WrittenExtra<'a> {
     migrate: Option<Departure>,
     #[n(14)]
     watched: bool,
+    #[n(15)]
+    seen_at: Option<Timestamp>,
 }
 
 impl<'a> WrittenExtra<'a> {
@@ -502,6 +515,7 @@ impl<'a> WrittenExtra<'a> {
             canary: *canary,
             migrate: *migrate,
             watched: *watched,
+            seen_at: results.seen_at(),
         }
     }
 }
@@ -637,7 +651,7 @@ mod tests {
     fn check(extra: AllocExtra, results: &[TaskResult], record: Option<BeforeExtra>) {
         let (eval, at) = (EvalId(7), Timestamp(1_700_000_000_000_000_000));
         let mut detail = AllocDetail::placed(eval, at, extra);
-        detail.set_results(results.to_vec());
+        detail.set_results(results, None);
         let bytes = minicbor::to_vec(&detail).expect("memory takes it");
         let before =
             Before { eval, created_at: at, modified_at: at, extra: record.map(Arc::new), healthy: None };

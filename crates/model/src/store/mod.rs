@@ -34,7 +34,7 @@ pub use keyring::Keyring;
 pub use launches::Launch;
 pub use namespaces::{NamespaceRow, NamespaceSlot, Namespaces};
 pub use node_pools::{NodePoolRow, NodePools};
-pub use nodes::{NodeDetail, NodeRow, NodeSlot, Nodes, Scheduling};
+pub use nodes::{Heard, NodeDetail, NodeRow, NodeSlot, Nodes, Scheduling};
 pub use page_tree::PageTree;
 pub use quotas::{QuotaRow, Quotas};
 pub use results::TaskResults;

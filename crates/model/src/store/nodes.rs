@@ -16,7 +16,7 @@ use crate::{
     device::DevicesHeld,
     ids::{Index, NodeId},
     node::{Drain, LastDrain, Node, NodeStatus},
-    resources::Resources,
+    resources::{ResourceSums, Resources},
     time::Timestamp,
 };
 
@@ -91,6 +91,35 @@ impl Scheduling {
     }
 }
 
+/// What all nodes that are there and not silent have together, counted as they change: nobody has to walk the table to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Heard {
+    /// For allocations.
+    pub capacity: ResourceSums,
+    /// Held by allocations that have not ended.
+    pub used: ResourceSums,
+}
+
+impl Heard {
+    fn counts(row: &NodeRow) -> bool {
+        !row.purged && !row.status.is_silent()
+    }
+
+    fn add(&mut self, row: &NodeRow) {
+        if Self::counts(row) {
+            self.capacity.add(row.capacity);
+            self.used.add(row.used);
+        }
+    }
+
+    fn remove(&mut self, row: &NodeRow) {
+        if Self::counts(row) {
+            self.capacity.remove(row.capacity);
+            self.used.remove(row.used);
+        }
+    }
+}
+
 /// What is rarely asked of a node.
 #[derive(Debug, Clone)]
 pub struct NodeDetail {
@@ -156,6 +185,7 @@ pub struct Nodes {
     changes_end: u64,
     /// By status and [`Scheduling`], of those that can be seen.
     by_state: Tally<{ NodeStatus::ALL.len() * Scheduling::ALL.len() }>,
+    heard: Heard,
     digest: TableDigest,
     pub(super) modify_index: Index,
 }
@@ -188,6 +218,11 @@ impl Nodes {
     /// How many are in a state.
     pub fn with_state(&self, status: NodeStatus, scheduling: Scheduling) -> usize {
         self.by_state.of(place_of(status, scheduling))
+    }
+
+    /// What the nodes that are not silent have together, and what allocations hold there.
+    pub fn heard(&self) -> Heard {
+        self.heard
     }
 
     /// One more than the highest slot ever used.
@@ -325,7 +360,9 @@ impl Nodes {
         }
         let (ports, devices) = (Arc::default(), Arc::default());
         let detail = NodeDetail { node, ports, devices, status_at, drain };
-        self.by_state.add(self.row(slot).and_then(|row| counted(row, &detail)));
+        let row = self.rows.get(slot).expect("just made");
+        self.by_state.add(counted(row, &detail));
+        self.heard.add(row);
         *self.details.get_mut(slot.0 as usize).expect("just made") = Some(detail);
         self.modify_index = self.modify_index.max(modify_index);
         self.note_status(slot);
@@ -352,8 +389,10 @@ impl Nodes {
         let row = self.rows.get_mut(slot)?;
         let detail = self.details.get_mut(slot.0 as usize)?.as_mut()?;
         self.by_state.remove(counted(row, detail));
+        self.heard.remove(row);
         change(row, detail);
         self.by_state.add(counted(row, detail));
+        self.heard.add(row);
         row.modify_index = index;
         self.modify_index = index;
         self.digest.add(hash_encoded(b'n', &self.record(slot)?));
@@ -401,6 +440,7 @@ impl Nodes {
         self.by_state
             .remove(self.row(slot).zip(self.detail(slot)).and_then(|(row, detail)| counted(row, detail)));
         let mut row = self.rows.remove(slot).expect("it has a record");
+        self.heard.remove(&row);
         self.lists.clear(&mut row.live);
         self.lists.clear(&mut row.ended);
         *self.details.get_mut(slot.0 as usize).expect("it has a record") = None;
@@ -418,7 +458,9 @@ impl Nodes {
         ports: &[u16],
     ) {
         let row = self.rows.get_mut(slot).expect("a placement names a node that is there");
+        self.heard.remove(row);
         row.used = row.used.plus(charged);
+        self.heard.add(row);
         self.lists.push(&mut row.live, alloc.0);
         if !ports.is_empty() {
             self.change_ports(slot, |held| held.extend_from_slice(ports));
@@ -441,7 +483,9 @@ impl Nodes {
         ports: &[u16],
     ) {
         let Some(row) = self.rows.get_mut(slot) else { return };
+        self.heard.remove(row);
         row.used = row.used.minus(freed);
+        self.heard.add(row);
         self.lists.remove(&mut row.live, alloc.0);
         self.lists.push(&mut row.ended, alloc.0);
         if !ports.is_empty() {
@@ -453,7 +497,9 @@ impl Nodes {
     /// What two allocations hold in turn was counted for both: counts it once.
     pub(super) fn share(&mut self, slot: NodeSlot, part: Resources, ports: &[u16]) {
         let Some(row) = self.rows.get_mut(slot) else { return };
+        self.heard.remove(row);
         row.used = row.used.minus(part);
+        self.heard.add(row);
         if !ports.is_empty() {
             self.change_ports(slot, |held| remove_each(held, ports));
         }

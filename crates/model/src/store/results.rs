@@ -2,63 +2,80 @@
 
 use std::sync::Arc;
 
-use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
+use minicbor::{Decoder, Encode, Encoder, encode as en};
 
 use crate::{
     alloc::TaskResult,
     codec::{Buffer, encoded},
+    time::Timestamp,
 };
 
-/// The results of an allocation's tasks, in the order in which its group declares them. Kept encoded, which takes a third of
-/// the memory, and decoded whenever they are read.
+/// The results of an allocation's tasks, in the order in which its group declares them, behind the time at which its agent saw its
+/// end, where that is kept. Encoded, which takes a third of the memory, and decoded whenever they are read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskResults(Option<Arc<[u8]>>);
 
+/// A list without elements.
+const NO_RESULTS: &[u8] = &[0x80];
+/// The upper three bits of the first byte of a number; those of a list are others.
+const NUMBER: u8 = 0;
+
 impl TaskResults {
+    pub(super) fn new(results: &[TaskResult], seen_at: Option<Timestamp>) -> Self {
+        if results.is_empty() && seen_at.is_none() {
+            return Self::default();
+        }
+        let write = |buffer: &mut Buffer| {
+            if let Some(at) = seen_at {
+                minicbor::encode(at, &mut *buffer).expect("encoding to memory does not fail");
+            }
+            minicbor::encode(results, buffer).expect("encoding to memory does not fail");
+        };
+        Self(Some(encoded(write, |bytes| Arc::from(bytes))))
+    }
+
     /// Whether nothing is known of how they ended.
     pub fn is_empty(&self) -> bool {
+        self.parts().1 == NO_RESULTS
+    }
+
+    /// Whether nothing is kept, not even when its agent saw its end.
+    pub(super) fn is_nothing(&self) -> bool {
         self.0.is_none()
+    }
+
+    /// When its agent saw its end, by a clock that was ahead of the leader's; none otherwise. Decodes nothing else.
+    pub fn seen_at(&self) -> Option<Timestamp> {
+        self.parts().0
     }
 
     /// Reads them.
     pub fn decode(&self) -> Vec<TaskResult> {
-        let results = self.0.as_deref().map(minicbor::decode::<Vec<TaskResult>>);
-        results.transpose().expect("what was encoded here can be decoded").unwrap_or_default()
+        minicbor::decode(self.parts().1).expect("what was encoded here can be decoded")
     }
-}
 
-impl From<Vec<TaskResult>> for TaskResults {
-    fn from(results: Vec<TaskResult>) -> Self {
-        if results.is_empty() {
-            return Self::default();
+    /// When its agent saw its end, and the list.
+    fn parts(&self) -> (Option<Timestamp>, &[u8]) {
+        let Some(bytes) = self.0.as_deref() else { return (None, NO_RESULTS) };
+        if bytes[0] >> 5 != NUMBER {
+            return (None, bytes);
         }
-        let write = |buffer: &mut Buffer| {
-            minicbor::encode(&results, buffer).expect("encoding to memory does not fail");
-        };
-        Self(Some(encoded(write, |bytes| Arc::from(bytes))))
+        let mut decoder = Decoder::new(bytes);
+        let at = decoder.decode().expect("what was encoded here can be decoded");
+        (Some(at), &bytes[decoder.position()..])
     }
 }
 
+/// As the list alone.
 impl<C> Encode<C> for TaskResults {
     fn encode<W: en::Write>(&self, e: &mut Encoder<W>, _: &mut C) -> Result<(), en::Error<W::Error>> {
-        match &self.0 {
-            None => e.array(0)?.ok(),
-            Some(bytes) => e.writer_mut().write_all(bytes).map_err(en::Error::write),
-        }
-    }
-}
-
-impl<'b, C> Decode<'b, C> for TaskResults {
-    /// Encoded anew, so that equal results are equal bytes whoever wrote them.
-    fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
-        Vec::<TaskResult>::decode(d, context).map(Self::from)
+        e.writer_mut().write_all(self.parts().1).map_err(en::Error::write)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Timestamp;
 
     fn result(exit_code: i32) -> TaskResult {
         TaskResult {
@@ -76,11 +93,14 @@ mod tests {
     #[test]
     fn they_are_read_as_they_were_and_written_as_a_list() {
         for results in [vec![], vec![result(0)], vec![result(1), result(-1)]] {
-            let kept = TaskResults::from(results.clone());
-            assert_eq!((kept.decode(), kept.is_empty()), (results.clone(), results.is_empty()));
-            let bytes = minicbor::to_vec(&kept).expect("memory takes it");
-            assert_eq!(bytes, minicbor::to_vec(&results).expect("memory takes it"));
-            assert_eq!(minicbor::decode::<TaskResults>(&bytes).expect("it is read"), kept);
+            for seen_at in [None, Some(0), Some(23), Some(24), Some(1 << 40), Some(u64::MAX)] {
+                let seen_at = seen_at.map(Timestamp);
+                let kept = TaskResults::new(&results, seen_at);
+                assert_eq!((kept.decode(), kept.is_empty()), (results.clone(), results.is_empty()));
+                assert_eq!((kept.seen_at(), kept.is_nothing()), (seen_at, kept == TaskResults::default()));
+                let bytes = minicbor::to_vec(&kept).expect("memory takes it");
+                assert_eq!(bytes, minicbor::to_vec(&results).expect("memory takes it"));
+            }
         }
     }
 }

@@ -394,7 +394,8 @@ fn placement(id: u128, after: Option<u128>) -> Placement {
 
 fn plan(eval: EvalId, placements: Vec<Placement>, outcome: Option<EvalOutcome>) -> PlanRecord {
     let after = placements.iter().flat_map(|placement| &placement.after);
-    let stops = after.map(|alloc| Stop { alloc: *alloc, reason: StopReason::Preempted }).collect();
+    let stops =
+        after.map(|alloc| Stop { alloc: *alloc, reason: StopReason::Preempted, seen_at: None }).collect();
     PlanRecord {
         eval,
         job: key(),
@@ -514,7 +515,8 @@ fn end(alloc: u128) -> AllocEnd {
         finished_at: Timestamp(200),
         message: text("out of memory"),
     };
-    AllocEnd { alloc: AllocId(alloc), status: ClientStatus::Failed, tasks: vec![result] }
+    let seen_at = Some(Timestamp(1 << 50));
+    AllocEnd { alloc: AllocId(alloc), status: ClientStatus::Failed, tasks: vec![result], seen_at }
 }
 
 fn collect() -> Collect {

@@ -154,11 +154,11 @@ pub fn scaling(job: &str, count: Option<(u32, EvalId)>) -> Command {
 }
 
 pub fn end(alloc: u128, status: ClientStatus) -> Command {
-    Command::EndAllocs(vec![AllocEnd { alloc: AllocId(alloc), status, tasks: vec![] }])
+    Command::EndAllocs(vec![AllocEnd { alloc: AllocId(alloc), status, tasks: vec![], seen_at: None }])
 }
 
 pub fn stop(alloc: u128, reason: StopReason) -> Stop {
-    Stop { alloc: AllocId(alloc), reason }
+    Stop { alloc: AllocId(alloc), reason, seen_at: None }
 }
 
 pub fn key(id: &str) -> JobKey {

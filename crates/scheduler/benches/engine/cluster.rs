@@ -135,7 +135,7 @@ impl Cluster {
     }
 
     pub fn end(&mut self, key: JobKey, allocs: Vec<AllocId>) {
-        let end = |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: vec![] };
+        let end = |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: vec![], seen_at: None };
         self.made += 1;
         let eval = EvalId(u128::from(self.made));
         self.apply(vec![

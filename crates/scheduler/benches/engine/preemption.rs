@@ -61,7 +61,8 @@ fn rounds(cluster: &mut Cluster, rounds: u64, filler: Filler) -> Duration {
             let eval = cluster.register(Job { priority: 90, ..identical(1, (3_000, 9_000)) });
             let (plan, took) = cluster.plan(&eval);
             assert!(!plan.stops.is_empty(), "something is pushed out");
-            let end = |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: vec![] };
+            let end =
+                |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: vec![], seen_at: None };
             let ends = plan.stops.iter().map(|stop| end(stop.alloc)).collect();
             cluster.commit(plan);
             cluster.apply(vec![Command::EndAllocs(ends)]);

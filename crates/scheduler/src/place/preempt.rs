@@ -176,7 +176,7 @@ impl<'a> Preemptor<'a> {
         let rows = victims.iter().filter_map(|victim| store.allocs().row(victim.slot));
         rows.for_each(|row| self.reclaim.take(store, row));
         self.taken.extend(victims.iter().map(|victim| victim.id));
-        let stop = |victim: &Victim| Stop { alloc: victim.id, reason: StopReason::Preempted };
+        let stop = |victim: &Victim| Stop { alloc: victim.id, reason: StopReason::Preempted, seen_at: None };
         self.stops.extend(victims.iter().map(stop));
     }
 

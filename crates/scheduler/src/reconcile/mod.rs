@@ -223,7 +223,7 @@ fn stop_all(existing: &[Existing<'_>], reason: StopReason, changes: &mut Changes
 /// What is to end on a silent node has ended: its agent ends it once it is heard again, and tells nobody before.
 fn stop(existing: &Existing<'_>, reason: StopReason) -> Stop {
     let lost = existing.is_silent && reason != StopReason::OriginalKept;
-    Stop { alloc: existing.row.id, reason: if lost { StopReason::NodeLost } else { reason } }
+    Stop { alloc: existing.row.id, reason: if lost { StopReason::NodeLost } else { reason }, seen_at: None }
 }
 
 /// Allocations that were to end on a node that is silent have ended.

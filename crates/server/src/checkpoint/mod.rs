@@ -12,12 +12,14 @@
 //! A head holds node (u128), its registration's index, epoch, seq, confirmed (u64 each), bytes of the payload and its crc32 (u32
 //! each). The payload is CBOR: the node's observations. Numbers are little-endian.
 
+mod counters;
 mod file;
 mod read;
 #[cfg(test)]
 mod tests;
 mod write;
 
+pub(crate) use counters::WriteCounters;
 pub(crate) use read::KeptNodes;
 pub(crate) use write::look_after;
 
@@ -29,3 +31,7 @@ const FILES: u64 = 256;
 const NODE_BYTES_MAX: usize = 1 << 20;
 /// Of one file, so that all of them take at most 512 MiB; what does not fit is not kept.
 const FILE_BYTES_MAX: usize = 2 << 20;
+/// Free on the disk, or nothing is written: the log, which has the same disk as a rule, needs it more.
+const FREE_BYTES_MIN: u64 = 512 << 20;
+/// Free again, until something is written again.
+const FREE_AGAIN_BYTES_MIN: u64 = 640 << 20;

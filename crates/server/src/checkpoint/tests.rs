@@ -1,6 +1,12 @@
 //! What is kept is read back as it was, or not at all.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
 
 use arc_swap::ArcSwap;
 use berth_controller::{KeptReport, Version};
@@ -16,11 +22,11 @@ use tempfile::TempDir;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    DIR, FILES, KeptNodes, NODE_BYTES_MAX,
+    DIR, FILES, FREE_AGAIN_BYTES_MIN, FREE_BYTES_MIN, KeptNodes, NODE_BYTES_MAX,
     file::{HEADER_BYTES, Header, append},
-    write::{Written, header_of, pass},
+    write::{Writer, Written, header_of},
 };
-use crate::shared::View;
+use crate::shared::{Measured, View};
 
 const HEADER: Header = Header { cluster: 7, restored_at: Index(3) };
 /// Two nodes of one file.
@@ -157,9 +163,9 @@ fn what_changes_is_written_and_what_has_not_come_back_stays() {
     append(&mut out, NODES[0], &before);
     let nodes = put(dir.path(), &out);
     let mut written = Written::new(dir.path().to_owned());
-    assert_eq!(written.write_if_changed(4, &view, &nodes).expect("it is written"), 0, "no node is there");
-    assert!(written.write_if_changed(5, &view, &nodes).expect("it is written") > 0);
-    assert_eq!(written.write_if_changed(5, &view, &nodes).expect("it is written"), 0, "nothing has changed");
+    assert_eq!(written.changed(&view, &nodes), [5]);
+    assert!(written.write(5, &view, &nodes).expect("it is written") > 0);
+    assert_eq!(written.changed(&view, &nodes), [0_u64; 0], "nothing has changed");
     let again = KeptNodes::find(dir.path());
     assert_eq!(again.read(NODES[0]), Some(before));
     let now = again.read(NODES[1]).expect("it is recorded");
@@ -167,8 +173,8 @@ fn what_changes_is_written_and_what_has_not_come_back_stays() {
     // Its agent has come back, and holds nothing.
     record(&mut view, NODES[0], 12);
     view.index = Index(12);
-    written.write_if_changed(0, &view, &nodes).expect("it is written");
-    assert!(written.write_if_changed(5, &view, &nodes).expect("it is written") > 0);
+    assert_eq!(written.changed(&view, &nodes), [5]);
+    assert!(written.write(5, &view, &nodes).expect("it is written") > 0);
     let again = KeptNodes::find(dir.path());
     assert_eq!(again.read(NODES[0]).map(|kept| kept.version.seq), Some(12));
     assert_eq!(nodes.memory_bytes(NODES[0]), 0, "it is not needed any more");
@@ -180,35 +186,132 @@ fn a_disk_that_takes_nothing_is_an_error_and_no_more() {
     std::fs::write(dir.path().join(DIR), "no directory").expect("it is written");
     let mut written = Written::new(dir.path().to_owned());
     let nodes = KeptNodes::find(dir.path());
-    assert!(written.write_if_changed(5, &view, &nodes).is_err());
+    written.changed(&view, &nodes);
+    assert!(written.write(5, &view, &nodes).is_err());
     std::fs::remove_file(dir.path().join(DIR)).expect("it is there");
-    assert!(written.write_if_changed(5, &view, &nodes).expect("it is written") > 0);
+    assert_eq!(written.changed(&view, &nodes), [5], "what failed is not written");
+    assert!(written.write(5, &view, &nodes).expect("it is written") > 0);
+}
+
+/// What writes to a disk with so many free bytes, and what it has written.
+fn writer(dir: &TempDir, view: View, free: &Arc<AtomicU64>) -> (Writer, Option<Written>) {
+    let (_, stop) = watch::channel(false);
+    let free = free.clone();
+    let writer = Writer {
+        view: Arc::new(ArcSwap::from_pointee(view)),
+        kept: Arc::new(KeptNodes::find(dir.path())),
+        counters: Arc::default(),
+        free_bytes: Arc::new(move |_: &Path| Ok(free.load(Relaxed))),
+        stop,
+    };
+    (writer, Some(Written::new(dir.path().to_owned())))
+}
+
+fn free(bytes: u64) -> Arc<AtomicU64> {
+    Arc::new(AtomicU64::new(bytes))
 }
 
 #[tokio::test]
 async fn nothing_is_looked_at_again_before_something_changes() {
-    let (dir, view) = (TempDir::new().expect("a directory"), Arc::new(ArcSwap::from_pointee(view())));
-    let kept = Arc::new(KeptNodes::find(dir.path()));
-    let (_stop, stop) = watch::channel(false);
-    let mut written = Some(Written::new(dir.path().to_owned()));
-    let has_all = |written: &Option<Written>| written.as_ref().is_some_and(|of| of.has_all_of(&view.load()));
-    // A server that ends at once has not written all.
-    pass(&view, &kept, &mut written, &stop, Some(Instant::now()))
-        .await
-        .expect("there is nothing to write yet");
+    let dir = TempDir::new().expect("a directory");
+    let (writer, mut written) = writer(&dir, view(), &free(u64::MAX));
+    let has_all =
+        |written: &Option<Written>| written.as_ref().is_some_and(|of| of.has_all_of(&writer.view.load()));
     assert!(!has_all(&written));
-    pass(&view, &kept, &mut written, &stop, None).await.expect("it is written");
+    assert_eq!(writer.pass(&mut written, None).await.expect("it is written"), 1);
     assert!(has_all(&written));
     // Somebody's file stands where the directory was: only a look finds that.
     std::fs::remove_dir_all(dir.path().join(DIR)).expect("it was written");
     std::fs::write(dir.path().join(DIR), "no directory").expect("it is written");
-    pass(&view, &kept, &mut written, &stop, None).await.expect("nothing has changed");
-    let mut next = View::clone(&view.load());
+    assert_eq!(writer.pass(&mut written, None).await.expect("nothing has changed"), 0);
+    let mut next = View::clone(&writer.view.load());
     record(&mut next, NODES[0], 12);
     next.index = Index(12);
-    view.store(Arc::new(next));
+    writer.view.store(Arc::new(next));
     for _ in 0..2 {
-        assert!(pass(&view, &kept, &mut written, &stop, None).await.is_err(), "what failed is tried again");
+        assert!(writer.pass(&mut written, None).await.is_err(), "what failed is tried again");
         assert!(!has_all(&written));
     }
+}
+
+#[tokio::test]
+async fn a_pass_takes_a_step_for_what_is_written_and_not_for_every_file() {
+    let dir = TempDir::new().expect("a directory");
+    let mut view = view();
+    let room = Resources { cpu_mhz: 4_000, memory_mb: 4_000, disk_mb: 4_000 };
+    for (node, index) in (100_u128..100 + 2 * FILES as u128).zip(10..) {
+        let node = Node::new(NodeId(node), "n", room);
+        let command = Command::RegisterNode(Box::new(node));
+        view.store.apply(Entry::new(Index(index), Timestamp(index), vec![command]));
+    }
+    let all: Vec<NodeId> = view.store.nodes().iter().map(|(_, row)| row.id).collect();
+    all.iter().for_each(|node| record(&mut view, *node, 1_000));
+    view.index = Index(1_000);
+    let (writer, mut written) = writer(&dir, view, &free(u64::MAX));
+    assert_eq!(writer.pass(&mut written, None).await.expect("it is written"), 1, "they are small");
+    let files = std::fs::read_dir(dir.path().join(DIR)).expect("it was written");
+    assert_eq!(files.count(), FILES as usize);
+    // Of a change of the state that is none of these only the nodes are looked at.
+    let mut next = View::clone(&writer.view.load());
+    next.index = Index(1_001);
+    writer.view.store(Arc::new(next));
+    let before = written_bytes(&writer);
+    assert_eq!(writer.pass(&mut written, None).await.expect("it is looked at"), 1);
+    assert_eq!(written_bytes(&writer), before);
+}
+
+/// As `/metrics` has it.
+fn written_bytes(writer: &Writer) -> f64 {
+    measured(writer, "berth_observed_written_bytes_total")
+}
+
+fn measured(writer: &Writer, name: &str) -> f64 {
+    let metrics = writer.counters.metrics();
+    let metric = metrics.iter().find(|metric| metric.name == name).expect("it is measured");
+    match metric.samples[0].1 {
+        Measured::Counter(value) | Measured::Gauge(value) => value,
+        _ => panic!("{name} is no number"),
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_written_to_a_disk_that_is_nearly_full() {
+    let (dir, free) = (TempDir::new().expect("a directory"), free(FREE_BYTES_MIN - 1));
+    let (writer, mut written) = writer(&dir, view(), &free);
+    let paused = || measured(&writer, "berth_observed_paused");
+    let is_written = || dir.path().join(DIR).join("5").exists();
+    for _ in 0..2 {
+        writer.pass(&mut written, None).await.expect("it is no failure");
+        assert!(!is_written() && paused() > 0.0);
+    }
+    // What it needs to begin is not enough to begin again: it would end in a moment.
+    free.store(FREE_BYTES_MIN, Relaxed);
+    writer.pass(&mut written, None).await.expect("it is no failure");
+    assert!(!is_written() && paused() > 0.0);
+    free.store(FREE_AGAIN_BYTES_MIN, Relaxed);
+    writer.pass(&mut written, None).await.expect("it is written");
+    assert!(is_written() && paused() == 0.0 && written_bytes(&writer) > 0.0);
+    // The same while it goes on, and at the end of the server.
+    let mut next = View::clone(&writer.view.load());
+    record(&mut next, NODES[0], 12);
+    next.index = Index(12);
+    writer.view.store(Arc::new(next));
+    let before = written_bytes(&writer);
+    free.store(0, Relaxed);
+    writer.pass(&mut written, Some(Instant::now())).await.expect("it is no failure");
+    assert!(written_bytes(&writer) == before && paused() > 0.0);
+    // It is seen that there is room again although nothing has changed since.
+    free.store(u64::MAX, Relaxed);
+    writer.pass(&mut written, None).await.expect("it is written");
+    assert!(written_bytes(&writer) > before && paused() == 0.0);
+}
+
+#[tokio::test]
+async fn a_disk_that_cannot_be_asked_for_its_room_is_an_error_and_no_more() {
+    let dir = TempDir::new().expect("a directory");
+    let (mut writer, mut written) = writer(&dir, view(), &free(u64::MAX));
+    writer.free_bytes = Arc::new(|_: &Path| Err(std::io::Error::other("no such disk")));
+    assert!(writer.pass(&mut written, None).await.is_err());
+    writer.free_bytes = Arc::new(|_: &Path| Ok(u64::MAX));
+    assert_eq!(writer.pass(&mut written, None).await.expect("it is written"), 1);
 }

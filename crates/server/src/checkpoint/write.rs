@@ -1,7 +1,7 @@
 //! Writes what changes: beside everything else, a file at a time, from states that readers see.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, VecDeque},
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
@@ -18,36 +18,49 @@ use berth_model::{
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    DIR, FILES, KeptNodes,
+    DIR, FILES, FREE_AGAIN_BYTES_MIN, FREE_BYTES_MIN, KeptNodes, WriteCounters,
     file::{HEADER_BYTES, Header, append, append_encoded, file_of},
 };
-use crate::shared::View;
+use crate::{engine::Shared, shared::View};
 
 /// Between two looks at what has changed.
 const LOOK: Duration = Duration::from_secs(2);
 /// Bytes written in a second, about: the log has the same disk.
 const BYTES_PER_SECOND: f64 = (8 << 20) as f64;
+/// Written in one go, about, before there is a pause: a quarter of a second's share.
+const STEP_BYTES: usize = 2 << 20;
 /// After something could not be written, time until that is tried again.
 const AGAIN: Duration = Duration::from_secs(60);
 /// A server that ends spends no more time on what has changed last.
 const END_MAX: Duration = Duration::from_secs(2);
 
+/// How many bytes of a file system are free, of which this is a path.
+pub(super) type FreeBytes = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
+
+fn free_bytes(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Writes until `stop` says so, and once more then.
 pub(crate) async fn look_after(
-    view: Arc<ArcSwap<View>>,
+    shared: Arc<Shared>,
     kept: Arc<KeptNodes>,
     data_dir: PathBuf,
     mut stop: watch::Receiver<bool>,
 ) {
+    let (view, counters) = (shared.view.clone(), shared.counters.observed_files.clone());
+    let writer = Writer { view, kept, counters, free_bytes: Arc::new(free_bytes), stop: stop.clone() };
     let mut written = Some(Written::new(data_dir));
     let mut has_failed = false;
     loop {
         let wait = if has_failed { AGAIN } else { LOOK };
         let ends = tokio::time::timeout(wait, stop.wait_for(|stop| *stop)).await.is_ok();
         let until = ends.then(|| Instant::now() + END_MAX);
-        match pass(&view, &kept, &mut written, &stop, until).await {
-            Ok(()) => has_failed = false,
+        match writer.pass(&mut written, until).await {
+            Ok(_) => has_failed = false,
             Err(error) => {
+                writer.counters.failed();
                 if !has_failed {
                     tracing::warn!(%error, "keep what agents reported: after a restart they are asked for it in full");
                 }
@@ -60,43 +73,94 @@ pub(crate) async fn look_after(
     }
 }
 
-/// Writes all files of which something has changed. At the end of the server, `until` then; otherwise slowly, until it ends.
-/// While nothing changes this costs nothing: most clusters are idle most of the time.
-pub(super) async fn pass(
-    view: &Arc<ArcSwap<View>>,
-    kept: &Arc<KeptNodes>,
-    written: &mut Option<Written>,
-    stop: &watch::Receiver<bool>,
-    until: Option<Instant>,
-) -> io::Result<()> {
-    let state = State::of(&view.load());
-    if written.as_ref().is_some_and(|written| written.up_to == Some(state)) {
-        return Ok(());
-    }
-    for number in 0..FILES {
-        let Some(mut taken) = written.take() else { return Ok(()) };
-        let (view, kept) = (view.clone(), kept.clone());
-        let step = tokio::task::spawn_blocking(move || {
-            let wrote = taken.write_if_changed(number, &view.load_full(), &kept);
-            (taken, wrote)
-        });
-        let (back, wrote) = step.await.map_err(io::Error::other)?;
-        *written = Some(back);
-        let bytes = wrote?;
-        match until {
-            Some(until) if Instant::now() >= until => return Ok(()),
-            Some(_) => {}
-            None if *stop.borrow() => return Ok(()),
-            None if bytes > 0 => {
-                tokio::time::sleep(Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND)).await;
-            }
-            None => {}
+/// Writes what changes.
+pub(super) struct Writer {
+    pub view: Arc<ArcSwap<View>>,
+    pub kept: Arc<KeptNodes>,
+    pub counters: Arc<WriteCounters>,
+    pub free_bytes: FreeBytes,
+    pub stop: watch::Receiver<bool>,
+}
+
+impl Writer {
+    /// Writes all files of which something has changed; in how many steps. At the end of the server, `until` then; otherwise
+    /// slowly, until it ends. While nothing changes this costs nothing: most clusters are idle most of the time.
+    pub async fn pass(&self, written: &mut Option<Written>, until: Option<Instant>) -> io::Result<usize> {
+        let state = State::of(&self.view.load());
+        let has_all = written.as_ref().is_some_and(|written| written.up_to == Some(state));
+        if has_all && !self.counters.is_paused() {
+            return Ok(0);
         }
+        let (mut left, mut steps) = (None, 0);
+        loop {
+            steps += 1;
+            let Some(step) = self.step(written, left.take()).await? else { return Ok(steps) };
+            self.counters.wrote(step.bytes);
+            if step.left.is_empty() {
+                break;
+            }
+            left = Some(step.left);
+            match until {
+                Some(until) if Instant::now() >= until => return Ok(steps),
+                None if *self.stop.borrow() => return Ok(steps),
+                Some(_) => {}
+                None => tokio::time::sleep(time_for(step.bytes)).await,
+            }
+        }
+        if let Some(written) = written {
+            written.up_to = Some(state);
+        }
+        Ok(steps)
     }
-    if let Some(written) = written {
-        written.up_to = Some(state);
+
+    /// Looks and writes on a thread that may block, in one go up to [`STEP_BYTES`]; none where the disk has no room.
+    async fn step(
+        &self,
+        written: &mut Option<Written>,
+        left: Option<VecDeque<u64>>,
+    ) -> io::Result<Option<Step>> {
+        let Some(mut taken) = written.take() else { return Ok(None) };
+        let (view, kept) = (self.view.load_full(), self.kept.clone());
+        let (free_bytes, counters) = (self.free_bytes.clone(), self.counters.clone());
+        let step = tokio::task::spawn_blocking(move || {
+            let step = free_bytes(&taken.data_dir).and_then(|free| {
+                let has_room = has_room(free, &counters);
+                has_room.then(|| taken.step(&view, &kept, left)).transpose()
+            });
+            (taken, step)
+        });
+        let (back, step) = step.await.map_err(io::Error::other)?;
+        *written = Some(back);
+        step
     }
-    Ok(())
+}
+
+/// Whether a disk with so many free bytes has room for what agents reported; says so where that has changed.
+fn has_room(free: u64, counters: &WriteCounters) -> bool {
+    let min = if counters.is_paused() { FREE_AGAIN_BYTES_MIN } else { FREE_BYTES_MIN };
+    let has_room = free >= min;
+    let (free_mb, min_mb) = (free >> 20, FREE_BYTES_MIN >> 20);
+    match (counters.pause(!has_room), has_room) {
+        (true, false) => tracing::warn!(
+            free_mb,
+            "the disk has less than {min_mb} MiB free: what agents report is not kept on it until it has more"
+        ),
+        (true, true) => tracing::info!(free_mb, "the disk has room again: what agents report is kept on it"),
+        (false, _) => {}
+    }
+    has_room
+}
+
+fn time_for(bytes: usize) -> Duration {
+    Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND)
+}
+
+/// Part of a pass.
+#[derive(Debug)]
+struct Step {
+    bytes: usize,
+    /// The files that are still to be written.
+    left: VecDeque<u64>,
 }
 
 /// Which state a view shows.
@@ -119,20 +183,18 @@ pub(super) fn header_of(store: &Store) -> Header {
 
 /// What is on the disk.
 pub(super) struct Written {
-    dir: PathBuf,
+    data_dir: PathBuf,
     /// Whose state it is, and up to which index, by file.
     files: BTreeMap<u64, (Header, Index)>,
-    /// The nodes of each file by the last state that was looked at, and where that state ended.
+    /// The nodes of each file by the last state that was looked at.
     nodes: Vec<Vec<NodeSlot>>,
-    looked_at: Index,
     /// The state all of which is written; none before that is so of any.
     up_to: Option<State>,
 }
 
 impl Written {
     pub fn new(data_dir: PathBuf) -> Self {
-        let dir = data_dir.join(DIR);
-        Self { dir, files: BTreeMap::new(), nodes: Vec::new(), looked_at: Index::default(), up_to: None }
+        Self { data_dir, files: BTreeMap::new(), nodes: vec![Vec::new(); FILES as usize], up_to: None }
     }
 
     /// Whether all that a view shows is written.
@@ -141,26 +203,55 @@ impl Written {
         self.up_to == Some(State::of(view))
     }
 
-    /// Writes a file where something of its nodes has changed: how many bytes.
-    pub fn write_if_changed(&mut self, number: u64, view: &View, kept: &KeptNodes) -> io::Result<usize> {
+    /// Writes files until it is enough for now; at the beginning of a pass, which are not known yet.
+    fn step(&mut self, view: &View, kept: &KeptNodes, left: Option<VecDeque<u64>>) -> io::Result<Step> {
+        let mut left = left.unwrap_or_else(|| self.changed(view, kept));
+        let mut bytes = 0;
+        while let Some(number) = left.pop_front_if(|_| bytes < STEP_BYTES) {
+            bytes += self.write(number, view, kept)?;
+        }
+        Ok(Step { bytes, left })
+    }
+
+    /// The files of whose nodes something has changed. Walks the nodes once.
+    pub fn changed(&mut self, view: &View, kept: &KeptNodes) -> VecDeque<u64> {
+        let header = header_of(&view.store);
+        self.nodes.iter_mut().for_each(Vec::clear);
+        if header.cluster == 0 {
+            return VecDeque::new();
+        }
+        let mut newest = [Index::default(); FILES as usize];
+        for (slot, row) in view.store.nodes().iter() {
+            let number = file_of(row.id);
+            if let Some(reported) = view.observed.reported(slot, row.id) {
+                let newest = &mut newest[number as usize];
+                *newest = reported.index.max(*newest);
+                self.nodes[number as usize].push(slot);
+            }
+        }
+        kept.keep_only(|node| {
+            let slot = view.store.nodes().find(node);
+            slot.is_none_or(|slot| view.observed.reported(slot, node).is_none())
+        });
+        let is_written = |number: &u64| self.files.get(number) == Some(&(header, newest[*number as usize]));
+        let has_nodes = |number: &u64| !self.nodes[*number as usize].is_empty();
+        (0..FILES).filter(|number| has_nodes(number) && !is_written(number)).collect()
+    }
+
+    /// Writes a file: how many bytes; none of one that has no nodes in this state any more.
+    pub fn write(&mut self, number: u64, view: &View, kept: &KeptNodes) -> io::Result<usize> {
         let (store, observed) = (&view.store, &view.observed);
         let header = header_of(store);
-        if header.cluster == 0 {
-            return Ok(0);
-        }
-        if number == 0 || self.nodes.is_empty() {
-            self.look(view, kept);
-        }
         let mut nodes: BTreeMap<NodeId, NodeSlot> = BTreeMap::new();
-        let mut last = Index::default();
+        let mut newest = Index::default();
         for slot in &self.nodes[number as usize] {
             let row = store.nodes().row(*slot).filter(|row| file_of(row.id) == number);
             let Some(row) = row else { continue };
             let Some(reported) = observed.reported(*slot, row.id) else { continue };
-            last = last.max(reported.index);
+            newest = newest.max(reported.index);
             nodes.insert(row.id, *slot);
         }
-        if nodes.is_empty() || self.files.get(&number) == Some(&(header, last)) {
+        if nodes.is_empty() || header.cluster == 0 {
             return Ok(0);
         }
         let mut out = Vec::new();
@@ -176,26 +267,9 @@ impl Written {
             append_encoded(&mut out, &head, &payload);
         }
         debug_assert!(out.len() >= HEADER_BYTES);
-        replace(&self.dir, number, &out)?;
-        self.files.insert(number, (header, last));
+        replace(&self.data_dir.join(DIR), number, &out)?;
+        self.files.insert(number, (header, newest));
         Ok(out.len())
-    }
-
-    /// Which nodes there are.
-    fn look(&mut self, view: &View, kept: &KeptNodes) {
-        if self.looked_at == view.index && !self.nodes.is_empty() {
-            return;
-        }
-        self.looked_at = view.index;
-        self.nodes = vec![Vec::new(); FILES as usize];
-        let mut recorded = BTreeSet::new();
-        for (slot, row) in view.store.nodes().iter() {
-            self.nodes[file_of(row.id) as usize].push(slot);
-            if view.observed.reported(slot, row.id).is_some() {
-                recorded.insert(row.id);
-            }
-        }
-        kept.keep_only(|node| !recorded.contains(&node));
     }
 }
 

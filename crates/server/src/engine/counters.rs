@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -13,6 +13,7 @@ use berth_model::command::{Command, Entry};
 use berth_scheduler::Plan;
 
 use crate::{
+    checkpoint::WriteCounters,
     histogram::Histogram,
     shared::{Measured, Metric, PlanTrace},
 };
@@ -35,6 +36,8 @@ pub(crate) struct Counters {
     /// By what agents were asked to report.
     welcomes: [AtomicU64; 3],
     heartbeats: AtomicU64,
+    /// What is written of what agents report.
+    pub observed_files: Arc<WriteCounters>,
     /// From an evaluation that a planner takes to its plan.
     pub plan_time: Histogram,
     /// From an entry that is handed to the log to its being applied.

@@ -153,6 +153,7 @@ impl Engine for EngineHandle {
 
     fn metrics(&self) -> Vec<Metric> {
         let mut all = self.shared.counters.metrics();
+        all.extend(self.shared.counters.observed_files.metrics());
         all.extend(state_metrics::of_state(&self.shared.view.load(), clock::now()));
         all.push(Metric::one(
             "berth_agent_sessions",

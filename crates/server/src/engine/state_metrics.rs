@@ -1,13 +1,13 @@
-//! Measurements of the state. Nothing here walks all allocations, jobs or evaluations, of which the tables count what is in which
-//! state: a cluster may have millions.
+//! Measurements of the state. Nothing here walks all nodes, allocations, jobs or evaluations, of which the tables count what is in
+//! which state: a cluster may have millions.
 
 use berth_model::{
     Timestamp,
     alloc::ClientStatus,
     eval::EvalStatus,
     node::NodeStatus,
-    resources::Resources,
-    store::{JobStatus, Scheduling, Store},
+    resources::ResourceSums,
+    store::{Heard, JobStatus, Scheduling, Store},
 };
 
 use crate::shared::{Measured, Metric, View};
@@ -148,21 +148,13 @@ fn waiting(name: &'static str, help: &'static str, since: Option<Timestamp>, now
     Metric::one(name, help, Measured::Gauge(waited_ns as f64 / NANOS_PER_SECOND))
 }
 
-/// What the nodes that are not silent have for allocations, and what allocations hold there. Walks the nodes.
+/// What the nodes that are not silent have for allocations, and what allocations hold there.
 fn resources(store: &Store) -> [Metric; 6] {
-    let heard = store.nodes().iter().map(|(_, row)| row).filter(|row| !row.status.is_silent());
-    let mut sums = [[0_u64; 3]; 2];
-    for row in heard {
-        for (sums, of) in sums.iter_mut().zip([row.capacity, row.used]) {
-            let Resources { cpu_mhz, memory_mb, disk_mb } = of;
-            for (sum, value) in sums.iter_mut().zip([cpu_mhz, memory_mb, disk_mb]) {
-                *sum += u64::from(value);
-            }
-        }
-    }
+    let Heard { capacity, used } = store.nodes().heard();
     let one =
         |name, help, value: u64, unit: f64| Metric::one(name, help, Measured::Gauge(value as f64 * unit));
-    let [[cpu, memory, disk], [cpu_held, memory_held, disk_held]] = sums;
+    let ResourceSums { cpu_mhz: cpu, memory_mb: memory, disk_mb: disk } = capacity;
+    let ResourceSums { cpu_mhz: cpu_held, memory_mb: memory_held, disk_mb: disk_held } = used;
     [
         one("berth_cluster_cpu_mhz", "Cpu of all nodes that are not silent, for allocations.", cpu, 1.0),
         one("berth_cluster_cpu_allocated_mhz", "Cpu that allocations hold on these.", cpu_held, 1.0),

@@ -60,6 +60,8 @@ pub(crate) struct Api {
     pub description: Arc<OnceLock<Value>>,
     /// Threads for work of some milliseconds, which would hold up others.
     pub heavy: Heavy,
+    /// The same for the pieces of long lists, of which there may be as many as anybody reads: what a write waits for is done beside them.
+    pub lists: Heavy,
     /// A thread for work that may take seconds, as planning a large job, so that it never holds up the other.
     pub slow: Heavy,
     /// Whether only programs on this machine can connect; nobody may pretend from a web page to be one of them.
@@ -88,6 +90,7 @@ impl Api {
             asked: Arc::new(Asked::new(limits.rates)),
             waiting: Waiting::new(&limits),
             heavy: Heavy::new(limits.heavy_threads_max),
+            lists: Heavy::new(limits.heavy_threads_max),
             slow: Heavy::new(SLOW_THREADS_MAX),
             exec_room: Arc::new(Semaphore::new(limits.execs_max)),
             limits: Arc::new(limits),

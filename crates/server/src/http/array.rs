@@ -141,7 +141,7 @@ pub(crate) async fn written<S: Source>(call: &Call, mut items: Items, mut source
         while !source.is_done() && items.bytes() < HELD_BYTES_MAX {
             let next = move || (source.next(ROWS_MAX, &mut items), source, items);
             let outcome;
-            (outcome, source, items) = call.api.heavy.run(next).await;
+            (outcome, source, items) = call.api.lists.run(next).await;
             outcome?;
         }
     } else {
@@ -150,7 +150,7 @@ pub(crate) async fn written<S: Source>(call: &Call, mut items: Items, mut source
     if source.is_done() {
         return Ok(whole(items.end()));
     }
-    Ok(with_type(body(Writer { source, items }, call.api.heavy.clone()), JSON))
+    Ok(with_type(body(Writer { source, items }, call.api.lists.clone()), JSON))
 }
 
 /// The same for a list that others may read at the same time: a long one is written once for all of them. `source` shows the state of
@@ -178,7 +178,7 @@ pub(crate) async fn shared<S: Source + Clone>(
     };
     let reader = call.api.together.read(call.access().rights(), &call.target(), begun, begin).await?;
     let view = reader.view().cloned();
-    let heavy = call.api.heavy.clone();
+    let heavy = call.api.lists.clone();
     let body = Body::from_stream(stream::try_unfold(reader, move |mut reader| {
         let heavy = heavy.clone();
         async move {

@@ -41,7 +41,7 @@ pub struct Limits {
     pub write_stall_ms: u64,
     /// Objects and lists of a JSON body that may stand inside one another.
     pub json_depth_max: usize,
-    /// Threads that may parse bodies and write lists at a time.
+    /// Threads that may parse bodies at a time, and as many that may write lists.
     pub heavy_threads_max: usize,
     /// Commands within tasks at the same time.
     pub execs_max: usize,

@@ -211,12 +211,12 @@ async fn page<L: Listing>(call: &Call, mut cursor: Cursor<L>, items_max: u64) ->
     while next.is_none() && !cursor.is_done() {
         if items.bytes() >= PAGE_BYTES_MAX || cursor.filter.as_ref().is_some_and(Filter::is_spent) {
             let find = move || (cursor.next_key(ROWS_MAX), cursor);
-            (next, cursor) = call.api.heavy.run(find).await;
+            (next, cursor) = call.api.lists.run(find).await;
             continue;
         }
         let write = move || (cursor.write(ROWS_MAX, items_max, &mut items), cursor, items);
         let written;
-        (written, cursor, items) = call.api.heavy.run(write).await;
+        (written, cursor, items) = call.api.lists.run(write).await;
         next = written?;
     }
     let mut response = reply::whole(items.end());

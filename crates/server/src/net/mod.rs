@@ -8,13 +8,14 @@ mod secure;
 #[cfg(test)]
 pub(crate) mod shown;
 mod stall;
+mod turn;
 
 use std::{
     io::{self, IoSlice},
     net::SocketAddr,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -35,6 +36,7 @@ pub(crate) use secure::Secure;
 pub use secure::TlsConfig;
 pub(crate) use stall::Leisure;
 use stall::Patience;
+use turn::Turn;
 
 use crate::workload::TaskAt;
 
@@ -49,6 +51,7 @@ pub(crate) struct Stream {
     enrolls: bool,
     /// None where the peer may take as long as it likes.
     patience: Option<Patience>,
+    turn: Turn,
     /// The task from whose own socket it was carried here.
     of_task: Option<Arc<TaskAt>>,
 }
@@ -100,7 +103,15 @@ impl Stream {
     }
 
     fn new(carrier: Carrier, peer: SocketAddr) -> Self {
-        Self { carrier, peer, certificate: None, enrolls: false, patience: None, of_task: None }
+        Self {
+            carrier,
+            peer,
+            certificate: None,
+            enrolls: false,
+            patience: None,
+            turn: Turn::default(),
+            of_task: None,
+        }
     }
 
     /// What the peer has shown of itself; none without encryption, or where it had nothing to show.
@@ -209,7 +220,10 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.turn.poll(context));
+        let bytes = turn::first_of(bytes);
         let written = carried!(self.as_mut(), carrier => carrier.poll_write(context, bytes));
+        self.turn.wrote(&written);
         self.judge(context, written)
     }
 
@@ -218,7 +232,13 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = carried!(self.as_mut(), carrier => carrier.poll_write_vectored(context, pieces));
+        let fitting = turn::fitting(pieces);
+        if let ([], Some(first)) = (fitting, pieces.first()) {
+            return self.poll_write(context, first);
+        }
+        ready!(self.turn.poll(context));
+        let written = carried!(self.as_mut(), carrier => carrier.poll_write_vectored(context, fitting));
+        self.turn.wrote(&written);
         self.judge(context, written)
     }
 

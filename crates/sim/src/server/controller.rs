@@ -158,7 +158,7 @@ fn free_early(entry: EncodedEntry) -> EncodedEntry {
         Command::CommitPlan(plan) => Some(plan.stops.iter().map(|stop| stop.alloc)),
         _ => None,
     });
-    let end = |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: Vec::new() };
+    let end = |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: Vec::new(), seen_at: None };
     let ends: Vec<AllocEnd> = stopped.flatten().map(end).collect();
     if !ends.is_empty() {
         entry.commands.push(Command::EndAllocs(ends));

@@ -137,8 +137,7 @@ impl Shown {
                 "{origin}; from_kill_s, election_s and reconnected_s from the kill or the start; bytes_received is what agents \
                  sent to all servers, before TLS, and connections are theirs"
             ),
-            "what ended before is compared as far as it is in the log: without ModifyTime, and of a task's events only with the \
-             end of its last process"
+            "what ended before is compared as far as it is in the log: of a task's events only the end of its last process"
                 .to_owned(),
             "a task asks for 10 MiB, the least there is; the published benchmark's asked for 5 MB".to_owned(),
         ]

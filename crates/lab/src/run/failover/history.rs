@@ -26,8 +26,6 @@ const ALLOCS: usize = 3;
 const ASK_AGAIN: Duration = Duration::from_millis(5);
 /// A server that has not answered by then never will.
 const ANSWER_MAX: Duration = Duration::from_secs(300);
-/// When an allocation last changed is only ever observed, and by the clock of whoever saw it.
-const OBSERVED: &str = "ModifyTime";
 /// Longest text of a difference.
 const DIFFERENCE_CHARS_MAX: usize = 300;
 
@@ -124,7 +122,7 @@ fn lasting(value: Value) -> Value {
                 let value = if name == "Events" { last_end(&value) } else { lasting(value) };
                 (name, value)
             };
-            Value::Object(fields.into_iter().filter(|(name, _)| name != OBSERVED).map(field).collect())
+            Value::Object(fields.into_iter().map(field).collect())
         }
         other => other,
     }
@@ -222,8 +220,13 @@ mod tests {
         let mut seen = task(json!([received, ended]));
         seen["ModifyTime"] = 8.into();
         let before = lasting(seen);
-        assert_eq!(before, task(json!([7, 0, 2])));
-        assert_eq!(difference("/v1/x", &before, &Ok(task(json!([ended])))), None);
-        assert!(difference("/v1/x", &before, &Ok(task(json!([received])))).is_some());
+        let modified = |mut task: Value, at: u64| {
+            task["ModifyTime"] = at.into();
+            Ok(task)
+        };
+        assert_eq!(before, modified(task(json!([7, 0, 2])), 8).unwrap());
+        assert_eq!(difference("/v1/x", &before, &modified(task(json!([ended])), 8)), None);
+        assert!(difference("/v1/x", &before, &modified(task(json!([received])), 8)).is_some());
+        assert!(difference("/v1/x", &before, &modified(task(json!([ended])), 7)).is_some());
     }
 }

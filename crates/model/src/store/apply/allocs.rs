@@ -38,7 +38,12 @@ impl Store {
         }
         if lost {
             self.end_alloc(
-                AllocEnd { alloc: stop.alloc, status: ClientStatus::Lost, tasks: Vec::new() },
+                AllocEnd {
+                    alloc: stop.alloc,
+                    status: ClientStatus::Lost,
+                    tasks: Vec::new(),
+                    seen_at: stop.seen_at,
+                },
                 rules,
                 events,
             );
@@ -66,7 +71,7 @@ impl Store {
         if self.allocs.find(id).is_none() {
             return Err(Refusal::NoAlloc(id));
         }
-        self.stop_alloc(&Stop { alloc: id, reason: StopReason::Requested }, rules, events);
+        self.stop_alloc(&Stop { alloc: id, reason: StopReason::Requested, seen_at: None }, rules, events);
         self.create_eval(eval, events);
         Ok(())
     }
@@ -92,10 +97,12 @@ impl Store {
             self.take_promise_back(*id, part);
         }
         let status = end.status;
+        // Most say nothing that the entry's own time does not.
+        let seen_at = end.seen_at.filter(|seen| rules.ends_say_when() && *seen > self.at);
         self.allocs.update(slot, self.index, self.at, |row, detail| {
             row.client = status;
-            if !end.tasks.is_empty() {
-                detail.set_results(end.tasks);
+            if !end.tasks.is_empty() || seen_at.is_some() {
+                detail.set_results(&end.tasks, seen_at);
             }
         });
         if let Some(bequest) = bequest {

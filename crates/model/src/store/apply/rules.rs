@@ -92,6 +92,11 @@ impl Rules {
         self.version >= 6
     }
 
+    /// Whether the end of an allocation keeps when its agent saw it, where that node's clock is ahead.
+    pub fn ends_say_when(self) -> bool {
+        self.version >= 6
+    }
+
     /// Whether no node of a restored state counts as confirmed.
     pub fn restored_nodes_are_unconfirmed(self) -> bool {
         self.version >= 4

@@ -142,7 +142,7 @@ impl Story {
     fn end(&mut self, which: &str, how: &str) {
         let status = if how == "failed" { ClientStatus::Failed } else { ClientStatus::Complete };
         let end = |story: &mut Self, alloc| {
-            story.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![] }]));
+            story.apply(Command::EndAllocs(vec![AllocEnd { alloc, status, tasks: vec![], seen_at: None }]));
         };
         self.find(which, |row| !row.is_terminal(), end);
     }

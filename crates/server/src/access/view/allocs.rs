@@ -52,10 +52,11 @@ impl<'v> Parts<'v> {
         self.view.view.observed.ended(self.slot, self.row.id)
     }
 
-    /// When its last change was, logged or observed, by the clock of whoever saw it. Decodes nothing.
+    /// When its last change was, logged or observed, by the clock of whoever saw it. Once it has ended the log alone says so: what
+    /// was observed is not on every server, and not after a restart. Decodes nothing.
     pub fn modified_at(&self) -> Timestamp {
-        let observed = self.view.view.observed.modified_at(self.slot, self.row.id);
-        self.detail.modified_at.max(observed.unwrap_or_default())
+        let observed = self.observed.filter(|_| !self.row.is_terminal());
+        self.detail.changed_at().max(observed.map_or_else(Timestamp::default, |seen| seen.alloc.modified_at))
     }
 
     /// Its last change, logged or observed.

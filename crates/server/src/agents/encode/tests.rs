@@ -162,7 +162,12 @@ fn a_job_that_was_purged_and_registered_again_is_not_told_as_it_was() {
     assert_eq!((argument(&parts[0].groups[0].spec), parts[0].run[0].job_version), ("old".into(), 0));
     let (eval, alloc) = (EvalId(1 << 40), AllocId(world.allocs));
     world.apply(Command::DeregisterJob(DeregisterJob { job: World::key(), purge: true, eval }));
-    world.apply(Command::EndAllocs(vec![AllocEnd { alloc, status: ClientStatus::Complete, tasks: vec![] }]));
+    world.apply(Command::EndAllocs(vec![AllocEnd {
+        alloc,
+        status: ClientStatus::Complete,
+        tasks: vec![],
+        seen_at: None,
+    }]));
     world.plan(eval, vec![]);
     let decided_on = Some(world.store.index());
     let collect = Collect { jobs: vec![World::key().purged(eval)], decided_on, ..Collect::default() };

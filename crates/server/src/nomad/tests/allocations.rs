@@ -4,16 +4,24 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use berth_controller::NodeRecovery;
-use berth_model::{Timestamp, alloc::ClientStatus, command::Command, observed::ObservedAlloc};
+use berth_model::{
+    Timestamp,
+    alloc::{AllocEnd, ClientStatus},
+    command::Command,
+    observed::ObservedAlloc,
+    store::snapshot,
+};
 use expect_test::{expect, expect_file};
 
 use super::{
     exchange::{answer, api, check_get, get},
+    fake_engine::FakeEngine,
     world::{FAILED, RUNNING, end, observed, world},
 };
 use crate::{
     access::{Access, CallerView, Capability, NamespaceFrom, open},
     http::reply::stamp_recovery,
+    shared::View,
 };
 
 #[tokio::test]
@@ -38,7 +46,8 @@ async fn the_logged_end_wins_over_what_was_observed() {
     let modified_at = Timestamp(2_000_000_000_000_000_000);
     world.observe(ObservedAlloc { modified_at, ..observed(RUNNING, ClientStatus::Complete) });
     assert_eq!(status().await, "complete");
-    world.apply(vec![Command::EndAllocs(vec![end(RUNNING)])]);
+    let seen_at = Some(modified_at);
+    world.apply(vec![Command::EndAllocs(vec![AllocEnd { seen_at, ..end(RUNNING) }])]);
     let ended = get(&api(&world), &target).await.json();
     assert_eq!(ended["ClientStatus"], "failed");
     let task = &ended["TaskStates"]["server"];
@@ -51,6 +60,15 @@ async fn the_logged_end_wins_over_what_was_observed() {
     let stubs = get(&api(&world), "/v1/allocations?task_states=false").await.json();
     let listed = stubs.as_array().unwrap().iter().find(|stub| stub["ID"] == ended["ID"]);
     assert_eq!(listed.unwrap()["ModifyTime"], modified_at.0);
+    // A server that has the state of a snapshot, and nothing that was observed.
+    let mut bytes = Vec::new();
+    snapshot::write(&world.view.load().store, &mut bytes).unwrap();
+    let store = snapshot::read(&mut &bytes[..]).unwrap();
+    let other = Arc::new(FakeEngine::default());
+    other.view.store(Arc::new(View { index: store.index(), store, ..View::default() }));
+    let restarted = get(&api(&other), &target).await.json();
+    let fields = ["ClientStatus", "ModifyTime", "ModifyIndex", "CreateTime", "DesiredStatus"];
+    assert_eq!(fields.map(|field| &restarted[field]), fields.map(|field| &ended[field]));
 }
 
 #[tokio::test]

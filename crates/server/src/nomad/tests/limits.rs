@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use expect_test::expect;
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -286,4 +287,33 @@ async fn a_handler_that_panics_fails_its_own_request_only() {
     "#]]
     .assert_eq(&answer.show());
     assert_eq!(super::exchange::get(&router, "/v1/jobs").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_large_body_is_read_beside_lists_that_many_write() {
+    let limits = Limits::default();
+    let api = Api::new(table(), world().state(), limits.clone(), ([127, 0, 0, 1], 4646).into());
+    let (until, held) = std::sync::mpsc::channel::<()>();
+    let held = Arc::new(std::sync::Mutex::new(held));
+    let (began, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    // Every thread that may write lists does so, until the test ends.
+    for _ in 0..limits.heavy_threads_max {
+        let (lists, held, began) = (api.lists.clone(), held.clone(), began.clone());
+        tokio::spawn(async move {
+            let write = move || {
+                began.send(()).expect("the test waits");
+                drop(held.lock().map(|held| held.recv()));
+            };
+            lists.run(write).await;
+        });
+        begun.recv().await.expect("it begins");
+    }
+    let note = "x".repeat(64 << 10);
+    let task = json!({ "Name": "t", "Driver": "raw_exec", "Config": { "command": "serve" } });
+    let groups = json!([{ "Name": "g", "Tasks": [task] }]);
+    let job = json!({ "ID": "large", "Type": "service", "Meta": { "note": note }, "TaskGroups": groups });
+    let body = json!({ "Job": job }).to_string();
+    let answer = super::exchange::answer(&crate::http::router::router(&api), "PUT", "/v1/jobs", body).await;
+    drop(until);
+    assert_eq!(answer.status, 200, "{}", answer.show());
 }
