@@ -124,7 +124,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
         "server/src/cluster/agents/lent.rs STREAMS_MAX",
         "logs, files and commands that another server passes on",
     ),
-    ("server/src/cluster/upkeep.rs BEHIND_MAX", "a server that is to vote"),
+    ("server/src/cluster/changes.rs BEHIND_MAX", "a server that is to vote"),
     ("server/src/convert/agent.rs DEVICES_MAX", "a node's description"),
     ("server/src/convert/agent.rs DEVICE_INSTANCES_MAX", "a node's description"),
     ("server/src/convert/agent.rs NAME_BYTES_MAX", "names of a node"),

@@ -5,6 +5,8 @@ mod commands;
 mod e2e;
 #[path = "servers/kills.rs"]
 mod kills;
+#[path = "servers/leaving.rs"]
+mod leaving;
 #[path = "servers/membership.rs"]
 mod membership;
 #[path = "servers/partitions.rs"]

@@ -321,6 +321,48 @@ async fn a_server_that_is_killed_while_it_writes_and_rotates_has_all_that_it_ack
     .await;
 }
 
+/// Removals of every key that there is, under writes and rotations through two servers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_key_is_removed_that_a_write_has_just_used() {
+    const ROUNDS: usize = 12;
+    let servers = Servers::start(3).await;
+    let [client, other] = [1, 2].map(|number| servers.all[&number].client.clone());
+    until_keyed(&client).await;
+    until_keyed(&other).await;
+    let writer = other.clone();
+    let writing = tokio::spawn(async move {
+        let mut written = 0;
+        while written < ROUNDS * 10 {
+            let acknowledged = put(&writer, &format!("v/{}", written % 7), &format!("value {written}")).await;
+            acknowledged.expect("a write is encrypted anew if its key was replaced meanwhile");
+            written += 1;
+        }
+    });
+    let mut removed = 0;
+    for round in 0..ROUNDS {
+        let rotate = Target::new("/v1/operator/keyring/rotate").param("full", round % 2 == 0);
+        client.put::<Value>(&rotate, &json!({})).await.expect("a new key");
+        for key in keys(&client).await.expect("keys") {
+            let target = Target::new("/v1/operator/keyring/key").part(&key.key_id);
+            match other.delete::<Value>(&target).await {
+                Ok(_) => removed += 1,
+                Err(error) => assert_eq!(error.status(), Some(409), "{error}"),
+            }
+        }
+        for client in [&client, &other] {
+            for number in 0..7 {
+                let Ok(read) = client.get::<Variable>(&var(&format!("v/{number}"))).await else { continue };
+                assert!(read.value.items.is_some_and(|items| items.contains_key("value")));
+            }
+        }
+    }
+    writing.await.expect("every write is taken");
+    for number in 0..7 {
+        assert!(value(&client, &format!("v/{number}")).await.is_some(), "v/{number} cannot be read");
+    }
+    assert!(removed > 0, "keys that nothing needs are removed");
+}
+
 /// The files of key-encryption keys of a server.
 fn keks(servers: &Servers, number: u8) -> Vec<String> {
     let names = files(&servers.data(number).join("keyring"));

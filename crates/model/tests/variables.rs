@@ -187,6 +187,53 @@ fn a_full_rotation_ends_with_the_last_variable_and_its_key_can_go_then() {
     assert_eq!(store.keyring().keys().len(), 1);
 }
 
+/// Whoever asks knows an older state: writes, rotations, and removals meet in any order, and what is decided is decided there.
+#[test]
+fn no_key_goes_that_a_variable_needs_in_whatever_order_changes_come() {
+    let mut store = begun();
+    let (mut seed, mut newest, mut stale) = (7_u64, 1_u128, 1_u128);
+    let mut draw = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    let (mut removed, mut refused) = (0, 0);
+    for _ in 0..5_000 {
+        let path = format!("v/{}", draw(8));
+        let known = if draw(2) == 0 { newest } else { stale };
+        match draw(6) {
+            0 | 1 => drop(change(&mut store, put(&path, known, None))),
+            2 => drop(change(&mut store, ChangeVariable::Delete(key(&path), None))),
+            3 if rotate(&mut store, newest + 1, Some(known), draw(2) == 0).is_ok() => {
+                (stale, newest) = (newest, newest + 1);
+            }
+            4 => {
+                let old = store.variables().get(&key(&path)).cloned();
+                let rekeyed = old.map(|old| Rekeyed {
+                    key: key(&path),
+                    modify_index: old.modify_index,
+                    root_key: RootKeyId(known),
+                    sealed: vec![7; 30],
+                });
+                assert_eq!(change(&mut store, ChangeVariable::Rekey(rekeyed.into_iter().collect())), Ok(()));
+            }
+            _ => {
+                let id = newest.saturating_sub(u128::from(draw(4)));
+                let is_needed = store.variables().iter().any(|variable| variable.root_key == RootKeyId(id));
+                match remove(&mut store, id) {
+                    Ok(()) => removed += 1,
+                    Err(Refusal::BadRootKey(..)) => refused += 1,
+                    Err(_) => continue,
+                }
+                assert!(!is_needed || store.keyring().key(RootKeyId(id)).is_some());
+            }
+        }
+        let has_key = |variable: &Variable| store.keyring().key(variable.root_key).is_some();
+        assert!(store.variables().iter().all(|variable| has_key(variable)));
+        assert!(store.keyring().active().is_some());
+    }
+    assert!(removed > 100 && refused > 100, "{removed} keys removed, {refused} refused");
+}
+
 #[test]
 fn a_namespace_with_variables_stays() {
     let mut store = begun();

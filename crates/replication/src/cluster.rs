@@ -139,6 +139,12 @@ impl<R: Runtime> Replication<R> {
         self.raft().metrics().borrow_watched().membership_config.membership().get_node(&id).cloned()
     }
 
+    /// Whether a server was of this cluster and was removed, as far as this server has applied the log. What one that has not come
+    /// as far does not know yet, it does not deny either: `false` says nothing.
+    pub fn was_removed(&self, id: u64) -> bool {
+        self.peer(id).is_none() && self.departed().contains(id)
+    }
+
     /// Who leads, as far as this server knows.
     pub fn leader(&self) -> Option<u64> {
         self.raft().server_metrics().borrow_watched().current_leader

@@ -25,6 +25,7 @@ use crate::{
     Cluster, Config, DiskFull, Metrics, NotWritten, Observer, OpenError, Peer, ProposeError, ReadError,
     ShutdownError, SnapshotError, Start, Unknown,
     answer::Answer,
+    departed::Departed,
     disk::{Disk, RealDisk, Released},
     log::{SEGMENT_BYTES, WriterEnded},
     machine::Demand,
@@ -63,6 +64,7 @@ struct Inner<R: Runtime> {
     raft: Raft<R>,
     peers: Peers<R>,
     own: Peer,
+    departed: Departed,
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
     demand: Demand,
@@ -164,6 +166,11 @@ impl<R: Runtime> Replication<R> {
         &self.inner.peers
     }
 
+    /// The servers that were removed.
+    pub(crate) fn departed(&self) -> &Departed {
+        &self.inner.departed
+    }
+
     /// Held by whoever changes who the servers are.
     pub(crate) fn changes(&self) -> Arc<tokio::sync::Mutex<()>> {
         Arc::clone(&self.inner.changes)
@@ -176,18 +183,18 @@ impl<R: Runtime> Replication<R> {
 
     pub(crate) fn new(
         raft: Raft<R>,
-        peers: Peers<R>,
-        own: Peer,
+        (peers, own): (Peers<R>, Peer),
+        departed: Departed,
         counters: Arc<Counters>,
         demand: Demand,
         space: Arc<Space>,
-        writer: WriterEnded,
-        released: Released,
+        (writer, released): (WriterEnded, Released),
     ) -> Self {
         let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
         let ending = Mutex::new(Some(Ending { writer, released }));
         let (proposed, changes) = (AtomicU8::new(0), Arc::default());
-        let inner = Inner { raft, peers, own, room, counters, demand, space, proposed, changes, ending };
+        let inner =
+            Inner { raft, peers, own, departed, room, counters, demand, space, proposed, changes, ending };
         Self { inner: Arc::new(inner) }
     }
 

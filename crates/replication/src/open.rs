@@ -74,10 +74,17 @@ pub(crate) async fn open<R: Runtime>(
     let raft = Raft::<R>::new(config.server_id, Arc::new(engine_config), network, log.store, machine).await;
     let raft = raft.map_err(|error| failed(&error))?;
     leadership::follow(&raft, observer, alarm);
-    peers.serve_consensus(Arc::new(Serve::new(raft.clone(), snapshots, departed)));
+    peers.serve_consensus(Arc::new(Serve::new(raft.clone(), snapshots, departed.clone())));
     let alone = lead(&raft, config.server_id, &own, start).await?;
-    let replication =
-        Replication::new(raft, peers, own, counters, demand, Arc::clone(&space), log.writer, released);
+    let replication = Replication::new(
+        raft,
+        (peers, own),
+        departed,
+        counters,
+        demand,
+        Arc::clone(&space),
+        (log.writer, released),
+    );
     if alone {
         replication.linearize().await.map_err(|error| failed(&error))?;
     }

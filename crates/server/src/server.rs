@@ -373,7 +373,7 @@ impl Server {
     /// closed.
     pub fn shutdown(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            self.cluster.hand_over().await;
+            self.cluster.prepare_stop().await;
             self.end().await;
         })
     }

@@ -150,6 +150,55 @@ async fn a_revoked_server_is_cut_off_under_load_and_comes_back_with_a_new_certif
     assert!(load.await.expect("no write has failed") > 0);
 }
 
+/// It has said already that the others are not reached, for another reason.
+#[tokio::test]
+async fn a_server_that_was_revoked_while_nobody_was_reached_says_so_when_the_others_are_back() {
+    let mut cluster = Cluster::new();
+    cluster.start_three().await;
+    let leader = cluster.leader(1).await;
+    let revoked = (1..=3).rev().find(|number| *number != leader).expect("two follow");
+    let others: Vec<usize> = (1..=3).filter(|number| *number != revoked).collect();
+    let name = format!("s{revoked}");
+    cluster.servers[revoked - 1].daemon.signal(Signal::TERM);
+    cluster.servers[revoked - 1].daemon.wait();
+    succeed(&cluster.asking(leader, &["server", "revoke", "-yes", "-force", &name]));
+    eventually("both others know it after a restart", async || {
+        let knows = |number: &usize| {
+            let kept = fs::read_to_string(cluster.path(&format!("s{number}")).join("revoked-servers.json"));
+            kept.is_ok_and(|kept| kept.contains(&name))
+        };
+        others.iter().all(knows).then_some(())
+    })
+    .await;
+    for number in &others {
+        cluster.servers[number - 1].daemon.signal(Signal::KILL);
+        cluster.servers[number - 1].daemon.wait();
+    }
+    let since = cluster.told(&name).len();
+    cluster.start_again(revoked);
+    eventually("it says that nobody is there", async || {
+        let told = &cluster.told(&name)[since..];
+        (told.matches("another server is not reached").count() >= 2).then_some(())
+    })
+    .await;
+    assert!(!cluster.told(&name)[since..].contains("revoked"), "nobody can have said so");
+    for number in &others {
+        cluster.start_again(*number);
+    }
+    eventually("it says that it is refused", async || {
+        cluster.told(&name)[since..].contains("or that it was revoked").then_some(())
+    })
+    .await;
+    // A recovery of what it has, alone, is the last thing to do.
+    let refused = eventually("clients hear the same", async || {
+        let output = cluster.asking(revoked, &["namespace", "apply", "late"]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        told.contains("revoked").then_some(told)
+    })
+    .await;
+    assert!(!refused.contains("server recover"), "{refused}");
+}
+
 #[tokio::test]
 async fn when_the_leader_is_revoked_another_leads_and_agents_leave_it() {
     let mut cluster = Cluster::new();

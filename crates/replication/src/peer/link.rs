@@ -1,6 +1,7 @@
 //! The way to one other server: a connection that is opened when it is needed, and again when it has ended.
 
 use std::{
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -25,6 +26,34 @@ const DIAL_PAUSE: Duration = Duration::from_millis(50);
 /// new one works at once, when the old one would wait for its carrier to send again.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(1);
 
+/// Why a connection could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotOpened {
+    /// For people.
+    pub why: String,
+    /// Somebody answered there, and one of the two sides does not accept the other: that does not end by itself.
+    pub is_refusal: bool,
+}
+
+impl NotOpened {
+    fn unreached(why: String) -> Self {
+        Self { why, is_refusal: false }
+    }
+
+    fn refused(why: String) -> Self {
+        Self { why, is_refusal: true }
+    }
+
+    /// A channel says with [`io::ErrorKind::PermissionDenied`] that one side does not accept what the other has shown.
+    fn of(error: io::Error) -> Self {
+        Self { why: error.to_string(), is_refusal: error.kind() == io::ErrorKind::PermissionDenied }
+    }
+
+    fn at(self, to: &PeerAddress) -> Self {
+        Self { why: format!("reach {to}: {}", self.why), ..self }
+    }
+}
+
 /// Who this server is, to others.
 #[derive(Clone)]
 pub(crate) struct Own {
@@ -42,10 +71,10 @@ impl Own {
     ///
     /// # Errors
     /// When nobody answers, or who does refuses or is refused.
-    pub async fn open<R: Runtime>(&self, to: &PeerAddress, meant: u64) -> Result<Arc<Conn>, String> {
+    pub async fn open<R: Runtime>(&self, to: &PeerAddress, meant: u64) -> Result<Arc<Conn>, NotOpened> {
         let opened = R::Async::timeout(DIAL_MAX, self.greet(to, meant)).await;
-        let opened = opened.unwrap_or_else(|_| Err(format!("no answer within {} ms", DIAL_MAX.as_millis())));
-        let (channel, remote) = opened.map_err(|why| format!("reach {to}: {why}"))?;
+        let late = |_| Err(NotOpened::unreached(format!("no answer within {} ms", DIAL_MAX.as_millis())));
+        let (channel, remote) = opened.unwrap_or_else(late).map_err(|failed| failed.at(to))?;
         let conn = Conn::new::<R>(remote);
         let running = Arc::clone(&conn);
         drop(R::Async::spawn(async move {
@@ -75,14 +104,15 @@ impl Own {
         ours.left_behind(&remote).map_or(Ok(()), Err)
     }
 
-    async fn greet(&self, to: &PeerAddress, meant: u64) -> Result<(Channel, Greeting), String> {
+    async fn greet(&self, to: &PeerAddress, meant: u64) -> Result<(Channel, Greeting), NotOpened> {
         let (channel, ours, remote) = self.introduce(to, meant).await?;
-        channel.vouch(remote.server)?;
-        ours.admit(&remote, &self.cluster).inspect_err(|why| {
+        channel.vouch(remote.server).map_err(NotOpened::refused)?;
+        let admitted = ours.admit(&remote, &self.cluster).inspect_err(|why| {
             if ours.is_outgrown_by(&remote) {
                 self.others.set_outgrown(Some(why.clone()));
             }
-        })?;
+        });
+        admitted.map_err(NotOpened::refused)?;
         self.others.set_outgrown(None);
         self.others.remember(&remote);
         Ok((channel, remote))
@@ -93,7 +123,7 @@ impl Own {
     /// # Errors
     /// When nobody answers, or one of the two knows of no cluster yet.
     pub async fn other_cluster(&self, to: &PeerAddress) -> Result<Option<String>, String> {
-        let (channel, ours, remote) = self.introduce(to, 0).await?;
+        let (channel, ours, remote) = self.introduce(to, 0).await.map_err(|failed| failed.why)?;
         channel.vouch(remote.server)?;
         if ours.cluster() == 0 || remote.cluster() == 0 {
             return Err("it is of no cluster yet".to_owned());
@@ -102,14 +132,17 @@ impl Own {
     }
 
     /// Both sides have said who they are: the channel, this server's greeting and the other's.
-    async fn introduce(&self, to: &PeerAddress, meant: u64) -> Result<(Channel, Greeting, Greeting), String> {
-        let text = |error: std::io::Error| error.to_string();
-        let mut channel = self.dial.dial(to).await.map_err(text)?;
+    async fn introduce(
+        &self,
+        to: &PeerAddress,
+        meant: u64,
+    ) -> Result<(Channel, Greeting, Greeting), NotOpened> {
+        let mut channel = self.dial.dial(to).await.map_err(NotOpened::of)?;
         let ours = self.greeting(meant);
-        channel.outgoing.send(ours.encode().into()).await.map_err(text)?;
-        let first = channel.incoming.next().await;
-        let first = first.ok_or("it closed the connection before it said anything")?.map_err(text)?;
-        let remote = Greeting::decode(&first)?;
+        channel.outgoing.send(ours.encode().into()).await.map_err(NotOpened::of)?;
+        let closed = || NotOpened::unreached("it closed the connection before it said anything".to_owned());
+        let first = channel.incoming.next().await.ok_or_else(closed)?.map_err(NotOpened::of)?;
+        let remote = Greeting::decode(&first).map_err(NotOpened::refused)?;
         Ok((channel, ours, remote))
     }
 }
@@ -122,8 +155,8 @@ pub(crate) struct Link {
     /// Held while a connection is opened: everybody else waits for the outcome.
     opening: tokio::sync::Mutex<Option<Failed>>,
     open: Mutex<Option<Arc<Conn>>>,
-    /// Why there is no connection, if the last could not be opened: for people.
-    why: Mutex<Option<String>>,
+    /// Why there is no connection, if the last could not be opened.
+    why: Mutex<Option<NotOpened>>,
 }
 
 /// A connection could not be opened.
@@ -156,11 +189,11 @@ impl Link {
     }
 
     /// Why there is no connection, if the last could not be opened.
-    pub fn why_not(&self) -> Option<String> {
+    pub fn why_not(&self) -> Option<NotOpened> {
         self.why().clone()
     }
 
-    fn why(&self) -> MutexGuard<'_, Option<String>> {
+    fn why(&self) -> MutexGuard<'_, Option<NotOpened>> {
         self.why.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -186,9 +219,10 @@ impl Link {
                 *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&conn));
                 Ok(conn)
             }
-            Err(why) => {
+            Err(not_opened) => {
+                let why = not_opened.why.clone();
                 *failed = Some(Failed { at: R::now(), why: why.clone() });
-                *self.why() = Some(why.clone());
+                *self.why() = Some(not_opened);
                 Err(CallError::NotSent(why))
             }
         }

@@ -15,7 +15,7 @@ use super::{
     conn::{CallError, Conn, Handler},
     frame::{BODY_BYTES_MAX, Frame, Kind, Method},
     greeting::{Cluster, Greeting, OUR_VERSION},
-    link::{DIAL_MAX, Link, Own},
+    link::{DIAL_MAX, Link, NotOpened, Own},
     port::{Channel, Dial, PeerAddress},
     versions::Knows,
 };
@@ -234,7 +234,8 @@ impl<R: Runtime> Peers<R> {
         request: &[u8],
         patience: Duration,
     ) -> Result<Bytes, RequestError> {
-        let conn = self.shared.own.open::<R>(address, 0).await.map_err(RequestError::NotSent)?;
+        let opened = self.shared.own.open::<R>(address, 0).await;
+        let conn = opened.map_err(|failed| RequestError::NotSent(failed.why))?;
         let asked = conn.call(Method::Request, |out| out.extend_from_slice(request))?;
         let answer = R::Async::timeout(patience, asked).await;
         conn.close("the request is answered");
@@ -279,6 +280,15 @@ impl<R: Runtime> Peers<R> {
 
     /// Why no connection to a server could be opened, if the last could not: for people.
     pub fn why_not(&self, server: u64) -> Option<String> {
+        Some(self.not_opened(server)?.why)
+    }
+
+    /// The same, where somebody answered there and one of the two sides does not accept the other.
+    pub fn refusal(&self, server: u64) -> Option<String> {
+        self.not_opened(server).filter(|failed| failed.is_refusal).map(|failed| failed.why)
+    }
+
+    fn not_opened(&self, server: u64) -> Option<NotOpened> {
         self.links().get(&server)?.why_not()
     }
 

@@ -74,6 +74,7 @@ pub trait Dial: Send + Sync + 'static {
     /// longer than it likes, and drops the future then.
     ///
     /// # Errors
-    /// When nobody listens there, or nothing is heard.
+    /// When nobody listens there, or nothing is heard; of the kind [`io::ErrorKind::PermissionDenied`] when one side does not
+    /// accept what the other has shown, as an error of the channel's first frame may be.
     fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>>;
 }

@@ -454,6 +454,16 @@ async fn the_only_voter_is_a_majority_while_a_learner_is_dead() {
     tokio::time::timeout(PATIENCE, published).await.expect("it knows the other");
     leader(std::slice::from_ref(&alone)).await;
     assert_eq!(alone.log.majority_contact(), Some(Duration::ZERO));
+    assert!(!alone.log.was_removed(2));
+    // It never came, and is known to be gone.
+    alone.log.remove(2).await.unwrap();
+    let known = async {
+        while !alone.log.was_removed(2) {
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, known).await.expect("it knows that the other is gone");
+    assert!(!alone.log.was_removed(3));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -88,6 +88,8 @@ async fn whoever_was_removed_has_no_say_and_a_stranger_none_while_somebody_leads
         for why in asked(server, &removed, id).await {
             assert!(why.contains(&format!("server {id} was removed")), "{why}");
         }
+        assert!(server.log.was_removed(id), "who follows knows it, too");
+        assert!(!servers.iter().any(|other| server.log.was_removed(other.id)) && !server.log.was_removed(9));
     }
     for server in &servers {
         for why in asked(server, &stranger(&wires, 9), 9).await {
@@ -100,7 +102,7 @@ async fn whoever_was_removed_has_no_say_and_a_stranger_none_while_somebody_leads
     leader(&servers).await.log.set_member(id, peer(id)).await.unwrap();
     leader(&servers).await.log.promote(id, BTreeSet::new()).await.unwrap();
     back.catch_up(&servers).await;
-    assert!(servers.iter().all(|server| term(server) < TERM));
+    assert!(servers.iter().all(|server| term(server) < TERM && !server.log.was_removed(id)));
 }
 
 /// Though nobody leads: what the log has of the removal is gone by then.

@@ -46,7 +46,8 @@ fn taken_from(request: &Request) -> Takes {
         | Request::Change(_)
         | Request::Agent(_)
         | Request::Kek(_)
-        | Request::HoldKek(_) => Takes::Members,
+        | Request::HoldKek(_)
+        | Request::Stopping => Takes::Members,
         Request::Join(_) | Request::Meet(_) | Request::Agree(_) | Request::Ping => Takes::Anybody,
     }
 }
@@ -70,6 +71,7 @@ fn requests() -> Vec<Request> {
         Request::Agent(AgentRequest::Find(NodeId(1))),
         Request::Kek(KekId(1)),
         Request::HoldKek(KekBytes::new(vec![1; 32])),
+        Request::Stopping,
     ]
 }
 
@@ -181,6 +183,31 @@ async fn a_server_is_believed_the_id_that_it_says_and_nobody_else_is() {
         assert!(matches!(asked, Err(RequestError::NotSent(_) | RequestError::Unknown(_))), "{asked:?}");
     }
     Server::shutdown_all(vec![founder, second]).await;
+}
+
+/// It may have been gone before it had learned that it was of the cluster at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_was_removed_hears_so_and_is_not_taken_in_again() {
+    let certificates = Certificates::new();
+    let (founder, own) = (server(&certificates, "s1", &[]).await, certificates.good(Role::Server(None)));
+    let address = "127.0.0.1:1".to_owned();
+    let peer = berth_replication::Peer { address, name: "s9".to_owned(), ..Default::default() };
+    let join = Request::Join(Joining { id: STRANGER, peer, member: false });
+    let ask = async |request: &Request| ask(&founder, &own, STRANGER, request).await;
+    let knows_it = async || match ask(&Request::Ping).await {
+        Ok(Answer::Here(pulse)) => pulse.knows_you,
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(ask(&join).await, Ok(Answer::Done)));
+    assert_eq!(knows_it().await, Some(true));
+    // With a vote nobody would be heard who could answer with it, for ever.
+    let why = refused(ask(&Request::Change(Change::Promote(STRANGER))).await);
+    assert!(why.contains("99 s9 has received nothing of the log yet at 127.0.0.1:1"), "{why}");
+    assert!(matches!(ask(&Request::Change(Change::Remove(STRANGER))).await, Ok(Answer::Done)));
+    assert_eq!(knows_it().await, Some(false));
+    let why = refused(ask(&join).await);
+    assert!(why.contains("server 99 was removed from this cluster"), "{why}");
+    founder.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

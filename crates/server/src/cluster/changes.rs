@@ -7,11 +7,16 @@ use berth_replication::{ChangeError, Member, Peer, peer::RequestError};
 use super::{
     Change, Cluster, LEADER_MAX, LOOK,
     recorded::named,
+    status::MAJORITY_MAX,
     wire::{Answer, Joining, Known, Request},
 };
 
 /// A server that has not answered for so long may be replaced by one of the same name.
 const DEAD_AFTER: Duration = Duration::from_secs(3);
+/// How lately a server must have been heard whose vote is to count.
+const HEARD_MAX: Duration = Duration::from_secs(2);
+/// Records by which a server may be behind that is to vote.
+const BEHIND_MAX: u64 = 64;
 /// How long another server may take to take over.
 const TRANSFER_MAX: Duration = Duration::from_secs(5);
 
@@ -47,12 +52,40 @@ impl Cluster {
 
     /// The same on the server that leads.
     pub(super) async fn change_here(&self, change: Change) -> Answer {
+        if !self.replication.is_leader() {
+            return self.not_leader();
+        }
+        if self.replication.majority_contact().is_some_and(|ago| ago >= MAJORITY_MAX) {
+            // What a leader begins that nobody hears is never over.
+            return Answer::Refused(self.no_leader());
+        }
         let done = match change {
             Change::Remove(id) => self.remove(id).await,
             Change::Promote(id) => self.promote(id).await,
-            Change::Transfer(to) => self.transfer(to, TRANSFER_MAX).await.map(drop),
+            Change::Transfer(to) => self.transfer_as_asked(to).await,
         };
         self.answer(done)
+    }
+
+    /// Hands the leadership over, to the server that is named where one is.
+    async fn transfer_as_asked(&self, to: Option<u64>) -> Result<(), ChangeError> {
+        let refuse = |id, why: &str| Err(ChangeError::Refused(format!("server {} {why}", self.named(id))));
+        let (own, members) = (self.replication.server_id(), self.replication.members());
+        if let Some(member) = to.filter(|to| *to != own).and_then(|to| members.find(to)) {
+            if !member.voter {
+                return refuse(member.id, "does not vote yet: it cannot lead");
+            }
+            if !self.is_heard(member.id) {
+                return refuse(member.id, "is not reached: it cannot take over");
+            }
+        }
+        let leads = self.transfer(to, TRANSFER_MAX).await?;
+        match to {
+            Some(to) if to != leads => {
+                refuse(to, &format!("did not take over, and server {} leads now", self.named(leads)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Waits until this server knows who leads: whoever handed the leadership over asks next who has it.
@@ -68,7 +101,9 @@ impl Cluster {
             return self.not_leader();
         }
         let members = self.replication.members();
-        if joining.member && members.find(joining.id).is_none() {
+        // One that was removed may not know it; its id stays with what it had then.
+        let was_member = joining.member || self.replication.was_removed(joining.id);
+        if was_member && members.find(joining.id).is_none() {
             return Answer::Refused(format!(
                 "server {} was removed from this cluster: to take part again, start it with an empty data directory and --join",
                 joining.id
@@ -103,6 +138,7 @@ impl Cluster {
         if self.replication.members().find(id).is_none() {
             return Err(ChangeError::Refused(format!("no server has the id {id}")));
         }
+        self.check_majority(&BTreeSet::from([id]), None)?;
         if id == self.replication.server_id() && self.replication.is_leader() {
             // Whoever leads next takes this one out: nothing is decided by a server that is on its way out.
             self.transfer(None, TRANSFER_MAX).await?;
@@ -129,6 +165,10 @@ impl Cluster {
         if member.voter && replaced.is_empty() {
             return Ok(());
         }
+        if !member.voter {
+            self.check_caught_up(id)?;
+        }
+        self.check_majority(&replaced, Some(id))?;
         if !replaced.is_empty() {
             tracing::warn!(
                 server = id,
@@ -143,6 +183,65 @@ impl Cluster {
         let done = self.replication.promote(id, replaced).await;
         recorded.end_now(&done);
         done
+    }
+
+    /// Whether a server may vote from now on: the answer of one that is not there, or far behind, may be needed for every change as
+    /// soon as it votes.
+    ///
+    /// # Errors
+    /// Why it may not yet.
+    pub(super) fn check_caught_up(&self, id: u64) -> Result<(), ChangeError> {
+        let refuse = |why: String| Err(ChangeError::Refused(format!("server {} {why}", self.named(id))));
+        if !self.is_heard(id) {
+            return refuse(
+                "is not reached: start it first, it votes by itself once it has caught up".to_owned(),
+            );
+        }
+        let come = self.replication.progress().get(&id).copied().unwrap_or_default().log_index;
+        if come == 0 {
+            // It may reach this server, and not be reached by it.
+            let peer = self.replication.peer(id).unwrap_or_default();
+            let why = self.replication.peers().why_not(id).unwrap_or_default();
+            return refuse(format!("has received nothing of the log yet at {}: {why}", peer.address));
+        }
+        let behind = self.replication.last_log().saturating_sub(come);
+        if behind > BEHIND_MAX {
+            return refuse(format!("is {behind} records behind: it votes by itself once it has caught up"));
+        }
+        Ok(())
+    }
+
+    /// Whether enough servers are reached to go on once some vote no more and another does: a change that takes the majority from
+    /// those that are left is never over, and neither is anything after it.
+    ///
+    /// # Errors
+    /// When they are too few, with what to do.
+    fn check_majority(&self, without: &BTreeSet<u64>, with: Option<u64>) -> Result<(), ChangeError> {
+        let (own, members) = (self.replication.server_id(), self.replication.members());
+        let now: BTreeSet<u64> = members.voters().map(|member| member.id).collect();
+        let next: BTreeSet<u64> = now.difference(without).copied().chain(with).collect();
+        // Whoever takes out none of those that vote takes nothing from them, and of the last one it is refused anyway.
+        if next == now || next.is_empty() {
+            return Ok(());
+        }
+        let is_reached = |id: &u64| *id == own || self.is_heard(*id);
+        let lost: Vec<String> = next.iter().filter(|id| !is_reached(id)).map(|id| self.named(*id)).collect();
+        let needed = next.len() / 2 + 1;
+        if next.len() - lost.len() >= needed {
+            return Ok(());
+        }
+        Err(ChangeError::Refused(format!(
+            "{needed} of the {} servers that would vote are needed, and these are not reached: {}; start them first, or remove \
+             them instead",
+            next.len(),
+            lost.join(", ")
+        )))
+    }
+
+    /// Whether a server has answered lately, or was heard where it was not asked yet; for who leads.
+    fn is_heard(&self, id: u64) -> bool {
+        let answered = self.replication.progress().get(&id).and_then(|progress| progress.last_contact);
+        answered.or_else(|| self.silence(id)).is_some_and(|silence| silence < HEARD_MAX)
     }
 
     /// How long a server has not been heard; none for never. For who leads.

@@ -3,37 +3,78 @@
 
 use std::{fmt, sync::atomic::Ordering, time::Duration};
 
-use berth_replication::DiskFull;
+use berth_replication::{DiskFull, peer::PeerAddress};
 use tokio::time::Instant;
 
-use super::Cluster;
+use super::{Cluster, wire::Request};
 
 /// How long to wait for what is being written.
 const WRITING_MAX: Duration = Duration::from_secs(1);
 /// How long to wait for another to take over; the others elect one by themselves if nobody does.
 const TRANSFER_MAX: Duration = Duration::from_secs(2);
+/// How long another server may take to hear that this one is stopping.
+const ANNOUNCE_MAX: Duration = Duration::from_millis(200);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(1);
 /// Time between two attempts to hand over because of the disk.
 const AGAIN: Duration = Duration::from_secs(3);
 
 impl Cluster {
-    /// Hands over for good, if this server leads and another can.
-    pub async fn hand_over(&self) {
-        if self.replication.is_leader() && self.replication.members().voters().count() > 1 {
-            self.leaving.fetch_add(1, Ordering::AcqRel);
-            self.hand_over_to(None).await;
+    /// Prepares this server's stop: the others learn of it, and if it leads it hands over to one that goes on, where there is one.
+    /// Servers that stop together do not wait for each other.
+    pub async fn prepare_stop(&self) {
+        if self.is_alone() {
+            return;
         }
+        self.stopping.store(true, Ordering::Release);
+        self.leaving.fetch_add(1, Ordering::AcqRel);
+        let hands_over = async {
+            if self.replication.is_leader() && self.replication.members().voters().count() > 1 {
+                self.hand_over_to(None).await;
+            }
+        };
+        tokio::join!(self.announce_stop(), hands_over);
     }
 
+    /// Tells all others, as far as they answer in time, that this server is stopping.
+    async fn announce_stop(&self) {
+        let members = self.replication.members().all.into_iter();
+        let others = members.filter(|member| member.id != self.replication.server_id());
+        let announced = others.map(async |member| {
+            let to = (member.id, PeerAddress(member.peer.address));
+            if let Err(error) = self.ask_for(&to, &Request::Stopping, ANNOUNCE_MAX).await {
+                // One of an older version does not know what this means, and others may be gone.
+                tracing::debug!(server = to.0, %error, "announce the stop of this server");
+            }
+        });
+        futures_util::future::join_all(announced).await;
+    }
+
+    /// Hands over to this server, or to the best that goes on.
     async fn hand_over_to(&self, to: Option<u64>) {
         let begun = Instant::now();
-        while self.writing.load(Ordering::Acquire) > 0 && begun.elapsed() < WRITING_MAX {
+        let goes_on = || to.or_else(|| self.successor());
+        while self.writing.load(Ordering::Acquire) > 0 && begun.elapsed() < WRITING_MAX && goes_on().is_some()
+        {
             tokio::time::sleep(LOOK).await;
         }
         let next = to.map_or_else(|| "whoever is next".to_owned(), |to| self.named(to));
         let recorded = self.record_own("transfer_leadership", [next]);
-        let transferred = self.transfer(to, TRANSFER_MAX).await;
+        let deadline = Instant::now() + TRANSFER_MAX;
+        let transferred = loop {
+            let Some(next) = goes_on() else { break None };
+            let left = deadline.saturating_duration_since(Instant::now());
+            tokio::select! {
+                biased;
+                transferred = self.transfer(Some(next), left) => break Some(transferred),
+                // The next one is asked instead, and nobody where there is none.
+                () = self.until_stopping(next), if to.is_none() => {}
+            }
+        };
+        let Some(transferred) = transferred else {
+            tracing::info!("all other servers that vote are stopping, too: nobody takes the leadership over");
+            return;
+        };
         recorded.end_now(&transferred.as_ref().map(|_| ()).map_err(Clone::clone));
         match transferred {
             Ok(to) => {
@@ -41,6 +82,13 @@ impl Cluster {
                 tracing::info!(server = to, took_ms, "handed the leadership over");
             }
             Err(error) => tracing::warn!(%error, "nobody took the leadership over"),
+        }
+    }
+
+    /// Until a server says that it is stopping.
+    async fn until_stopping(&self, server: u64) {
+        while !self.pulses.is_stopping(server) {
+            tokio::time::sleep(LOOK).await;
         }
     }
 }

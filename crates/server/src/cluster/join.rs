@@ -29,7 +29,7 @@ pub(crate) async fn join(cluster: Arc<Cluster>, addresses: Vec<String>, mut stop
     };
     let mut told = String::new();
     loop {
-        if !cluster.is_known(&own.peer) {
+        if !cluster.is_removed() && !cluster.is_known(&own.peer) {
             let member = cluster.replication.members().find(own.id).is_some();
             let asked = cluster.ask_to_join(&Joining { member, ..own.clone() }, &addresses).await;
             match asked {

@@ -31,6 +31,18 @@ pub struct MajorityContact {
     pub is_cut_off: bool,
 }
 
+/// How many milliseconds ago a server heard a majority, as its answer has it: the greatest number for never, and none where it
+/// says nothing of it. `leads` is whether it says that it leads, none for a server of a version that says neither: that such a
+/// one answers, while it is believed to lead, has to be enough. One that says whether it leads leaves the other out only when it
+/// does not, so that its answer makes nothing fresher.
+pub(super) fn said_of_majority(
+    majority_ms: Option<u64>,
+    leads: Option<bool>,
+    is_believed_to_lead: bool,
+) -> Option<u64> {
+    majority_ms.or((leads.is_none() && is_believed_to_lead).then_some(0))
+}
+
 impl LeadersMajority {
     /// The leader of a term, asked at that time, said how many milliseconds ago it had heard a majority.
     pub fn set(&self, leader: u64, term: u64, asked_at: Duration, ago_ms: u64) {
@@ -81,6 +93,17 @@ mod tests {
             next,
             "who leads next has not said yet that it hears a majority"
         );
+    }
+
+    #[test]
+    fn silence_about_a_majority_is_fresh_only_from_a_version_that_cannot_say_it() {
+        assert_eq!(said_of_majority(Some(700), Some(true), true), Some(700));
+        assert_eq!(said_of_majority(Some(u64::MAX), Some(true), false), Some(u64::MAX));
+        assert_eq!(said_of_majority(None, None, true), Some(0), "an older server leads");
+        assert_eq!(said_of_majority(None, None, false), None, "an older server follows");
+        assert_eq!(said_of_majority(None, Some(false), true), None, "it leads no more, and says so");
+        assert_eq!(said_of_majority(None, Some(true), true), None, "it could have said it");
+        assert_eq!(said_of_majority(Some(700), None, true), Some(700), "it says one, and not yet the other");
     }
 
     #[test]

@@ -27,7 +27,7 @@ mod write;
 use std::{
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -76,6 +76,8 @@ pub(crate) struct Cluster {
     writing: AtomicUsize,
     /// Reasons for which this server leads no more as soon as another takes over: nothing new is written here.
     leaving: AtomicUsize,
+    /// This server is stopping.
+    stopping: AtomicBool,
     /// Who leads has said that this server is not of the cluster any more, since then: nobody tells those that are removed.
     removed_at: Mutex<Option<Instant>>,
     /// How the others are.
@@ -109,6 +111,7 @@ impl Cluster {
             applied,
             writing: AtomicUsize::new(0),
             leaving: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
             removed_at: Mutex::new(None),
             pulses: successor::Pulses::default(),
             leaders_majority: LeadersMajority::default(),

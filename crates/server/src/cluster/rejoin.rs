@@ -27,15 +27,18 @@ pub fn rejoin(data_dir: &Path, addresses: &[String]) -> Result<Option<PathBuf>, 
         .mode(0o700)
         .create(data_dir)
         .map_err(|error| failed("make", data_dir, &error))?;
-    // First of all, so that whatever comes next no start founds a cluster.
+    let held = if server.exists() {
+        let held = RealDisk.hold(&server).map_err(|error| failed("hold", &server, &error))?;
+        let in_use = |_| format!("{} is in use: stop the server first", server.display());
+        Some(held.map_err(in_use)?)
+    } else {
+        None
+    };
+    // Before anything is moved, so that whatever comes next no start founds a cluster.
     write(data_dir, addresses).map_err(|error| failed("write", &data_dir.join(FILE), &error))?;
-    if !server.exists() {
+    if held.is_none() {
         return Ok(None);
     }
-    let held = RealDisk.hold(&server).map_err(|error| failed("hold", &server, &error))?;
-    let Ok(_held) = held else {
-        return Err(format!("{} is in use: stop the server first", server.display()));
-    };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let aside = data_dir.join(format!("server.aside-{}", now.as_millis()));
     let moved = fs::rename(&server, &aside).and_then(|()| File::open(data_dir)?.sync_all());

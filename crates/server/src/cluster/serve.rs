@@ -65,6 +65,7 @@ async fn answer(
             | Request::Agent(_)
             | Request::Kek(_)
             | Request::HoldKek(_)
+            | Request::Stopping
     );
     if needs_member && cluster.replication.peer(from.server).is_none() {
         return Err(format!("server {} is not of this cluster", from.server));
@@ -86,8 +87,12 @@ async fn answer(
         Request::Change(change) if cluster.replication.is_leader() => cluster.change_here(change).await,
         Request::Change(_) => cluster.not_leader(),
         Request::Ping => {
-            let knows_you = cluster.leads().then(|| cluster.replication.peer(from.server).is_some());
+            let knows_you = cluster.knows_as_member(from.server);
             Answer::Here(Pulse { knows_you, ..cluster.pulse() })
+        }
+        Request::Stopping => {
+            cluster.pulses.on_stopping(from.server);
+            Answer::Done
         }
         Request::Agent(request) => Answer::Agent(cluster.lent.answer(from.server, request).await),
         Request::Kek(id) => cluster.on_kek_asked(id),
@@ -102,6 +107,15 @@ async fn answer(
 }
 
 impl Cluster {
+    /// Whether a server is of this cluster: what who leads says of it. Another server says so of one that was removed and of no
+    /// other, since who leads may be one that the removed server has never heard of.
+    fn knows_as_member(&self, server: u64) -> Option<bool> {
+        if self.leads() {
+            return Some(self.replication.peer(server).is_some());
+        }
+        self.replication.was_removed(server).then_some(false)
+    }
+
     /// Where a read has to be.
     async fn position(&self) -> Answer {
         match self.replication.read_position().await {

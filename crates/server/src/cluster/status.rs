@@ -8,6 +8,9 @@ use tokio::time::Instant;
 use super::{Cluster, majority::MajorityContact};
 use crate::shared::{Contact, ServerStatus, Servers};
 
+/// What people are told whose server was removed.
+const REMOVED: &str = "this server was removed from its cluster: stop it; to have it take part again, run `berth server rejoin` on its \
+                       data directory, and start it";
 /// A server that was not heard for so long is called failed.
 const ALIVE_MAX: Duration = Duration::from_secs(3);
 /// A leader that has not heard a majority for so long leads nobody.
@@ -53,10 +56,17 @@ impl Cluster {
         self.removed_for().is_some()
     }
 
-    /// Who leads says whether this server is of the cluster.
+    /// Another server says whether this one is of the cluster. People are told at once, whatever they were told before.
     pub(super) fn set_removed(&self, removed: bool) {
         let mut at = self.removed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_removed = at.is_some();
         *at = removed.then(|| at.unwrap_or_else(Instant::now));
+        drop(at);
+        match (was_removed, removed) {
+            (false, true) => tracing::error!("{REMOVED}"),
+            (true, false) => tracing::warn!("this server is of its cluster again"),
+            _ => {}
+        }
     }
 
     /// Whether this server leads and has not heard a majority for too long: another may lead, or nobody.
@@ -150,9 +160,7 @@ impl Cluster {
     /// Says that there is no leader, and what to do.
     pub(super) fn no_leader(&self) -> String {
         if self.is_removed() {
-            return "this server was removed from its cluster: stop it; to have it take part again, run `berth server rejoin` \
-                    on its data directory, and start it"
-                .to_owned();
+            return REMOVED.to_owned();
         }
         let servers = self.servers();
         let voters: Vec<_> = servers.all.iter().filter(|server| server.voter).collect();
@@ -162,6 +170,12 @@ impl Cluster {
         let addresses = |servers: &[&ServerStatus]| -> String {
             servers.iter().map(|server| server.server_addr.as_str()).collect::<Vec<_>>().join(", ")
         };
+        if let Some(why) = self.refused_by(&voters) {
+            return format!(
+                "no leader: other servers are reached, and do not accept this one, or are not accepted by it: {why}. See there \
+                 whether this server is still one of them, and whether its certificate was revoked (`berth server members`)"
+            );
+        }
         if voters.iter().all(|server| server.id != servers.own) {
             // It never goes on alone: what it has may be behind, and its certificate may have been revoked.
             return format!(
@@ -189,6 +203,21 @@ impl Cluster {
             voters.len(),
             addresses(&silent)
         )
+    }
+}
+
+impl Cluster {
+    /// Why so many of the voters do not accept this server that the rest of them, lost or not, are no majority: nothing is won by
+    /// a start of those. None where others are missing.
+    fn refused_by(&self, voters: &[&ServerStatus]) -> Option<String> {
+        if self.replication.peers().outgrown().is_some() {
+            return None;
+        }
+        let silent = voters.iter().filter(|server| !server.alive);
+        let refusals: Vec<String> =
+            silent.filter_map(|server| self.replication.peers().refusal(server.id)).collect();
+        let is_enough = voters.len() - refusals.len() < voters.len() / 2 + 1;
+        refusals.into_iter().next().filter(|_| is_enough)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -14,28 +14,57 @@ use super::{Cluster, wire::Pulse};
 
 /// What a server said of itself longer ago than this is not known any more.
 const PULSE_MAX: Duration = Duration::from_secs(4);
+/// Servers of which it is remembered that they are stopping.
+const STOPPING_MAX: usize = 256;
 /// A server must have been heard as lately to take over.
 const HEARD_MAX: Duration = Duration::from_secs(2);
 
 /// What other servers said of themselves last.
 #[derive(Default)]
-pub(super) struct Pulses(Mutex<BTreeMap<u64, (Instant, Pulse)>>);
+pub(super) struct Pulses(Mutex<Said>);
+
+#[derive(Default)]
+struct Said {
+    pulses: BTreeMap<u64, (Instant, Pulse)>,
+    /// Those that are stopping, or have stopped, since when; none that was asked after that and goes on.
+    stopping: BTreeMap<u64, Instant>,
+}
 
 impl Pulses {
-    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, (Instant, Pulse)>> {
+    fn said(&self) -> MutexGuard<'_, Said> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A server has said how it is.
-    pub fn set(&self, server: u64, pulse: Pulse) {
-        let mut all = self.all();
-        all.retain(|_, (at, _)| at.elapsed() < PULSE_MAX);
-        all.insert(server, (Instant::now(), pulse));
+    /// A server that was asked at that time has said how it is.
+    pub fn set(&self, server: u64, asked_at: Instant, pulse: Pulse) {
+        let mut said = self.said();
+        if pulse.stopping == Some(true) {
+            said.stopping.entry(server).or_insert(asked_at);
+        } else if said.stopping.get(&server).is_some_and(|since| *since < asked_at) {
+            said.stopping.remove(&server);
+        }
+        said.pulses.retain(|_, (at, _)| at.elapsed() < PULSE_MAX);
+        said.pulses.insert(server, (Instant::now(), pulse));
+    }
+
+    /// A server of the cluster says that it is stopping.
+    pub fn on_stopping(&self, server: u64) {
+        let mut said = self.said();
+        if said.stopping.len() >= STOPPING_MAX && !said.stopping.contains_key(&server) {
+            said.stopping.pop_first();
+        }
+        said.stopping.insert(server, Instant::now());
+    }
+
+    /// Whether a server is stopping, or has stopped and not been heard since.
+    pub fn is_stopping(&self, server: u64) -> bool {
+        self.said().stopping.contains_key(&server)
     }
 
     /// How a server is; none when it has not said so lately.
     pub fn of(&self, server: u64) -> Option<Pulse> {
-        self.all().get(&server).filter(|(at, _)| at.elapsed() < PULSE_MAX).map(|(_, pulse)| pulse.clone())
+        let said = self.said();
+        said.pulses.get(&server).filter(|(at, _)| at.elapsed() < PULSE_MAX).map(|(_, pulse)| pulse.clone())
     }
 }
 
@@ -53,6 +82,8 @@ impl Cluster {
             knows_you: None,
             keks: Some(self.keyring.held()),
             majority_ms: self.majority_ms(),
+            leads: Some(self.replication.is_leader()),
+            stopping: self.stopping.load(Ordering::Acquire).then_some(true),
         }
     }
 
@@ -61,12 +92,13 @@ impl Cluster {
         self.pulses.of(server).is_some_and(|pulse| pulse.has_good_disk())
     }
 
-    /// Who takes over best; for who leads.
-    fn successor(&self) -> Option<u64> {
+    /// Who takes over best, none of those that are stopping; for who leads.
+    pub(super) fn successor(&self) -> Option<u64> {
         let (own, progress) = (self.replication.server_id(), self.replication.progress());
         let come = |id: u64| progress.get(&id).copied().unwrap_or_default();
         let members = self.replication.members();
         let others = members.voters().map(|member| member.id).filter(|id| *id != own);
+        let others = others.filter(|id| !self.pulses.is_stopping(*id));
         others.max_by_key(|id| {
             let heard = self.silence(*id).is_some_and(|silence| silence < HEARD_MAX);
             (heard, self.has_good_disk(*id), come(*id).log_index, std::cmp::Reverse(come(*id).last_contact))
@@ -87,8 +119,35 @@ impl Cluster {
         if to == Some(own) && self.replication.is_leader() {
             return Ok(own);
         }
-        let nobody = || ChangeError::Refused("no other server votes".to_owned());
+        let nobody = || ChangeError::Refused("no other server votes, or all that do are stopping".to_owned());
         let to = to.or_else(|| self.successor()).ok_or_else(nobody)?;
         self.replication.transfer(to, patience).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_stops_takes_over_again_once_it_answers_that_it_goes_on() {
+        let (pulses, before) = (Pulses::default(), Instant::now());
+        pulses.set(2, before, Pulse::default());
+        assert!(!pulses.is_stopping(2));
+        pulses.on_stopping(2);
+        assert!(pulses.is_stopping(2) && !pulses.is_stopping(3));
+        pulses.set(2, before, Pulse::default());
+        assert!(pulses.is_stopping(2), "what it was asked before, it answered before");
+        let after = Instant::now() + Duration::from_millis(1);
+        pulses.set(2, after, Pulse { stopping: Some(true), ..Pulse::default() });
+        assert!(pulses.is_stopping(2));
+        pulses.set(2, after, Pulse::default());
+        assert!(!pulses.is_stopping(2), "it was started again");
+        pulses.set(3, after, Pulse { stopping: Some(true), ..Pulse::default() });
+        assert!(pulses.is_stopping(3), "its answer says it, too");
+        for server in 0..=2 * STOPPING_MAX as u64 {
+            pulses.on_stopping(server);
+        }
+        assert_eq!(pulses.said().stopping.len(), STOPPING_MAX);
     }
 }

@@ -1,7 +1,7 @@
 //! What servers do for each other: all of them see who is there and say when too few are; the leader lets those vote that
 //! have caught up, and hands over when its disk is slow or full.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_controller::Versions;
 use berth_replication::peer::PeerAddress;
@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::{
     Cluster,
     hand_over::UnfitDisk,
+    majority::said_of_majority,
     reached::Reached,
     wire::{Answer, Pulse, Request},
 };
@@ -18,19 +19,18 @@ use super::{
 const LOOK: Duration = Duration::from_millis(200);
 /// Time between two questions whether another is there.
 const PING: Duration = Duration::from_secs(1);
-/// Records by which a server may be behind that is to vote.
-const BEHIND_MAX: u64 = 64;
-/// How lately it must have been heard.
-const HEARD_MAX: Duration = Duration::from_secs(2);
 /// After so long without a leader, people are told.
 const LEADERLESS_MAX: Duration = Duration::from_secs(3);
+
+/// After so long as one that only follows, people are told why a server does not vote.
+const LEARNER_MAX: Duration = Duration::from_secs(10);
 
 /// Looks after the others until `stop` says so.
 pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<bool>) {
     let (mut leaderless, mut unfit_disk) = (Leaderless::default(), UnfitDisk::default());
     let mut pinged = tokio::time::Instant::now();
     let (mut versions, mut reached) = (Versions::default(), Reached::default());
-    let mut majority_heard = true;
+    let (mut majority_heard, mut learners) = (true, Learners::default());
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
@@ -49,6 +49,7 @@ pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<
         } else {
             cluster.ping_leader();
         }
+        learners.look(&cluster);
         if cluster.leads()
             && let Some(id) = cluster.next_voter()
             && let Err(error) = cluster.promote(id).await
@@ -85,17 +86,17 @@ impl Cluster {
         tokio::spawn(async move {
             if let Ok(Answer::Here(pulse)) = cluster.ask_for(&to, &Request::Ping, PING).await {
                 cluster.note_removal(&pulse);
-                // A leader of an earlier version does not say it: that it answers has to be enough.
-                let leads = cluster.replication.leader() == Some(to.0);
-                if let Some(ago_ms) = pulse.majority_ms.or(leads.then_some(0)) {
+                let is_believed_to_lead = cluster.replication.leader() == Some(to.0);
+                let said = said_of_majority(pulse.majority_ms, pulse.leads, is_believed_to_lead);
+                if let Some(ago_ms) = said {
                     cluster.leaders_majority.set(to.0, pulse.term, asked_at, ago_ms);
                 }
-                cluster.pulses.set(to.0, pulse);
+                cluster.pulses.set(to.0, cluster.begun + asked_at, pulse);
             }
         });
     }
 
-    /// Notes what who leads says of this server's part in the cluster. One that led before may not know of it yet.
+    /// Notes what another server says of this one's part in the cluster. One that led before may not know of it yet.
     fn note_removal(&self, pulse: &Pulse) {
         if let Some(knows_us) = pulse.knows_you.filter(|_| pulse.term >= self.replication.term()) {
             self.set_removed(!knows_us);
@@ -142,20 +143,44 @@ impl Cluster {
         !self.keyring.could_give_to(&[]) || held().is_some_and(|held| !self.keyring.could_give_to(&held))
     }
 
+    /// Why a server that only follows may not vote yet.
+    fn not_ready(&self, id: u64) -> Option<String> {
+        if let Err(error) = self.check_caught_up(id) {
+            return Some(error.to_string());
+        }
+        let lacks = || "it does not say that it has all key-encryption keys that this server could give it";
+        (!self.has_been_given_keys(id)).then(|| lacks().to_owned())
+    }
+
     /// A server that follows, has caught up, and may vote.
     fn next_voter(&self) -> Option<u64> {
         let members = self.replication.members();
         if members.changing {
             return None;
         }
-        let (progress, last) = (self.replication.progress(), self.replication.last_log());
-        let ready = |id: u64| {
-            let come = progress.get(&id).copied().unwrap_or_default();
-            come.log_index + BEHIND_MAX >= last
-                && self.silence(id).is_some_and(|silence| silence < HEARD_MAX)
-                && self.has_been_given_keys(id)
-        };
-        members.all.iter().find(|member| !member.voter && ready(member.id)).map(|member| member.id)
+        let mut learners = members.all.iter().filter(|member| !member.voter);
+        learners.find(|member| self.not_ready(member.id).is_none()).map(|member| member.id)
+    }
+}
+
+/// Servers that follow this leader and do not vote yet, since when, and whether people were told of it.
+#[derive(Default)]
+struct Learners(BTreeMap<u64, (tokio::time::Instant, bool)>);
+
+impl Learners {
+    fn look(&mut self, cluster: &Cluster) {
+        let members = if cluster.leads() { cluster.replication.members().all } else { Vec::new() };
+        let is_learner = |id: u64| members.iter().any(|member| member.id == id && !member.voter);
+        self.0.retain(|id, _| is_learner(*id));
+        for member in members.iter().filter(|member| !member.voter) {
+            let (since, told) = self.0.entry(member.id).or_insert((tokio::time::Instant::now(), false));
+            if *told || since.elapsed() < LEARNER_MAX {
+                continue;
+            }
+            *told = true;
+            let (name, why) = (&member.peer.name, cluster.not_ready(member.id).unwrap_or_default());
+            tracing::warn!(server = member.id, name, why, "a server follows and does not vote yet");
+        }
     }
 }
 
@@ -176,7 +201,8 @@ impl Leaderless {
             return;
         }
         let since = *self.since.get_or_insert_with(tokio::time::Instant::now);
-        if !self.told && since.elapsed() > LEADERLESS_MAX {
+        // Of its removal a server speaks as soon as it learns of it.
+        if !self.told && !cluster.is_removed() && since.elapsed() > LEADERLESS_MAX {
             self.told = true;
             tracing::error!("{}", cluster.no_leader());
         }

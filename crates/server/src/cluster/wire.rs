@@ -53,6 +53,9 @@ pub(super) enum Request {
     /// To keep a key-encryption key, with which something is about to be encrypted.
     #[n(9)]
     HoldKek(#[n(0)] KekBytes),
+    /// To expect nothing more of the server that asks, which is stopping: it takes over from nobody.
+    #[n(10)]
+    Stopping,
 }
 
 /// A server that is to be taken in.
@@ -166,7 +169,7 @@ pub(super) struct Pulse {
     /// How long the last syncs of its log took in the mean, in microseconds; older servers do not say.
     #[n(5)]
     pub mean_sync_us: Option<u64>,
-    /// Said by who leads: whether the server that asks is of the cluster.
+    /// Whether the server that asks is of the cluster: said by who leads, and by others that know it was removed.
     #[n(6)]
     pub knows_you: Option<bool>,
     /// Which key-encryption keys it has; older servers do not say.
@@ -176,6 +179,12 @@ pub(super) struct Pulse {
     /// say.
     #[n(8)]
     pub majority_ms: Option<u64>,
+    /// Whether it leads; older servers do not say. Who does says [`Self::majority_ms`], too.
+    #[n(9)]
+    pub leads: Option<bool>,
+    /// It is stopping; none while it is not.
+    #[n(10)]
+    pub stopping: Option<bool>,
 }
 
 impl Pulse {

@@ -160,10 +160,7 @@ impl Secure {
     pub async fn dialed(&self, stream: TcpStream, address: SocketAddr, dialed: &str) -> io::Result<Stream> {
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
         let shaken = timeout(HANDSHAKE_MAX, self.to_servers.connect(stream, dialed)).await.map_err(late)?;
-        match shaken {
-            Ok(stream) => Ok(Stream::dialed(stream, address)),
-            Err(error) => Err(berth_tls::explain(&error).map_or(error, io::Error::other)),
-        }
+        shaken.map(|stream| Stream::dialed(stream, address))
     }
 }
 

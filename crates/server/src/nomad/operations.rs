@@ -191,7 +191,7 @@ pub const OPERATIONS: &[Operation] = &[
     ask(Get, "/v1/operator/scheduler/plans", "listLatestPlans", "/v1/operator/scheduler/plans"),
     ask(Get, "/v1/operator/keyring/keys", "listKeyringKeys", "/v1/operator/keyring/keys"),
     ask(Put, "/v1/operator/keyring/rotate", "rotateKeyring", "/v1/operator/keyring/rotate"),
-    ask(Put, "/v1/operator/keyring/rewrap", "rewrapKeyring", "/v1/operator/keyring/rewrap"),
+    ask(Put, "/v1/operator/keyring/rewrap", "rewrapKeyring", "/v1/operator/keyring/rewrap").late(),
     ask(Delete, "/v1/operator/keyring/key/{id}", "deleteKeyringKey", "/v1/operator/keyring/key/$KEY").answers(409, "a variable is encrypted with it"),
     ask(Get, "/v1/operator/snapshot", "saveSnapshot", "/v1/operator/snapshot"),
     send(Put, "/v1/operator/snapshot", "restoreSnapshot", "/v1/operator/snapshot", "@state.snap").last(),

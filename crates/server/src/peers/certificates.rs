@@ -96,12 +96,13 @@ impl Certificates {
         let until_over = async move {
             let name = || speaks_as.get().and_then(|server| certificates.name(*server));
             tokio::select! {
-                revoked = revoked.until(|revoked| revoked.check(&shown, name().as_deref())) => io::Error::other(revoked),
+                revoked = revoked.until(|revoked| revoked.check(&shown, name().as_deref())) => revoked.to_string(),
                 () = until_expired(shown.not_after) => {
-                    io::Error::other(format!("the certificate of {} that was shown has expired", shown.identity))
+                    format!("the certificate of {} that was shown has expired", shown.identity)
                 }
             }
         };
+        let until_over = until_over.map(|why| io::Error::new(io::ErrorKind::PermissionDenied, why));
         channel.incoming = Box::pin(Guarded { incoming: channel.incoming, over: until_over.boxed() });
         channel
     }

@@ -27,7 +27,7 @@ impl Dial for TcpDial {
             let secure = certificates.secure();
             let (stream, address) = connect(from, &to, secure.is_none()).await?;
             let stream = match secure {
-                Some(secure) => secure.dialed(stream, address, &to).await?,
+                Some(secure) => secure.dialed(stream, address, &to).await.map_err(super::refused)?,
                 None => Stream::plain(stream, address),
             };
             super::channel(stream, &certificates)

@@ -24,6 +24,14 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), retries: 3 };
 
+/// What a failed handshake means, in words, as the refusal that it is; any other error as it is.
+fn refused(error: io::Error) -> io::Error {
+    match berth_tls::explain(&error) {
+        Some(words) => io::Error::new(io::ErrorKind::PermissionDenied, words),
+        None => error,
+    }
+}
+
 /// A channel over a connection, for as long as what the other side has shown is good.
 pub(crate) fn channel(stream: Stream, certificates: &Arc<Certificates>) -> io::Result<Channel> {
     let shown = stream.certificate().cloned();
@@ -34,7 +42,7 @@ pub(crate) fn channel(stream: Stream, certificates: &Arc<Certificates>) -> io::R
     let (outgoing, incoming) = Framed::new(stream, codec).split();
     let outgoing = outgoing.sink_map_err(|error: io::Error| error);
     // Who is not taken in hears of it with the first that he reads.
-    let in_words = |error: io::Error| berth_tls::explain(&error).map_or(error, io::Error::other);
+    let in_words = |error: io::Error| refused(error);
     let incoming =
         incoming.map(move |frame| frame.map(tokio_util::bytes::BytesMut::freeze).map_err(in_words));
     let channel = Channel::new(outgoing, incoming);

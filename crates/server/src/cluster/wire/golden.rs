@@ -39,6 +39,7 @@ fn requests() -> Vec<Request> {
         Request::Ping,
         Request::Kek(KekId(7)),
         Request::HoldKek(KekBytes::new(vec![1, 2])),
+        Request::Stopping,
     ]
 }
 
@@ -56,6 +57,8 @@ fn answers() -> Vec<Answer> {
         knows_you: None,
         keks: None,
         majority_ms: None,
+        leads: None,
+        stopping: None,
     };
     let full = Pulse { disk_full: Some(true), ..pulse.clone() };
     let leading = Pulse { mean_sync_us: Some(1500), knows_you: Some(false), ..pulse.clone() };
@@ -76,6 +79,7 @@ fn answers() -> Vec<Answer> {
         Answer::Here(leading),
         Answer::Here(Pulse { keks: Some(vec![KekId(7)]), ..Pulse::default() }),
         Answer::Here(Pulse { majority_ms: Some(2_500), ..Pulse::default() }),
+        Answer::Here(Pulse { leads: Some(false), stopping: Some(true), ..Pulse::default() }),
         Answer::Kek(None),
         Answer::Kek(Some(KekBytes::new(vec![1, 2]))),
     ]
@@ -107,9 +111,9 @@ fn what_a_later_version_asks_is_refused_and_not_mistaken() {
     // A field that a later version adds to a known message is passed over.
     let mut pulse = encode(&Pulse { term: 7, knows_you: Some(true), ..Pulse::default() });
     assert_eq!(pulse[0], 0x87, "an array of seven");
-    pulse[0] = 0x8a;
-    // The eighth and ninth fields are known: none.
-    pulse.extend([0xf6, 0xf6]);
+    pulse[0] = 0x8c;
+    // The fields from the eighth to the eleventh are known: none.
+    pulse.extend([0xf6; 4]);
     pulse.push(0x01);
     assert_eq!(decode::<Pulse>(&pulse).unwrap().term, 7);
 }
