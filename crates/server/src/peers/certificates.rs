@@ -19,11 +19,22 @@ use crate::{
     shared::CertificateStatus,
 };
 
+/// What is kept of servers that are no members yet: as many as could join at a time.
+const STRANGERS_MAX: usize = 16;
+
 /// The certificates of the members of the cluster.
 #[derive(Default)]
 pub(crate) struct Certificates {
     secure: Option<Arc<Secure>>,
-    members: Mutex<BTreeMap<u64, Member>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    members: BTreeMap<u64, Member>,
+    /// What those have shown that are no members yet: a server connects before its join has been applied here, and keeps that
+    /// connection.
+    strangers: BTreeMap<u64, Peer>,
 }
 
 #[derive(Default)]
@@ -46,17 +57,12 @@ impl Certificates {
 
     /// The members of the cluster are these: their ids and names.
     pub fn set_members(&self, members: impl IntoIterator<Item = (u64, String)>) {
-        let mut known = self.members();
-        let member = |(id, name): (u64, String)| {
-            let shown = known.remove(&id).and_then(|member| member.shown);
-            (id, Member { name, shown })
-        };
-        *known = members.into_iter().map(member).collect();
+        self.known().set_members(members);
     }
 
     /// How the certificate of a server is that is not this one.
     pub fn of(&self, server: u64, name: &str) -> CertificateStatus {
-        let shown = self.members().get(&server).and_then(|member| member.shown.clone());
+        let shown = self.known().members.get(&server).and_then(|member| member.shown.clone());
         self.judge(shown.as_ref(), name)
     }
 
@@ -119,18 +125,39 @@ impl Certificates {
                 shown.identity
             ));
         }
-        if let Some(member) = self.members().get_mut(&server) {
-            member.shown = Some(shown.clone());
-        }
+        self.known().showed(server, shown);
         Ok(())
     }
 
     fn name(&self, server: u64) -> Option<String> {
-        self.members().get(&server).map(|member| member.name.clone())
+        self.known().members.get(&server).map(|member| member.name.clone())
     }
 
-    fn members(&self) -> MutexGuard<'_, BTreeMap<u64, Member>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn set_members(&mut self, members: impl IntoIterator<Item = (u64, String)>) {
+        let member = |(id, name): (u64, String)| {
+            let stranger = self.strangers.remove(&id);
+            let shown = self.members.remove(&id).and_then(|member| member.shown).or(stranger);
+            (id, Member { name, shown })
+        };
+        self.members = members.into_iter().map(member).collect();
+    }
+
+    /// A server has shown this.
+    fn showed(&mut self, server: u64, shown: &Peer) {
+        if let Some(member) = self.members.get_mut(&server) {
+            member.shown = Some(shown.clone());
+            return;
+        }
+        if self.strangers.len() >= STRANGERS_MAX && !self.strangers.contains_key(&server) {
+            self.strangers.pop_first();
+        }
+        self.strangers.insert(server, shown.clone());
     }
 }
 
@@ -150,5 +177,35 @@ impl Stream for Guarded {
             return Poll::Ready(Some(Err(over)));
         }
         self.incoming.as_mut().poll_next(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_tls::Identity;
+
+    use super::*;
+
+    fn shown(number: u8) -> Peer {
+        Peer { identity: Identity::default(), not_before: 0, not_after: 0, key: [number; 32] }
+    }
+
+    #[test]
+    fn what_a_server_showed_before_it_was_a_member_is_known_of_the_member() {
+        let mut known = Known::default();
+        known.showed(7, &shown(7));
+        known.set_members([(1, "s1".to_owned()), (7, "s7".to_owned())]);
+        assert_eq!(known.members[&7].shown.as_ref().map(|shown| shown.key), Some([7; 32]));
+        assert!(known.members[&1].shown.is_none() && known.strangers.is_empty());
+    }
+
+    #[test]
+    fn no_more_strangers_are_kept_than_may_join() {
+        let mut known = Known::default();
+        for server in 0..100 {
+            known.showed(server, &shown(1));
+        }
+        assert_eq!(known.strangers.len(), STRANGERS_MAX);
+        assert!(known.strangers.contains_key(&99), "the newest is kept");
     }
 }
