@@ -268,12 +268,20 @@ fn what_cannot_be_loaded_leaves_nothing() {
     let half = &saved(&[(&one, &["a"])])[..100_000];
     let odd = saved(&[(&one, &["Not A Name"])]);
     let nameless = saved(&[(&one, &[])]);
+    let told: serde_json::Value = serde_json::from_slice(&one.manifest).expect("json");
+    let config = &one.blobs[told["config"]["digest"].as_str().expect("text")];
+    let manifest = json!([{"Config": "c.json", "RepoTags": ["a"], "Layers": ["0-0/layer.tar"]}]).to_string();
+    let listed_alone = || Layer::new().file("c.json", config).file("manifest.json", &manifest);
+    let missing = listed_alone().finish();
+    let other = listed_alone().file("0-0/layer.tar", Layer::new().file("other", "x").finish()).finish();
     for (number, (archive, name, why)) in [
         (&*twice, "c", "which one name cannot stand for"),
-        (half, "", "load the archive: "),
+        (half, "", "load the archive: after 0-0/layer.tar: "),
         (&odd, "", "capital letters"),
         (&nameless, "", "-name"),
-        (b"what is this", "c", "load the archive: "),
+        (b"what is this", "c", "load the archive: it does not begin as a tar archive does: "),
+        (&missing, "", "read its layer 0-0/layer.tar: No such file"),
+        (&other, "", "names: its content is"),
         (&twice, "Nginx", "capital letters"),
     ]
     .into_iter()
@@ -281,6 +289,7 @@ fn what_cannot_be_loaded_leaves_nothing() {
     {
         let refusal = load(&mut world, number as u8, archive, name).expect_err("refused");
         assert!(refusal.text.contains(why), "{why}: {}", refusal.text);
+        assert_eq!(refusal.kind(), RefusalKind::Invalid, "it is the archive's mistake: {}", refusal.text);
     }
     assert_eq!(listed(&mut world), []);
     world.assert_clean();

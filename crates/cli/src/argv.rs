@@ -36,7 +36,8 @@ impl Walk<'_> {
         if self.is_over || std::mem::take(&mut self.is_value) {
             return arg;
         }
-        let arg = if is_long(&arg, &self.long_flags) { prefixed(&arg) } else { arg };
+        let is_long = is_long(&arg, &self.long_flags) || self.is_unknown_long(&arg);
+        let arg = if is_long { prefixed(&arg) } else { arg };
         match arg.to_str() {
             Some("--") => self.is_over = true,
             Some(flag) if flag.starts_with('-') && flag.len() > 1 => self.is_value = self.takes_a_value(flag),
@@ -47,6 +48,17 @@ impl Walk<'_> {
             None => {}
         }
         arg
+    }
+
+    /// Whether it is `-name` that can be no cluster of short flags: none begins with its first letter. The parser then names
+    /// all of it.
+    fn is_unknown_long(&self, arg: &OsString) -> bool {
+        let Some(name) = arg.to_str().and_then(|arg| arg.strip_prefix('-')) else { return false };
+        let mut letters = name.chars().take_while(|letter| *letter != '=');
+        let Some(first) = letters.next().filter(char::is_ascii_alphabetic) else { return false };
+        let flags = self.command.get_arguments().chain(self.root.get_arguments());
+        let is_short = first == 'h' || flags.filter_map(Arg::get_short).any(|short| short == first);
+        !is_short && letters.next().is_some()
     }
 
     /// Whether the word after the flag is its value.
@@ -108,6 +120,9 @@ mod tests {
         check("berth job run -check-index=4 web.hcl", "berth job run --check-index=4 web.hcl");
         check("berth -address x job status -help", "berth --address x job status --help");
         check("berth job run -detahc web.hcl", "berth job run --detahc web.hcl");
+        check("berth job run -bogus web.hcl", "berth job run --bogus web.hcl");
+        check("berth agent -dev", "berth agent --dev");
+        check("berth job scale web -12", "berth job scale web -12");
     }
 
     #[test]

@@ -42,10 +42,12 @@ impl Ask {
 fn unasked(yes: bool, question: &str, written: &str) -> Failure {
     if yes {
         let written = clean(written);
-        let told = format!("`{written}` is short, and nobody is there to ask whether to {question}");
+        let told = format!(
+            "cannot ask whether to {question}, which `{written}` stands for: standard input is not a terminal"
+        );
         return Failure::new(Exit::Usage, told)
             .help("write the whole id: -yes takes none that was shortened");
     }
-    let told = format!("nobody is there to ask whether to {question}");
+    let told = format!("cannot ask whether to {question}: standard input is not a terminal");
     Failure::new(Exit::Usage, told).help("add -yes, and write the whole id")
 }

@@ -43,7 +43,13 @@ fn leave_no_core() {
 
 /// The data directory of a command that never goes without.
 pub fn data_dir(settings: &Settings) -> Result<&Path, Failure> {
-    settings.data_dir.as_deref().ok_or_else(|| Failure::new(Exit::Usage, "no data directory is set"))
+    let dir = settings.data_dir.as_deref();
+    let dir = dir.ok_or_else(|| Failure::new(Exit::Usage, "no data directory is set"))?;
+    if dir.exists() && !dir.is_dir() {
+        let text = format!("--data-dir: {} is not a directory", dir.display());
+        return Err(Failure::new(Exit::Usage, text));
+    }
+    Ok(dir)
 }
 
 /// Lets the process open as many files as it may ask for: each connection is one, and each keeper of an agent. Tasks do not

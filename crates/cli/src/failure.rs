@@ -6,6 +6,10 @@ use berth_api::http::{ApiError, Refused};
 
 use crate::output;
 
+/// What to do where the other side hung up.
+const OTHER_PORT: &str = "if this is a server's port for agents or for other servers, ask its HTTP port: 4646 unless \
+                          --http-addr says otherwise";
+
 /// How a command ends when it does not end well, the same for every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -94,6 +98,14 @@ impl Failure {
         Self { exit, ..self }
     }
 
+    /// The same, said of one thing of several.
+    pub fn about(mut self, thing: &str) -> Self {
+        if let Some(message) = self.message.strip_prefix("error: ") {
+            self.message = format!("error: {thing}: {message}");
+        }
+        self
+    }
+
     /// Adds what to do about it.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help.push(help.into());
@@ -137,7 +149,17 @@ impl From<ApiError> for Failure {
             ApiError::TimedOut { .. } => Exit::TimedOut,
             ApiError::Broken { .. } | ApiError::Decode { .. } | ApiError::Encode(_) => Exit::Failed,
         };
-        Self::new(exit, output::clean(&error.to_string()))
+        let failure = Self::new(exit, output::clean(&error.to_string()));
+        if is_of_another_port(&error) { failure.help(OTHER_PORT) } else { failure }
+    }
+}
+
+/// Whether somebody hung up before a word of an answer, as servers do whose port for agents or servers is asked.
+fn is_of_another_port(error: &ApiError) -> bool {
+    match error {
+        ApiError::Broken { reason, .. } => reason.contains("before message completed"),
+        ApiError::Unreachable { reason, .. } => reason.contains("handshake eof"),
+        _ => false,
     }
 }
 

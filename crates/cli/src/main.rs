@@ -1,6 +1,7 @@
 //! `berth`: the one binary. Server, agent, and the commands that talk to them.
 
 mod absent;
+mod aliases;
 mod argv;
 mod ask;
 mod cli;
@@ -34,7 +35,8 @@ fn main() -> ExitCode {
     if complete::if_asked(std::env::args_os()) {
         return ExitCode::SUCCESS;
     }
-    let args = argv::normalize(std::env::args_os(), &Cli::command());
+    let args = aliases::expand(std::env::args_os().collect(), &Cli::command());
+    let args = argv::normalize(args, &Cli::command());
     let cli = Cli::try_parse_from(&args).unwrap_or_else(|error| refused(&error, &args));
     match cli.run() {
         Ok(()) => ExitCode::SUCCESS,

@@ -34,6 +34,9 @@ pub fn is_file(argument: &str) -> bool {
 }
 
 fn unreadable(path: &str, error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::IsADirectory {
+        return Failure::new(Exit::Failed, format!("{} is a directory: name a file in it", name(path)));
+    }
     let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
     Failure::new(exit, format!("cannot read {}: {error}", name(path)))
 }

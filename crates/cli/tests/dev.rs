@@ -590,7 +590,9 @@ fn a_job_that_waits_for_its_reschedule_says_so_and_is_stopped_at_once() {
     let mut dev = Dev::start(&[]);
     let failing = service("web", "restart {\n attempts = 0\n }").replace("exec sleep 1000", "exit 3");
     dev.berth(&["job", "run", &dev.job_file(&failing)]);
-    eventually("it says until when it waits", || dev.said(&["explain", "web"]).contains("waits until"));
+    eventually("it says until when it waits", || {
+        dev.said(&["explain", "web"]).contains("failed allocations are replaced from")
+    });
     dev.said(&["job", "stop", "-yes", "web"]);
     eventually("it is dead", || dev.said(&["job", "status", "web"]).contains("dead (stopped)"));
     assert!(dev.stop());

@@ -202,7 +202,11 @@ async fn a_layout_and_an_archive_are_loaded_by_command() {
     // A file that is no archive, and one that there is not.
     fs::write(&tar, "what is this").expect("written");
     let told = dev.complained(&["image", "load", "-name", "x", tar.to_str().expect("plain")]);
-    assert!(told.contains("load the archive"), "{told}");
+    assert!(
+        told.contains("waits.tar, node ") && told.contains("load the archive: it does not begin"),
+        "{told}"
+    );
+    assert!(told.contains("docker save -o FILE IMAGE"), "{told}");
     let told = dev.complained(&["image", "load", "/nonexistent/image.tar"]);
     assert!(told.contains("/nonexistent/image.tar"), "{told}");
     dev.said(&["job", "stop", "-yes", "waits"]);

@@ -156,7 +156,7 @@ async fn somebody_at_the_terminal_says_whether_to_go_on_after_an_error() {
 async fn between_two_batches_somebody_is_asked_and_may_leave() {
     let web = Web::start();
     let (code, told) = web.cluster.refused(&["job", "restart", "-yes", "-batch-wait", "ask", "web"]);
-    assert!(code == Some(2) && told.contains("nobody is there to ask"), "{code:?}: {told}");
+    assert!(code == Some(2) && told.contains("cannot ask between two batches"), "{code:?}: {told}");
     assert_eq!(web.starts("t").await, [1, 1, 1], "nothing was begun that nobody can go on with");
 
     let mut restart = web.restart_on_terminal(&["-batch-wait", "ask"]);
@@ -198,4 +198,74 @@ async fn tasks_that_have_ended_well_start_again_where_all_are_meant() {
     .await;
     let (code, told) = web.cluster.refused(&["job", "restart", "-yes", "-all-tasks", "-task", "t", "web"]);
     assert!(code == Some(2) && told.contains("-all-tasks"), "{code:?}: {told}");
+}
+
+/// A job of one, which fails at once, with the attributes of its `reschedule` block.
+fn fails(cluster: &Cluster, id: &str, reschedule: &str) -> String {
+    cluster.job_file(&format!(
+        r#"job "{id}" {{
+  group "g" {{
+    restart {{
+      attempts = 0
+      mode     = "fail"
+    }}
+    reschedule {{
+      {reschedule}
+    }}
+    update {{
+      max_parallel = 0
+    }}
+    task "t" {{
+      driver = "raw_exec"
+      config {{
+        command = "/bin/false"
+      }}
+      resources {{
+        cpu    = 1
+        memory = 10
+      }}
+    }}
+  }}
+}}
+"#
+    ))
+}
+
+#[tokio::test]
+async fn what_failed_is_replaced_at_once_when_that_is_forced() {
+    let cluster = Cluster::dev(&[]);
+    let until_failed = async |id: &str, count: usize| {
+        eventually("it to have failed", async || {
+            let allocs = cluster.allocs("default", id).await;
+            let failed = allocs.iter().filter(|alloc| alloc["ClientStatus"] == "failed").count();
+            (allocs.len() == count && failed == count).then_some(())
+        })
+        .await;
+    };
+    let hour = "delay     = \"1h\"\n      max_delay = \"2h\"\n      unlimited = true";
+    let spent = "attempts  = 1\n      interval  = \"24h\"\n      delay     = \"5s\"\n      unlimited = false";
+    let never = "attempts  = 0\n      unlimited = false";
+    for (id, reschedule) in [("hour", hour), ("never", never), ("spent", spent)] {
+        cluster.said(&["job", "run", "-detach", &fails(&cluster, id, reschedule)]);
+        until_failed(id, 1).await;
+    }
+    // The one attempt that it has.
+    cluster.said(&["job", "eval", "-detach", "-force-reschedule", "spent"]);
+    until_failed("spent", 2).await;
+    cluster.said(&["job", "eval", "-detach", "spent"]);
+    cluster.said(&["job", "eval", "-detach", "hour"]);
+    cluster.said(&["job", "eval", "-detach", "-force-reschedule", "never"]);
+    // Those that are not forced, or that no policy allows at all, are settled before these have failed again.
+    cluster.said(&["job", "eval", "-detach", "-force-reschedule", "hour"]);
+    until_failed("hour", 2).await;
+    cluster.said(&["job", "eval", "-detach", "-force-reschedule", "spent"]);
+    until_failed("spent", 3).await;
+    for (id, count) in [("hour", 2), ("never", 1), ("spent", 3)] {
+        assert_eq!(cluster.allocs("default", id).await.len(), count, "{id}");
+    }
+    let allocs = cluster.allocs("default", "hour").await;
+    let of = |allocs: &[serde_json::Value], key: &str| {
+        allocs.iter().any(|alloc| alloc[key].as_str().is_some_and(|id| !id.is_empty()))
+    };
+    assert!(of(&allocs, "PreviousAllocation") || of(&allocs, "NextAllocation"), "{allocs:#?}");
 }

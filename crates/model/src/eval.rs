@@ -203,6 +203,10 @@ pub struct Eval {
     /// The state it was last planned on.
     #[n(17)]
     pub snapshot_index: Index,
+    /// What had failed when it was made is replaced without regard to delays and the number of attempts.
+    #[n(18)]
+    #[cbor(with = "crate::codec::late_flag", has_nil)]
+    pub force_reschedule: bool,
 }
 
 impl Eval {
@@ -227,6 +231,7 @@ impl Eval {
             create_index: Index::default(),
             modify_index: Index::default(),
             snapshot_index: Index::default(),
+            force_reschedule: false,
         }
     }
 }

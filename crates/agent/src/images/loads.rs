@@ -17,7 +17,7 @@ use super::Images;
 use super::digest::{Digest, Hasher};
 use super::local::Local;
 use super::reference::Reference;
-use super::registry::error::PullError;
+use super::registry::error::{Again, PullError};
 use super::requests::{failed, invalid, reference, tell};
 use super::store::{ImageRecord, Lease, Store};
 use super::unpacking::Unpacking;
@@ -34,6 +34,12 @@ const ANSWER_AFTER: Duration = Duration::from_secs(3);
 
 /// How long an archive is kept of which nothing more comes.
 const IDLE_MAX: Duration = Duration::from_secs(15);
+
+const NO_ROOM: &str = "the disk of this node is nearly full";
+
+/// What to do about an archive that cannot be unpacked.
+const REPAIR: &str = "If it is damaged or cut short, write it again (`docker save -o FILE IMAGE`); `tar -tf FILE` \
+                      shows whether all of it can be read";
 
 type Loaded = Result<Vec<NodeImage>, PullError>;
 
@@ -161,7 +167,7 @@ impl Load {
         match loaded {
             None => Ok(ImageLoad { offset: *received, ..ImageLoad::default() }),
             Some(Ok(images)) => Ok(ImageLoad { offset: *received, done: true, images }),
-            Some(Err(error)) => Err(failed(&format!("load the archive: {}", error.reason))),
+            Some(Err(error)) => Err(refusal(&error)),
         }
     }
 
@@ -171,6 +177,12 @@ impl Load {
         let sent = timeout(ANSWER_AFTER, pieces.send(piece.clone())).await;
         sent.is_ok_and(|sent| sent.is_ok())
     }
+}
+
+/// What never works is a mistake of the archive, and not of this node.
+fn refusal(error: &PullError) -> Refusal {
+    let text = format!("load the archive: {}", error.reason);
+    if error.again == Again::Never { invalid(text) } else { failed(&text) }
 }
 
 /// What is needed to take an archive in.
@@ -191,7 +203,7 @@ impl Archive<'_> {
         let (mut hasher, mut bytes) = (Hasher::default(), 0);
         while let Some(piece) = coming.recv().await {
             if !self.store.has_room() {
-                return Err(Failure::other(doing(), "the disk of this node is nearly full").into());
+                return Err(Failure::other(doing(), NO_ROOM).into());
             }
             hasher.update(&piece);
             bytes += piece.len() as u64;
@@ -200,7 +212,10 @@ impl Archive<'_> {
                 break;
             }
         }
-        let unpacked = unpacking.finish().await.map_err(PullError::never)?;
+        let unpacked = unpacking.finish().await.map_err(|why| match self.store.has_room() {
+            true => PullError::never(format!("{why}. {REPAIR}")),
+            false => Failure::other(doing(), NO_ROOM).into(),
+        })?;
         let Some(saved) = super::local::saved_images(&begun.path).await? else {
             let (store, digest) = (self.store.clone(), hasher.finish());
             let lease = store.lease(&[digest]);
@@ -219,7 +234,7 @@ impl Archive<'_> {
         let named = saved.iter().map(|image| self.names(&image.names)).collect::<Result<Vec<_>, _>>()?;
         let mut images = Vec::new();
         for (image, names) in saved.iter().zip(named) {
-            let (layers, leases) = self.local.layers(image).await?;
+            let (layers, leases) = self.local.layers(image, Again::Never).await?;
             let record = ImageRecord {
                 digest: image.digest.bytes().to_vec(),
                 config_json: image.config_json.clone(),

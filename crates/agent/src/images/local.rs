@@ -77,7 +77,7 @@ impl Local {
         match saved(&path).await? {
             None => Ok(Image { config: ImageConfig::default(), lower_dirs: vec![path], _lease: None }),
             Some(saved) => {
-                let (layers, _lease) = self.layers(&saved).await?;
+                let (layers, _lease) = self.layers(&saved, Again::Later).await?;
                 self.keep(&path, saved.digest, &layers, saved.config_json)
             }
         }
@@ -103,7 +103,7 @@ impl Local {
         match saved(&self.store.layer(digest)).await? {
             None => self.keep(archive, digest, &[digest], b"{}".to_vec()),
             Some(saved) => {
-                let (layers, _lease) = self.layers(&saved).await?;
+                let (layers, _lease) = self.layers(&saved, Again::Later).await?;
                 self.keep(archive, digest, &layers, saved.config_json)
             }
         }
@@ -130,12 +130,18 @@ impl Local {
         Image::new(&self.store, &record, self.store.lease(layers)).map_err(PullError::never)
     }
 
-    /// Unpacks the layers of a saved image that are not here.
-    pub(super) async fn layers(&self, saved: &Saved) -> Result<(Vec<Digest>, Vec<Lease>), PullError> {
+    /// Unpacks the layers of a saved image that are not here. `again` says whether one that is missing or not as it should be
+    /// may be right later.
+    pub(super) async fn layers(
+        &self,
+        saved: &Saved,
+        again: Again,
+    ) -> Result<(Vec<Digest>, Vec<Lease>), PullError> {
         let (mut digests, mut leases) = (Vec::new(), Vec::new());
         for layer in &saved.layers {
             let doing = || format!("read its layer {}", layer.path.display());
-            let open = || saved.open(layer).map(File::from_std).doing(doing);
+            let wrong = |error: std::io::Error| PullError { again, reason: format!("{}: {error}", doing()) };
+            let open = || saved.open(layer).map(File::from_std).map_err(wrong);
             let digest = match layer.digest {
                 Some(digest) => digest,
                 None => digest_of(open()?).await.doing(doing)?,
@@ -144,7 +150,7 @@ impl Local {
             digests.push(digest);
             let _turn = self.store.turn(digest).await;
             if !self.store.has(digest) {
-                self.feed(open()?, digest, Some(layer.diff_id)).await?;
+                self.feed(open()?, digest, (Some(layer.diff_id), again)).await?;
             }
         }
         Ok((digests, leases))
@@ -169,10 +175,15 @@ impl Local {
     }
 
     async fn unpack(&self, archive: &Path, digest: Digest) -> Result<(), PullError> {
-        self.feed(open(archive).await?, digest, None).await
+        self.feed(open(archive).await?, digest, (None, Again::Later)).await
     }
 
-    async fn feed(&self, mut file: File, digest: Digest, diff_id: Option<Digest>) -> Result<(), PullError> {
+    async fn feed(
+        &self,
+        mut file: File,
+        digest: Digest,
+        (diff_id, again): (Option<Digest>, Again),
+    ) -> Result<(), PullError> {
         let mut inflow = Inflow::start(&self.store, digest, &self.unpack_command)?;
         let mut buffer = vec![0; PIECE_BYTES];
         while !inflow.has_failed() {
@@ -182,7 +193,7 @@ impl Local {
             }
         }
         let other = |found| PullError {
-            again: Again::Later,
+            again,
             reason: format!("a layer is {found}, and should be {digest}: has it changed meanwhile?"),
         };
         inflow.finish(&self.store, digest, diff_id, other).await

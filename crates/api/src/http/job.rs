@@ -337,6 +337,6 @@ pub struct JobEvaluate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct EvaluateOptions {
-    /// Replace failed allocations without waiting; not supported yet.
+    /// Replace failed allocations at once, whatever the delay and the attempts of their groups' `reschedule`.
     pub force_reschedule: bool,
 }

@@ -7,7 +7,7 @@ use crate::{
     complete,
     failure::Failure,
     global::Global,
-    output::{Layout, View, clean, count, funnels, no_node, sections, short_id},
+    output::{Layout, View, clean, count, funnels, no_node, rfc3339, sections, short_id},
     remote::{Remote, block_on},
     show::Show,
 };
@@ -49,7 +49,7 @@ impl Explain {
 impl View for JobExplanation {
     fn text(&self, _: Layout) -> String {
         let retry = (self.retry_at != Time::default())
-            .then(|| format!("waits until {} before what has failed is replaced\n", self.retry_at));
+            .then(|| format!("failed allocations are replaced from {} on\n", rfc3339(self.retry_at.0)));
         sections(self.groups.iter().map(group).chain(retry).chain(self.queue.as_ref().map(queue)))
     }
 
@@ -60,12 +60,15 @@ impl View for JobExplanation {
 
 /// Where the job stands among all that wait.
 fn queue(queue: &QueueStanding) -> String {
-    let (namespaces, jobs) =
-        (count(queue.namespaces_ahead, "other namespace"), count(queue.jobs_ahead, "job"));
+    let place = match (queue.namespaces_ahead, queue.jobs_ahead) {
+        (0, 0) => "first in the queue".to_owned(),
+        (namespaces, jobs) => {
+            let (namespaces, jobs) = (count(namespaces, "other namespace"), count(jobs, "job"));
+            format!("queued behind {namespaces} and {jobs} of its own")
+        }
+    };
     let percent = 100.0 * queue.share;
-    format!(
-        "waits after {namespaces} and {jobs} of its own; its namespace holds {percent:.1} % of the cluster, by weight\n"
-    )
+    format!("{place}; its namespace holds {percent:.1} % of the cluster, by weight\n")
 }
 
 fn group(group: &GroupExplanation) -> String {

@@ -91,6 +91,11 @@ impl Progress {
         Self { goal: Goal::Ended, allocs: live.collect(), ..Self::starting(eval_id) }
     }
 
+    /// Whether it waits for allocations to end.
+    pub fn is_stopping(&self) -> bool {
+        self.goal == Goal::Ended
+    }
+
     /// Takes in what has happened.
     pub fn take(&mut self, events: Vec<Event>) {
         for event in events {

@@ -107,6 +107,7 @@ pub(super) fn counts(progress: &Progress) -> String {
     if by_status.is_empty() {
         return match (progress.is_planned(), progress.unplaced()) {
             (false, _) => "waiting for its evaluation".into(),
+            (true, None) if progress.is_stopping() => "nothing to stop".into(),
             (true, None) => "nothing to start".into(),
             (true, Some(_)) => "nothing placed".into(),
         };

@@ -11,6 +11,10 @@ use crate::{
     output::{clean, nearest},
 };
 
+/// Said where a template is written in Go's language.
+const OF_GO: &str = "templates are in Jinja's language, not Go's, and a list's is applied to each of its members: \
+                     `{{ ID }}` instead of `{{range .}}{{.ID}}{{end}}`";
+
 /// A template that was read.
 #[derive(Debug)]
 pub struct Template<'a> {
@@ -23,7 +27,10 @@ impl<'a> Template<'a> {
     pub fn new(source: &'a str) -> Result<Self, Failure> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.template_from_str(source).map_err(|error| mistake(&error))?;
+        environment.template_from_str(source).map_err(|error| match is_of_go(source) {
+            true => mistake(&error).help(OF_GO),
+            false => mistake(&error),
+        })?;
         Ok(Self { environment, source })
     }
 
@@ -61,6 +68,15 @@ impl<'a> Template<'a> {
 fn mistake(error: &minijinja::Error) -> Failure {
     let told = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     Failure::new(Exit::Usage, format!("the template makes no sense here: {}", clean(&told)))
+}
+
+/// Whether it is written in Go's template language, as Nomad's commands take it.
+fn is_of_go(source: &str) -> bool {
+    source
+        .split("{{")
+        .skip(1)
+        .map(str::trim_start)
+        .any(|inner| inner.starts_with('.') || inner.starts_with("range ") || inner.starts_with("end"))
 }
 
 /// Says what there is instead of a name that is not there.

@@ -1,9 +1,9 @@
 //! Requests about jobs.
 
 use berth_api::http::{
-    AllocationStub, Evaluation, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate, JobExplanation,
-    JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus, JobStub,
-    JobSubmissionRead, JobSummary, JobTag, JobVersionChanged, JobVersions, PeriodicForced, Target,
+    AllocationStub, EvaluateOptions, Evaluation, JobDeregistered, JobDispatch, JobDispatched, JobEvaluate,
+    JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert, JobScale, JobScaleStatus,
+    JobStub, JobSubmissionRead, JobSummary, JobTag, JobVersionChanged, JobVersions, PeriodicForced, Target,
 };
 use berth_model::job::Job;
 use serde_json::{Value, json};
@@ -120,9 +120,9 @@ impl Remote {
         self.put(&self.target("/v1/job").part(job).part("periodic").part("force"), &json!({})).await
     }
 
-    /// Has a job looked at anew.
-    pub async fn evaluate(&self, job: &str) -> Result<JobRegistered, Failure> {
-        let body = JobEvaluate { job_id: job.to_owned(), ..JobEvaluate::default() };
+    /// Evaluates a job; `force_reschedule` replaces what of it failed at once.
+    pub async fn evaluate(&self, job: &str, force_reschedule: bool) -> Result<JobRegistered, Failure> {
+        let body = JobEvaluate { job_id: job.to_owned(), eval_options: EvaluateOptions { force_reschedule } };
         self.put(&self.job_target(job, "evaluate"), &body).await
     }
 

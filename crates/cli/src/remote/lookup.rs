@@ -88,7 +88,14 @@ impl Remote {
     pub async fn job_or_allocation(&self, id: &str) -> Result<String, Failure> {
         match self.find_job(id).await {
             Ok(job) => Ok(self.newest_allocation(&job).await?.id),
-            Err(failure) if failure.exit() == Exit::NotFound => self.find_allocation(id).await,
+            Err(failure) if failure.exit() == Exit::NotFound => match self.find_allocation(id).await {
+                Err(failure) if failure.exit() == Exit::NotFound => {
+                    let text = format!("no job or allocation has an id that begins with `{}`", clean(id));
+                    Err(Failure::new(Exit::NotFound, text)
+                        .help("`berth job status` lists the jobs, `berth ps -a` the allocations"))
+                }
+                found => found,
+            },
             Err(failure) => Err(failure),
         }
     }

@@ -58,8 +58,8 @@ impl Record for Service {
         }
         if !matches!(self.address_mode.as_str(), "" | "auto") {
             let message =
-                format!("address_mode {} in service is not enforced yet", quoted(&self.address_mode));
-            let help = "it is checked and kept, and shown again; its checks ask as with `auto`";
+                format!("address_mode {} in service is not implemented", quoted(&self.address_mode));
+            let help = "it is checked and stored; its checks ask as with `auto`";
             body.report.warn(body.at("address_mode"), &message, help);
         }
     }

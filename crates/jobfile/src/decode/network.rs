@@ -81,7 +81,7 @@ fn mode(body: &Body<'_>) -> String {
         let help = format!("known are {} and cni/NAME", MODES.join(", "));
         body.report.error_with_help(body.at("mode"), message, help);
     } else if mode.starts_with("cni/") {
-        let message = format!("network mode {} is not enforced yet", quoted(&mode));
+        let message = format!("network mode {} is not implemented", quoted(&mode));
         let help = "tasks share their node's network, on the ports that they are given; `bridge` is one of their own";
         body.report.warn(body.at("mode"), &message, help);
     }

@@ -11,6 +11,10 @@ use crate::{
     tree::{Entry, Form, Name, Node, Tree},
 };
 
+/// Said of what begins like no JSON of a job.
+const IS_HCL: &str = "a job in JSON begins with `{`; if this is HCL, give the file a name that does not end in .json, and \
+                      leave -json out";
+
 /// The whole document; null, and a mistake in the report, if it is not JSON.
 pub(crate) fn document<'s>(source: &'s str, report: &Report<'_>) -> Node<'s> {
     let mut deserializer = serde_json::Deserializer::from_str(source);
@@ -20,7 +24,12 @@ pub(crate) fn document<'s>(source: &'s str, report: &Report<'_>) -> Node<'s> {
         // The library ends its messages with the place, which the report shows in its own way.
         let what = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);
         let at = offset(source, fault.line(), fault.column());
-        report.error(Span::new(at, at + 1), format!("not valid JSON: {what}"));
+        let (at, message) = (Span::new(at, at + 1), format!("not valid JSON: {what}"));
+        // HCL is read as JSON where the file's name or a flag says so.
+        match source.trim_start().starts_with(|first: char| first.is_ascii_alphabetic()) {
+            true => report.error_with_help(at, message, IS_HCL),
+            false => report.error(at, message),
+        }
         node(Tree::Null)
     })
 }

@@ -166,8 +166,8 @@ impl<'t> Body<'t> {
     /// Warns if a setting is given that nothing acts upon yet.
     pub fn warn_unenforced(&self, name: &str) {
         if is_unenforced(self.schema, name) {
-            let message = format!("{} in {} is not enforced yet", quoted(self.word(name)), self.what());
-            let help = "it is checked and kept, and shown again; it changes nothing so far";
+            let message = format!("{} in {} is not implemented", quoted(self.word(name)), self.what());
+            let help = "it is checked and stored, and has no effect";
             self.report.warn(self.at_key(name), &message, help);
         }
     }

@@ -96,6 +96,11 @@ impl RestartPolicy {
 }
 
 impl ReschedulePolicy {
+    /// Whether it allows any replacement at all.
+    pub fn is_enabled(&self) -> bool {
+        self.unlimited || self.attempts > 0
+    }
+
     /// Nomad's default for a type of job: services move for ever, batch work once a day, per-node work never.
     pub fn default_for(job_type: JobType) -> Self {
         match job_type {

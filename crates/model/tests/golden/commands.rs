@@ -501,6 +501,7 @@ fn eval() -> Eval {
         create_index: Index(3),
         modify_index: Index(4),
         snapshot_index: Index(5),
+        force_reschedule: false,
     }
 }
 

@@ -16,7 +16,7 @@ use berth_model::{
 use super::{
     Changes, Existing, Instead, Missing, disconnect, lose_ending,
     names::Names,
-    reschedule::{Verdict, verdict},
+    reschedule::{Forced, Verdict, verdict},
     rollout::{Canary, Rollout},
     stop,
     wanted::{Fresh, Wanted},
@@ -30,7 +30,7 @@ pub(super) fn reconcile(
     store: &Store,
     (row, position, group): (&JobRow, u16, &Group),
     existing: &[&Existing<'_>],
-    (now, room): (Timestamp, usize),
+    (now, room, forced): (Timestamp, usize, &Forced<'_>),
     changes: &mut Changes,
 ) {
     let rollout = Rollout::of(store, row, group);
@@ -53,6 +53,7 @@ pub(super) fn reconcile(
         store,
         group,
         now,
+        forced,
         rollout,
         keeps_old,
         replaces_unknown: group.on_disconnect().replaces_unknown(),
@@ -152,6 +153,7 @@ struct Step<'a, 'c> {
     store: &'a Store,
     group: &'a Group,
     now: Timestamp,
+    forced: &'a Forced<'a>,
     rollout: Rollout<'a>,
     /// What is of an older version, and is replaced for another reason than the update, goes on as that version.
     keeps_old: bool,
@@ -319,7 +321,7 @@ impl Step<'_, '_> {
             self.changes.more = true;
             return self.wanted.keep(failed);
         }
-        match verdict(self.store, (failed.slot, failed.row), &self.group.reschedule, self.now) {
+        match verdict(self.store, (failed.slot, failed.row), &self.group.reschedule, self.now, self.forced) {
             Verdict::Now(reschedules) => {
                 let ask = Ask { avoid: self.nodes_of_failures(failed, &reschedules), ..Ask::default() };
                 let instead = failed.row.is_wanted().then(|| Instead::of(failed, StopReason::Rescheduled));

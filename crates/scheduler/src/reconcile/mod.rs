@@ -26,6 +26,7 @@ use crate::{
     place::{Ask, There},
 };
 use in_place::Newest;
+use reschedule::Forced;
 pub use wanted::Wanted;
 
 /// What a job needs.
@@ -167,6 +168,7 @@ pub(crate) fn reconcile(
         }
     }
     changes.lost_at = disconnect::lost_at(&existing);
+    let forced = Forced::of(store, row);
     for (position, group) in (0..).zip(&job.groups) {
         let mut of_group = by_group.remove(group.name.as_str()).unwrap_or_default();
         sort_by_name(&mut of_group);
@@ -174,7 +176,8 @@ pub(crate) fn reconcile(
         if job.job_type.is_per_node() {
             per_node::reconcile(store, (row, position, group), &of_group, (now, room), &mut changes);
         } else {
-            group::reconcile(store, (row, position, group), &of_group, (now, room), &mut changes);
+            let pass = (now, room, &forced);
+            group::reconcile(store, (row, position, group), &of_group, pass, &mut changes);
         }
     }
     Ok(changes)

@@ -1,13 +1,13 @@
 //! When a failed allocation is replaced: its policy, and the replacements so far. Attempts, delays and what is remembered
 //! of them are as Nomad's, so that a job behaves alike.
 
-use std::time::Duration;
+use std::{cell::OnceCell, time::Duration};
 
 use berth_model::{
     Timestamp,
-    alloc::{Reschedule, Rescheduled},
+    alloc::{ClientStatus, Reschedule, Rescheduled},
     job::{DelayFunction, RESCHEDULE_ATTEMPTS_MAX, ReschedulePolicy},
-    store::{AllocRow, AllocSlot, Store},
+    store::{AllocRow, AllocSlot, JobRow, Store},
 };
 
 /// What becomes of a failed allocation.
@@ -27,15 +27,45 @@ const REMEMBERED_MAX: usize = 5;
 /// The version of entries in which a replacement is written with what it replaced.
 const TRACKED_SINCE: u8 = 4;
 
+/// Until when what failed is to be replaced at once, because somebody asked for that. Found out once a job, and only where a
+/// policy says otherwise: it walks the job's evaluations.
+pub(super) struct Forced<'a> {
+    store: &'a Store,
+    job: &'a JobRow,
+    until: OnceCell<Option<Timestamp>>,
+}
+
+impl<'a> Forced<'a> {
+    pub fn of(store: &'a Store, job: &'a JobRow) -> Self {
+        Self { store, job, until: OnceCell::new() }
+    }
+
+    /// Whether this covers what failed then.
+    fn covers(&self, failed_at: Timestamp) -> bool {
+        let evals = || self.store.jobs().evals(self.job).filter_map(|slot| self.store.evals().row(slot));
+        let last = || evals().filter(|eval| eval.force_reschedule).map(|eval| eval.created_at).max();
+        self.until.get_or_init(last).is_some_and(|until| failed_at <= until)
+    }
+}
+
 pub(super) fn verdict(
     store: &Store,
     (slot, row): (AllocSlot, &AllocRow),
     policy: &ReschedulePolicy,
     now: Timestamp,
+    forced: &Forced<'_>,
 ) -> Verdict {
     let past = store.allocs().extra(slot).map_or(&[][..], |extra| &extra.reschedules);
     let ended_at = store.allocs().detail(slot).map_or(now, |detail| detail.modified_at);
-    match judge(policy, past, ended_at, now) {
+    let judged = match judge(policy, past, ended_at, now) {
+        now @ Judged::Now { .. } => now,
+        // What runs and is not healthy has not failed.
+        _ if policy.is_enabled() && row.client == ClientStatus::Failed && forced.covers(ended_at) => {
+            Judged::Now { remembered: remembered(policy, past, now), delay: delay(policy, past, ended_at) }
+        }
+        other => other,
+    };
+    match judged {
         Judged::Never => Verdict::Never,
         Judged::Later(at) => Verdict::Later(at),
         Judged::Now { remembered, delay } => {
@@ -70,11 +100,15 @@ fn judge(policy: &ReschedulePolicy, past: &[Reschedule], ended_at: Timestamp, no
     if due > now {
         return Judged::Later(due);
     }
-    let remembered = match unlimited {
+    Judged::Now { remembered: remembered(policy, past, now), delay }
+}
+
+/// Earlier replacements that still count.
+fn remembered(policy: &ReschedulePolicy, past: &[Reschedule], now: Timestamp) -> Vec<Reschedule> {
+    match policy.unlimited {
         true => past[past.len().saturating_sub(REMEMBERED_MAX)..].to_vec(),
-        false => past.iter().copied().filter(|event| now.since(event.at) <= interval).collect(),
-    };
-    Judged::Now { remembered, delay }
+        false => past.iter().copied().filter(|event| now.since(event.at) <= policy.interval).collect(),
+    }
 }
 
 /// The delay before the replacement after `past` earlier ones. Once it has reached its maximum, an allocation that has run

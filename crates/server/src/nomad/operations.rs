@@ -80,7 +80,7 @@ pub const OPERATIONS: &[Operation] = &[
     ask(Get, "/v1/client/images", "listNodeImages", "/v1/client/images?node_id=$NODE"),
     ask(Delete, "/v1/client/images", "removeNodeImage", "/v1/client/images?node_id=$NODE&name=app:1").answers(404, "the node has no such image"),
     send(Put, "/v1/client/images/pull", "pullNodeImage", "/v1/client/images/pull?node_id=$NODE", r#"{"Name": "127.0.0.1:1/app:1"}"#).answers(500, "no registry is there"),
-    send(Put, "/v1/client/images/load", "loadNodeImages", "/v1/client/images/load?node_id=$NODE", "@images.tar").answers(500, "the file is no archive"),
+    send(Put, "/v1/client/images/load", "loadNodeImages", "/v1/client/images/load?node_id=$NODE", "@images.tar").answers(400, "the file is no archive"),
     ask(Get, "/v1/client/fs/logs/{id}", "readTaskLogs", "/v1/client/fs/logs/$ALLOC?task=main&type=stdout&plain=true"),
     ask(Get, "/v1/client/fs/ls/{id}", "listAllocationFiles", "/v1/client/fs/ls/$ALLOC?path=/"),
     ask(Get, "/v1/client/fs/stat/{id}", "statAllocationFile", "/v1/client/fs/stat/$ALLOC?path=alloc/logs/main.stdout.0"),

@@ -161,10 +161,10 @@ type At = (OwnedFd, PathBuf);
 
 impl Unpacker {
     fn all<R: Read>(&mut self, mut archive: Archive<R>) -> io::Result<()> {
-        let mut extension = Extension::default();
+        let (mut extension, mut last) = (Extension::default(), None);
         // Raw: what extends a header is read here, within limits, and not by the library, without any.
         for (entry, number) in archive.entries()?.raw(true).zip(1..) {
-            let mut entry = entry?;
+            let mut entry = entry.map_err(|error| unreadable(last.as_deref(), &error))?;
             if number > self.content.entries_max() {
                 return Err(refused("the archive has too many entries"));
             }
@@ -176,6 +176,7 @@ impl Unpacker {
                 extended.path.clone().map_or_else(|| Ok(entry.path()?.into_owned()), Ok::<_, io::Error>)?;
             self.entry(&mut entry, &path, extended)
                 .map_err(|error| io::Error::other(format!("{}: {error}", short(&path))))?;
+            last = Some(path);
         }
         Ok(())
     }
@@ -270,6 +271,14 @@ impl Unpacker {
         clear(&parent, &name)?;
         Ok(linkat(&from, &from_name, &parent, &name, LinkatFlags::empty())?)
     }
+}
+
+/// Where in an archive the next entry could not be read.
+fn unreadable(last: Option<&Path>, error: &io::Error) -> io::Error {
+    io::Error::other(match last {
+        Some(last) => format!("after {}: {error}", short(last)),
+        None => format!("it does not begin as a tar archive does: {error}"),
+    })
 }
 
 pub(super) fn refused(why: &str) -> io::Error {

@@ -19,9 +19,12 @@ const TAIL_LINES: usize = 10;
 /// Arguments of `alloc logs`.
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// The allocation's id, or its beginning
-    #[arg(value_name = "ALLOC", add = complete::allocations())]
+    /// The allocation's id, or its beginning; with -job a job's
+    #[arg(value_name = "ALLOC|JOB", add = complete::jobs_or_allocations())]
     id: String,
+    /// Of a job's newest allocation that runs, or ran
+    #[arg(long)]
+    job: bool,
     #[command(flatten)]
     options: LogOptions,
 }
@@ -29,7 +32,12 @@ pub struct Logs {
 impl Logs {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let alloc = remote.find_allocation(&self.id).await?;
+        let alloc = if self.job {
+            let job = remote.find_job(&self.id).await?;
+            remote.newest_allocation(&job).await?.id
+        } else {
+            remote.find_allocation(&self.id).await?
+        };
         self.options.print(remote, &alloc).await
     }
 }
@@ -38,8 +46,11 @@ impl Logs {
 #[derive(Debug, Clone, Args)]
 pub struct LogOptions {
     /// The task; may be left out when there is only one
-    #[arg(value_name = "TASK")]
+    #[arg(value_name = "TASK", conflicts_with = "named")]
     task: Option<String>,
+    /// The task, as a flag
+    #[arg(id = "named", long = "task", value_name = "TASK")]
+    named: Option<String>,
     /// Go on with what is written from now on, until the task has ended
     #[arg(long, short)]
     follow: bool,
@@ -112,13 +123,13 @@ impl LogOptions {
 
     /// The task that was named.
     pub fn task(&self) -> Option<&str> {
-        self.task.as_deref()
+        self.task.as_deref().or(self.named.as_deref())
     }
 
     async fn task_of(&self, remote: &Remote, alloc: &str) -> Result<String, Failure> {
         let alloc = remote.allocation(alloc).await?;
         let tasks: Vec<_> = alloc.task_resources.keys().map(String::as_str).collect();
-        Ok(only_task(&tasks, self.task.as_deref())?.to_owned())
+        Ok(only_task(&tasks, self.task())?.to_owned())
     }
 }
 

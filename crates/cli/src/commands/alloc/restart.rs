@@ -6,7 +6,7 @@ use super::which::Which;
 use crate::{
     complete,
     failure::{Exit, Failure},
-    output::{self, clean, short_id},
+    output::{self, clean},
     remote::Remote,
 };
 
@@ -21,6 +21,9 @@ pub struct Restart {
     /// Tasks that have ended well start again, too
     #[arg(long)]
     all_tasks: bool,
+    /// Print ids in full
+    #[arg(long)]
+    verbose: bool,
 }
 
 impl Restart {
@@ -34,8 +37,9 @@ impl Restart {
         let id = remote.find_allocation(&self.id).await?;
         remote.restart_tasks(&id, task, self.all_tasks).await?;
         let what = if task.is_empty() { "its tasks".to_owned() } else { format!("task {}", clean(task)) };
-        output::tell(&format!("allocation {} restarts {what}", short_id(&id)));
-        output::tell(&format!("next: berth alloc status {}", short_id(&id)));
+        let id = output::id(&id, self.verbose);
+        output::tell(&format!("allocation {id} restarts {what}"));
+        output::tell(&format!("next: berth alloc status {id}"));
         Ok(())
     }
 }

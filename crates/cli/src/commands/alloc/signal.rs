@@ -6,7 +6,7 @@ use super::which::Which;
 use crate::{
     complete,
     failure::Failure,
-    output::{self, clean, short_id},
+    output::{self, clean},
     remote::Remote,
 };
 
@@ -21,6 +21,9 @@ pub struct Signal {
     /// The signal, as SIGHUP
     #[arg(short = 's', value_name = "SIGNAL", default_value = "SIGKILL")]
     signal: String,
+    /// Print ids in full
+    #[arg(long)]
+    verbose: bool,
 }
 
 impl Signal {
@@ -30,7 +33,11 @@ impl Signal {
         let task = self.which.task().unwrap_or_default();
         remote.signal_tasks(&id, task, &self.signal).await?;
         let what = if task.is_empty() { "the tasks".to_owned() } else { format!("task {}", clean(task)) };
-        let told = format!("{what} of allocation {} got signal {}", short_id(&id), clean(&self.signal));
+        let told = format!(
+            "{what} of allocation {} got signal {}",
+            output::id(&id, self.verbose),
+            clean(&self.signal)
+        );
         output::tell(&told);
         Ok(())
     }

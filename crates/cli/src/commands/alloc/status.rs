@@ -2,6 +2,7 @@
 
 use berth_api::http::{Allocation, TaskState};
 use clap::Args;
+use serde::Serialize;
 
 use crate::{
     commands::alloc::Ends,
@@ -20,6 +21,9 @@ pub struct Status {
     /// The allocation's id, or its beginning
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
+    /// Without its ports, tasks and their events
+    #[arg(long)]
+    short: bool,
     #[command(flatten)]
     show: Show,
 }
@@ -28,7 +32,24 @@ impl Status {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_allocation(&self.id).await?;
+        if self.short {
+            return self.show.show(remote, async |remote| remote.allocation(&id).await.map(Brief)).await;
+        }
         self.show.show(remote, async |remote| remote.allocation(&id).await).await
+    }
+}
+
+/// An allocation without what happened in it.
+#[derive(Serialize)]
+struct Brief(Allocation);
+
+impl View for Brief {
+    fn text(&self, layout: Layout) -> String {
+        fields(layout, &self.0)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.names()
     }
 }
 

@@ -27,6 +27,9 @@ pub struct Stop {
     /// Do not wait until it is decided what takes its place
     #[arg(long)]
     detach: bool,
+    /// Print ids in full
+    #[arg(long)]
+    verbose: bool,
 }
 
 impl Stop {
@@ -34,7 +37,7 @@ impl Stop {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_allocation(&self.id).await?;
         let stopped = remote.stop_allocation(&id).await?;
-        output::tell(&format!("allocation {} is stopping, evaluation:", short_id(&id)));
+        output::tell(&format!("allocation {} is stopping, evaluation:", output::id(&id, self.verbose)));
         output::print(&format!("{}\n", stopped.eval_id))?;
         if self.detach {
             return Ok(());

@@ -16,6 +16,12 @@ struct Which {
     /// The deployment's id, or its beginning
     #[arg(value_name = "DEPLOYMENT", add = complete::deployments())]
     id: String,
+    /// For compatibility: nothing is waited for
+    #[arg(long, hide = true)]
+    detach: bool,
+    /// Print ids in full
+    #[arg(long)]
+    verbose: bool,
 }
 
 /// Arguments of `deployment promote`.
@@ -60,7 +66,7 @@ impl Promote {
     /// Promotes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_deployment(&self.which.id).await?;
-        tell(&id, "promoted", &remote.promote(&id, &self.group).await?);
+        self.which.tell(&id, "promoted", &remote.promote(&id, &self.group).await?);
         Ok(())
     }
 }
@@ -69,7 +75,7 @@ impl Fail {
     /// Gives it up.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_deployment(&self.which.id).await?;
-        tell(&id, "marked as failed", &remote.fail_deployment(&id).await?);
+        self.which.tell(&id, "marked as failed", &remote.fail_deployment(&id).await?);
         Ok(())
     }
 }
@@ -78,7 +84,7 @@ impl Pause {
     /// Holds it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_deployment(&self.which.id).await?;
-        tell(&id, "paused", &remote.pause_deployment(&id, true).await?);
+        self.which.tell(&id, "paused", &remote.pause_deployment(&id, true).await?);
         Ok(())
     }
 }
@@ -87,7 +93,7 @@ impl Resume {
     /// Lets it go on, as far as it may: canaries hold it up all the same.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_deployment(&self.which.id).await?;
-        tell(&id, "resumed", &remote.pause_deployment(&id, false).await?);
+        self.which.tell(&id, "resumed", &remote.pause_deployment(&id, false).await?);
         let deployment = remote.deployment(&id).await?;
         let mut groups = deployment.task_groups.values();
         if groups.any(|group| group.is_canarying() && !group.auto_promote) {
@@ -102,12 +108,16 @@ impl Unblock {
     /// Lets it go on.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_deployment(&self.which.id).await?;
-        tell(&id, "unblocked", &remote.unblock_deployment(&id).await?);
+        self.which.tell(&id, "unblocked", &remote.unblock_deployment(&id).await?);
         Ok(())
     }
 }
 
-fn tell(id: &str, deed: &str, changed: &DeploymentChanged) {
-    let back = changed.reverted_job_version.map(|version| format!(", back to version {version} of its job"));
-    output::tell(&format!("deployment {} is {deed}{}", short_id(id), back.unwrap_or_default()));
+impl Which {
+    fn tell(&self, id: &str, deed: &str, changed: &DeploymentChanged) {
+        let back =
+            changed.reverted_job_version.map(|version| format!(", back to version {version} of its job"));
+        let id = output::id(id, self.verbose);
+        output::tell(&format!("deployment {id} is {deed}{}", back.unwrap_or_default()));
+    }
 }

@@ -53,7 +53,8 @@ impl Load {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let source = self.source()?;
         let nodes = self.nodes.named_or_only(remote).await?;
-        if nodes.len() > 1 && matches!(source, Source::Stdin) {
+        let is_stdin = matches!(source, Source::Stdin);
+        if nodes.len() > 1 && is_stdin {
             let told = "standard input can be read once: name one node, or a file";
             return Err(Failure::new(Exit::Usage, told));
         }
@@ -61,7 +62,10 @@ impl Load {
         for node in nodes {
             let source = source.clone();
             let write = move |out: &mut dyn Write| source.write(out);
-            let images = remote.load_images(&node.id, self.name.as_deref(), write).await?.images;
+            let images = remote.load_images(&node.id, self.name.as_deref(), write).await;
+            let what = if is_stdin { "standard input".into() } else { self.source.display().to_string() };
+            let images =
+                images.map_err(|failure| failure.about(&format!("{what}, node {}", node.name)))?.images;
             loaded.extend(images.into_iter().map(|image| ImageOn::new(&node, image)));
         }
         self.print.print(&Images::sorted(loaded))

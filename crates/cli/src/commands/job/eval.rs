@@ -1,4 +1,4 @@
-//! `berth job eval`: has a job looked at anew.
+//! `berth job eval`: evaluates a job.
 
 use std::time::Instant;
 
@@ -13,6 +13,9 @@ pub struct Eval {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
+    /// Replace failed allocations now, whatever the delay and the attempts of their `reschedule` block
+    #[arg(long)]
+    force_reschedule: bool,
     #[command(flatten)]
     detach: Detach,
 }
@@ -22,10 +25,10 @@ impl Eval {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
         let id = remote.find_job(&self.id).await?;
-        let evaluated = remote.evaluate(&id).await?;
+        let evaluated = remote.evaluate(&id, self.force_reschedule).await?;
         let accepted = Accepted {
             job: &id,
-            deed: "looked at anew",
+            deed: "evaluated",
             eval: &evaluated.eval_id,
             index: evaluated.eval_create_index,
             since,

@@ -338,7 +338,7 @@ mod tests {
     fn strict_refuses_what_would_be_ignored() {
         let (_dir, file) = file("", true);
         let refused = file.parse_for_server("default").expect_err("templates do nothing").to_string();
-        assert!(refused.contains("`template` in task is not enforced yet"), "{refused}");
+        assert!(refused.contains("`template` in task is not implemented"), "{refused}");
         assert!(refused.contains("job.nomad.hcl:6:"), "{refused}");
     }
 }

@@ -66,7 +66,7 @@ pub enum Verb {
     /// Look after jobs that run by the clock
     #[command(subcommand)]
     Periodic(periodic::Verb),
-    /// Have a job looked at anew
+    /// Evaluate a job: place what it lacks
     Eval(eval::Eval),
     /// Print a job as the server has it
     Inspect(inspect::Inspect),

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use berth_api::http::Deployment;
+use berth_api::http::{Deployment, Time};
 use clap::Args;
 use serde_json::Value;
 
@@ -77,16 +77,24 @@ impl Detach {
     }
 }
 
-/// Says why nothing was started where no evaluation does: of a job that only makes others when it does, of a system job for
-/// which groups there is no node. The change stands, whether or not the server says more of it.
+/// Says why nothing was started where no evaluation does: of a job that only makes others when it does, of one that has failed
+/// when it is tried again, of a system job for which groups there is no node. The change stands, whether or not the server says more of it.
 async fn tell_why_nothing(remote: &Remote, job: &str) {
     let Ok(found) = remote.job(job).await else { return };
     let launches = launches(&found);
     launches.iter().for_each(|line| output::tell(line));
-    if !launches.is_empty() || !is_per_node(&found) {
+    if !launches.is_empty() {
         return;
     }
     let Ok(explained) = remote.explain(job, None).await else { return };
+    if explained.retry_at != Time::default() {
+        let (at, job) = (output::rfc3339(explained.retry_at.0), clean(job));
+        output::tell(&format!("failed allocations are replaced from {at} on"));
+        output::tell(&format!("to replace them now: berth job eval -force-reschedule {job}"));
+    }
+    if !is_per_node(&found) {
+        return;
+    }
     for group in explained.groups.iter().filter(|group| group.missing == 0) {
         let Some(failure) = &group.failure else { continue };
         no_node(&group.name, failure).lines().for_each(output::tell);

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
+use super::which::Which;
 use crate::{
-    complete,
     failure::Failure,
     output::{self, short_id},
     remote::Remote,
@@ -12,9 +12,8 @@ use crate::{
 /// Arguments of `node eligibility`.
 #[derive(Debug, Args)]
 pub struct Eligibility {
-    /// The node's id, its beginning, or the node's name
-    #[arg(value_name = "NODE", add = complete::nodes())]
-    id: String,
+    #[command(flatten)]
+    which: Which,
     /// Open it
     #[arg(long, required_unless_present = "disable")]
     enable: bool,
@@ -26,7 +25,7 @@ pub struct Eligibility {
 impl Eligibility {
     /// Does it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = remote.find_node(&self.id).await?;
+        let id = self.which.find(remote).await?;
         remote.set_eligibility(&id, self.enable).await?;
         let (state, next) = if self.enable { ("eligible", "-disable") } else { ("ineligible", "-enable") };
         output::tell(&format!("node {} is {state} for new work", short_id(&id)));

@@ -9,6 +9,7 @@ mod revoke;
 mod stats;
 mod status;
 mod token;
+mod which;
 
 use clap::Subcommand;
 

@@ -3,8 +3,8 @@
 use berth_api::http::HostStats;
 use clap::Args;
 
+use super::which::Which;
 use crate::{
-    complete,
     failure::Failure,
     output::{Column, Fields, Layout, Table, View, sections},
     remote::Remote,
@@ -17,9 +17,8 @@ const GIB: f64 = 1_073_741_824.0;
 /// Arguments of `node stats`.
 #[derive(Debug, Args)]
 pub struct Stats {
-    /// The node's id, or its beginning, or its name
-    #[arg(value_name = "NODE", add = complete::nodes())]
-    id: String,
+    #[command(flatten)]
+    which: Which,
     #[command(flatten)]
     show: Show,
 }
@@ -27,7 +26,7 @@ pub struct Stats {
 impl Stats {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = remote.find_node(&self.id).await?;
+        let id = self.which.find(remote).await?;
         self.show.show(remote, async |remote| remote.node_usage(&id).await).await
     }
 }

@@ -3,7 +3,7 @@
 use berth_api::http::NodeStub;
 use clap::Args;
 
-use super::detail::NodeDetail;
+use super::{detail::NodeDetail, which};
 use crate::{
     complete,
     failure::Failure,
@@ -18,6 +18,9 @@ pub struct Status {
     /// The node's id, its beginning, or the node's name; all nodes when left out
     #[arg(value_name = "NODE", add = complete::nodes())]
     id: Option<String>,
+    /// The only node that the server has: that of a server and agent in one
+    #[arg(id = "self_", long = "self", conflicts_with = "id")]
+    own: bool,
     #[command(flatten)]
     show: Show,
 }
@@ -25,10 +28,11 @@ pub struct Status {
 impl Status {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let Some(id) = &self.id else {
-            return self.show.show(remote, async |remote| remote.nodes().await).await;
+        let id = match &self.id {
+            Some(id) => remote.find_node(id).await?,
+            None if self.own => which::only(remote).await?,
+            None => return self.show.show(remote, async |remote| remote.nodes().await).await,
         };
-        let id = remote.find_node(id).await?;
         let read = async |remote: &Remote| {
             let (node, allocations) = tokio::try_join!(remote.node(&id), remote.node_allocations(&id))?;
             Ok(NodeDetail { node, allocations })

@@ -5,6 +5,7 @@ use clap::Args;
 
 use crate::{
     commands::alloc::Ends,
+    complete,
     failure::Failure,
     global::Global,
     output::{Cell, Column, Layout, Table, View, age, now_ns},
@@ -15,8 +16,11 @@ use crate::{
 /// Arguments of `ps`.
 #[derive(Debug, Args)]
 pub struct Ps {
+    /// Only allocations of this job: its id, or its beginning
+    #[arg(value_name = "JOB", add = complete::jobs())]
+    job: Option<String>,
     /// Also what has ended
-    #[arg(long, short)]
+    #[arg(long, short, overrides_with = "all")]
     all: bool,
     #[command(flatten)]
     show: Show,
@@ -25,13 +29,24 @@ pub struct Ps {
 impl Ps {
     /// Prints it.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        block_on(self.show(&global.remote()?))
+    }
+
+    async fn show(&self, remote: &Remote) -> Result<(), Failure> {
+        let job = match &self.job {
+            Some(id) => Some(remote.find_job(id).await?),
+            None => None,
+        };
         let read = async |remote: &Remote| {
-            let mut allocs = remote.allocations().await?;
+            let mut allocs = match &job {
+                Some(job) => remote.job_allocations(job).await?,
+                None => remote.allocations().await?,
+            };
             allocs.retain(|alloc| self.all || is_live(&alloc.client_status));
             allocs.sort_by_key(|alloc| std::cmp::Reverse(alloc.create_index));
             Ok(allocs)
         };
-        block_on(self.show.show(&global.remote()?, read))
+        self.show.show(remote, read).await
     }
 }
 

@@ -35,6 +35,7 @@ pub struct Run {
 impl Run {
     /// Registers the job, and follows it.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
+        self.spec.check_is_no_job_file()?;
         let json = self.spec.job(global.namespace(), self.wait);
         if self.print {
             return Ok(output::print(&format!("{json:#}\n"))?);

@@ -5,7 +5,13 @@ use std::collections::BTreeSet;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::output::now_ns;
+use crate::{
+    failure::{Exit, Failure},
+    output::{clean, now_ns},
+};
+
+/// How the names of job files end.
+const JOB_FILES: [&str; 3] = [".hcl", ".nomad", ".json"];
 
 /// What to run.
 #[derive(Debug, Args)]
@@ -124,6 +130,21 @@ fn variable(text: &str) -> Result<(String, String), String> {
 }
 
 impl Spec {
+    /// Refuses a job file where an image stands: `run` is Nomad's word for registering one.
+    pub fn check_is_no_job_file(&self) -> Result<(), Failure> {
+        let Some(name) = self.words.first().filter(|_| self.is_container()) else { return Ok(()) };
+        let is_named_so = JOB_FILES.iter().any(|end| name.ends_with(end));
+        if !is_named_so || !std::path::Path::new(name).is_file() {
+            return Ok(());
+        }
+        let name = clean(name);
+        Err(Failure::new(
+            Exit::Usage,
+            format!("`{name}` is a file, and `berth run` takes the name of an image"),
+        )
+        .help(format!("for a job file: berth job run {name}")))
+    }
+
     /// The job, in the JSON of the API. `once`: it runs to its end, and is not tried again.
     pub fn job(&self, namespace: String, once: bool) -> Value {
         let mut group = json!({

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{GroupCounts, JobRow, JobSlot, Jobs};
+use super::{GroupCounts, JobRow, JobSlot, Jobs, table::counted_as};
 use crate::{
     alloc::ClientStatus,
     eval::Failures,
@@ -31,13 +31,13 @@ impl Jobs {
     ) -> StatusChanged {
         let Self { rows, lists, by_status, digest, modify_index, .. } = self;
         let Some(row) = rows.get_mut(slot) else { return StatusChanged(false) };
-        let before = row.status();
+        let (before, counted_before) = (row.status(), counted_as(row));
         digest.remove(row.indexes_hash());
         change(row, Books { lists, digest });
         let changed = row.status() != before;
         if changed {
-            by_status.remove(before as usize);
-            by_status.add(row.status() as usize);
+            by_status.remove(counted_before);
+            by_status.add(counted_as(row));
             row.modify_index = index;
             *modify_index = index;
         }
@@ -144,9 +144,9 @@ impl Jobs {
     pub(in crate::store) fn restore_live(&mut self, slot: JobSlot, alloc: AllocSlot, group: &str) {
         if let Some(row) = self.rows.get_mut(slot) {
             self.lists.push(&mut row.allocs, alloc.0);
-            self.by_status.remove(row.status() as usize);
+            self.by_status.remove(counted_as(row));
             row.live += 1;
-            self.by_status.add(row.status() as usize);
+            self.by_status.add(counted_as(row));
             counts_of(row, group, &mut self.digest).live += 1;
         }
     }
@@ -155,9 +155,9 @@ impl Jobs {
     pub(in crate::store) fn restore_eval(&mut self, slot: JobSlot, eval: EvalSlot, open: bool) {
         if let Some(row) = self.rows.get_mut(slot) {
             self.lists.push(&mut row.evals, eval.0);
-            self.by_status.remove(row.status() as usize);
+            self.by_status.remove(counted_as(row));
             row.open_evals += u32::from(open);
-            self.by_status.add(row.status() as usize);
+            self.by_status.add(counted_as(row));
         }
     }
 

@@ -26,6 +26,11 @@ pub struct Jobs {
     pub(in crate::store) modify_index: Index,
 }
 
+/// The status under which a job is counted; none for what is left of one that was purged.
+pub(super) fn counted_as(row: &JobRow) -> Option<usize> {
+    (!row.key.is_purged()).then(|| row.status() as usize)
+}
+
 impl Jobs {
     /// How many jobs there are.
     pub fn len(&self) -> usize {
@@ -37,7 +42,7 @@ impl Jobs {
         self.rows.is_empty()
     }
 
-    /// How many have a status.
+    /// How many have a status. What is left of purged jobs is not counted.
     pub fn with_status(&self, status: JobStatus) -> usize {
         self.by_status.of(status as usize)
     }
@@ -106,7 +111,7 @@ impl Jobs {
         self.digest.add(row.counts_hash());
         self.modify_index = self.modify_index.max(row.modify_index);
         let (key, dispatch_hash) = (row.key.clone(), row.dispatch_hash);
-        self.by_status.add(row.status() as usize);
+        self.by_status.add(counted_as(&row));
         let slot = self.rows.insert(row);
         self.by_key.insert(key, slot);
         if dispatch_hash != 0 {
@@ -192,9 +197,9 @@ impl Jobs {
         let Some(row) = self.rows.get_mut(slot) else { return };
         self.digest.remove(row.hash());
         self.digest.remove(row.indexes_hash());
-        self.by_status.remove(row.status() as usize);
+        self.by_status.remove(counted_as(row));
         change(row);
-        self.by_status.add(row.status() as usize);
+        self.by_status.add(counted_as(row));
         row.modify_index = index;
         self.digest.add(row.hash());
         self.digest.add(row.indexes_hash());
@@ -226,7 +231,9 @@ impl Jobs {
         if self.by_dispatch.get(&row.dispatch_hash) == Some(&slot) {
             self.by_dispatch.remove(&row.dispatch_hash);
         }
+        self.by_status.remove(counted_as(row));
         row.rename(key.clone());
+        self.by_status.add(counted_as(row));
         row.modify_index = index;
         self.digest.add(row.hash());
         self.digest.add(row.indexes_hash());
@@ -240,7 +247,7 @@ impl Jobs {
         self.digest.remove(row.hash());
         self.digest.remove(row.indexes_hash());
         self.digest.remove(row.counts_hash());
-        self.by_status.remove(row.status() as usize);
+        self.by_status.remove(counted_as(&row));
         self.lists.clear(&mut row.allocs);
         self.lists.clear(&mut row.evals);
         self.by_key.remove(&row.key);

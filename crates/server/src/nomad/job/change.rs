@@ -11,7 +11,6 @@ use crate::{
     access::Capability,
     http::{
         call::{Call, Reply},
-        failure::Failure,
         propose, reply,
     },
     nomad::jobs,
@@ -48,13 +47,14 @@ pub(in crate::nomad) async fn evaluate(mut call: Call) -> Reply {
     let asked: JobEvaluate = call.json_or_default().await?;
     let key = key(&call);
     check_is(&key, &asked.job_id)?;
-    if asked.eval_options.force_reschedule {
-        return Err(Failure::bad_request("ForceReschedule is not supported yet"));
-    }
     let view = call.view();
     let row = view.job(&key).ok_or_else(not_found)?;
     let id = call.mint_eval();
-    let eval = Eval::pending(id, key, row.job().job_type, row.job().priority, Trigger::JobRegister);
+    let job = row.job();
+    let eval = Eval {
+        force_reschedule: asked.eval_options.force_reschedule,
+        ..Eval::pending(id, key, job.job_type, job.priority, Trigger::JobRegister)
+    };
     let index = call.propose(Command::CreateEvals(vec![eval])).await?;
     reply::json(&call.query, &propose::registered(id, index, row.current().index))
 }

@@ -126,7 +126,6 @@ async fn bodies_that_make_no_sense_are_refused() {
         ("/v1/jobs", "[]"),
         ("/v1/jobs", "{\"Job\":null}"),
         ("/v1/jobs/parse", "{\"JobHCL\":7}"),
-        ("/v1/job/web/evaluate", "{\"EvalOptions\":{\"ForceReschedule\":true}}"),
     ] {
         let answer = answer(&router, "PUT", target, body).await;
         let _ = writeln!(shown, "{target} {body} -> {} {}", answer.status.as_u16(), answer.body);
@@ -141,7 +140,6 @@ async fn bodies_that_make_no_sense_are_refused() {
          --> request body: Job
 
         /v1/jobs/parse {"JobHCL":7} -> 400 decode the request's body: invalid type: integer `7`, expected a string at line 1 column 11
-        /v1/job/web/evaluate {"EvalOptions":{"ForceReschedule":true}} -> 400 ForceReschedule is not supported yet
     "#]].assert_eq(&shown);
 }
 

@@ -1,11 +1,11 @@
 //! Evaluations: their relatives, and why something could not be placed.
 
-use berth_model::{Index, JobKey, NodeId, Timestamp};
+use berth_model::{Index, JobKey, NodeId, Timestamp, eval::Trigger};
 use expect_test::expect_file;
 use serde_json::json;
 
 use super::{
-    exchange::{api, check_get, get},
+    exchange::{answer, api, check_get, get},
     world::{BLOCKED, EVAL, NODE_1, RUNNING, world},
 };
 use crate::shared::PlanTrace;
@@ -16,6 +16,23 @@ async fn evaluations_are_read() {
     check_get(&world, "/v1/evaluations", expect_file!["golden/evaluations.txt"]).await;
     let related = format!("/v1/evaluation/{EVAL}?related=true");
     check_get(&world, &related, expect_file!["golden/evaluation.txt"]).await;
+}
+
+#[tokio::test]
+async fn an_evaluation_may_force_failed_allocations_to_be_replaced() {
+    let world = world();
+    let router = api(&world);
+    for (body, forced) in [
+        (json!({}), false),
+        (json!({ "JobID": "web", "EvalOptions": { "ForceReschedule": false } }), false),
+        (json!({ "EvalOptions": { "ForceReschedule": true } }), true),
+    ] {
+        let made = answer(&router, "PUT", "/v1/job/web/evaluate", body.to_string()).await;
+        assert_eq!(made.status, 200, "{}", made.body);
+        let id = made.json()["EvalID"].as_str().and_then(|id| id.parse().ok()).expect("an id");
+        let eval = world.view.load().store.evals().get(id).cloned().expect("it is there");
+        assert_eq!((eval.force_reschedule, eval.trigger), (forced, Trigger::JobRegister), "{body}");
+    }
 }
 
 #[tokio::test]

@@ -184,9 +184,9 @@ async fn settings_that_change_nothing_are_warned_of_wherever_a_job_is_given() {
         let answer = answer(&router, "PUT", path, body.clone()).await;
         let warnings = answer.json()["Warnings"].as_str().unwrap_or_default().to_owned();
         for warned in [
-            "`Migrate` in ephemeral_disk is not enforced yet",
-            "`AddressMode` in check is not enforced yet",
-            "address_mode `driver` in service is not enforced yet",
+            "`Migrate` in ephemeral_disk is not implemented",
+            "`AddressMode` in check is not implemented",
+            "address_mode `driver` in service is not implemented",
         ] {
             assert!(warnings.contains(warned), "{path}: {warned}: {warnings}");
         }

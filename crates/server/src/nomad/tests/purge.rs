@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     exchange::{answer, api, get, request, send},
     fake_engine::FakeEngine,
-    world::{RUNNING, register, small_job, world},
+    world::{RUNNING, end, register, small_job, world},
 };
 
 /// The world with its job purged, the evaluation that stops what is left of it, and where it was made.
@@ -53,6 +53,22 @@ async fn a_purged_job_is_not_found_and_its_allocations_are() {
     assert_eq!(get(&router, &format!("/v1/job/{key}")).await.status, 404);
     let again = answer(&router, "DELETE", &format!("/v1/job/{key}?purge=true"), Body::empty()).await;
     assert_eq!(again.status, 404, "{}", again.body);
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_purged_job_is_counted_as_no_job() {
+    let jobs = async |world: &Arc<FakeEngine>| {
+        let text = get(&api(world), "/metrics").await.body;
+        text.lines().filter(|line| line.starts_with("berth_jobs{")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let none = ["pending", "running", "dead"].map(|status| format!("berth_jobs{{status=\"{status}\"}} 0"));
+    let (world, ..) = purged().await;
+    assert_eq!(jobs(&world).await, none, "its allocations still run");
+    world.apply(vec![register(small_job("web"), EvalId(900))]);
+    let pending = [r#"berth_jobs{status="pending"} 1"#.to_owned(), none[1].clone(), none[2].clone()];
+    assert_eq!(jobs(&world).await, pending, "what has its name counts");
+    world.apply(vec![Command::EndAllocs(vec![end(RUNNING)])]);
+    assert_eq!(jobs(&world).await, pending);
 }
 
 #[tokio::test]

@@ -166,7 +166,7 @@ impl Restart {
     /// Refuses what does not go together, before anything is restarted.
     fn check(&self, rules: &Rules) -> Result<(), Failure> {
         if self.batch_wait == BatchWait::Ask && !io::stdin().is_terminal() {
-            let text = "nobody is there to ask between two batches";
+            let text = "cannot ask between two batches: standard input is not a terminal";
             return Err(Failure::new(Exit::Usage, text).help("-batch-wait takes a time as well, such as 10s"));
         }
         if self.reschedule && rules.is_per_node() {

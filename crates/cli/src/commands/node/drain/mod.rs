@@ -7,9 +7,9 @@ use std::{collections::BTreeMap, time::Duration};
 use berth_api::http::{DrainSpec, NodeDrain};
 use clap::Args;
 
+use super::which::Which;
 use crate::{
-    complete,
-    failure::{Exit, Failure},
+    failure::Failure,
     output::{self, short_id},
     remote::Remote,
 };
@@ -20,12 +20,8 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// Arguments of `node drain`.
 #[derive(Debug, Args)]
 pub struct Drain {
-    /// The node's id, its beginning, or the node's name
-    #[arg(value_name = "NODE", required_unless_present = "self_", conflicts_with = "self_", add = complete::nodes())]
-    id: Option<String>,
-    /// The only node that the server has: that of a server and agent in one
-    #[arg(id = "self_", long = "self")]
-    own: bool,
+    #[command(flatten)]
+    which: Which,
     /// Close the node, and move everything away
     #[arg(long, required_unless_present_any = ["disable", "monitor"])]
     enable: bool,
@@ -67,10 +63,7 @@ pub struct Drain {
 impl Drain {
     /// Does it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = match &self.id {
-            Some(id) => remote.find_node(id).await?,
-            None => only_node(remote).await?,
-        };
+        let id = self.which.find(remote).await?;
         if self.monitor {
             return monitor::follow(remote, &id).await;
         }
@@ -114,17 +107,6 @@ impl Drain {
                 let deadline = berth_duration::exact(self.deadline.unwrap_or(DEADLINE));
                 format!("what is left after {deadline} is stopped")
             }
-        }
-    }
-}
-
-async fn only_node(remote: &Remote) -> Result<String, Failure> {
-    let nodes = remote.nodes().await?;
-    match &nodes[..] {
-        [node] => Ok(node.id.clone()),
-        _ => {
-            let text = format!("-self means the only node there is, and there are {}", nodes.len());
-            Err(Failure::new(Exit::Usage, text).help("name one: `berth node status` lists them"))
         }
     }
 }

@@ -31,18 +31,29 @@ const SOURCES: &[(&str, &str)] = &[
     ("state/allocations.json", "/v1/allocations"),
 ];
 
+const DURATION_MAX_S: u64 = 600;
+
 /// Arguments of `operator debug`.
 #[derive(Debug, Args)]
 pub struct Debug {
     /// The archive; `berth-debug-TIME.tar.gz` here when left out
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// How long events are collected
-    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=600))]
+    /// How long events are collected, at most 10 minutes: a number of seconds, or a time such as 30s
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = seconds)]
     duration: u64,
     /// Also all about this job; may be given several times
     #[arg(long, value_name = "JOB", add = crate::complete::jobs())]
     job: Vec<String>,
+}
+
+fn seconds(text: &str) -> Result<u64, String> {
+    let seconds = text.parse().or_else(|_| berth_duration::parse_words(text).map(|time| time.as_secs()));
+    match seconds {
+        Ok(seconds) if seconds <= DURATION_MAX_S => Ok(seconds),
+        Ok(_) => Err(format!("events are collected for {DURATION_MAX_S}s at most")),
+        Err(why) => Err(why.to_string()),
+    }
 }
 
 impl Debug {
