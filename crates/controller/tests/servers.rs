@@ -11,12 +11,16 @@ mod agents;
 mod cluster;
 #[path = "servers/network.rs"]
 mod network;
+#[path = "servers/recorded.rs"]
+mod recorded;
 #[path = "servers/restores.rs"]
 mod restores;
 #[path = "servers/server.rs"]
 mod server;
 #[path = "servers/stories.rs"]
 mod stories;
+#[path = "servers/vanished.rs"]
+mod vanished;
 
 use berth_model::{alloc::ClientStatus, eval::EvalStatus, node::NodeStatus};
 
