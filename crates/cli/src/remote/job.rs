@@ -120,7 +120,7 @@ impl Remote {
         self.put(&self.target("/v1/job").part(job).part("periodic").part("force"), &json!({})).await
     }
 
-    /// Has a job looked at anew.
+    /// Has a job evaluated again.
     pub async fn evaluate(&self, job: &str) -> Result<JobRegistered, Failure> {
         let body = JobEvaluate { job_id: job.to_owned(), ..JobEvaluate::default() };
         self.put(&self.job_target(job, "evaluate"), &body).await

@@ -31,7 +31,7 @@ impl Cluster {
         while self.writing.load(Ordering::Acquire) > 0 && begun.elapsed() < WRITING_MAX {
             tokio::time::sleep(LOOK).await;
         }
-        let next = to.map_or_else(|| "whoever is next".to_owned(), |to| self.named(to));
+        let next = to.map_or_else(|| "any other server".to_owned(), |to| self.named(to));
         let recorded = self.record_own("transfer_leadership", [next]);
         let transferred = self.transfer(to, TRANSFER_MAX).await;
         recorded.end_now(&transferred.as_ref().map(|_| ()).map_err(Clone::clone));
@@ -40,7 +40,7 @@ impl Cluster {
                 let took_ms = begun.elapsed().as_millis();
                 tracing::info!(server = to, took_ms, "handed the leadership over");
             }
-            Err(error) => tracing::warn!(%error, "nobody took the leadership over"),
+            Err(error) => tracing::warn!(%error, "no server took the leadership over"),
         }
     }
 }

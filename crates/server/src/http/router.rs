@@ -464,7 +464,7 @@ async fn unwound(route: &Route, mut handler: impl Future<Output = Reply> + Unpin
 
 fn panicked(route: &Route) -> Failure {
     tracing::error!(method = route.verb.as_str(), path = route.path, "a request's handler panicked");
-    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "the server made a mistake: its log says more")
+    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error: see the server's log")
 }
 
 fn unknown_path(request: &Request) -> Failure {

@@ -1,4 +1,4 @@
-//! `berth job eval`: has a job looked at anew.
+//! `berth job eval`: has a job evaluated again.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ impl Eval {
         let evaluated = remote.evaluate(&id).await?;
         let accepted = Accepted {
             job: &id,
-            deed: "looked at anew",
+            deed: "evaluated again",
             eval: &evaluated.eval_id,
             index: evaluated.eval_create_index,
             since,

@@ -282,7 +282,7 @@ async fn a_handler_that_panics_fails_its_own_request_only() {
         500 Internal Server Error
         content-type: text/plain; charset=utf-8
 
-        the server made a mistake: its log says more
+        internal error: see the server's log
     "#]]
     .assert_eq(&answer.show());
     assert_eq!(super::exchange::get(&router, "/v1/jobs").await.status, 200);
