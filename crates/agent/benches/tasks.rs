@@ -20,7 +20,7 @@ fn main() {
     let mut world = World::new();
     let runs = (1..=TASKS).map(|number| run(number, vec![shell("t", "exec sleep 1000")])).collect();
     let begun = std::time::Instant::now();
-    world.server.wish(runs, &[], &[], &[]);
+    world.server.desire(runs, &[], &[], &[]);
     (1..=TASKS).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
     println!("{TASKS} tasks started in {:?}", begun.elapsed());
     let record = berth_agent::keeper::plan::StartRecord::read(&world.path(1, "keepers/t")).expect("readable");
@@ -36,13 +36,13 @@ fn main() {
     (1..=TASKS).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
     println!("{TASKS} tasks taken up in {:?}", begun.elapsed());
     let begun = std::time::Instant::now();
-    world.server.wish(Vec::new(), &(1..=TASKS).collect::<Vec<_>>(), &[], &[]);
+    world.server.desire(Vec::new(), &(1..=TASKS).collect::<Vec<_>>(), &[], &[]);
     (1..=TASKS).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Complete)));
     println!("{TASKS} tasks stopped in {:?}", begun.elapsed());
     let begun = std::time::Instant::now();
-    world.server.wish(vec![run(201, vec![shell("t", "exec sleep 1000")])], &[], &[], &[]);
+    world.server.desire(vec![run(201, vec![shell("t", "exec sleep 1000")])], &[], &[], &[]);
     world.server.wait_for_status(201, ClientStatus::Running);
     println!("one task started in {:?}", begun.elapsed());
-    world.server.wish(Vec::new(), &[201], &[], &[]);
+    world.server.desire(Vec::new(), &[201], &[], &[]);
     world.server.wait_for_status(201, ClientStatus::Complete);
 }

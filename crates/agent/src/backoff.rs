@@ -4,7 +4,8 @@ use std::time::Duration;
 
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const RETRY_MIN: Duration = Duration::from_millis(200);
-/// Well below the time that a new leader gives agents to come back, 27 s, before it declares their nodes lost.
+/// Half of the time that a leader gives agents to come back (`GRACE_MIN` of `berth-controller`): one try may fail, and the
+/// next one is still in time.
 const RETRY_MAX: Duration = Duration::from_secs(13);
 
 /// Where a server answers, and does not lead: one of the others does, or will soon.

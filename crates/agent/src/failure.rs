@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Why work on another thread came to nothing: what a panic says may hold secrets, and stays on standard error.
-pub(crate) const PANICKED: &str = "internal error: it panicked, and the agent's log says where";
+/// Why work on another thread failed: what a panic says may hold secrets, and stays on standard error.
+pub(crate) const PANICKED: &str = "internal error: a panic; see the agent's log";
 
 /// An operation that the host refused.
 #[derive(Debug, thiserror::Error)]

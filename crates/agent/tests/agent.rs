@@ -30,7 +30,7 @@ fn events(status: &AllocStatus) -> Vec<&'static str> {
 fn a_mock_task_runs_to_its_end() {
     let mut world = World::new();
     let config = serde_json::json!({"run_for": "50ms", "stdout_string": "hello\n", "stdout_repeat": 2});
-    world.server.wish(vec![run(1, vec![task("m", "mock_driver", config)])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![task("m", "mock_driver", config)])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Running);
     let status = world.server.wait_for_status(1, ClientStatus::Complete);
     assert_eq!(events(&status), ["Received", "Task Setup", "Started", "Terminated"]);
@@ -40,13 +40,13 @@ fn a_mock_task_runs_to_its_end() {
 #[test]
 fn a_reconnect_costs_nothing_when_nothing_changed() {
     let mut world = World::new();
-    world.server.wish(vec![run(1, vec![shell("t", "echo hi; exec sleep 100")])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![shell("t", "echo hi; exec sleep 100")])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Running);
     world.server.disconnect();
     let (hello, mode) = world.server.accept();
     assert_eq!((hello.epoch, mode), (1, WelcomeMode::Equal));
     assert_eq!(hello.desired_digest, world.server.desired_digest().to_bytes());
-    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.desire(Vec::new(), &[1], &[], &[]);
     let status = world.server.wait_for_status(1, ClientStatus::Complete);
     assert_eq!(events(&status)[3..], ["Killing", "Terminated", "Killed"]);
 }
@@ -55,9 +55,9 @@ fn a_reconnect_costs_nothing_when_nothing_changed() {
 #[test]
 fn how_far_the_desired_state_had_come_outlives_the_records_of_what_is_removed() {
     let mut world = World::new();
-    world.server.wish(vec![run(1, vec![shell("t", "true")])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![shell("t", "true")])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
-    world.server.wish(Vec::new(), &[], &[], &[1]);
+    world.server.desire(Vec::new(), &[], &[], &[1]);
     let root = world.path(1, "");
     eventually("the directory to go", || (!root.exists()).then_some(()));
     world.kill_agent();
@@ -73,16 +73,16 @@ fn a_command_gets_its_environment_and_its_log_is_read() {
         "echo $NOMAD_ALLOC_NAME $MINE ${NOMAD_PORT_http} > $NOMAD_TASK_DIR/f; cat $NOMAD_TASK_DIR/f",
     );
     spec.env = [("MINE".to_owned(), "at-${NOMAD_ADDR_http}".to_owned())].into();
-    world.server.wish(vec![run(1, vec![spec])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![spec])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
     assert_eq!(world.server.read_log(1, "t", 0, false).as_deref(), Ok("j.g[0] at-127.0.0.1:20000 20000\n"));
     assert_eq!(world.server.read_log(1, "t", 6, true).as_deref(), Ok("20000\n"));
     let missing = world.server.read_log(1, "nobody", 0, false).expect_err("no such task");
     assert!(missing.starts_with("not found: "), "{missing}");
 
-    world.server.wish(Vec::new(), &[], &[1], &[]);
+    world.server.desire(Vec::new(), &[], &[1], &[]);
     assert_eq!(world.server.read_log(1, "t", 6, true).as_deref(), Ok("20000\n"), "forgotten, not gone");
-    world.server.wish(Vec::new(), &[], &[], &[1]);
+    world.server.desire(Vec::new(), &[], &[], &[1]);
     let root = world.path(1, "");
     eventually("the directory to go", || (!root.exists()).then_some(()));
 }
@@ -91,7 +91,7 @@ fn a_command_gets_its_environment_and_its_log_is_read() {
 fn a_log_is_followed_to_its_end_within_the_credit() {
     let mut world = World::new();
     let script = "echo 12345; while [ ! -e ../go ]; do sleep 0.01; done; echo 6789";
-    world.server.wish(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Running);
     let (task, stream) = ("t".into(), "stdout".into());
     let read = FileRead {
@@ -128,7 +128,7 @@ fn what_cannot_be_prepared_fails_with_a_reason() {
         task("t", "raw_exec", serde_json::json!({"command": "/nowhere"})),
     ];
     let messages = bad.into_iter().zip(1..).map(|(spec, number)| {
-        world.server.wish(vec![run(number, vec![spec])], &[], &[], &[]);
+        world.server.desire(vec![run(number, vec![spec])], &[], &[], &[]);
         let status = world.server.wait_for_status(number, ClientStatus::Failed);
         let event = &status.tasks[0].events[2];
         let message = event.message.split(" in /").next().unwrap_or_default();
@@ -149,7 +149,7 @@ fn tasks_outlive_their_agent() {
     let script =
         |code| format!("echo $$ > ../pid; while [ ! -e ../go ]; do sleep 0.01; done; echo bye; exit {code}");
     let runs = (1..=10).map(|number| run(number, vec![shell("t", &script(number))])).collect();
-    world.server.wish(runs, &[], &[], &[]);
+    world.server.desire(runs, &[], &[], &[]);
     (1..=10).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
     let pid = |world: &World, number| {
         let path = world.path(number, "tasks/pid");
@@ -181,7 +181,7 @@ fn a_mock_task_goes_on_where_its_schedule_is() {
     let mut world = World::new();
     let mock =
         |run_for: &str| task("m", "mock_driver", serde_json::json!({"run_for": run_for, "exit_code": 4}));
-    world.server.wish(vec![run(1, vec![mock("100ms")]), run(2, vec![mock("1h")])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![mock("100ms")]), run(2, vec![mock("1h")])], &[], &[], &[]);
     let before = world.server.wait_for_status(2, ClientStatus::Running);
     world.server.wait_for(1, |status| status.status() != ClientStatus::Pending);
     world.kill_agent();
@@ -190,7 +190,7 @@ fn a_mock_task_goes_on_where_its_schedule_is() {
     assert_eq!(ended.tasks[0].exit_code, 4);
     let ran_ms = (ended.tasks[0].finished_ns - ended.tasks[0].started_ns) / 1_000_000;
     assert!((100..PATIENCE.as_millis() as u64).contains(&ran_ms));
-    world.server.wish(Vec::new(), &[2], &[], &[]);
+    world.server.desire(Vec::new(), &[2], &[], &[]);
     let stopped = world.server.wait_for_status(2, ClientStatus::Complete);
     assert_eq!((stopped.tasks[0].started_ns, stopped.tasks[0].restarts), (before.tasks[0].started_ns, 0));
 }
@@ -199,7 +199,7 @@ fn a_mock_task_goes_on_where_its_schedule_is() {
 fn a_task_whose_keeper_is_killed_lives_on() {
     let mut world = World::new();
     let script = "echo $$ > ../pid; while [ ! -e ../go ]; do sleep 0.01; done";
-    world.server.wish(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Running);
     let start = || {
         let dir = world.path(1, "keepers/t");
@@ -228,7 +228,7 @@ fn a_data_directory_serves_one_agent() {
 #[test]
 fn an_agent_that_is_asked_to_end_takes_its_tasks_along() {
     let mut world = World::new();
-    world.server.wish(vec![run(1, vec![shell("t", "echo $$ > ../pid; exec sleep 100")])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![shell("t", "echo $$ > ../pid; exec sleep 100")])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Running);
     let pid = eventually("the pid", || {
         fs::read_to_string(world.path(1, "tasks/pid")).ok()?.trim().parse::<u32>().ok()
@@ -249,7 +249,7 @@ fn a_command_may_have_a_user_of_its_own() {
     let mut world = World::new();
     let script = "id -un; echo x > $NOMAD_TASK_DIR/f && echo x > $NOMAD_ALLOC_DIR/data/f && cat $NOMAD_SECRETS_DIR/../local/f";
     let spec = TaskSpec { user: "nobody".into(), ..shell("t", script) };
-    world.server.wish(vec![run(1, vec![spec])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![spec])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
     assert_eq!(world.server.read_log(1, "t", 0, false).as_deref(), Ok("nobody\nx\n"));
 }
@@ -262,11 +262,11 @@ fn an_agent_killed_while_it_starts_tasks_starts_none_twice() {
         let numbers: Vec<u8> = (1..=6).map(|task| round * 6 + task).collect();
         let script = "echo $$ >> ../starts; while [ ! -e ../go ]; do sleep 0.01; done";
         let runs = || numbers.iter().map(|number| run(*number, vec![shell("t", script)])).collect::<Vec<_>>();
-        world.server.wish(runs(), &[], &[], &[]);
+        world.server.desire(runs(), &[], &[], &[]);
         std::thread::sleep(std::time::Duration::from_millis(u64::from(round) * 2));
         world.kill_agent();
         world.respawn_agent();
-        world.server.wish(runs(), &[], &[], &[]);
+        world.server.desire(runs(), &[], &[], &[]);
         for number in numbers {
             world.server.wait_for_status(number, ClientStatus::Running);
             fs::write(world.path(number, "tasks/go"), "").expect("written");
@@ -281,7 +281,7 @@ fn an_agent_killed_while_it_starts_tasks_starts_none_twice() {
 fn a_task_is_restarted_and_signaled_where_it_is() {
     let mut world = World::new();
     let script = "trap 'echo hup' HUP; echo up; while :; do sleep 0.01; done";
-    world.server.wish(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Running);
     while world.server.read_log(1, "t", 0, false).as_deref() != Ok("up\n") {}
     let (alloc_id, task) = (alloc_id(1).to_vec(), "t".to_owned());
@@ -310,7 +310,7 @@ fn a_task_is_restarted_and_signaled_where_it_is() {
     };
     assert!(usage.memory.total > 0 && usage.disk.size > 0 && !usage.cores.is_empty(), "{usage:?}");
 
-    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.desire(Vec::new(), &[1], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
 }
 
@@ -318,7 +318,7 @@ fn a_task_is_restarted_and_signaled_where_it_is() {
 fn an_allocation_whose_record_is_damaged_is_ended_and_others_go_on() {
     let mut world = World::new();
     let script = "echo $$ > ../pid; exec sleep 1000";
-    world.server.wish(
+    world.server.desire(
         vec![run(1, vec![shell("t", script)]), run(2, vec![shell("t", script)])],
         &[],
         &[],
@@ -341,12 +341,12 @@ fn an_allocation_whose_record_is_damaged_is_ended_and_others_go_on() {
     assert!(!lives(first) && lives(second));
     let id = berth_api::agent::AllocId(alloc_id(1));
     assert!(world.data.path().join(format!("damaged/{id}.0/record")).exists());
-    world.server.wish(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![shell("t", script)])], &[], &[], &[]);
     let again = eventually("another pid", || {
         fs::read_to_string(world.path(1, "tasks/pid")).ok()?.trim().parse::<u32>().ok()
     });
     assert!(lives(again) && lives(second));
-    world.server.wish(Vec::new(), &[1, 2], &[], &[]);
+    world.server.desire(Vec::new(), &[1, 2], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
     world.server.wait_for_status(2, ClientStatus::Complete);
 }
@@ -355,7 +355,7 @@ fn an_allocation_whose_record_is_damaged_is_ended_and_others_go_on() {
 fn a_state_of_a_newer_version_is_refused_and_left_alone() {
     let mut world = World::new();
     let config = serde_json::json!({"run_for": "1h"});
-    world.server.wish(vec![run(1, vec![task("m", "mock_driver", config)])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![task("m", "mock_driver", config)])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Running);
     world.kill_agent();
     let record = world.path(1, "record");
@@ -383,7 +383,7 @@ fn lives(pid: i32) -> bool {
 fn daemon_of_a_killed_keeper(world: &mut World, number: u8, and_then: &str) -> (i32, StartRecord) {
     let script =
         format!("(setsid sh -c 'echo $$ > ../daemon; exec sleep 1000' &) ; [ -s ../daemon ]; {and_then}");
-    world.server.wish(vec![run(number, vec![shell("t", &script)])], &[], &[], &[]);
+    world.server.desire(vec![run(number, vec![shell("t", &script)])], &[], &[], &[]);
     world.server.wait_for_status(number, ClientStatus::Running);
     let path = world.path(number, "tasks/daemon");
     let daemon = eventually("the daemon", || fs::read_to_string(&path).ok()?.trim().parse::<i32>().ok());
@@ -403,7 +403,7 @@ fn what_a_task_left_ends_with_it_though_its_keeper_was_killed() {
         return;
     }
     assert!(lives(daemon));
-    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.desire(Vec::new(), &[1], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
     assert!(!lives(daemon) && !std::path::Path::new(&start.cgroup).exists());
     let (daemon, start) =
@@ -423,7 +423,7 @@ fn no_cgroup_outlives_its_task() {
         if number % 4 == 0 {
             spec.config_json = serde_json::json!({"command": "/nowhere"}).to_string();
         }
-        world.server.wish(vec![run(number, vec![spec])], &[], &[], &[]);
+        world.server.desire(vec![run(number, vec![spec])], &[], &[], &[]);
     }
     for number in 1..=20 {
         world.server.wait_for(number, |status| status.status().is_terminal());
@@ -441,7 +441,7 @@ fn a_disk_that_does_not_answer_holds_up_no_heartbeat() {
     let slow = data.path().join("fence.new");
     nix::unistd::mkfifo(&slow, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
     let mut world = World::with_data(data);
-    world.server.wish(vec![run(1, vec![shell("t", "exit 0")])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![shell("t", "exit 0")])], &[], &[], &[]);
     while world.server.heartbeats < 2 {
         world.server.listen();
     }
@@ -452,7 +452,7 @@ fn a_disk_that_does_not_answer_holds_up_no_heartbeat() {
     let (hello, _) = world.server.accept();
     assert_eq!(hello.cluster_id, [0; 0]);
     drop(reader);
-    world.server.wish(vec![run(1, vec![shell("t", "exit 0")])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![shell("t", "exit 0")])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
 }
 

@@ -27,7 +27,7 @@ fn script(number: u8) -> String {
 }
 
 fn check(world: &mut World, spec: impl Fn(u8) -> TaskSpec, signal: i32) {
-    world.server.wish(
+    world.server.desire(
         (1..=TIMES).map(|number| run_without_ports(number, vec![spec(number)])).collect(),
         &[],
         &[],

@@ -48,7 +48,7 @@ fn a_command_of_the_host_is_in_a_cage() {
         head -c 1 /etc/shadow 2>/dev/null | wc -c; ls /proc > /tmp/p; grep -c '^[0-9]' /tmp/p; ls /dev | tr '\\n' ' '; echo; \
         ls /sys/class/net | tr '\\n' ' '; echo; grep -c . /etc/hosts; \
         echo $NOMAD_TASK_DIR $HOME";
-    world.server.wish(vec![run_without_ports(1, vec![shell(probe)])], &[], &[], &[]);
+    world.server.desire(vec![run_without_ports(1, vec![shell(probe)])], &[], &[], &[]);
     world.server.wait_for(1, |status| status.status().is_terminal());
     let seen = world.server.read_log(1, "t", 0, false).expect("a log");
     expect_test::expect![[r#"
@@ -75,7 +75,7 @@ fn a_command_of_the_host_is_in_a_cage() {
 fn it_ends_with_all_that_it_started_and_leaves_nothing() {
     let Some(mut world) = world() else { return };
     let script = "trap '' TERM INT; (setsid sleep 43210987 &) ; (setsid sleep 43210987 &); echo up; while :; do sleep 1; done";
-    world.server.wish(vec![run_without_ports(2, vec![shell(script)])], &[], &[], &[]);
+    world.server.desire(vec![run_without_ports(2, vec![shell(script)])], &[], &[], &[]);
     world.server.wait_for_status(2, ClientStatus::Running);
     let record = world.path(2, "keepers/t");
     let record = berth_agent::keeper::plan::StartRecord::read(&record).expect("readable").expect("a record");
@@ -89,7 +89,7 @@ fn it_ends_with_all_that_it_started_and_leaves_nothing() {
     nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
     world.kill_agent();
     world.restart_agent();
-    world.server.wish(Vec::new(), &[2], &[], &[]);
+    world.server.desire(Vec::new(), &[2], &[], &[]);
     world.server.wait_for(2, |status| status.status().is_terminal());
     let processes = fs::read_dir("/proc").expect("listed").flatten();
     let of_task = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
@@ -107,11 +107,11 @@ fn it_ends_with_all_that_it_started_and_leaves_nothing() {
 fn a_killed_one_leaves_the_hosts_files_alone() {
     let Some(mut world) = world() else { return };
     let before = fs::read_dir("/usr/bin").expect("listed").count();
-    world.server.wish(vec![run_without_ports(3, vec![shell("sleep 1000")])], &[], &[], &[]);
+    world.server.desire(vec![run_without_ports(3, vec![shell("sleep 1000")])], &[], &[], &[]);
     world.server.wait_for_status(3, ClientStatus::Running);
-    world.server.wish(Vec::new(), &[3], &[], &[]);
+    world.server.desire(Vec::new(), &[3], &[], &[]);
     world.server.wait_for(3, |status| status.status().is_terminal());
-    world.server.wish(Vec::new(), &[], &[], &[3]);
+    world.server.desire(Vec::new(), &[], &[], &[3]);
     let dir = world.path(3, "");
     eventually("its directory is gone", || (!dir.exists()).then_some(()));
     assert_eq!(fs::read_dir("/usr/bin").expect("listed").count(), before);
@@ -139,7 +139,7 @@ fn what_it_may_not_have_is_refused_by_name() {
         (caged(json!({})), "command is empty"),
     ];
     for ((task, reason), number) in bad.into_iter().zip(10..) {
-        world.server.wish(vec![run_without_ports(number, vec![task])], &[], &[], &[]);
+        world.server.desire(vec![run_without_ports(number, vec![task])], &[], &[], &[]);
         let status = world.server.wait_for_status(number, ClientStatus::Failed);
         let told = format!("{:?}", status.tasks[0].events);
         assert!(told.contains(reason), "{reason}: {told}");

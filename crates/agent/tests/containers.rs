@@ -114,7 +114,7 @@ fn a_container_is_stopped_and_leaves_nothing() {
             .path()
             .join(format!("allocs/{}/logs/t.stdout.0", berth_api::agent::AllocId(alloc_id(number))));
         eventually("the trap", || (fs::metadata(&log).ok()?.len() > 0).then_some(()));
-        world.server.wish(Vec::new(), &both, &[], &[]);
+        world.server.desire(Vec::new(), &both, &[], &[]);
         let ends = both.map(|number| {
             let status = world.server.wait_for_status(number, ClientStatus::Complete);
             (status.tasks[0].exit_code, status.tasks[0].signal)
@@ -233,7 +233,7 @@ fn commands_run_within(runtime: &str) {
     }
     let mut exec = Exec::start(&mut world.server, 1000, first, &["sh", "-c", "read forever"], true);
     exec.until(&mut world.server, |exec| exec.room > 0);
-    world.server.wish(Vec::new(), &[first], &[], &[]);
+    world.server.desire(Vec::new(), &[first], &[], &[]);
     assert!(exec.end(&mut world.server) != Ok(0));
     world.server.wait_for_status(first, ClientStatus::Complete);
 }
@@ -308,7 +308,7 @@ fn a_port_leads_in_and_nothing_leads_out(runtime: &str) {
     let told = format!("{:?}", status.tasks[0].events);
     let reason = format!("listen on 127.0.0.1:{port} for the port \\\"http\\\": Address already in use");
     assert!(told.contains(&reason), "{told}");
-    world.server.wish(Vec::new(), &[number], &[], &[]);
+    world.server.desire(Vec::new(), &[number], &[], &[]);
     world.server.wait_for_status(number, ClientStatus::Complete);
     assert_eq!(read_from(port), None);
 }
@@ -493,7 +493,7 @@ fn a_keeper_killed_at_any_moment_of_a_start_leaves_no_second_container() {
                 inside.count()
             };
             eventually("one container of it", || (living() == 1).then_some(()));
-            world.server.wish(Vec::new(), &[number], &[], &[]);
+            world.server.desire(Vec::new(), &[number], &[], &[]);
             world.server.wait_for(number, |status| status.status().is_terminal());
             eventually("its end", || (living() == 0).then_some(()));
             let left =

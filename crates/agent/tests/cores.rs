@@ -49,12 +49,12 @@ fn own(number: u8, core: u32) -> Run {
 }
 
 fn start(world: &mut World, number: u8, run: Run) {
-    world.server.wish(vec![run], &[], &[], &[]);
+    world.server.desire(vec![run], &[], &[], &[]);
     world.server.wait_for_status(number, ClientStatus::Running);
 }
 
 fn stop(world: &mut World, number: u8) {
-    world.server.wish(Vec::new(), &[number], &[], &[]);
+    world.server.desire(Vec::new(), &[number], &[], &[]);
     world.server.wait_for(number, |status| status.status().is_terminal());
 }
 

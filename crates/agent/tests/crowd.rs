@@ -42,7 +42,7 @@ fn starts_that_hang_hold_up_nobody_for_long() {
     let config = json!({"image": images.path().join("root"), "command": "/bin/sh"});
     let runs =
         (1..=hanging).map(|number| run_without_ports(number, vec![task("t", "docker", config.clone())]));
-    world.server.wish(runs.collect(), &[], &[], &[]);
+    world.server.desire(runs.collect(), &[], &[], &[]);
     let called = || {
         let names = fs::read_dir(images.path()).expect("listed").flatten().map(|entry| entry.file_name());
         names.filter(|name| name.to_string_lossy().starts_with("called-")).count()
@@ -50,7 +50,7 @@ fn starts_that_hang_hold_up_nobody_for_long() {
     let most = berth_agent::starting_max().min(usize::from(hanging));
     eventually("as many as may to hang", || (called() >= most).then_some(()));
     let last = hanging + 1;
-    world.server.wish(vec![run_without_ports(last, vec![shell("t", "echo I run")])], &[], &[], &[]);
+    world.server.desire(vec![run_without_ports(last, vec![shell("t", "echo I run")])], &[], &[], &[]);
     world.server.wait_for_status(last, ClientStatus::Complete);
     assert!(
         (1..=hanging).all(|number| world.server.status(number).is_none_or(|it| !it.status().is_terminal())),

@@ -133,9 +133,9 @@ impl Cycles {
 
     fn round(&mut self, numbers: &[u8]) {
         let runs = self.runs(numbers);
-        self.world.server.wish(runs.clone(), &[], &[], &[]);
+        self.world.server.desire(runs.clone(), &[], &[], &[]);
         self.kill_agent();
-        self.world.server.wish(runs, &[], &[], &[]);
+        self.world.server.desire(runs, &[], &[], &[]);
         if self.draw.below(2) == 0 {
             // Some are stopped while they start.
             for number in numbers {
@@ -144,15 +144,15 @@ impl Cycles {
                     .wait_for(*number, |status| status.tasks.iter().any(|task| task.started_ns > 0));
             }
         }
-        self.world.server.wish(Vec::new(), numbers, &[], &[]);
+        self.world.server.desire(Vec::new(), numbers, &[], &[]);
         self.kill_agent();
-        self.world.server.wish(Vec::new(), numbers, &[], &[]);
+        self.world.server.desire(Vec::new(), numbers, &[], &[]);
         for number in numbers {
             self.world.server.wait_for(*number, |status| status.status().is_terminal());
             let starts = fs::read_to_string(self.world.path(*number, "alloc/starts")).unwrap_or_default();
             assert!(starts.lines().count() <= 1, "allocation {number} was started twice: {starts}");
         }
-        self.world.server.wish(Vec::new(), &[], numbers, numbers);
+        self.world.server.desire(Vec::new(), &[], numbers, numbers);
         for number in numbers {
             let dir = self.world.path(*number, "");
             eventually("the files to be removed", || (!dir.exists()).then_some(()));

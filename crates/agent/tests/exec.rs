@@ -22,7 +22,7 @@ fn world() -> World {
     let mut world = World::new();
     let mut spec = shell("t", "exec sleep 1000");
     spec.env = [("MINE".to_owned(), "yes".to_owned())].into();
-    world.server.wish(vec![run(1, vec![spec])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![spec])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Running);
     world
 }
@@ -56,7 +56,7 @@ fn the_end_by_a_signal_is_told_as_shells_tell_it() {
 fn what_cannot_run_is_refused_with_the_reason() {
     let mut world = world();
     let mock = task("t", "mock_driver", serde_json::json!({"run_for": "1000s"}));
-    world.server.wish(vec![run(2, vec![mock])], &[], &[], &[]);
+    world.server.desire(vec![run(2, vec![mock])], &[], &[], &[]);
     world.server.wait_for_status(2, ClientStatus::Running);
     let mut refused = |number, command: &[&str]| {
         let mut exec = Exec::start(&mut world.server, 1, number, command, false);
@@ -165,7 +165,7 @@ fn a_command_ends_with_its_task() {
     let mut world = world();
     let mut exec = Exec::start(&mut world.server, 1, 1, &["sh", "-c", "echo $$; exec sleep 1000"], true);
     let pid = exec.pid(&mut world.server);
-    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.desire(Vec::new(), &[1], &[], &[]);
     let (kind, text) = refusal(exec.end(&mut world.server));
     assert_eq!(
         (kind, text.as_str()),
@@ -211,7 +211,7 @@ fn a_command_has_the_tasks_user() {
     let mut world = World::new();
     let mut spec = shell("t", "exec sleep 1000");
     spec.user = "nobody".into();
-    world.server.wish(vec![run(1, vec![spec])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![spec])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Running);
     for tty in [false, true] {
         let script = "id -un; echo x > /proc/self/fd/1; exit 0";

@@ -49,7 +49,7 @@ fn a_runtime_that_goes_is_told_of_while_the_agent_runs() {
     }
     // A task that comes now is told so.
     let config = serde_json::json!({"image": "x", "command": "x"});
-    world.server.wish(vec![world::run(1, vec![world::task("t", "docker", config)])], &[], &[], &[]);
+    world.server.desire(vec![world::run(1, vec![world::task("t", "docker", config)])], &[], &[], &[]);
     let status = world.server.wait_for(1, |status| status.status().is_terminal());
     let events = format!("{:?}", status.tasks[0].events);
     assert!(events.contains("this node has none of that name"), "{events}");

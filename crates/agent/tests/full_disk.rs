@@ -43,9 +43,9 @@ fn others_are_unharmed_by_who_fills_the_disk() {
     // Whatever is given back it takes at once.
     let fills = "while :; do cat /dev/zero >> $NOMAD_ALLOC_DIR/data/large; sleep 0.01; done 2> /dev/null";
     let of = |number: u8, script: &str| run_without_ports(number, vec![shell("t", script)]);
-    world.server.wish(vec![of(1, &waits), of(2, floods)], &[], &[], &[]);
+    world.server.desire(vec![of(1, &waits), of(2, floods)], &[], &[], &[]);
     (1..=2).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
-    world.server.wish(vec![of(3, fills)], &[], &[], &[]);
+    world.server.desire(vec![of(3, fills)], &[], &[], &[]);
     world.server.wait_for_status(3, ClientStatus::Running);
     // Until the log has come to where it can grow no more either.
     let mut full = 0;
@@ -60,7 +60,7 @@ fn others_are_unharmed_by_who_fills_the_disk() {
     assert_eq!((status.tasks[0].exit_code, status.tasks[0].failed), (7, true), "{status:?}");
     // What begins now is refused with the reason.
     let late = shell("t", "exit 0");
-    world.server.wish(vec![run_without_ports(4, vec![late])], &[], &[], &[]);
+    world.server.desire(vec![run_without_ports(4, vec![late])], &[], &[], &[]);
     let status = world.server.wait_for(4, |status| status.status().is_terminal());
     let told = format!("{:?}", status.tasks[0].events);
     assert!(told.contains("No space left on device"), "{told}");
@@ -69,14 +69,14 @@ fn others_are_unharmed_by_who_fills_the_disk() {
     assert!(logs <= 3 << 20, "{logs}");
 
     // Whoever filled the disk is ended, and gives the room back.
-    world.server.wish(Vec::new(), &[3], &[], &[]);
+    world.server.desire(Vec::new(), &[3], &[], &[]);
     world.server.wait_for(3, |status| status.status().is_terminal());
-    world.server.wish(Vec::new(), &[], &[3], &[3]);
+    world.server.desire(Vec::new(), &[], &[3], &[3]);
     eventually("room on the disk", || (disk.free_bytes() > 16 << 20).then_some(()));
-    world.server.wish(vec![of(5, "echo again")], &[], &[], &[]);
+    world.server.desire(vec![of(5, "echo again")], &[], &[], &[]);
     world.server.wait_for_status(5, ClientStatus::Complete);
     assert_eq!(world.server.read_log(5, "t", 0, false).as_deref(), Ok("again\n"));
-    world.server.wish(Vec::new(), &[2], &[], &[]);
+    world.server.desire(Vec::new(), &[2], &[], &[]);
     let status = world.server.wait_for(2, |status| status.status().is_terminal());
     assert_eq!(status.tasks[0].state(), TaskState::Dead);
     assert!(log_bytes(&world.path(2, "logs")) <= 3 << 20);

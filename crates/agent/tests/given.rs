@@ -79,7 +79,7 @@ impl World {
     ) -> String {
         let mut run = world::run(number, vec![world::task("t", driver, config)]);
         run.alloc.devices = given.into_iter().collect();
-        self.server.wish(vec![run], &[], &[], &[]);
+        self.server.desire(vec![run], &[], &[], &[]);
         let status = self.server.wait_for(number, |status| status.status().is_terminal());
         assert_eq!(status.status(), ClientStatus::Complete, "{:?}", status.tasks[0].events);
         self.server.read_log(number, "t", 0, false).expect("a log")
@@ -154,7 +154,7 @@ fn a_device_that_the_node_has_no_more_is_named() {
     let mut world = World::start("");
     let mut run = world::run(30, vec![world::shell("t", "true")]);
     run.alloc.devices = given(&["w9"], &[]).into_iter().collect();
-    world.server.wish(vec![run], &[], &[], &[]);
+    world.server.desire(vec![run], &[], &[], &[]);
     let status = world.server.wait_for_status(30, ClientStatus::Failed);
     let told = format!("{:?}", status.tasks[0].events);
     assert!(told.contains("find device w9: this node has it no more"), "{told}");

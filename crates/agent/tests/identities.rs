@@ -48,7 +48,7 @@ fn a_task_waits_for_its_tokens_and_says_why() {
     let mut world = World::new();
     let script = "echo $NOMAD_TOKEN $NOMAD_TOKEN_aws $(cat $NOMAD_SECRETS_DIR/cloud/aws); exec sleep 1000";
     let task = task(script, vec![identity("default", ""), identity("aws", "cloud/aws")]);
-    world.server.wish(vec![run(1, vec![task])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![task])], &[], &[], &[]);
     let waits = |kind: i32| kind == TaskEventKind::HookFailed as i32;
     let status =
         world.server.wait_for(1, |status| status.tasks[0].events.iter().any(|event| waits(event.kind)));
@@ -69,14 +69,14 @@ fn a_task_waits_for_its_tokens_and_says_why() {
 #[test]
 fn a_task_that_is_stopped_waits_no_longer() {
     let mut world = World::new();
-    world.server.wish(
+    world.server.desire(
         vec![run(1, vec![task("exec sleep 1000", vec![identity("default", "")])])],
         &[],
         &[],
         &[],
     );
     world.server.wait_for(1, |status| status.tasks[0].events.len() > 2);
-    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.desire(Vec::new(), &[1], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
 }
 
@@ -85,7 +85,7 @@ fn tokens_are_renewed_in_time_by_whichever_agent_is_there() {
     let mut world = World::new();
     world.server.tokens_live_ms = Some(3_000);
     let noop = identity("default", "nomad_token");
-    world.server.wish(vec![run(1, vec![task("echo $$; exec sleep 1000", vec![noop])])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![task("echo $$; exec sleep 1000", vec![noop])])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Running);
     let first = fs::read_to_string(file(&world, 1, "nomad_token")).expect("the task has it");
     let second = until_changed(&mut world, 1, "nomad_token", &first);
@@ -111,7 +111,7 @@ fn a_task_restarts_with_the_tokens_that_it_holds_while_nobody_signs() {
     let script = "echo $NOMAD_TOKEN; [ -e ../again ] && exec sleep 1000; touch ../again; exit 1";
     let restart = RestartSpec { attempts: 3, interval_ms: 60_000, delay_ms: 10, mode: 0 };
     let again = TaskSpec { restart, ..task(script, vec![identity("default", "")]) };
-    world.server.wish(vec![run(1, vec![again])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![again])], &[], &[], &[]);
     // The server answers while it listens: the first start asks it for the tokens.
     while !world.path(1, "tasks/again").exists() {
         world.server.listen();
@@ -141,7 +141,7 @@ fn a_renewal_restarts_a_task_or_is_signalled_to_it_as_its_job_says() {
     let trap = "trap 'echo told' USR1; while true; do sleep 0.05; done";
     let runs =
         vec![run(1, vec![task("exec sleep 1000", vec![restarts])]), run(2, vec![task(trap, vec![signals])])];
-    world.server.wish(runs, &[], &[], &[]);
+    world.server.desire(runs, &[], &[], &[]);
     let kinds = |kind: TaskEventKind| move |event: &berth_api::agent::TaskEvent| event.kind == kind as i32;
     let status = world
         .server
@@ -175,7 +175,7 @@ fn printed(world: &World, lines: usize) -> String {
 #[test]
 fn a_task_waits_for_its_secrets_and_says_why() {
     let mut world = World::new();
-    world.server.wish(vec![run(1, vec![given("echo $GOT; exec sleep 1000")])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![given("echo $GOT; exec sleep 1000")])], &[], &[], &[]);
     let waits = |kind: i32| kind == TaskEventKind::HookFailed as i32;
     let status =
         world.server.wait_for(1, |status| status.tasks[0].events.iter().any(|event| waits(event.kind)));
@@ -195,7 +195,7 @@ fn a_task_restarts_with_what_is_in_its_variables_or_what_it_had_where_nobody_giv
     world.server.items = items("first");
     let script = "echo $GOT; echo x >> ../runs; n=$(grep -c x ../runs); while ! [ -e ../go$n ]; do sleep 0.05; done; exit 1";
     let restart = RestartSpec { attempts: 9, interval_ms: 60_000, delay_ms: 10, mode: 0 };
-    world.server.wish(vec![run(1, vec![TaskSpec { restart, ..given(script) }])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![TaskSpec { restart, ..given(script) }])], &[], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Running);
     assert_eq!(printed(&world, 1), "first\n");
     let end = |world: &World, number: u32| {

@@ -133,7 +133,7 @@ fn what_runs_is_told_and_stays() {
         refusal.kind() == RefusalKind::Invalid && refusal.text.contains("in use by allocation"),
         "{refusal:?}"
     );
-    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.desire(Vec::new(), &[1], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
     eventually("the image to be free", || remove(&mut world, &name).ok());
     assert_eq!(listed(&mut world), []);
@@ -166,7 +166,7 @@ fn an_image_is_in_use_between_two_starts_and_not_after_a_start_that_fails() {
         let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ..RunAlloc::default() };
         Run { alloc, group: group.encode_to_vec().into() }
     };
-    world.server.wish(vec![run(1, "")], &[], &[], &[]);
+    world.server.desire(vec![run(1, "")], &[], &[], &[]);
     let first = world.server.wait_for(1, |status| status.tasks[0].restarts == 1);
     assert_eq!(first.tasks[0].exit_code, 3, "{first:?}");
     let bundle = |number: u8| {
@@ -178,14 +178,14 @@ fn an_image_is_in_use_between_two_starts_and_not_after_a_start_that_fails() {
     assert_eq!(listed(&mut world)[0].alloc_ids, [alloc_id(1).to_vec()]);
     let refusal = remove(&mut world, &name).expect_err("in use");
     assert!(refusal.text.contains("in use by allocation"), "{refusal:?}");
-    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.desire(Vec::new(), &[1], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
     assert_eq!(listed(&mut world)[0].alloc_ids, Vec::<Vec<u8>>::new());
     // The keeper finds out that the image has no such user.
-    world.server.wish(vec![run(2, "nobody-there")], &[], &[], &[]);
+    world.server.desire(vec![run(2, "nobody-there")], &[], &[], &[]);
     world.server.wait_for(2, |status| status.tasks[0].restarts == 1);
     assert!(!failed.exists(), "its bundle is left");
-    world.server.wish(Vec::new(), &[2], &[], &[]);
+    world.server.desire(Vec::new(), &[2], &[], &[]);
     world.server.wait_for(2, |status| status.status().is_terminal());
     remove(&mut world, &name).expect("removed");
     assert_eq!(world.layers(), Vec::<String>::new());

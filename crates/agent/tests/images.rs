@@ -384,10 +384,10 @@ fn a_download_ends_with_the_last_who_waits_for_it() {
     eventually("the download", || (fake.held() == 1).then_some(()));
     let waits = |status: &AllocStatus| events(status).contains("Downloading image");
     [1, 2].iter().for_each(|number| drop(world.server.wait_for(*number, waits)));
-    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.desire(Vec::new(), &[1], &[], &[]);
     world.server.wait_for_status(1, ClientStatus::Complete);
     assert_eq!(fake.held(), 1, "another one waits");
-    world.server.wish(Vec::new(), &[2], &[], &[]);
+    world.server.desire(Vec::new(), &[2], &[], &[]);
     world.server.wait_for_status(2, ClientStatus::Complete);
     eventually("the connection to close", || (fake.held() == 0).then_some(()));
     world.assert_clean();
@@ -461,7 +461,7 @@ fn nginx_runs_as_it_comes() {
     world.run_with_ports(2, &config, ports);
     let told = events(&world.server.wait_for_status(2, ClientStatus::Failed));
     assert!(told.contains(&format!("127.0.0.1:{port}")) && told.contains("in use"), "{told}");
-    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.desire(Vec::new(), &[1], &[], &[]);
     let status = world.server.wait_for_status(1, ClientStatus::Complete);
     assert_eq!(
         (status.tasks[0].exit_code, status.tasks[0].signal),

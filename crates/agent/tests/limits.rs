@@ -22,7 +22,7 @@ use world::{World, run, shell, task};
 
 /// None, with the reason printed, where nothing limits tasks of the host.
 fn started(world: &mut World, number: u8, spec: TaskSpec) -> Option<StartRecord> {
-    world.server.wish(vec![run(number, vec![spec])], &[], &[], &[]);
+    world.server.desire(vec![run(number, vec![spec])], &[], &[], &[]);
     world.server.wait_for(number, |status| status.tasks.iter().any(|task| task.started_ns > 0));
     let start = StartRecord::read(&world.path(number, "keepers/t")).expect("readable").expect("a record");
     if file(&start, "pids.max").is_none() {
@@ -73,7 +73,7 @@ fn a_task_of_the_host_has_its_share_of_processes_and_processors_after_its_keeper
     assert_eq!(read("cgroup.procs"), start.pid.to_string());
     let keeper = nix::unistd::Pid::from_raw(start.keeper_pid);
     nix::sys::signal::kill(keeper, nix::sys::signal::Signal::SIGKILL).expect("killed");
-    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.desire(Vec::new(), &[1], &[], &[]);
     world.server.wait_for(1, |status| status.status().is_terminal());
     assert!(are_gone(&start), "{:?}", cgroups(&start));
 }
@@ -95,12 +95,12 @@ fn contained(images: &TempDir, script: &str, pids: u32) -> TaskSpec {
 fn a_container_that_forks_without_end_ends_with_all_that_it_forked() {
     let Some((mut world, images)) = world_of_containers() else { return };
     let bomb = "f() { f | f & }; f; while :; do busybox true; done";
-    world.server.wish(vec![run(1, vec![contained(&images, bomb, 30)])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![contained(&images, bomb, 30)])], &[], &[], &[]);
     world.server.wait_for(1, |status| status.tasks.iter().any(|task| task.started_ns > 0));
     // Others are not held up.
-    world.server.wish(vec![run(2, vec![contained(&images, "exit 0", 30)])], &[], &[], &[]);
+    world.server.desire(vec![run(2, vec![contained(&images, "exit 0", 30)])], &[], &[], &[]);
     world.server.wait_for_status(2, ClientStatus::Complete);
-    world.server.wish(Vec::new(), &[1], &[], &[]);
+    world.server.desire(Vec::new(), &[1], &[], &[]);
     world.server.wait_for(1, |status| status.status().is_terminal());
     let start = StartRecord::read(&world.path(1, "keepers/t")).expect("readable").expect("a record");
     let id = start.container.expect("a container").id;

@@ -39,7 +39,7 @@ fn occupy(node: &mut Node, session: &mut AgentSession, number: u32, groups: &mut
     session.on_down(Down::Welcome(Welcome::default()), 0);
     session.on_down(Down::Desired(desired), 0);
     let mut actions = Vec::new();
-    node.handle(Event::Run(RunSpec::from_wire(run, group, groups).expect("a wish")), 1, &mut actions);
+    node.handle(Event::Run(RunSpec::from_wire(run, group, groups).expect("desired state")), 1, &mut actions);
     for task in 0..2 {
         let of = TaskRef { alloc: AllocId(id), task, attempt: 1 };
         node.handle(Event::Started { of, at_ns: 1 }, 1, &mut actions);
@@ -57,7 +57,7 @@ fn tens_of_thousands_of_nodes_fit_a_process() {
     let before = resident_bytes();
     let mut nodes: Vec<_> =
         (0..NODES).map(|number| (Node::new(number.into()), AgentSession::new(1, UPDATE_DELAY_NS))).collect();
-    let identity = berth_api::agent::Identity {
+    let identity = berth_api::agent::AgentIdentity {
         node_id: [0; 16],
         secret: Vec::new(),
         boot_id: String::new(),

@@ -110,7 +110,7 @@ impl World {
         };
         let ports = ports.iter().map(binding).collect();
         let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ports, ..RunAlloc::default() };
-        self.server.wish(vec![Run { alloc, group: group.encode_to_vec().into() }], &[], &[], &[]);
+        self.server.desire(vec![Run { alloc, group: group.encode_to_vec().into() }], &[], &[], &[]);
     }
 
     fn runs(&mut self, number: u8) {
@@ -119,7 +119,7 @@ impl World {
     }
 
     fn stop(&mut self, number: u8) {
-        self.server.wish(Vec::new(), &[number], &[], &[]);
+        self.server.desire(Vec::new(), &[number], &[], &[]);
         self.server.wait_for(number, |status| status.status().is_terminal());
     }
 

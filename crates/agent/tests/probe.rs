@@ -220,7 +220,7 @@ fn each_fact_of_a_cage_is_so() {
             run_without_ports(2, vec![spec("exec", of_host)]),
             run_without_ports(3, vec![shell("t", &of_process)]),
         ];
-        world.server.wish(runs, &[], &[], &[]);
+        world.server.desire(runs, &[], &[], &[]);
         let (container, command, process) = (told(&mut world, 1), told(&mut world, 2), told(&mut world, 3));
         let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
         let mut wrong = Vec::new();
@@ -271,7 +271,7 @@ fn no_namespace_is_the_hosts() {
         run_without_ports(1, vec![task("t", "docker", in_image)]),
         run_without_ports(2, vec![task("t", "exec", of_host)]),
     ];
-    world.server.wish(runs, &[], &[], &[]);
+    world.server.desire(runs, &[], &[], &[]);
     for number in 1..=2 {
         let told = printed(&mut world, number);
         let of_host = |kind: &str| fs::read_link(format!("/proc/self/ns/{kind}")).expect("a namespace");

@@ -56,7 +56,7 @@ fn two_hundred_tasks_outlive_an_agent_that_is_killed_again_and_again() {
     let rounds: u8 = rounds.unwrap_or(ROUNDS).min(TASKS);
     let mut world = World::new();
     let runs = (1..=TASKS).map(|number| run(number, vec![shell("t", &waiting(number))])).collect();
-    world.server.wish(runs, &[], &[], &[]);
+    world.server.desire(runs, &[], &[], &[]);
     (1..=TASKS).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
     let pids: Vec<String> =
         (1..=TASKS).map(|number| eventually("its pid", || starts(&world, number))).collect();
@@ -145,7 +145,7 @@ fn earlier(record: &mut StartRecord) {
 fn after_a_reboot_what_ran_is_lost() {
     let mut world = World::new();
     let mock = task("m", "mock_driver", serde_json::json!({"run_for": "1h"}));
-    world.server.wish(vec![run(1, vec![shell("t", "exec sleep 100")]), run(2, vec![mock])], &[], &[], &[]);
+    world.server.desire(vec![run(1, vec![shell("t", "exec sleep 100")]), run(2, vec![mock])], &[], &[], &[]);
     (1..=2).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
     world.kill_agent();
     let (process, mock) = (world.path(1, "keepers/t"), world.path(2, "keepers/m"));
@@ -159,7 +159,7 @@ fn after_a_reboot_what_ran_is_lost() {
 fn pids_that_are_somebody_elses_by_now_are_left_alone() {
     let mut world = World::new();
     let runs = (1..=2).map(|number| run(number, vec![shell("t", &waiting(0))])).collect();
-    world.server.wish(runs, &[], &[], &[]);
+    world.server.desire(runs, &[], &[], &[]);
     (1..=2).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
     world.kill_agent();
     let mut strangers: Vec<Stranger> = (0..4).map(|_| Stranger::new()).collect();
@@ -177,7 +177,7 @@ fn pids_that_are_somebody_elses_by_now_are_left_alone() {
         terminated.is_some_and(|event| event.message.starts_with("how it ended is unknown")),
         "{status:?}"
     );
-    world.server.wish(Vec::new(), &[], &[1, 2], &[1, 2]);
+    world.server.desire(Vec::new(), &[], &[1, 2], &[1, 2]);
     for number in 1..=2 {
         let dir = world.path(number, "");
         eventually("its files to be removed", || (!dir.exists()).then_some(()));

@@ -107,18 +107,18 @@ fn ends_while_it_prepares(world: &mut World, number: u8, moment: String) {
     world.kill_agent();
     world.ends_at = Some(moment);
     world.respawn_agent();
-    let wished = || run(number, "bridge", tasks());
-    world.server.wish(vec![wished()], &[], &[], &[]);
+    let desired = || run(number, "bridge", tasks());
+    world.server.desire(vec![desired()], &[], &[], &[]);
     next_agent(world);
-    world.server.wish(vec![wished()], &[], &[], &[]);
+    world.server.desire(vec![desired()], &[], &[], &[]);
     world.server.wait_for(number, |status| status.tasks[1].started_ns > 0);
     eventually("its start", || starts(world, number).contains("main").then_some(()));
     assert_eq!(host::namespaces().len(), 1, "{what}");
-    world.server.wish(Vec::new(), &[number], &[], &[]);
+    world.server.desire(Vec::new(), &[number], &[], &[]);
     world.server.wait_for_status(number, ClientStatus::Complete);
     assert_eq!(starts(world, number), "first\nmain\nlast\n", "{what}");
     assert_eq!(prepared(world, number), [""; 0], "{what}");
-    world.server.wish(Vec::new(), &[], &[number], &[number]);
+    world.server.desire(Vec::new(), &[], &[number], &[number]);
     let dir = world.path(number, "");
     eventually("the files to be removed", || (!dir.exists()).then_some(()));
 }
@@ -128,16 +128,16 @@ fn ends_while_it_cleans_up(world: &mut World, number: u8, moment: String) {
     world.kill_agent();
     world.ends_at = Some(moment);
     world.respawn_agent();
-    world.server.wish(vec![run(number, "bridge", tasks())], &[], &[], &[]);
+    world.server.desire(vec![run(number, "bridge", tasks())], &[], &[], &[]);
     world.server.wait_for(number, |status| status.tasks[1].started_ns > 0);
     eventually("its start", || starts(world, number).contains("main").then_some(()));
-    world.server.wish(Vec::new(), &[number], &[], &[]);
+    world.server.desire(Vec::new(), &[number], &[], &[]);
     next_agent(world);
-    world.server.wish(Vec::new(), &[number], &[], &[]);
+    world.server.desire(Vec::new(), &[number], &[], &[]);
     world.server.wait_for_status(number, ClientStatus::Complete);
     assert_eq!(starts(world, number), "first\nmain\nlast\n", "{what}");
     assert_eq!(prepared(world, number), [""; 0], "{what}");
-    world.server.wish(Vec::new(), &[], &[number], &[number]);
+    world.server.desire(Vec::new(), &[], &[number], &[number]);
     let dir = world.path(number, "");
     eventually("the files to be removed", || (!dir.exists()).then_some(()));
 }
@@ -158,8 +158,8 @@ fn an_agent_that_ends_at_any_step_prepares_and_cleans_up_in_the_end_and_starts_n
 #[test]
 fn what_cannot_be_prepared_fails_all_tasks_by_name_and_starts_none() {
     let Some(mut world) = with_networks() else { return };
-    let failure = |world: &mut World, number: u8, wished: Run| {
-        world.server.wish(vec![wished], &[], &[], &[]);
+    let failure = |world: &mut World, number: u8, desired: Run| {
+        world.server.desire(vec![desired], &[], &[], &[]);
         let status = world.server.wait_for(number, |status| status.status().is_terminal());
         assert_eq!(status.status(), ClientStatus::Failed, "{status:?}");
         assert_eq!(starts(world, number), "");
@@ -194,7 +194,7 @@ fn what_cannot_be_prepared_fails_all_tasks_by_name_and_starts_none() {
         std::thread::sleep(std::time::Duration::from_millis(300));
         drop(held);
     });
-    world.server.wish(vec![run(3, "bridge", tasks())], &[], &[], &[]);
+    world.server.desire(vec![run(3, "bridge", tasks())], &[], &[], &[]);
     world.server.wait_for(3, |status| status.tasks[1].started_ns > 0);
     waits.join().expect("let go");
 
@@ -204,14 +204,14 @@ fn what_cannot_be_prepared_fails_all_tasks_by_name_and_starts_none() {
         destination: "/data".into(),
         ..VolumeMountSpec::default()
     }];
-    let mut wished = run(4, "", lacking);
-    let mut group = GroupSpec::decode(&*wished.group).expect("a group");
+    let mut desired = run(4, "", lacking);
+    let mut group = GroupSpec::decode(&*desired.group).expect("a group");
     let (name, source) = ("data".into(), "nowhere".into());
     group.volumes = vec![VolumeSpec { name, source, ..VolumeSpec::default() }];
-    wished.group = group.encode_to_vec().into();
-    world.server.wish(Vec::new(), &[3], &[], &[]);
+    desired.group = group.encode_to_vec().into();
+    world.server.desire(Vec::new(), &[3], &[], &[]);
     world.server.wait_for(3, |status| status.status().is_terminal());
-    let told = failure(&mut world, 4, wished);
+    let told = failure(&mut world, 4, desired);
     assert!(
         told.contains("volumes: mount the volume \"data\": this node has no volume \"nowhere\""),
         "{told}"

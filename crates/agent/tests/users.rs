@@ -77,7 +77,7 @@ fn root_of_a_container_is_nobody_of_the_host_and_files_have_the_owners_of_the_di
                       echo mine > /own/file; chown 33:33 /own/file; stat -c %u /own/file; \
                       echo kept > /local/file; chown 33:33 /local/file; mkdir /alloc/data/d; \
                       echo to the pipe > /dev/stdout; exec sleep 1000";
-        world.server.wish(vec![run_without_ports(1, vec![contained(&image, "", script)])], &[], &[], &[]);
+        world.server.desire(vec![run_without_ports(1, vec![contained(&image, "", script)])], &[], &[], &[]);
         world.server.wait_for_status(1, ClientStatus::Running);
         eventually("its output", || {
             world.server.read_log(1, "t", 0, false).ok().filter(|log| log.contains("to the pipe"))
@@ -114,7 +114,12 @@ fn root_of_a_container_is_nobody_of_the_host_and_files_have_the_owners_of_the_di
         world.restart_agent();
         let script = "id -u; id -g; echo x > /own/x && stat -c %u /own/x; echo y > /local/y && stat -c %u /local/y; \
                       echo z 2>/dev/null > /etc/z || echo no; echo said > /dev/stdout; exec sleep 1000";
-        world.server.wish(vec![run_without_ports(2, vec![contained(&image, "www", script)])], &[], &[], &[]);
+        world.server.desire(
+            vec![run_without_ports(2, vec![contained(&image, "www", script)])],
+            &[],
+            &[],
+            &[],
+        );
         world.server.wait_for_status(2, ClientStatus::Running);
         eventually("its output", || {
             world.server.read_log(2, "t", 0, false).ok().filter(|log| log.contains("said"))
@@ -126,7 +131,7 @@ fn root_of_a_container_is_nobody_of_the_host_and_files_have_the_owners_of_the_di
             (second.first_id, ids_on_host(second.pid)),
             (FIRST + 65_536, format!("{www} {www} {www} {www}"))
         );
-        world.server.wish(Vec::new(), &[1, 2], &[], &[]);
+        world.server.desire(Vec::new(), &[1, 2], &[], &[]);
         [1, 2]
             .iter()
             .for_each(|number| drop(world.server.wait_for(*number, |status| status.status().is_terminal())));
@@ -144,7 +149,7 @@ fn who_is_beyond_the_ids_of_a_container_is_told_so() {
     let refused =
         [(contained(&image, "100000", "true"), "its id 100000 is beyond the 65536"), (hosts, "--host-users")];
     for ((task, why), number) in refused.into_iter().zip(1..) {
-        world.server.wish(vec![run_without_ports(number, vec![task])], &[], &[], &[]);
+        world.server.desire(vec![run_without_ports(number, vec![task])], &[], &[], &[]);
         let status = world.server.wait_for_status(number, ClientStatus::Failed);
         let told = format!("{:?}", status.tasks[0].events);
         assert!(told.contains(why), "{told}");
@@ -169,7 +174,7 @@ fn a_tasks_start_does_not_shut_out_its_siblings() {
         fs::set_permissions(world.data.path(), fs::Permissions::from_mode(0o711)).expect("set");
         for (number, first) in [(1, contained(&image, "www", &sees("/alloc"))), (2, host)] {
             let first = TaskSpec { kill_timeout_ms: 500, ..first };
-            world.server.wish(vec![run_without_ports(number, vec![first, last()])], &[], &[], &[]);
+            world.server.desire(vec![run_without_ports(number, vec![first, last()])], &[], &[], &[]);
             world.server.wait_for_status(number, ClientStatus::Running);
             eventually("what another has written", || {
                 world.server.read_log(number, "t", 0, false).ok().filter(|log| log.contains("done"))

@@ -19,7 +19,7 @@ mod tests {
 
     use crate::{
         agent::{
-            Down, DownFrame, Enroll, Hello, Identity, JoinCode, Leaving, ReadSecrets, SecretItems,
+            AgentIdentity, Down, DownFrame, Enroll, Hello, JoinCode, Leaving, ReadSecrets, SecretItems,
             SecretsRead, SignTokens, SignedToken, SignedTokens, TaskApi, TaskApiData, TaskApiOpen,
             TaskApiPart, Up, UpFrame,
         },
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn what_holds_a_secret_does_not_show_it() {
         let identity =
-            Identity { node_id: [1; 16], secret: bytes(), boot_id: String::new(), instance: [0; 16] };
+            AgentIdentity { node_id: [1; 16], secret: bytes(), boot_id: String::new(), instance: [0; 16] };
         let enroll = Enroll { secret: bytes(), ..Enroll::default() };
         let code = JoinCode { authority: [1; 32], secret: bytes().try_into().expect("32 bytes") };
         let mut shown = [frames(), bodies()].concat();

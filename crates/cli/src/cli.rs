@@ -65,9 +65,9 @@ enum Noun {
     /// Keep small secrets, encrypted: write, read, list, delete
     #[command(subcommand)]
     Var(var::Verb),
-    /// Keep a token for a server, so that commands need not be given it
+    /// Store a token for a server, so that commands need not be given it
     Login(login::Login),
-    /// Forget the token that is kept for a server
+    /// Delete the token that is stored for a server
     Logout(login::Logout),
     /// Watch new versions of jobs take the place of the ones before
     #[command(subcommand)]
@@ -75,7 +75,7 @@ enum Noun {
     /// Look at evaluations: why something was placed, or was not
     #[command(subcommand)]
     Eval(eval::Verb),
-    /// Say why a job waits, and what would place it
+    /// Explain why a job waits, and what would place it
     Explain(explain::Explain),
     /// Follow what happens
     #[command(subcommand)]

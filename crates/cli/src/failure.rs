@@ -118,6 +118,15 @@ impl Failure {
     }
 }
 
+/// What was read, or none where there is no such thing.
+pub fn found<T>(read: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match read {
+        Ok(it) => Ok(Some(it)),
+        Err(failure) if failure.exit() == Exit::NotFound => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.message.is_empty() {

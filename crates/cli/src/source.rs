@@ -5,7 +5,9 @@ use std::{
     io::{self, Read},
 };
 
-use berth_jobfile::SOURCE_BYTES_MAX;
+use berth_jobfile::{Diagnostics, SOURCE_BYTES_MAX};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::failure::{Exit, Failure};
 
@@ -31,6 +33,16 @@ pub fn name(path: &str) -> &str {
 /// Whether an argument that is a name or a file is a file: no name has a dot or a slash.
 pub fn is_file(argument: &str) -> bool {
     argument == STDIN || argument.contains(['.', '/'])
+}
+
+/// What a file describes, which `parse` reads to the JSON of the API.
+pub fn described<T: DeserializeOwned>(
+    path: &str,
+    parse: impl Fn(&[u8], &str) -> Result<Value, Diagnostics>,
+) -> Result<T, Failure> {
+    let file = name(path);
+    let described = parse(&read(path)?, file).map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
+    serde_json::from_value(described).map_err(|error| Failure::new(Exit::Failed, format!("{file}: {error}")))
 }
 
 fn unreadable(path: &str, error: &io::Error) -> Failure {

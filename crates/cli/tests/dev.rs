@@ -1,6 +1,10 @@
 //! `berth dev` from start to stop, and the commands that talk to it, as a person would use them.
 
+#[path = "dev/containers.rs"]
+mod containers;
 mod e2e;
+#[path = "dev/updates.rs"]
+mod updates;
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -9,7 +13,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use e2e::busybox::busybox_images;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -357,221 +360,6 @@ fn people_reach_into_a_task_that_runs() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("known are SIGHUP, "), "{refused:?}");
 }
 
-/// Whoever reaches the API runs commands on the host: no container does, by no mode of its network.
-#[test]
-fn a_container_cannot_run_a_command_on_the_host() {
-    let Some(images) = busybox_images() else { return };
-    let mut dev = Dev::start(&["--image-dirs", &images.path().to_string_lossy()]);
-    let api = dev.address.trim_start_matches("http://").to_owned();
-    let attack = format!(
-        r#"for host in 127.0.0.1 $NOMAD_IP_http; do echo to $host; busybox wget -q -T 5 -O - --post-data '{{\"Job\": {{\"ID\": \"pwned\", \"Type\": \"batch\", \"TaskGroups\": [{{\"Name\": \"g\", \"Tasks\": [{{\"Name\": \"t\", \"Driver\": \"raw_exec\", \"Config\": {{\"command\": \"true\"}}}}]}}]}}}}' http://$host:{port}/v1/jobs && echo done; done; busybox sleep 1000"#,
-        port = api.rsplit(':').next().expect("a port"),
-    );
-    let job = |name: &str, config: &str| {
-        format!(
-            r#"job "{name}" {{
-  group "g" {{
-    reschedule {{ attempts = 0 }}
-    restart {{ attempts = 0 }}
-    network {{ port "http" {{}} }}
-    task "t" {{
-      driver = "container"
-      kill_timeout = "0s"
-      config {{
-        image   = "{}/busybox"
-        command = "sh"
-        args    = ["-c", "{attack}"]
-        {config}
-      }}
-      resources {{ memory = 16 }}
-    }}
-  }}
-}}
-"#,
-            images.path().display()
-        )
-    };
-    for (name, config) in [("alone", ""), ("with-ports", r#"ports = ["http"]"#)] {
-        let file = dev.job_file(&job(name, config));
-        dev.said(&["job", "run", "-detach", &file]);
-        let logs = || {
-            let output = dev.berth(&["logs", name]);
-            String::from_utf8_lossy(&output.stdout).into_owned()
-        };
-        eventually("the attack is made", || logs().matches("to ").count() == 2);
-        assert!(!logs().contains("done"), "{}", logs());
-    }
-    let file = dev.job_file(&job("on-the-host", r#"network_mode = "host""#));
-    dev.berth(&["job", "run", "-detach", &file]);
-    eventually("it is refused", || {
-        dev.said(&["job", "status", "-o", "json", "on-the-host"]).contains("\"failed\"")
-    });
-    let told = dev.said(&["alloc", "status", &dev.alloc_of("on-the-host")]);
-    assert!(told.contains("--host-network"), "{told}");
-    let jobs = dev.said(&["job", "status"]);
-    assert!(!jobs.contains("pwned"), "{jobs}");
-    assert!(dev.stop());
-}
-
-#[test]
-fn what_a_container_uses_is_what_the_kernel_counts_for_it() {
-    let Some(images) = busybox_images() else { return };
-    let mut dev = Dev::start(&["--image-dirs", &images.path().to_string_lossy()]);
-    let job = format!(
-        r#"job "busy" {{
-  group "g" {{
-    task "t" {{
-      driver       = "container"
-      kill_timeout = "0s"
-      config {{
-        image   = "{}/busybox"
-        command = "sh"
-        args    = ["-c", "while :; do busybox true; done"]
-      }}
-      resources {{ memory = 32 }}
-    }}
-  }}
-}}
-"#,
-        images.path().display()
-    );
-    dev.said(&["job", "run", &dev.job_file(&job)]);
-    let alloc = dev.alloc_of("busy");
-    let stats = || {
-        let stats = dev.said(&["alloc", "stats", "-o", "json", &alloc]);
-        serde_json::from_str::<serde_json::Value>(&stats).expect("JSON")["ResourceUsage"].clone()
-    };
-    eventually("it is measured", || stats()["CpuStats"]["Percent"].as_f64().is_some_and(|used| used > 10.0));
-    let memory = &stats()["MemoryStats"];
-    let [rss, usage, most] =
-        ["RSS", "Usage", "MaxUsage"].map(|name| memory[name].as_u64().unwrap_or_default());
-    assert!(rss > 4096 && usage >= rss && most >= usage && most <= 32 << 20, "{memory}");
-    dev.said(&["job", "stop", "-yes", "-purge", "busy"]);
-    assert!(dev.stop());
-}
-
-/// A service of two that is healthy after a moment, and goes back by itself.
-fn rolled(version: &str, canary: u32) -> String {
-    let update = format!(
-        "count = 2\n update {{\n min_healthy_time = \"100ms\"\n healthy_deadline = \"50s\"\n \
-         progress_deadline = \"0s\"\n auto_revert = true\n canary = {canary}\n }}\n \
-         restart {{\n attempts = 0\n }}"
-    );
-    service("web", &update).replace("echo one", &format!("echo {version}"))
-}
-
-/// How many allocations of a job run which version, as those that are desired to.
-fn running(dev: &Dev, job: &str) -> Vec<(u64, String)> {
-    let detail: serde_json::Value =
-        serde_json::from_str(&dev.said(&["job", "status", "-o", "json", job])).unwrap();
-    let allocs = detail["Allocations"].as_array().expect("a list").iter();
-    let desired =
-        allocs.filter(|alloc| alloc["DesiredStatus"] == "run" && alloc["ClientStatus"] == "running");
-    let mut running: Vec<(u64, String)> = desired
-        .map(|alloc| {
-            let version = alloc["JobVersion"].as_u64().expect("a version");
-            (version, alloc["ID"].as_str().expect("an id").to_owned())
-        })
-        .collect();
-    running.sort();
-    running
-}
-
-#[test]
-fn a_version_that_does_not_become_healthy_is_undone_and_what_ran_runs_on() {
-    let mut dev = Dev::start(&[]);
-    let first = dev.berth(&["job", "run", &dev.job_file(&rolled("one", 0))]);
-    let told = String::from_utf8_lossy(&first.stderr);
-    assert!(first.status.success() && told.contains("2 of 2 healthy"), "{told}");
-    dev.said(&["job", "run", &dev.job_file(&rolled("two", 0))]);
-    let good = running(&dev, "web");
-    assert_eq!(good.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [1, 1]);
-
-    let bad = dev.berth(&["job", "run", &dev.job_file(&rolled("three; exit 7", 0))]);
-    let told = String::from_utf8_lossy(&bad.stderr);
-    assert_eq!(bad.status.code(), Some(1), "{told}");
-    assert!(told.contains("is failed") && told.contains("rolling back to job version 1"), "{told}");
-    assert!(told.contains("task t"), "it says what went wrong: {told}");
-    assert!(
-        told.contains("stdout of task t:") && told.contains("\n  three\n"),
-        "and what it printed: {told}"
-    );
-    let listed: serde_json::Value =
-        serde_json::from_str(&dev.said(&["job", "deployments", "-o", "json", "web"])).expect("JSON");
-    let failed = listed.as_array().expect("a list").iter().find(|of| of["Status"] == "failed").expect("one");
-    let status = dev.said(&["deployment", "status", failed["ID"].as_str().expect("an id")]);
-    assert!(status.contains("is unhealthy") && status.contains("\n  three\n"), "{status}");
-    eventually("two run as before", || running(&dev, "web").len() == 2);
-    let left = good.iter().filter(|alloc| running(&dev, "web").contains(alloc)).count();
-    assert_eq!(left, 1, "one was replaced by the bad version, the other was never touched");
-    let listed = dev.said(&["job", "deployments", "web"]);
-    assert!(listed.contains("failed") && listed.contains("successful"), "{listed}");
-    assert!(dev.stop());
-}
-
-#[test]
-fn canaries_wait_for_their_promotion() {
-    let mut dev = Dev::start(&[]);
-    dev.said(&["job", "run", &dev.job_file(&rolled("one", 1))]);
-    let canary = dev.berth(&["job", "run", &dev.job_file(&rolled("two", 1))]);
-    let told = String::from_utf8_lossy(&canary.stderr);
-    assert!(canary.status.success() && told.contains("waits for its promotion"), "{told}");
-    let versions = |dev: &Dev| running(dev, "web").iter().map(|(version, _)| *version).collect::<Vec<_>>();
-    assert_eq!(versions(&dev), [0, 0, 1], "the canary stands beside the old");
-    dev.said(&["job", "promote", "web"]);
-    eventually("the new version takes their place", || versions(&dev) == [1, 1]);
-    eventually("it is successful", || !dev.said(&["job", "deployments", "web"]).contains("running"));
-    assert!(dev.stop());
-}
-
-#[test]
-fn an_update_that_fits_nowhere_stops_nothing_and_one_that_fits_its_own_room_takes_it() {
-    let mut dev = Dev::start(&[]);
-    let of = |memory_mb: u64, says: &str| {
-        service("web", "count = 1")
-            .replace("memory = 10", &format!("memory = {memory_mb}"))
-            .replace("echo one", says)
-    };
-    let nodes: serde_json::Value =
-        serde_json::from_str(&dev.said(&["node", "status", "-o", "json"])).expect("JSON");
-    let id = nodes[0]["ID"].as_str().expect("one node");
-    let node: serde_json::Value =
-        serde_json::from_str(&dev.said(&["node", "status", "-o", "json", id])).expect("JSON");
-    let total = node["Node"]["NodeResources"]["Memory"]["MemoryMB"].as_u64().expect("its memory");
-    // More than half of the node: the next version has room only where this one was.
-    let most = total * 6 / 10;
-    dev.said(&["job", "run", &dev.job_file(&of(most, "echo one"))]);
-    let first = running(&dev, "web");
-    let refused = dev.berth(&["job", "run", &dev.job_file(&of(90_000_000, "echo two"))]);
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(8), "{told}");
-    assert!(told.contains("memory"), "{told}");
-    assert_eq!(running(&dev, "web"), first, "the old version runs on");
-    dev.said(&["job", "run", &dev.job_file(&of(most, "echo three"))]);
-    let third = running(&dev, "web");
-    assert_eq!(third.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [2]);
-    assert!(dev.said(&["alloc", "logs", &third[0].1]).contains("three"));
-    assert!(dev.stop());
-}
-
-/// A job file from Nomad may rely on the `update` block that is not in it.
-#[test]
-fn a_bad_version_of_a_service_that_says_nothing_of_updates_takes_one_allocation_at_most() {
-    let mut dev = Dev::start(&[]);
-    let web = |says: &str| {
-        let source = service("web", "count = 2\n restart {\n attempts = 0\n }").replace("echo one", says);
-        dev.job_file(&source.replace("update {\n max_parallel = 0\n }", ""))
-    };
-    dev.said(&["job", "run", "-detach", &web("echo one")]);
-    eventually("both run", || running(&dev, "web").len() == 2);
-    dev.said(&["job", "run", "-detach", &web("exit 7; echo two")]);
-    eventually("the bad one has failed", || dev.said(&["ps", "-a"]).contains("failed"));
-    assert!(running(&dev, "web").iter().any(|(version, _)| *version == 0), "one of the old version runs on");
-    let deployments = dev.said(&["job", "deployments", "web"]);
-    assert!(deployments.contains("Deployment is running"), "{deployments}");
-    assert!(dev.stop());
-}
-
 /// Its first start is no success: whoever runs a job wants to know whether it stays up.
 #[test]
 fn a_service_that_ends_at_once_is_not_told_as_running() {
@@ -599,17 +387,6 @@ fn a_job_that_waits_for_its_reschedule_says_so_and_is_stopped_at_once() {
 }
 
 /// Whoever types one line is told why it cannot work, and nothing of it is left.
-#[test]
-fn a_container_that_no_node_can_run_makes_no_job() {
-    let dev = Dev::start(&["--containers=false"]);
-    let output = dev.berth(&["run", "nginx"]);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.starts_with("error: no node can run containers; no job was made\n  help: "), "{told}");
-    assert!(told.contains(": the agent was started with --containers=false"), "{told}");
-    assert_eq!(dev.said(&["job", "status", "-json"]).trim(), "[]");
-}
-
 #[test]
 fn three_servers_are_started_by_one_command_and_each_answers() {
     let mut dev = Dev::start(&["--servers", "3"]);

@@ -233,7 +233,7 @@ async fn a_second_drain_takes_the_place_of_the_first_and_whoever_looks_on_sees_i
     assert!(detached.0 == Some(0) && detached.1.contains("-monitor"), "{detached:?}");
     let (code, told) = monitor.ends();
     assert_eq!(code, Some(0), "{told}");
-    let anew = line_with(&told, &["is drained anew: what is left at ", " is stopped"]);
+    let anew = line_with(&told, &["is drained again: what is left at ", " is stopped"]);
     assert!(anew < line_with(&told, &["web.group[0]", "its node is drained"]), "{told}");
     assert_eq!(fleet.live("web"), [""; 0]);
     let last = &fleet.first()["LastDrain"];

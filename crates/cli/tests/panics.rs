@@ -117,7 +117,7 @@ async fn whatever_panics_with_a_secret_at_hand_tells_where_and_not_what() {
     let failed = dev.failed("prepared").await;
     let status = dev.berth(&["alloc", "status", &failed]);
     let status = [status.stdout, status.stderr].concat();
-    assert!(String::from_utf8_lossy(&status).contains("internal error: it panicked"));
+    assert!(String::from_utf8_lossy(&status).contains("internal error: a panic"));
     assert_without_canaries("its status", &status);
     assert_eq!(panics(&agent), 1);
 

@@ -44,7 +44,7 @@ fn counts<const N: usize>(of: [(&str, u32); N]) -> BTreeMap<String, u32> {
 }
 
 #[tokio::test]
-async fn who_is_urgent_pushes_out_who_is_not() {
+async fn who_is_urgent_preempts_who_is_not() {
     let cluster = Cluster::dev(&["--total-memory", "1000", "--total-cpu", "1000"]);
     cluster.said(&["job", "run", &cluster.job_file(&service("filler", "priority = 20", "", &mock(700)))]);
     let urgent = cluster.job_file(&service("urgent", "priority = 80", "", &mock(600)));
@@ -79,7 +79,7 @@ async fn who_is_urgent_pushes_out_who_is_not() {
 }
 
 #[tokio::test]
-async fn allocations_go_where_the_job_wishes() {
+async fn allocations_go_where_the_job_prefers() {
     let nodes = ["--rack-size", "4", "--classes", "2", "--shape", "cpu=4000,memory=8192,disk=102400"];
     let cluster = Cluster::simulated(12, &nodes).await;
     let run = |id: &str, of_job: &str, of_group: &str, memory_mb: u32| {

@@ -369,7 +369,7 @@ async fn register(client: &Client, job: &Value) -> Result<(), ApiError> {
     client.put::<JobRegistered>(&Target::new("/v1/jobs"), &json!({"Job": job})).await.map(|_| ())
 }
 
-/// Most of them wish for nothing; every tenth runs for a moment.
+/// Most of them ask for nothing; every tenth runs for a moment.
 fn mocked(id: &str, number: usize) -> Value {
     let count = usize::from(number.is_multiple_of(10));
     json!({"ID": id, "Name": id, "Type": "batch", "TaskGroups": [{

@@ -32,6 +32,7 @@ pub use clock::Now;
 pub use controller::{Controller, ControllerConfig};
 pub use event::{Event, Fate, Heartbeat, Hello, Request, SessionId, Token, Versions, WelcomeMode};
 pub use kept::KeptReport;
+pub use liveness::GRACE_MIN;
 pub use messages::{
     Batch, DownFrame, DownMessage, EndSession, MESSAGE_VERSION, MessageError, NodeRecovery, NodeReport,
     RecordedNode, Rest, Seen, ServerId, ServerMessage, SessionState, UpFrame, UpMessage, Version,

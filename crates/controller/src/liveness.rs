@@ -15,9 +15,9 @@ const HEARTBEAT_LONG: Duration = Duration::from_secs(9);
 const NODES_AT_SHORT_HEARTBEAT: usize = 10_000;
 /// A node is down after this many heartbeats have not come.
 const MISSED_MAX: u32 = 2;
-/// Agents whose server is gone have at least this long to come back before their nodes are declared down. Twice the longest
-/// time that an agent waits between two tries.
-const GRACE_MIN: Duration = Duration::from_secs(27);
+/// Agents whose server is gone have at least this long to come back before their nodes are declared down: twice the longest
+/// time that an agent waits between two tries, so that one try may fail.
+pub const GRACE_MIN: Duration = Duration::from_secs(27);
 /// They have so many heartbeats at least: an agent learns of a server that says nothing only from the heartbeat after, which
 /// goes unanswered for two more.
 const GRACE_HEARTBEATS: u32 = 5;

@@ -7,18 +7,24 @@
 
 #[path = "histories/agents.rs"]
 mod agents;
+#[path = "servers/changed.rs"]
+mod changed;
 #[path = "servers/cluster.rs"]
 mod cluster;
 #[path = "servers/lagging.rs"]
 mod lagging;
 #[path = "servers/network.rs"]
 mod network;
+#[path = "servers/recorded.rs"]
+mod recorded;
 #[path = "servers/restores.rs"]
 mod restores;
 #[path = "servers/server.rs"]
 mod server;
 #[path = "servers/stories.rs"]
 mod stories;
+#[path = "servers/vanished.rs"]
+mod vanished;
 
 use berth_model::{alloc::ClientStatus, eval::EvalStatus, node::NodeStatus};
 

@@ -1,4 +1,4 @@
-//! What expressions come to, and why some come to nothing.
+//! What expressions evaluate to, and why some are refused.
 
 use berth_jobfile::{Inputs, parse_hcl, to_json};
 use expect_test::{Expect, expect};

@@ -10,7 +10,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// What the cluster wishes of an allocation.
+/// The desired state of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum DesiredStatus {
@@ -237,7 +237,7 @@ pub enum StopReason {
     /// Work of higher priority needs its room, or work of a namespace that holds less than is guaranteed to it.
     #[n(7)]
     Preempted,
-    /// It was a canary of a deployment that came to nothing.
+    /// It was a canary of a deployment that failed or was cancelled.
     #[n(8)]
     CanaryDiscarded,
     /// Its node is drained, and another stands in for it.

@@ -116,7 +116,7 @@ impl fmt::Display for Constraint {
     }
 }
 
-/// A wish for nodes that meet a condition, or with a negative weight for nodes that do not.
+/// A preference for nodes that meet a condition, or with a negative weight for nodes that do not.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Affinity {
     /// Left side; `${...}` is looked up on the node.
@@ -133,7 +133,7 @@ pub struct Affinity {
     pub weight: i8,
 }
 
-/// A wish to spread a group's allocations over the values of a node attribute.
+/// How to spread a group's allocations over the values of a node attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Spread {
     /// The attribute, as `${node.datacenter}`.

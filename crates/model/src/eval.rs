@@ -1,4 +1,4 @@
-//! An evaluation: one request to bring a job's allocations in line with its wishes, and what came of it.
+//! An evaluation: one request to bring a job's allocations in line with its desired state, and what came of it.
 
 mod failures;
 
@@ -86,7 +86,7 @@ pub enum Trigger {
     /// Somebody changed how many allocations a group wants.
     #[n(8)]
     JobScaling,
-    /// An allocation was pushed out by work of higher priority.
+    /// An allocation was preempted by work of higher priority.
     #[n(9)]
     Preemption,
     /// A periodic job was due.

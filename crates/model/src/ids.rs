@@ -110,7 +110,7 @@ uuid_id!(
     AllocId
 );
 uuid_id!(
-    /// An evaluation: one request to bring a job's allocations in line with its wishes.
+    /// An evaluation: one request to bring a job's allocations in line with its desired state.
     EvalId
 );
 uuid_id!(

@@ -75,7 +75,7 @@ pub struct PoolConfig {
     pub memory_oversubscription: Option<bool>,
 }
 
-/// Which types of job may push out allocations of lower priority when there is no room.
+/// Which types of job may preempt allocations of lower priority when there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Preemption {
     /// On unless set otherwise: a system job is meant to run everywhere.
@@ -90,7 +90,7 @@ pub struct Preemption {
     /// Off unless set otherwise.
     #[n(3)]
     pub batch: bool,
-    /// Whether batch jobs may push out batch work too, where they may push out at all; off unless set otherwise.
+    /// Whether batch jobs may preempt batch work too, where they may preempt at all; off unless set otherwise.
     #[n(4)]
     pub batch_on_batch: bool,
 }
@@ -102,7 +102,7 @@ impl Default for Preemption {
 }
 
 impl Preemption {
-    /// Whether jobs of a type may push out others.
+    /// Whether jobs of a type may preempt others.
     pub fn is_on_for(&self, job_type: JobType) -> bool {
         match job_type {
             JobType::System => self.system,

@@ -1,6 +1,6 @@
 //! Decisions, pure: what a job needs, where it goes, and why something cannot go anywhere.
 //!
-//! A [`Planner`] follows the store through snapshots. For one evaluation it [`reconcile`]s wishes with what is there,
+//! A [`Planner`] follows the store through snapshots. For one evaluation it [`reconcile`]s the desired state with what is there,
 //! places what is missing on the best of all nodes, and returns a [`Plan`] that includes its refusals.
 
 #![warn(clippy::iter_over_hash_type)]

@@ -24,7 +24,7 @@ use crate::{
     claims::{Claims, Counted},
     failures::bounded,
     fairness::{Headroom, Pledges},
-    place::{Columns, Evictable, Preemptor, WishesCache},
+    place::{Columns, Evictable, Preemptor, RequirementsCache},
     plan::{Plan, PlannedNext},
     reconcile::{Changes, Wanted, reconcile, staying},
 };
@@ -34,7 +34,7 @@ use at_work::AtWork;
 #[derive(Debug, Default)]
 pub struct Planner {
     columns: Columns,
-    wishes: WishesCache,
+    requirements: RequirementsCache,
     evictable: Evictable,
     pledges: Pledges,
     /// What agents saw, beside the state last followed; not kept for longer than a plan needs it.
@@ -150,8 +150,8 @@ impl Planner {
         };
         let mut preemptor = Preemptor::of(store, row.job(), &mut self.evictable);
         for wanted in wanted {
-            let (columns, wishes) = (&mut self.columns, &mut self.wishes);
-            at_work.place_group(columns, wishes, preemptor.as_mut(), wanted, meter, plan)?;
+            let (columns, requirements) = (&mut self.columns, &mut self.requirements);
+            at_work.place_group(columns, requirements, preemptor.as_mut(), wanted, meter, plan)?;
         }
         plan.stops.extend(preemptor.into_iter().flat_map(|preemptor| preemptor.stops));
         Ok(())

@@ -170,7 +170,7 @@ impl Ring {
         newest_first.find(|kept| !Arc::ptr_eq(&kept.view, &batch.view)).cloned()
     }
 
-    /// Keeps a batch; what it pushes out is the caller's to drop, which may take a while.
+    /// Keeps a batch; what it evicts is the caller's to drop, which may take a while.
     fn push(&mut self, batch: EventBatch, held_bytes: u64) -> Vec<Dropped> {
         let copied_bytes = batch.view.store.copied_bytes() + batch.view.observed.copied_bytes();
         let observed =

@@ -34,5 +34,5 @@ pub use net::{Entrance, Share, TlsConfig};
 pub use server::{LOG_VERSIONS, Server, ServerConfig, StartError};
 pub use watch::{WatchKey, Watchers};
 
-/// Why work on another thread came to nothing: what a panic says may hold secrets, and stays on standard error.
-pub(crate) const PANICKED: &str = "internal error: it panicked, and the server's log says where";
+/// Why work on another thread failed: what a panic says may hold secrets, and stays on standard error.
+pub(crate) const PANICKED: &str = "internal error: a panic; see the server's log";

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 pub enum WatchKey {
     /// Any job.
     Jobs,
-    /// One job: its wishes or its status.
+    /// One job: its desired state or its status.
     Job(JobKey),
     /// The allocations of one job.
     JobAllocs(JobKey),

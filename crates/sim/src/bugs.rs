@@ -75,6 +75,7 @@ bugs! {
     IgnoresSnapshots: "the controller is not told that a snapshot took the place of the state" breaks "I5 R4",
     IgnoresLeadersMajority: "a follower calls its state as fresh as its leader is near, whomever that one hears" breaks "I3 R28",
     CountsPausesAsSilence: "pauses of a server and steps of its clock count as silence of agents" breaks "R28",
+    ComesBackLate: "an agent waits longer between two tries than a leader waits for it" breaks "R28",
     CollectsByOldView: "garbage is collected as it was when it was looked for, whatever was registered since" breaks "I6",
     WritesOverStops: "a check-and-set does not see that its job was stopped meanwhile" breaks "I2",
     StartsFromBackup: "a restarted server finds the disk of its last start" breaks "I1 I2 I4 I17",

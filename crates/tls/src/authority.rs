@@ -44,7 +44,7 @@ pub enum HostName {
 
 /// What a certificate is to say.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct CertificateRequest {
     /// What its holder may be.
     pub role: Role,
     /// Where.
@@ -123,7 +123,7 @@ impl Authority {
     ///
     /// # Errors
     /// When the request holds what cannot stand in a certificate.
-    pub fn certify(&self, request: &Request) -> Result<Certified, TlsError> {
+    pub fn certify(&self, request: &CertificateRequest) -> Result<Certified, TlsError> {
         let key = Key::make()?;
         let certificate = self.sign(request, &key.0)?;
         Ok(Certified { certificate: encode(CERTIFICATE, &certificate), key: key.pem() })
@@ -133,14 +133,22 @@ impl Authority {
     ///
     /// # Errors
     /// As [`Self::certify`].
-    pub fn sign_for(&self, request: &Request, public: &[u8]) -> Result<CertificateDer<'static>, TlsError> {
+    pub fn sign_for(
+        &self,
+        request: &CertificateRequest,
+        public: &[u8],
+    ) -> Result<CertificateDer<'static>, TlsError> {
         if public.len() != PUBLIC_KEY_BYTES || public[0] != 4 {
             return Err(TlsError::Make("the public key is not an uncompressed point of P-256".into()));
         }
         self.sign(request, &PublicKey(public))
     }
 
-    fn sign(&self, request: &Request, key: &impl PublicKeyData) -> Result<CertificateDer<'static>, TlsError> {
+    fn sign(
+        &self,
+        request: &CertificateRequest,
+        key: &impl PublicKeyData,
+    ) -> Result<CertificateDer<'static>, TlsError> {
         check_region(&request.region)?;
         if let Role::Server(Some(name)) = &request.role {
             check_server_name(name)?;

@@ -16,7 +16,7 @@ mod trust;
 mod words;
 
 pub use accept::{Accepted, Acceptor, ENROLL, HANDSHAKE_MAX, PortKind, Refused};
-pub use authority::{Authority, Certified, HostName, Key, Request, Validity, has_signed};
+pub use authority::{Authority, CertificateRequest, Certified, HostName, Key, Validity, has_signed};
 pub use client::{ClientFiles, ClientTls};
 pub use clock::now_secs;
 pub use connect::{Connector, Expected, Stream};
@@ -24,7 +24,7 @@ pub use error::TlsError;
 pub use files::{TlsFiles, read_certificates, write_new, write_over};
 pub use identity::{Identity, Peer, Role, check_region, check_server_name};
 pub use pem::{CERTIFICATE, PRIVATE_KEY, encode};
-pub use revoked::{RevokedServers, ServerRevoked};
+pub use revoked::{CertificateRevoked, RevokedServers};
 pub use tokio_rustls::{TlsStream, rustls::pki_types::CertificateDer};
 pub use trust::{Held, fingerprint, provider};
 pub use words::explain;

@@ -13,7 +13,7 @@ use crate::Peer;
 #[error(
     "the certificates of server {0} were revoked: it needs a new one (`berth server cert server --server-name {0}`)"
 )]
-pub struct ServerRevoked(pub String);
+pub struct CertificateRevoked(pub String);
 
 /// The servers whose certificates are good for nothing if they are valid from a second on that is not after that of their
 /// revocation. A clone is the same. What was revoked stays so: a certificate that is valid from later on is good again.
@@ -52,16 +52,16 @@ impl RevokedServers {
     ///
     /// # Errors
     /// Which of them was revoked.
-    pub fn check(&self, shown: &Peer, used_for: Option<&str>) -> Result<(), ServerRevoked> {
+    pub fn check(&self, shown: &Peer, used_for: Option<&str>) -> Result<(), CertificateRevoked> {
         let revoked = self.0.borrow();
         let is_revoked =
             |name: &&str| revoked.get(&name.to_ascii_lowercase()).is_some_and(|at| shown.not_before <= *at);
         let found = shown.identity.servers().chain(used_for).find(is_revoked);
-        found.map_or(Ok(()), |name| Err(ServerRevoked(name.to_owned())))
+        found.map_or(Ok(()), |name| Err(CertificateRevoked(name.to_owned())))
     }
 
     /// Completes once a check that is made anew whenever others are revoked says that something was.
-    pub async fn until(&self, check: impl Fn(&Self) -> Result<(), ServerRevoked>) -> ServerRevoked {
+    pub async fn until(&self, check: impl Fn(&Self) -> Result<(), CertificateRevoked>) -> CertificateRevoked {
         let mut changes = self.0.subscribe();
         loop {
             changes.mark_unchanged();
@@ -86,13 +86,13 @@ impl RevokedServers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Authority, Request, Role, Validity};
+    use crate::{Authority, CertificateRequest, Role, Validity};
 
     fn shown(name: Option<&str>, not_before: u64) -> Peer {
         let validity = Validity { not_before, not_after: 4_000_000_000 };
         let (authority, _) = Authority::make("global", validity).expect("it is made");
         let role = Role::Server(name.map(str::to_owned));
-        let request = Request { role, region: "global".into(), hosts: Vec::new(), validity };
+        let request = CertificateRequest { role, region: "global".into(), hosts: Vec::new(), validity };
         let key = crate::Key::make().expect("it is made");
         Peer::of_der(&authority.sign_for(&request, key.public()).expect("it is signed"))
     }
@@ -108,7 +108,7 @@ mod tests {
         assert!(is_good(None, 99, None) && is_good(None, 99, Some("s2")), "it is nobody's in particular");
         assert!(!is_good(None, 99, Some("S1")) && is_good(None, 101, Some("s1")));
         assert!(revoked.add([("s1".to_owned(), 200)]));
-        assert_eq!(revoked.check(&shown(Some("s1"), 101), None), Err(ServerRevoked("s1".into())));
+        assert_eq!(revoked.check(&shown(Some("s1"), 101), None), Err(CertificateRevoked("s1".into())));
         assert_eq!(revoked.all(), BTreeMap::from([("s1".to_owned(), 200)]));
     }
 
@@ -123,7 +123,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished(), "another was revoked");
         revoked.add([("s1".to_owned(), 100)]);
-        assert_eq!(waiting.await.expect("it ends"), ServerRevoked("s1".into()));
-        assert_eq!(revoked.until(|all| all.check(&one, None)).await, ServerRevoked("s1".into()));
+        assert_eq!(waiting.await.expect("it ends"), CertificateRevoked("s1".into()));
+        assert_eq!(revoked.until(|all| all.check(&one, None)).await, CertificateRevoked("s1".into()));
     }
 }

@@ -4,7 +4,7 @@ use std::{error::Error, io};
 
 use tokio_rustls::rustls::{self, AlertDescription, CertificateError, OtherError};
 
-use crate::{ServerRevoked, TlsError, clock::now_secs};
+use crate::{CertificateRevoked, TlsError, clock::now_secs};
 
 /// A certificate is good, and of somebody who has no business here.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub fn explain(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = error.downcast_ref::<rustls::Error>() {
         return Some(words(error));
     }
-    if let Some(error) = error.downcast_ref::<ServerRevoked>() {
+    if let Some(error) = error.downcast_ref::<CertificateRevoked>() {
         return Some(error.to_string());
     }
     // The error within one of IO is not its source: that is the source of the one within.

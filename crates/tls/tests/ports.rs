@@ -3,8 +3,9 @@
 use std::{net::SocketAddr, path::Path};
 
 use berth_tls::{
-    Accepted, Acceptor, Authority, Certified, ClientFiles, ClientTls, Connector, Expected, Held, PortKind,
-    Request, RevokedServers, Role, TlsError, TlsFiles, Validity, explain, now_secs, write_new, write_over,
+    Accepted, Acceptor, Authority, CertificateRequest, Certified, ClientFiles, ClientTls, Connector,
+    Expected, Held, PortKind, RevokedServers, Role, TlsError, TlsFiles, Validity, explain, now_secs,
+    write_new, write_over,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -34,7 +35,7 @@ impl Cluster {
     }
 
     fn certify(&self, role: Role, region: &str, validity: Validity) -> Certified {
-        let request = Request { role, region: region.into(), hosts: Vec::new(), validity };
+        let request = CertificateRequest { role, region: region.into(), hosts: Vec::new(), validity };
         self.authority.certify(&request).expect("it is signed")
     }
 
@@ -218,7 +219,7 @@ async fn a_session_of_a_revoked_server_is_not_resumed() {
     }
     [told_here, told_there].iter().for_each(|told| assert!(told.add([("s1".to_owned(), now_secs())])));
     let (taken, _) = resumes_at(PortKind::Servers, &here, &revoked_comes).await;
-    assert!(taken.expect_err("it was revoked").contains("ServerRevoked"));
+    assert!(taken.expect_err("it was revoked").contains("CertificateRevoked"));
     let (_, believed) = resumes_at(PortKind::Servers, &there, &goes_to_revoked).await;
     assert!(!believed, "the server that was dialed was revoked");
 }
@@ -362,7 +363,7 @@ fn an_authority_is_found_by_its_key_and_signs_again() {
     write_over(&path("ca.pem"), &(other.authority.pem() + &cluster.authority.pem())).expect("it is written");
     let loaded = Authority::load(&path("ca.pem"), &path("ca-key.pem")).expect("its key is one of theirs");
     assert_eq!(loaded.certificate(), cluster.authority.certificate());
-    let request = Request {
+    let request = CertificateRequest {
         role: Role::Server(None),
         region: REGION.into(),
         hosts: Vec::new(),

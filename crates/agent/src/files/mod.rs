@@ -95,10 +95,7 @@ fn find(place: &AllocPaths, path: &str) -> Result<Spot, FileError> {
         (Some("alloc"), Some("logs")) => (place.logs_dir(), None),
         (Some("alloc"), second) => (place.shared_dir(), second),
         (Some(_), Some(SECRETS)) => {
-            return Err(FileError::Invalid(format!(
-                "{}: a task's secrets are shown to nobody",
-                path.display()
-            )));
+            return Err(FileError::Invalid(format!("{}: a task's secrets cannot be read", path.display())));
         }
         (Some(task), second) if is_plain_name(task) => (place.task_dir(task), second),
         (Some(_), _) => return Err(FileError::of(&path, Errno::NOENT)),

@@ -75,7 +75,7 @@ impl Document {
         let wire: Wire =
             serde_json::from_slice(bytes).map_err(|error| format!("its manifest is not one: {error}"))?;
         if wire.schema_version != Some(2) {
-            return Err("its manifest is of another schema than 2: push it anew with a current tool".into());
+            return Err("its manifest is of another schema than 2: push it again with a current tool".into());
         }
         match (wire.manifests, wire.config, wire.layers) {
             (Some(manifests), None, None) => Ok(Self::Index(manifests)),

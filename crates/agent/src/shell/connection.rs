@@ -6,7 +6,7 @@ use berth_api::agent::{
     DialPatience, Down, DownFrame, FRAME_BYTES_MAX, FrameError, Renewed, Up, UpFrame, WELCOME_BYTES_MAX,
     decode_frame, encode_frame,
 };
-use berth_tls::{ServerRevoked, Stream};
+use berth_tls::{CertificateRevoked, Stream};
 use bytes::BytesMut;
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -170,7 +170,7 @@ async fn talk(
     renewals: Renewals,
     links: &mpsc::Sender<Link>,
     heard: &mut Heard,
-    revoked: impl Future<Output = ServerRevoked>,
+    revoked: impl Future<Output = CertificateRevoked>,
 ) -> Result<Option<String>, mpsc::error::SendError<Link>> {
     let (session, session_up) = mpsc::channel(SESSION_MAX);
     let (replies, replies_up) = mpsc::channel(REPLIES_MAX);

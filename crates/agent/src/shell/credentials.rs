@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use berth_api::agent::JoinCode;
 use berth_tls::{
-    CERTIFICATE, Connector, Expected, Held, Key, Peer, RevokedServers, ServerRevoked, Stream, TlsError,
+    CERTIFICATE, CertificateRevoked, Connector, Expected, Held, Key, Peer, RevokedServers, Stream, TlsError,
     TlsFiles, encode, fingerprint, now_secs,
 };
 use tokio::net::TcpStream;
@@ -178,7 +178,7 @@ impl Credentials {
     }
 
     /// Completes once what a server has shown on a connection is revoked; never for one that has shown nothing.
-    pub async fn until_revoked(&self, shown: Option<Peer>) -> ServerRevoked {
+    pub async fn until_revoked(&self, shown: Option<Peer>) -> CertificateRevoked {
         let (Some(own), Some(shown)) = (&self.0, shown) else { return std::future::pending().await };
         own.revoked.until(|revoked| revoked.check(&shown, None)).await
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use berth_api::agent::{AllocId, ClusterId, Fence, Identity, RevokedServer};
+use berth_api::agent::{AgentIdentity, AllocId, ClusterId, Fence, RevokedServer};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
@@ -104,7 +104,7 @@ impl DataDir {
     }
 
     /// Who the node is, made up at the first start, and the number of this start.
-    pub(crate) fn identify(&self) -> Result<(Identity, u64), Failure> {
+    pub(crate) fn identify(&self) -> Result<(AgentIdentity, u64), Failure> {
         let known = disk::read::<NodeRecord>(&self.path, NODE_RECORD)?;
         let mut record = match known {
             Some(record) => record,
@@ -115,7 +115,10 @@ impl DataDir {
         let doing = || format!("read {}", self.path.join(NODE_RECORD).display());
         let node_id = record.node_id.try_into().map_err(|_| Failure::other(doing(), "damaged node id"))?;
         let instance = *random(16)?.first_chunk().unwrap_or(&[0; 16]);
-        Ok((Identity { node_id, secret: record.secret, boot_id: proc::boot_id(), instance }, record.epoch))
+        Ok((
+            AgentIdentity { node_id, secret: record.secret, boot_id: proc::boot_id(), instance },
+            record.epoch,
+        ))
     }
 
     /// The cluster that the node belongs to, and the log position that it had come to when that was written.
@@ -141,7 +144,7 @@ impl DataDir {
     /// addresses only help to find them: without it the agent dials those that it was given.
     pub(crate) fn servers(&self) -> ServersRecord {
         let record = disk::read::<ServersRecord>(&self.path, SERVERS_RECORD).unwrap_or_else(|failure| {
-            tracing::warn!(%failure, "servers that were known before are learned anew");
+            tracing::warn!(%failure, "servers that were known before are learned again");
             None
         });
         let record = record.unwrap_or_default();
@@ -313,7 +316,7 @@ mod tests {
         let open = || DataDir::open(dir.path()).expect("open").identify().expect("an identity");
         let (first, second) = (open(), open());
         assert_ne!(first.0.instance, second.0.instance, "each start is another agent");
-        assert_eq!((Identity { instance: second.0.instance, ..first.0 }, first.1 + 1), second);
+        assert_eq!((AgentIdentity { instance: second.0.instance, ..first.0 }, first.1 + 1), second);
         let mode = dir.path().join("node").metadata().expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use berth_api::agent::{Leaving as Wish, Up};
+use berth_api::agent::{Leaving as LeavingRequest, Up};
 
 use super::Agent;
 
@@ -55,11 +55,11 @@ impl Leaving {
         told_by.into_iter().chain(over).min()
     }
 
-    fn wish(&self, secret: Vec<u8>, now_ns: u64) -> Wish {
+    fn request(&self, secret: Vec<u8>, now_ns: u64) -> LeavingRequest {
         let DrainOnShutdown { force, ignore_system, .. } = self.how;
         // Whoever asks anew on another connection gets no more time.
         let left_ns = self.deadline_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
-        Wish {
+        LeavingRequest {
             secret,
             deadline_ms: left_ns.map(|left_ns| (left_ns / 1_000_000).max(1)).unwrap_or(0),
             force,
@@ -73,8 +73,8 @@ impl Agent {
     pub(super) fn say_leaving(&self, leaving: &mut Leaving) {
         leaving.said &= self.session.is_open();
         let Some(up) = self.up.as_ref().filter(|_| self.session.is_open() && !leaving.said) else { return };
-        let wish = leaving.wish(self.identity.secret.clone(), self.clock.now_ns());
-        leaving.said = up.session.try_send(Up::Leaving(wish)).is_ok();
+        let request = leaving.request(self.identity.secret.clone(), self.clock.now_ns());
+        leaving.said = up.session.try_send(Up::Leaving(request)).is_ok();
         if leaving.said {
             tracing::info!("the node is drained before the agent stops; a second signal stops it at once");
         }
@@ -106,9 +106,9 @@ mod tests {
     fn a_second_connection_gets_no_more_time() {
         let how = DrainOnShutdown { deadline: Some(Duration::from_secs(60)), ..DrainOnShutdown::default() };
         let leaving = Leaving::begin(how, 10 * SECOND);
-        assert_eq!(leaving.wish(Vec::new(), 10 * SECOND).deadline_ms, 60_000);
-        assert_eq!(leaving.wish(Vec::new(), 30 * SECOND).deadline_ms, 40_000);
-        assert_eq!(leaving.wish(Vec::new(), 300 * SECOND).deadline_ms, 1, "0 would be for ever");
+        assert_eq!(leaving.request(Vec::new(), 10 * SECOND).deadline_ms, 60_000);
+        assert_eq!(leaving.request(Vec::new(), 30 * SECOND).deadline_ms, 40_000);
+        assert_eq!(leaving.request(Vec::new(), 300 * SECOND).deadline_ms, 1, "0 would be for ever");
         assert_eq!(leaving.give_up_at(), Some(160 * SECOND));
     }
 
@@ -116,7 +116,7 @@ mod tests {
     fn without_a_deadline_it_waits_for_as_long_as_it_takes() {
         let how = DrainOnShutdown { deadline: None, ..DrainOnShutdown::default() };
         let leaving = Leaving::begin(how, SECOND);
-        assert_eq!((leaving.wish(Vec::new(), 9 * SECOND).deadline_ms, leaving.give_up_at()), (0, None));
+        assert_eq!((leaving.request(Vec::new(), 9 * SECOND).deadline_ms, leaving.give_up_at()), (0, None));
         let forced = Leaving::begin(DrainOnShutdown { force: true, ..how }, SECOND);
         assert!(forced.give_up_at().is_some());
     }

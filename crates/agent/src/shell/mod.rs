@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::agent::{
-    AgentSession, AllocId, ClusterId, DownFrame, Fence, Identity, RevokedServer, TaskSpec, Told, Up,
+    AgentIdentity, AgentSession, AllocId, ClusterId, DownFrame, Fence, RevokedServer, TaskSpec, Told, Up,
 };
 use berth_tls::RevokedServers;
 use futures_util::future::BoxFuture;
@@ -128,7 +128,7 @@ struct Inputs {
 pub struct Agent {
     data: Arc<DataDir>,
     disk_work: DiskWork,
-    identity: Identity,
+    identity: AgentIdentity,
     clock: Clock,
     node: Node,
     session: AgentSession,

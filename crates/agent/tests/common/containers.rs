@@ -101,7 +101,7 @@ impl World {
         let group = GroupSpec { job_type: "batch".into(), tasks: vec![task], ..GroupSpec::default() };
         let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ports, ..RunAlloc::default() };
         let run = Run { alloc, group: group.encode_to_vec().into() };
-        self.server.wish(vec![run], &[], &[], &[]);
+        self.server.desire(vec![run], &[], &[], &[]);
     }
 
     pub fn shell(&mut self, number: u8, image: &str, script: &str) {

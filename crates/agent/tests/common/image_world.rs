@@ -68,7 +68,7 @@ impl World {
         };
         let group = GroupSpec { job_type: "batch".into(), tasks: vec![task], ..GroupSpec::default() };
         let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ports, ..RunAlloc::default() };
-        self.server.wish(vec![Run { alloc, group: group.encode_to_vec().into() }], &[], &[], &[]);
+        self.server.desire(vec![Run { alloc, group: group.encode_to_vec().into() }], &[], &[], &[]);
     }
 
     /// Runs it to its end; its output.

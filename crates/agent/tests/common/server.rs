@@ -42,7 +42,7 @@ pub struct Server {
     /// Each byte of its cluster's id.
     pub cluster: u8,
     /// What it wants, by allocation: whether to stop.
-    pub wishes: BTreeMap<[u8; 16], bool>,
+    pub desired: BTreeMap<[u8; 16], bool>,
     observed: BTreeMap<[u8; 16], Bytes>,
     pub chunks: Vec<FileChunk>,
     pub answers: Vec<Answer>,
@@ -70,7 +70,7 @@ impl Server {
     pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("a port");
-        let (wishes, observed) = (BTreeMap::new(), BTreeMap::new());
+        let (desired, observed) = (BTreeMap::new(), BTreeMap::new());
         let (chunks, answers, execs) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             listener,
@@ -78,7 +78,7 @@ impl Server {
             index: 1,
             desired_seq: 0,
             cluster: 7,
-            wishes,
+            desired,
             observed,
             chunks,
             answers,
@@ -162,7 +162,7 @@ impl Server {
 
     pub fn desired_digest(&self) -> Digest {
         let mut digest = Digest::default();
-        self.wishes.iter().for_each(|(id, stop)| digest.add(desired_hash(id, (!*stop).then_some(0))));
+        self.desired.iter().for_each(|(id, stop)| digest.add(desired_hash(id, (!*stop).then_some(0))));
         digest
     }
 
@@ -247,25 +247,25 @@ impl Server {
         self.say(Down::Secrets(SecretsRead { request, secrets, refused, taken, retry: true }));
     }
 
-    pub fn wish(&mut self, runs: Vec<Run>, stop: &[u8], forget: &[u8], purge: &[u8]) {
+    pub fn desire(&mut self, runs: Vec<Run>, stop: &[u8], forget: &[u8], purge: &[u8]) {
         let mut desired = Desired::default();
         let run: Vec<_> = runs.into_iter().map(|run| run.put_into(&mut desired)).collect();
         let wires = |numbers: &[u8]| numbers.iter().map(|number| alloc_id(*number).to_vec()).collect();
-        let stop_wishes = stop
+        let stops = stop
             .iter()
             .map(|number| StopAlloc { alloc_id: alloc_id(*number).to_vec(), reason: String::new() });
-        self.wishes.extend(run.iter().map(|run| (run.alloc_id.clone().try_into().expect("an id"), false)));
-        self.wishes.extend(stop.iter().map(|number| (alloc_id(*number), true)));
+        self.desired.extend(run.iter().map(|run| (run.alloc_id.clone().try_into().expect("an id"), false)));
+        self.desired.extend(stop.iter().map(|number| (alloc_id(*number), true)));
         for number in forget.iter().chain(purge) {
-            self.wishes.remove(&alloc_id(*number));
+            self.desired.remove(&alloc_id(*number));
             self.observed.remove(&alloc_id(*number));
         }
-        let (forget, purge, stop) = (wires(forget), wires(purge), stop_wishes.collect());
-        self.desire(Desired { run, stop, forget, purge, ..desired });
+        let (forget, purge, stop) = (wires(forget), wires(purge), stops.collect());
+        self.send_desired(Desired { run, stop, forget, purge, ..desired });
     }
 
     /// Says desired state at the next index, with the number that is due.
-    pub fn desire(&mut self, desired: Desired) {
+    pub fn send_desired(&mut self, desired: Desired) {
         (self.index, self.desired_seq) = (self.index + 1, self.desired_seq + 1);
         self.say(Down::Desired(Desired { term: 1, index: self.index, seq: self.desired_seq, ..desired }));
     }

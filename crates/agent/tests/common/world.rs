@@ -68,7 +68,7 @@ impl World {
         self.server.accept()
     }
 
-    /// Starts another agent, which may not know of all wishes.
+    /// Starts another agent, which may not know of all desired.
     pub fn respawn_agent(&mut self) {
         self.start_agent();
     }

@@ -63,8 +63,8 @@ pub use image::{
 pub use observed::{AllocHealth, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
 pub use secret::{ReadSecrets, SECRETS_MAX, SecretItems, SecretSpec, SecretsRead};
 pub use session::{
-    ACK_MAX_NS_MIN, AgentSession, AllocId, Change, ClusterId, DialPatience, Fence, Identity, SessionError,
-    Told, UPDATE_BYTES_MAX, UPDATE_DELAY_NS, ack_max_ns,
+    ACK_MAX_NS_MIN, AgentIdentity, AgentSession, AllocId, Change, ClusterId, DialPatience, Fence,
+    SessionError, Told, UPDATE_BYTES_MAX, UPDATE_DELAY_NS, ack_max_ns,
 };
 pub use spec::{
     ArtifactSpec, DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, DnsSpec, GroupSpec, HealthSpec, HookSpec,

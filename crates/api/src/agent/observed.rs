@@ -8,7 +8,7 @@ pub enum ClientStatus {
     Pending = 0,
     /// At least one task runs and none has failed for good.
     Running = 1,
-    /// All tasks ended well, or were stopped as wished.
+    /// All tasks ended well, or were stopped as desired.
     Complete = 2,
     /// A task failed for good.
     Failed = 3,

@@ -64,13 +64,13 @@ pub struct AgentMember {
 #[serde(default)]
 pub struct AgentHealth {
     /// The server itself.
-    pub server: HealthCheck,
+    pub server: HealthState,
 }
 
 /// One check.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct HealthCheck {
+pub struct HealthState {
     /// Whether it is well.
     pub ok: bool,
     /// For people.

@@ -138,7 +138,7 @@ pub struct Allocation<S: Text = String> {
     /// Allocations on its node that must end before it starts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<S>,
-    /// Allocations of lower priority that it pushed out.
+    /// Allocations of lower priority that it preempted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub preempted_allocations: Vec<S>,
     /// Who pushed it out; empty for nobody.
@@ -157,7 +157,7 @@ pub struct Allocation<S: Text = String> {
     pub modify_time: u64,
 }
 
-/// What an operator wishes of an allocation; kept for clients that read it.
+/// What an operator asks of an allocation; kept for clients that read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DesiredTransition {

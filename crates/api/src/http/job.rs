@@ -112,7 +112,7 @@ pub struct JobStub {
     pub periodic: bool,
     /// Whether it is a template for dispatched jobs.
     pub parameterized_job: bool,
-    /// Whether its owner wishes it stopped.
+    /// Whether its owner has stopped it.
     pub stop: bool,
     /// `pending`, `running` or `dead`.
     pub status: String,
@@ -127,7 +127,7 @@ pub struct JobStub {
     /// The owner's labels, when asked for with `meta=true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meta: Option<BTreeMap<String, String>>,
-    /// The version that is wished now.
+    /// The current version.
     pub version: u64,
     /// When it was registered, nanoseconds.
     pub submit_time: u64,
@@ -162,7 +162,7 @@ pub struct JobSummary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct GroupSummary {
-    /// Wished for and not placed.
+    /// Desired and not placed.
     pub queued: u32,
     /// Ended well.
     pub complete: u32,

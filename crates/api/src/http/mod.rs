@@ -50,7 +50,7 @@ pub use acl::{
     AclBootstrap, AclLink, AclOneTimeExchanged, AclOneTimeMade, AclOneTimeToken, AclPolicy, AclPolicyJob,
     AclPolicyStub, AclPolicyWritten, AclRole, AclToken, AclTtl,
 };
-pub use agent::{AgentHealth, AgentJoined, AgentMember, AgentMembers, AgentSelf, HealthCheck};
+pub use agent::{AgentHealth, AgentJoined, AgentMember, AgentMembers, AgentSelf, HealthState};
 pub use alloc::{
     AllocStopped, Allocation, AllocationStub, DesiredTransition, RescheduleEvent, RescheduleTracker,
 };

@@ -128,7 +128,7 @@ pub struct HostVolume {
 pub struct DrainSpec {
     /// Nanoseconds until what is left is stopped: 0 for as long as it takes, less for at once.
     pub deadline: i64,
-    /// Leave alone what runs on every node.
+    /// Leave allocations of system jobs running.
     pub ignore_system_jobs: bool,
 }
 

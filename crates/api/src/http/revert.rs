@@ -12,6 +12,6 @@ pub struct JobRevert {
     pub job_id: String,
     /// The version to go back to.
     pub job_version: u64,
-    /// Only if this is the version that is wished now.
+    /// Only if this is the current version.
     pub enforce_prior_version: Option<u64>,
 }

@@ -37,7 +37,7 @@ pub struct JobScaleStatus {
     pub job_create_index: u64,
     /// Its last registration.
     pub job_modify_index: u64,
-    /// Whether its owner wishes it stopped.
+    /// Whether its owner has stopped it.
     pub job_stopped: bool,
     /// By name.
     pub task_groups: BTreeMap<String, GroupScaleStatus>,
@@ -47,7 +47,7 @@ pub struct JobScaleStatus {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct GroupScaleStatus {
-    /// Allocations that are wished for.
+    /// Allocations that are desired.
     pub desired: u32,
     /// Allocations that have a node.
     pub placed: u32,

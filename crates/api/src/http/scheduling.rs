@@ -30,7 +30,7 @@ pub struct SchedulerConfiguration {
     pub modify_index: u64,
 }
 
-/// Which types of job may push out allocations of lower priority.
+/// Which types of job may preempt allocations of lower priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PreemptionConfig {
@@ -42,7 +42,7 @@ pub struct PreemptionConfig {
     pub batch_scheduler_enabled: bool,
     /// Off unless set otherwise.
     pub service_scheduler_enabled: bool,
-    /// Berth's own: whether batch jobs may push out batch work.
+    /// Berth's own: whether batch jobs may preempt batch work.
     pub batch_on_batch_enabled: bool,
 }
 

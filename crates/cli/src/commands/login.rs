@@ -32,7 +32,7 @@ pub struct Login {}
 /// Arguments of `logout`.
 #[derive(Debug, Args)]
 pub struct Logout {
-    /// Forget the tokens for all servers
+    /// Delete the tokens of all servers
     #[arg(long)]
     all: bool,
 }
@@ -69,11 +69,11 @@ impl Logout {
             (0, true) => Err(Failure::new(Exit::NotFound, "no token is kept")),
             (0, false) => Err(Failure::new(Exit::NotFound, format!("no token is kept for {address}"))),
             (_, true) => {
-                output::tell(&format!("forgot {}; they are not revoked", output::count(forgotten, "token")));
+                output::tell(&format!("deleted {}; they are not revoked", output::count(forgotten, "token")));
                 Ok(())
             }
             (_, false) => {
-                output::tell(&format!("forgot the token for {address}; it is not revoked"));
+                output::tell(&format!("deleted the token for {address}; it is not revoked"));
                 Ok(())
             }
         }

@@ -7,7 +7,7 @@ use crate::{failure::Failure, global::Global, output, remote::block_on};
 /// What can be done with the system.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Forget what has ended, without waiting until it is old
+    /// Collect garbage: delete what has ended, without waiting until it is old
     Gc,
 }
 

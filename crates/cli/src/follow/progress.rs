@@ -204,7 +204,7 @@ impl Progress {
         (is_unwatched && runs).then(|| self.allocs.values().map(|alloc| alloc.restarts).sum())
     }
 
-    /// Whether the evaluation came to nothing.
+    /// Whether the evaluation failed or was canceled.
     fn is_over(&self) -> bool {
         self.eval.as_ref().is_some_and(|eval| matches!(eval.status.as_str(), "failed" | "canceled"))
     }

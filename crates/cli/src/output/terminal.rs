@@ -7,8 +7,8 @@ const COLUMNS_DEFAULT: usize = 80;
 
 /// Columns that fit standard output: those of the variable COLUMNS, or of the terminal; none when it goes elsewhere.
 pub fn stdout_width() -> Option<usize> {
-    let wished = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    wished.filter(|columns| *columns > 0).or_else(|| width(&std::io::stdout()))
+    let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    given.filter(|columns| *columns > 0).or_else(|| width(&std::io::stdout()))
 }
 
 /// Columns of the terminal at standard error, if lines there can be drawn anew.

@@ -267,7 +267,7 @@ fn resolve(text: &str) -> Result<SocketAddr, String> {
 
 fn beyond_loopback(text: &str) -> String {
     format!(
-        "`{text}` can be reached from other machines, and `berth dev` is open to whoever reaches it: \
+        "`{text}` can be reached from other machines, and `berth dev` is open to everybody who reaches it: \
          use an address like 127.0.0.1, or `berth server`"
     )
 }

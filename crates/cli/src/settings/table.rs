@@ -181,7 +181,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: SERVERS,
         default: |_| "",
-        help: "Whether to record who changed or read what, in a log that nothing is taken out of unseen; where `acl` is on unless given",
+        help: "Whether to record who changed or read what, in a log in which changes are detected; where `acl` is on unless given",
         set: |to, given| given.switch().map(|on| to.audit.on = Some(on)),
     },
     Setting {
@@ -221,7 +221,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("WHICH"),
         roles: SERVERS,
         default: |_| "guarded",
-        help: "Reads to record besides changes: `guarded` for those that tell secrets (logs, files, variables, events, tokens and what takes a management token), `all` for lists and statuses too",
+        help: "Reads to record besides changes: `guarded` for those that return secrets (logs, files, variables, events, tokens and what takes a management token), `all` for lists and statuses too",
         set: |to, given| given.audit_reads().map(|all| to.audit.all_reads = all),
     },
     Setting {

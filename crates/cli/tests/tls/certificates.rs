@@ -166,7 +166,7 @@ fn a_server_is_not_open_to_the_network_without_tls_and_acls() {
     assert!(start(&[]).contains("without ACLs\n"));
     assert!(start(&["--acl", "--tls", "http=false"]).contains("without TLS\n"));
     let dev = berth(&["dev", "--http-addr", "0.0.0.0:0"]).output().expect("it runs");
-    assert!(refusal(&dev).contains("`berth dev` is open to whoever reaches it"));
+    assert!(refusal(&dev).contains("`berth dev` is open to everybody who reaches it"));
 }
 
 #[test]

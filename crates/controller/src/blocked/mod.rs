@@ -149,7 +149,7 @@ impl Blocked {
         }
     }
 
-    /// As long as work was claimed it could not be pushed out: who may do so finds room now where others hid it.
+    /// As long as work was claimed it could not be preempted: who may do so finds room now where others hid it.
     fn on_alloc_placed(&mut self, store: &Store, slot: AllocSlot) {
         // All that an entry places for a job came of one plan.
         let Some(row) = store.allocs().row(slot).filter(|row| self.placed.is_new(row.job, store.index()))
@@ -441,7 +441,7 @@ impl Blocked {
         }
     }
 
-    /// Tells the lines that may push out work of what was placed. What was planned on a newer state than they were tried on
+    /// Tells the lines that may preempt work of what was placed. What was planned on a newer state than they were tried on
     /// had not been claimed then, and hid nothing.
     fn tell_of_placed(&mut self) {
         if !self.placed.is_news() {

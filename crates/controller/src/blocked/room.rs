@@ -55,7 +55,7 @@ impl Eased {
     }
 }
 
-/// Work that may be pushed out, by its priority.
+/// Work that may be preempted, by its priority.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     /// When it was placed last.

@@ -141,7 +141,7 @@ impl Leader {
         }
     }
 
-    /// Who led before may have ended between a plan and the evaluations of those whom it pushed out. One too many finds
+    /// Who led before may have ended between a plan and the evaluations of those whom it preempted. One too many finds
     /// nothing to do.
     fn want_preempted(&mut self, store: &Store) {
         for (slot, row) in store.allocs().iter().filter(|(_, row)| row.desired == DesiredStatus::Stop) {

@@ -76,7 +76,7 @@ impl Replica {
         let known = self.store.nodes().find(node.id).and_then(|slot| self.store.nodes().detail(slot));
         let known = known.map(|detail| detail.node.clone());
         if !self.agents.redescribe(session, node, known.as_deref(), listening) {
-            let reason = "the agent says too often that its node has changed";
+            let reason = "the agent reports changes of its node too often";
             refuse(session, reason.to_owned(), true, actions);
         }
     }

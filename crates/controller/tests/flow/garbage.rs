@@ -98,6 +98,25 @@ fn a_new_leader_forgets_what_ended_before_it_led() {
     assert!(shell.store.alloc(failed).is_none());
 }
 
+/// Results of batch work are kept with their job, and do not keep the node that they were made on.
+#[test]
+fn a_node_that_stays_down_is_forgotten_while_results_of_its_work_are_kept() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    shell.register_job(Job { job_type: JobType::Batch, ..job(2, 100) });
+    let [(_, done, home), (_, lost, _)] = shell.wanted()[..] else { panic!("{:?}", shell.wanted()) };
+    shell.observe(1, &[(done, ClientStatus::Complete), (lost, ClientStatus::Running)]);
+    shell.tick(60);
+    assert_eq!(shell.store.node(home).map(|(_, row)| row.status), Some(NodeStatus::Down));
+    shell.now += 23 * 3600;
+    shell.tick(0);
+    assert!(shell.store.node(home).is_some(), "forgotten too early");
+    shell.now += 3600;
+    shell.tick(0);
+    assert!(shell.store.node(home).is_none(), "a node that has been down for a day is still there");
+    assert!(shell.store.alloc(done).is_some(), "its job is not done, and knows what is");
+}
+
 /// A job of many groups that cannot all be placed, of which something fails all the time: each end asks for another
 /// evaluation, and each of these says what is missing of all groups.
 #[test]

@@ -1,11 +1,11 @@
-//! All or nothing, and work that pushes out other work.
+//! All or nothing, and work that preempts other work.
 
 use berth_model::{alloc::StopReason, command::SetSchedulerConfig, job::Job, scheduling::SchedulerConfig};
 
 use super::*;
 
 impl Shell {
-    fn wish(&mut self, id: &str, change: impl FnOnce(&mut Job)) {
+    fn register_as(&mut self, id: &str, change: impl FnOnce(&mut Job)) {
         let mut job = job(1, 600);
         job.key = JobKey::new("default", id);
         change(&mut job);
@@ -15,7 +15,7 @@ impl Shell {
         self.request(self.seeds, Command::RegisterJob(Box::new(register)));
     }
 
-    fn let_services_push_out(&mut self) {
+    fn let_services_preempt(&mut self) {
         let mut config = SchedulerConfig::default();
         config.preemption.service = true;
         let set = SetSchedulerConfig { config, only_if: None };
@@ -36,13 +36,13 @@ impl Shell {
 }
 
 #[test]
-fn what_is_pushed_out_is_placed_again_where_there_is_room() {
+fn what_is_preempted_is_placed_again_where_there_is_room() {
     let mut shell = Shell::new();
     shell.join(1, 1);
-    shell.let_services_push_out();
-    shell.wish("low", |job| job.priority = 20);
+    shell.let_services_preempt();
+    shell.register_as("low", |job| job.priority = 20);
     let (low, id, _) = shell.wanted()[0];
-    shell.wish("high", |job| job.priority = 70);
+    shell.register_as("high", |job| job.priority = 70);
     assert_eq!(shell.running(), [("high".to_owned(), 1)]);
     assert_eq!(shell.store.allocs().extra(low).unwrap().stop_reason, Some(StopReason::Preempted));
     let high = shell.wanted()[0].0;
@@ -57,13 +57,13 @@ fn what_is_pushed_out_is_placed_again_where_there_is_room() {
 }
 
 #[test]
-fn what_is_pushed_out_is_planned_though_the_leader_ends_before_it_has_said_so() {
+fn what_is_preempted_is_planned_though_the_leader_ends_before_it_has_said_so() {
     let mut shell = Shell::new();
     shell.join(1, 1);
-    shell.let_services_push_out();
-    shell.wish("low", |job| job.priority = 20);
+    shell.let_services_preempt();
+    shell.register_as("low", |job| job.priority = 20);
     shell.slow_log = true;
-    shell.wish("high", |job| job.priority = 70);
+    shell.register_as("high", |job| job.priority = 70);
     shell.catch_up();
     assert!(shell.write_log().is_some(), "the plan is in the log, and no leader has seen it there");
     shell.slow_log = false;
@@ -77,31 +77,31 @@ fn what_is_pushed_out_is_planned_though_the_leader_ends_before_it_has_said_so() 
 }
 
 #[test]
-fn what_is_pushed_out_comes_after_itself_once_there_is_room_beside_what_it_leaves() {
+fn what_is_preempted_comes_after_itself_once_there_is_room_beside_what_it_leaves() {
     let mut shell = Shell::new();
     shell.join(1, 1);
-    shell.let_services_push_out();
-    shell.wish("low", |job| (job.priority, job.job_type) = (20, JobType::Batch));
-    shell.wish("beside", |job| (job.priority, job.groups[0].tasks[0].resources.memory_mb) = (70, 400));
-    shell.wish("high", |job| (job.priority, job.groups[0].tasks[0].resources.memory_mb) = (70, 300));
+    shell.let_services_preempt();
+    shell.register_as("low", |job| (job.priority, job.job_type) = (20, JobType::Batch));
+    shell.register_as("beside", |job| (job.priority, job.groups[0].tasks[0].resources.memory_mb) = (70, 400));
+    shell.register_as("high", |job| (job.priority, job.groups[0].tasks[0].resources.memory_mb) = (70, 300));
     let running = shell.running();
     assert_eq!(running, [("beside".to_owned(), 1), ("high".to_owned(), 1)]);
     let (_, beside, node) = shell.wanted()[0];
-    shell.wish("beside", |job| job.stop = true);
+    shell.register_as("beside", |job| job.stop = true);
     shell.observe(node.0 as u64, &[(beside, ClientStatus::Complete)]);
     assert_eq!(shell.running(), [("high".to_owned(), 1), ("low".to_owned(), 1)]);
     assert!(shell.could_be_placed().is_empty());
 }
 
 #[test]
-fn nothing_is_pushed_out_for_two_at_once() {
+fn nothing_is_preempted_for_two_at_once() {
     let mut shell = Shell::new();
     shell.join(1, 1);
-    shell.let_services_push_out();
-    shell.wish("low", |job| job.priority = 20);
+    shell.let_services_preempt();
+    shell.register_as("low", |job| job.priority = 20);
     shell.slow_log = true;
-    shell.wish("one", |job| job.priority = 70);
-    shell.wish("two", |job| job.priority = 70);
+    shell.register_as("one", |job| job.priority = 70);
+    shell.register_as("two", |job| job.priority = 70);
     for _ in 0..10 {
         shell.catch_up();
         let node = shell.store.node(NodeId(1)).unwrap().1;
@@ -116,10 +116,10 @@ fn a_plan_for_all_or_nothing_is_not_committed_by_half() {
     shell.join(1, 1);
     shell.join(2, 2);
     shell.slow_log = true;
-    shell.wish("first", |_| ());
+    shell.register_as("first", |_| ());
     // A planner that has not heard of the first plan.
     (shell.is_blind, shell.planner) = (true, Planner::default());
-    shell.wish("gang", |job| {
+    shell.register_as("gang", |job| {
         job.all_at_once = true;
         job.groups[0].count = 2;
         job.groups[0].tasks[0].resources.memory_mb = 900;
@@ -139,7 +139,7 @@ fn room_that_is_promised_stays_promised_when_its_holder_ends() {
     shell.register(1, 600);
     let (_, first, _) = shell.wanted()[0];
     shell.observe(1, &[(first, ClientStatus::Running)]);
-    shell.wish("other", |_| {});
+    shell.register_as("other", |_| {});
     assert_eq!(shell.store.evals().blocked().count(), 1, "the other job waits for room");
     shell.slow_log = true;
     let mut changed = job(1, 600);
@@ -195,16 +195,16 @@ fn planners_that_do_not_answer_are_handed_so_many_evaluations_and_hold_up_nothin
     assert!(failed.description.starts_with("internal error: xxx") && failed.description.len() == 1024);
 }
 
-/// A claim cannot be pushed out, and what it is for can once it is there.
+/// A claim cannot be preempted, and what it is for can once it is there.
 #[test]
-fn what_others_had_claimed_while_it_was_planned_is_pushed_out_once_it_is_placed() {
+fn what_others_had_claimed_while_it_was_planned_is_preempted_once_it_is_placed() {
     let mut shell = Shell::new();
     shell.join(1, 1);
-    shell.let_services_push_out();
-    shell.wish("first", |job| job.priority = 65);
+    shell.let_services_preempt();
+    shell.register_as("first", |job| job.priority = 65);
     let first = shell.wanted()[0].1;
-    shell.wish("high", |job| job.priority = 70);
-    shell.wish("low", |job| job.priority = 20);
+    shell.register_as("high", |job| job.priority = 70);
+    shell.register_as("low", |job| job.priority = 20);
     assert_eq!(shell.running(), [("first".to_owned(), 1)]);
     shell.in_hand = Some(Vec::new());
     let stop = DeregisterJob { job: JobKey::new("default", "first"), purge: false, eval: EvalId(5) };

@@ -23,7 +23,7 @@ impl Shell {
         self.commit(vec![Command::PutNamespace(Box::new(namespace))]);
     }
 
-    fn let_batch_push_out_batch(&mut self) {
+    fn let_batch_preempt_batch(&mut self) {
         let mut config = SchedulerConfig::default();
         (config.preemption.batch, config.preemption.batch_on_batch) = (true, true);
         self.commit(vec![Command::SetSchedulerConfig(Box::new(SetSchedulerConfig {
@@ -155,7 +155,7 @@ fn who_holds_less_than_is_guaranteed_goes_first() {
 fn what_is_guaranteed_comes_back_from_those_who_borrowed_it() {
     let mut shell = Shell::new();
     shell.join(1, 1);
-    shell.let_batch_push_out_batch();
+    shell.let_batch_preempt_batch();
     shell.quota("sure", Some(300), None);
     shell.tenant("owner", 1000, Some("sure"));
     shell.tenant("guest", 1000, None);
@@ -163,12 +163,12 @@ fn what_is_guaranteed_comes_back_from_those_who_borrowed_it() {
     shell.submit("owner", "own", 5);
     let waiting = shell.wanted_of("owner");
     assert_eq!((shell.wanted_of("guest").len(), waiting.len()), (7, 3), "as far as it is guaranteed");
-    let pushed_out: BTreeSet<AllocId> = waiting
+    let preempted: BTreeSet<AllocId> = waiting
         .iter()
         .flat_map(|(slot, ..)| &shell.store.allocs().extra(*slot).unwrap().after)
         .map(|(id, _)| *id)
         .collect();
-    for id in pushed_out {
+    for id in preempted {
         shell.observe(1, &[(id, ClientStatus::Complete)]);
     }
     assert_eq!((shell.held_mb("owner"), shell.held_mb("guest")), (300, 700));

@@ -1,11 +1,10 @@
 //! What several servers owe to agents and readers, one promise each.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use berth_controller::{Event, KeptReport, SessionId, WelcomeMode};
+use berth_controller::{Event, SessionId};
 use berth_model::{
-    AllocId, NodeId, Timestamp, alloc::ClientStatus, command::Command, node::NodeStatus,
-    observed::ObservedAlloc,
+    NodeId, Timestamp, alloc::ClientStatus, command::Command, node::NodeStatus, observed::ObservedAlloc,
 };
 
 use super::{
@@ -14,11 +13,11 @@ use super::{
     cluster::{Cluster, SERVERS},
 };
 
-fn status(cluster: &Cluster, node: u128) -> Option<NodeStatus> {
+pub fn status(cluster: &Cluster, node: u128) -> Option<NodeStatus> {
     cluster.state().node(NodeId(node)).map(|(_, row)| row.status)
 }
 
-fn assert_none_lost(cluster: &Cluster) {
+pub fn assert_none_lost(cluster: &Cluster) {
     for (_, node) in cluster.state().nodes().iter() {
         assert_ne!(node.status, NodeStatus::Down, "second {}, node {}", cluster.seconds, node.id);
     }
@@ -34,7 +33,7 @@ pub fn settled(seed: u64) -> Cluster {
 }
 
 /// Only this node's agent is silent, until the entry that declares its node down is proposed.
-fn silence(cluster: &mut Cluster, number: usize) {
+pub fn silence(cluster: &mut Cluster, number: usize) {
     let node = NodeId(number as u128 + 1);
     let declares_it_down = |command: &Command| match command {
         Command::SetNodeStatus(id, NodeStatus::Down, _) => *id == node,
@@ -423,284 +422,4 @@ fn what_a_server_lacks_of_a_large_node_is_told_in_bounded_parts() {
     assert_eq!(shown.count(), held.len(), "it was told everything");
     let largest = cluster.network.largest;
     assert!(largest < 2 * OBSERVATION, "a message of {largest} bytes holds more than one observation");
-}
-
-/// How often agents give a sign of life, in seconds.
-const HEARTBEAT_SECS: u64 = 5;
-/// After so long without an answer to one they leave a server.
-const ACK_MAX_SECS: u64 = 10;
-
-/// A server vanishes with all agents on it, as late after their last signs of life as can be; they notice as late as can be.
-/// After `led_after` seconds another one leads.
-fn vanishes(cluster: &mut Cluster, number: usize, led_after: Option<u64>) {
-    (0..cluster.agents.len()).for_each(|agent| cluster.dial(agent, number));
-    (0..3).for_each(|_| cluster.live());
-    for _ in 0..HEARTBEAT_SECS {
-        cluster.pass(1);
-        cluster.drain();
-    }
-    cluster.vanish(number);
-    for second in 0..40 {
-        if led_after == Some(second) {
-            cluster.elect((number + 1) % SERVERS as usize);
-        }
-        if second < HEARTBEAT_SECS + ACK_MAX_SECS {
-            cluster.pass(1);
-            cluster.drain();
-        } else {
-            cluster.leave(number);
-            cluster.live();
-        }
-        assert_none_lost(cluster);
-    }
-}
-
-#[test]
-fn a_follower_that_vanishes_without_ending_its_sessions_loses_no_node() {
-    for seed in 0..10 {
-        let mut cluster = settled(seed);
-        let follower = (cluster.leader + 1) % SERVERS as usize;
-        vanishes(&mut cluster, follower, None);
-        assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
-    }
-}
-
-#[test]
-fn a_leader_that_vanishes_without_ending_its_sessions_loses_no_node() {
-    for seed in 0..10 {
-        let mut cluster = settled(seed);
-        let leader = cluster.leader;
-        vanishes(&mut cluster, leader, Some(2));
-        assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
-    }
-}
-
-#[test]
-fn a_node_that_dies_with_its_server_is_declared_lost_in_the_end() {
-    let mut cluster = settled(1);
-    let follower = (cluster.leader + 1) % SERVERS as usize;
-    cluster.dial(0, follower);
-    (0..3).for_each(|_| cluster.live());
-    cluster.vanish(follower);
-    for _ in 0..40 {
-        cluster.pass(1);
-        (1..cluster.agents.len()).for_each(|number| cluster.beat(number));
-        cluster.drain();
-    }
-    assert_eq!(status(&cluster, 1), Some(NodeStatus::Down));
-}
-
-#[test]
-fn a_leader_that_hears_no_majority_sends_its_agents_to_others_in_time() {
-    for seed in 0..10 {
-        let mut cluster = settled(seed);
-        let old = cluster.leader;
-        (0..cluster.agents.len()).for_each(|number| cluster.dial(number, old));
-        (0..3).for_each(|_| cluster.live());
-        cluster.isolate_leader(&[]);
-        for second in 0..60 {
-            if second == 2 {
-                cluster.tell(old, Event::Majority { heard: false });
-            }
-            cluster.live();
-            assert_none_lost(&cluster);
-        }
-        assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
-    }
-}
-
-/// Its frames go on, and say nothing of the others: what it says of itself does.
-#[test]
-fn a_follower_whose_leader_hears_no_majority_sends_its_agents_to_others_in_time() {
-    for seed in 0..10 {
-        let mut cluster = settled(seed);
-        let beside = (cluster.leader + 2) % SERVERS as usize;
-        (0..cluster.agents.len()).for_each(|number| cluster.dial(number, beside));
-        (0..3).for_each(|_| cluster.live());
-        let old = cluster.isolate_leader(&[beside]);
-        for second in 0..60 {
-            if second >= 3 {
-                cluster.tell(old, Event::Majority { heard: false });
-                cluster.tell(beside, Event::Majority { heard: false });
-            }
-            cluster.live();
-            assert_none_lost(&cluster);
-        }
-        assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
-    }
-}
-
-/// What each agent was asked to report when it came last.
-fn asked(cluster: &Cluster) -> Vec<WelcomeMode> {
-    cluster.agents.iter().map(|agent| agent.asked.expect("it was welcomed")).collect()
-}
-
-fn assert_all_agree(cluster: &Cluster) {
-    cluster.agents.iter().for_each(|agent| agent_and_servers_agree(cluster, agent));
-    assert!(cluster.servers.iter().all(|server| server.unconfirmed == 0));
-}
-
-#[test]
-fn servers_that_all_start_anew_ask_only_for_what_their_disks_lack() {
-    for seed in 0..10 {
-        let mut cluster = settled(seed);
-        cluster.servers.iter_mut().for_each(|server| server.keep());
-        cluster.restart_all();
-        cluster.settle(10);
-        assert_eq!(asked(&cluster), [WelcomeMode::Equal; 4], "seed {seed}");
-        assert_all_agree(&cluster);
-        // What changes while no server runs is all that is reported.
-        cluster.servers.iter_mut().for_each(|server| server.keep());
-        let number = busiest(&cluster);
-        let seq = cluster.agents[number].seq;
-        cluster.agents[number].work(true);
-        let has_changed = cluster.agents[number].seq > seq;
-        cluster.restart_all();
-        cluster.settle(10);
-        for (other, asked) in asked(&cluster).into_iter().enumerate() {
-            let expected =
-                if other == number && has_changed { WelcomeMode::FromSeq(seq) } else { WelcomeMode::Equal };
-            assert_eq!(asked, expected, "seed {seed}, agent {other}");
-        }
-        assert_all_agree(&cluster);
-    }
-}
-
-#[test]
-fn what_was_kept_of_another_state_counts_for_nothing() {
-    type Spoil = fn(&mut KeptReport);
-    let spoils: [Spoil; 3] =
-        [|kept| kept.cluster += 1, |kept| kept.created_at.0 += 1, |kept| kept.restored_at.0 += 1];
-    for spoil in spoils {
-        let mut cluster = settled(3);
-        for server in &mut cluster.servers {
-            server.keep();
-            server.kept.values_mut().for_each(spoil);
-        }
-        cluster.restart_all();
-        cluster.settle(10);
-        assert_eq!(asked(&cluster), [WelcomeMode::Full; 4]);
-        assert_all_agree(&cluster);
-    }
-}
-
-/// All servers start anew: what an agent is asked first.
-fn asked_first(cluster: &mut Cluster, number: usize) -> WelcomeMode {
-    cluster.agents[number].asked = None;
-    cluster.restart_all();
-    for _ in 0..10 {
-        cluster.settle(1);
-        if let Some(asked) = cluster.agents[number].asked {
-            return asked;
-        }
-    }
-    panic!("nobody lets agent {number} in");
-}
-
-#[test]
-fn an_agent_that_went_on_leaves_nothing_out_unless_all_before_was_kept() {
-    type Spoil = fn(&mut KeptReport);
-    let spoils: [Spoil; 4] = [
-        |kept| kept.version.confirmed = false,
-        |kept| kept.version.epoch += 1,
-        |kept| kept.version.seq += 1,
-        |kept| kept.allocs.extend_from_within(..1),
-    ];
-    for spoil in spoils {
-        let mut cluster = settled(3);
-        let number = busiest(&cluster);
-        let seq = cluster.agents[number].seq;
-        for server in &mut cluster.servers {
-            server.keep();
-            server.kept.get_mut(&NodeId(number as u128 + 1)).into_iter().for_each(spoil);
-        }
-        cluster.agents[number].work(true);
-        assert_eq!(cluster.agents[number].seq, seq + 1);
-        assert_eq!(asked_first(&mut cluster, number), WelcomeMode::Full);
-        cluster.settle(10);
-        assert_all_agree(&cluster);
-    }
-}
-
-#[test]
-fn what_was_kept_before_a_node_was_declared_down_counts_only_while_its_agent_holds_the_same() {
-    let mut with_others = 0;
-    for seed in 0..10 {
-        let mut cluster = settled(seed);
-        let number = busiest(&cluster);
-        cluster.servers.iter_mut().for_each(|server| server.keep());
-        silence(&mut cluster, number);
-        cluster.drain();
-        // It holds what it held, though by the log that is lost. Then it ends that, and is given other work.
-        assert_eq!(asked_first(&mut cluster, number), WelcomeMode::Equal, "seed {seed}");
-        cluster.settle(10);
-        assert_all_agree(&cluster);
-        assert_eq!(status(&cluster, number as u128 + 1), Some(NodeStatus::Ready));
-        (0..6).for_each(|_| cluster.register());
-        cluster.settle(10);
-        let holds_others = !cluster.agents[number].held.is_empty();
-        let expected = if holds_others { WelcomeMode::Full } else { WelcomeMode::Equal };
-        with_others += u32::from(holds_others);
-        assert_eq!(asked_first(&mut cluster, number), expected, "seed {seed}");
-        cluster.settle(10);
-        assert_all_agree(&cluster);
-    }
-    assert!(with_others > 0, "none was given other work");
-}
-
-/// When each allocation last changed, as readers of a server see it; whether it has ended.
-fn changed(server: &super::server::Server) -> BTreeMap<AllocId, (bool, Timestamp)> {
-    let allocs = server.view.allocs();
-    let each = allocs.iter().map(|(slot, row)| {
-        let logged = allocs.detail(slot).expect("it has a detail").changed_at();
-        let seen = server.observed.get(slot, row.id).filter(|_| !row.is_terminal());
-        (row.id, (row.is_terminal(), logged.max(seen.map_or(logged, |seen| seen.alloc.modified_at))))
-    });
-    each.collect()
-}
-
-#[test]
-fn when_an_allocation_changed_last_is_the_same_everywhere_and_never_goes_back() {
-    const AHEAD: u64 = 1 << 61;
-    let (mut ended_ahead, mut lost_ahead) = (0, 0);
-    for seed in 0..6 {
-        let mut cluster = Cluster::new(seed);
-        cluster.agents.iter_mut().for_each(|agent| agent.clock_ahead = AHEAD);
-        cluster.settle(20);
-        let mut before: BTreeMap<AllocId, (bool, Timestamp)> = BTreeMap::new();
-        for second in 0..40 {
-            match second {
-                30 => {
-                    let number = busiest(&cluster);
-                    silence(&mut cluster, number);
-                }
-                35 => {
-                    // Nothing of what was observed is left.
-                    cluster.servers.iter_mut().for_each(|server| server.kept.clear());
-                    cluster.restart_all();
-                    before.retain(|_, (is_terminal, _)| *is_terminal);
-                }
-                _ if second % 4 == 0 => cluster.register(),
-                _ if second % 11 == 0 => cluster.change_leader(),
-                _ if second % 5 == 0 => cluster.agents.iter_mut().for_each(|agent| agent.work(true)),
-                _ => {}
-            }
-            cluster.live();
-            let shown: Vec<_> = cluster.servers.iter().map(changed).collect();
-            for (number, shown) in shown.iter().enumerate() {
-                assert_eq!(shown, &changed(&cluster.servers[cluster.leader]), "seed {seed}, server {number}");
-                for (id, (_, at)) in &before {
-                    let now = shown.get(id).map(|(_, at)| at);
-                    assert!(now.is_none_or(|now| now >= at), "seed {seed}, second {second}: {id} goes back");
-                }
-            }
-            before = shown.into_iter().next().unwrap_or_default();
-        }
-        for (_, row) in cluster.state().allocs().iter() {
-            let is_ahead = before.get(&row.id).is_some_and(|(_, at)| at.0 >= AHEAD);
-            ended_ahead += u32::from(is_ahead && row.client == ClientStatus::Failed);
-            lost_ahead += u32::from(is_ahead && row.client == ClientStatus::Lost);
-        }
-    }
-    assert!(ended_ahead > 0 && lost_ahead > 0, "{ended_ahead} ended, {lost_ahead} lost");
 }

@@ -122,7 +122,7 @@ pub(crate) fn check_identities(identities: &[Identity], body: &Body<'_>) {
         let reaches_nobody = !identity.env && !identity.file;
         if reaches_nobody && matches!(&*identity.change_mode, "restart" | "signal") {
             let message = format!(
-                "identity {} is told of each renewal and never given its token",
+                "identity {} restarts or signals its task at each renewal, and its token is never given to it",
                 quoted(&identity.name)
             );
             body.report.warn(body.at("identity"), &message, "write `file = true`, or `env = true`");

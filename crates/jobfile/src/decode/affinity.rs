@@ -1,4 +1,4 @@
-//! Wishes for nodes, with the short forms of HCL.
+//! Affinities, with the short forms of HCL.
 
 use berth_model::constraint::{Affinity, Operator};
 

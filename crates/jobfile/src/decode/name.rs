@@ -33,7 +33,7 @@ pub(super) fn check_id(body: &Body<'_>, id: &str, at: impl FnOnce() -> At) {
         body.report.error(at(), message);
     } else if what == "job" && id.split('/').any(|part| matches!(part, "." | "..")) {
         let message = format!("name of {what} {} has `.` or `..` between slashes", quoted(id));
-        body.report.error_with_help(at(), message, "whoever makes a path of it would end up elsewhere");
+        body.report.error_with_help(at(), message, "as a path it would lead elsewhere");
     }
 }
 

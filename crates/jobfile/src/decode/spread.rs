@@ -1,4 +1,4 @@
-//! Wishes to spread allocations over the values of an attribute.
+//! Spreads of allocations over the values of an attribute.
 
 use std::collections::HashSet;
 

@@ -59,11 +59,7 @@ const MEANINGS: &[(&str, &str, &str)] = &[
     ),
     ("container.ports", "", "labels of the group's ports that lead to it; with `mode = \"bridge\"` all do"),
     ("container.pids_limit", "4096", "processes and threads"),
-    (
-        "container.cpu_hard_limit",
-        "`false`",
-        "no more cpu than `cpu` of its resources, even if nobody else wants it",
-    ),
+    ("container.cpu_hard_limit", "`false`", "no more cpu than `cpu` of its resources, even if more is idle"),
     ("container.cpu_cfs_period", "100000", "microseconds within which that holds"),
     ("container.auth", "the node's", "credentials for the image's registry"),
     ("container.auth.username", "", "user"),

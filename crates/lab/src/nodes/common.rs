@@ -71,7 +71,7 @@ impl Common {
         if std::mem::replace(&mut self.refusal_told, true) {
             tracing::debug!(node, reason, "the server refuses a node");
         } else {
-            tracing::warn!(node, reason, "the server refuses a node; further refusals are not told");
+            tracing::warn!(node, reason, "the server refuses a node; further refusals are not logged");
         }
     }
 

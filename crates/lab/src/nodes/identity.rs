@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::agent::{
-    AllocId, DeviceInstanceSpec, DeviceSpec, FEATURES, FEATURES_ATTRIBUTE, Identity, NodeSpec,
+    AgentIdentity, AllocId, DeviceInstanceSpec, DeviceSpec, FEATURES, FEATURES_ATTRIBUTE, NodeSpec,
 };
 
 use super::{NodesConfig, shape::Shape};
@@ -53,9 +53,9 @@ pub(super) fn node_uuid(config: &NodesConfig, number: u32) -> String {
 }
 
 /// How a node opens its session after so many starts of its machine.
-pub(super) fn identity(config: &NodesConfig, number: u32, boots: u32) -> Identity {
+pub(super) fn identity(config: &NodesConfig, number: u32, boots: u32) -> AgentIdentity {
     let seed = seed_of(config, number, Purpose::Secret);
-    Identity {
+    AgentIdentity {
         node_id: node_id(config, number),
         secret: (0..4).flat_map(|part| mix(seed, part).to_be_bytes()).collect(),
         boot_id: format!("simulated-{number}-{boots}"),

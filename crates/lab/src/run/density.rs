@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     Experiment, Kind, Metric, Outcome, Param, Run, RunError,
     client::JobTemplate,
     cluster::NodesAsk,
     load::{self, Awaited, Load},
+    mock_job::MockJob,
     params::{SECURE, SERVERS, same},
     profile::Profiling,
 };
@@ -151,21 +152,5 @@ pub(super) fn small_services(nodes: u32, each: u32, jobs: u32, count: u32) -> Lo
 }
 
 fn small_service(count: u32, cpu_mhz: u32, memory_mb: u32) -> Value {
-    json!({
-        "Type": "service",
-        "Datacenters": ["*"],
-        "Update": {"MaxParallel": 0},
-        "TaskGroups": [{
-            "Name": "group",
-            "Count": count,
-            "EphemeralDisk": {"SizeMB": TASK_DISK_MB},
-            "Tasks": [{
-                "Name": "task",
-                "Driver": "mock_driver",
-                "Config": {"run_for": "24h"},
-                "LogConfig": {"Disabled": true, "MaxFiles": 1, "MaxFileSizeMB": 1},
-                "Resources": {"CPU": cpu_mhz, "MemoryMB": memory_mb},
-            }],
-        }],
-    })
+    MockJob::service(count, [cpu_mhz, memory_mb, TASK_DISK_MB]).json()
 }

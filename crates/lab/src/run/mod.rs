@@ -17,6 +17,7 @@ mod hostile;
 mod http;
 mod launch;
 mod load;
+mod mock_job;
 mod packing;
 mod params;
 mod profile;

@@ -19,7 +19,7 @@ use super::{
 /// Its row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "updates",
-    about: "Jobs of 100 allocations whose agents tell much (Nomad issue 9451)",
+    about: "Jobs of 100 allocations whose agents report much (Nomad issue 9451)",
     params: &[
         Param {
             name: "nodes",

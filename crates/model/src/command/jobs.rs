@@ -14,7 +14,7 @@ use crate::{
 /// A job and the evaluation that acts on it.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct RegisterJob {
-    /// The job as its owner wishes it.
+    /// The job as its owner desires it.
     #[n(0)]
     #[cbor(with = "crate::codec::shared")]
     pub job: Arc<Job>,

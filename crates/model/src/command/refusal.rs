@@ -215,7 +215,7 @@ pub enum Refusal {
     NodePoolInUse(#[n(0)] String, #[n(1)] String),
     /// What the agent of a node has confirmed is of before allocations there were declared lost.
     #[error(
-        "allocations on node {0} were declared lost meanwhile: its agent is to confirm anew what runs there"
+        "allocations on node {0} were declared lost meanwhile: its agent is to confirm what runs there again"
     )]
     #[n(40)]
     LostMeanwhile(#[n(0)] NodeId),

@@ -1,4 +1,4 @@
-//! A job: what its owner wishes to run, as groups of tasks.
+//! A job: what its owner desires to run, as groups of tasks.
 
 mod files;
 mod group;
@@ -142,7 +142,7 @@ pub struct Job {
     /// At least one.
     #[n(11)]
     pub groups: Vec<Group>,
-    /// Whether its owner wishes it stopped.
+    /// Whether its owner has stopped it.
     #[n(12)]
     pub stop: bool,
     /// Apply to every group.

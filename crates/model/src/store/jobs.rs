@@ -1,4 +1,4 @@
-//! The table of jobs: their wishes, the last versions, and counts that are kept in step with their allocations.
+//! The table of jobs: their desired state, the last versions, and counts that are kept in step with their allocations.
 
 mod counting;
 mod record;

@@ -151,7 +151,7 @@ impl Greeting {
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let found: Result<Self, _> = minicbor::decode(bytes);
         found.ok().filter(|greeting| greeting.magic == MAGIC).ok_or_else(|| {
-            "whoever is there does not speak as servers of Berth do with each other: is that the address for servers?"
+            "the other side does not speak the protocol between servers of Berth: is that the address for servers?"
                 .to_owned()
         })
     }

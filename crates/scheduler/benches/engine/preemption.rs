@@ -26,7 +26,7 @@ const CASES: &[(&str, Filler)] = &[
     ("preemption_lopsided", |round| if round % 2 == 0 { (1_800, 1_000) } else { (200, 5_000 + round % 100) }),
 ];
 
-/// A cluster without room, in which services may push out batch work of lower priority.
+/// A cluster without room, in which services may preempt batch work of lower priority.
 fn full(nodes: usize, filler: Filler) -> Cluster {
     let mut cluster = Cluster::new(nodes);
     let mut config = SchedulerConfig::default();
@@ -54,13 +54,13 @@ fn fill(cluster: &mut Cluster, round: u32, filler: Filler) -> bool {
     is_whole
 }
 
-/// Places jobs that push out others, and tells how long it took in all.
+/// Places jobs that preempt others, and tells how long it took in all.
 fn rounds(cluster: &mut Cluster, rounds: u64, filler: Filler) -> Duration {
     (0..rounds)
         .map(|round| {
             let eval = cluster.register(Job { priority: 90, ..identical(1, (3_000, 9_000)) });
             let (plan, took) = cluster.plan(&eval);
-            assert!(!plan.stops.is_empty(), "something is pushed out");
+            assert!(!plan.stops.is_empty(), "something is preempted");
             let end =
                 |alloc| AllocEnd { alloc, status: ClientStatus::Complete, tasks: vec![], seen_at: None };
             let ends = plan.stops.iter().map(|stop| end(stop.alloc)).collect();

@@ -1,4 +1,4 @@
-//! Which allocations there are to be, and which are to end: as many as wished, each once, where they can run.
+//! Which allocations there are to be, and which are to end: as many as desired, each once, where they can run.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -72,7 +72,7 @@ fn migrated(checked: &Checked<'_>, stop: &Stop, faults: &mut Faults) {
     let told = || allocs.find(stop.alloc).and_then(|slot| allocs.extra(slot)?.migrate).is_some();
     let drained = matches!(stop.reason, StopReason::Migrated | StopReason::Drained);
     if drained && !told() {
-        faults.add(format!("allocation {} leaves its node, and was not told to", stop.alloc));
+        faults.add(format!("allocation {} is moved, and was not asked to migrate", stop.alloc));
     }
 }
 
@@ -81,7 +81,7 @@ fn succeeded(checked: &Checked<'_>, faults: &mut Faults) {
     let replaced: HashSet<AllocId> = checked.plan.placements.iter().filter_map(|p| p.previous).collect();
     let is_alone = |stop: &&Stop| stop.reason.needs_successor() && !replaced.contains(&stop.alloc);
     for stop in checked.plan.stops.iter().filter(is_alone) {
-        faults.add(format!("allocation {} is replaced, and nobody takes its place", stop.alloc));
+        faults.add(format!("allocation {} is replaced, and has no successor", stop.alloc));
     }
 }
 

@@ -11,7 +11,7 @@ use berth_model::{
 };
 
 use super::{Checked, Faults};
-use crate::filters::DeviceWish;
+use crate::filters::DeviceRequest;
 
 /// Who holds each device or core of each node.
 type Holders = BTreeMap<(NodeSlot, String), Vec<Holder>>;
@@ -99,7 +99,7 @@ fn answers(node: &Node, ask: &DeviceAsk, grant: &DeviceGrant) -> bool {
     let healthy = |id: &String| device.instances.iter().any(|one| one.id == *id && one.healthy);
     let twice = (1..grant.instances.len()).any(|at| grant.instances[..at].contains(&grant.instances[at]));
     let each = if ask.share_milli == 0 { 1000 } else { ask.share_milli };
-    DeviceWish::new(ask).accepts(device)
+    DeviceRequest::new(ask).accepts(device)
         && grant.instances.len() == ask.count as usize
         && !twice
         && grant.instances.iter().all(healthy)

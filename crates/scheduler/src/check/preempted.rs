@@ -1,4 +1,4 @@
-//! Whether what a plan pushes out may be pushed out, and somebody waits for it.
+//! Whether what a plan preempts may be preempted, and somebody waits for it.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +9,25 @@ use berth_model::{
 
 use super::{Checked, Faults, quotas::Amounts};
 
-/// How much lower the priority of what is pushed out must be, unless it lives on borrowed room.
+/// How much lower the priority of what is preempted must be, unless it lives on borrowed room.
 const PRIORITY_GAP: u8 = 10;
 
 pub(super) fn check(checked: &Checked<'_>, faults: &mut Faults) {
     let stops = checked.plan.stops.iter();
-    let pushed_out: Vec<&Stop> = stops.filter(|stop| stop.reason == StopReason::Preempted).collect();
+    let preempted: Vec<&Stop> = stops.filter(|stop| stop.reason == StopReason::Preempted).collect();
     let mut reclaims = false;
-    for stop in &pushed_out {
+    for stop in &preempted {
         let victim = checked.store.alloc(stop.alloc).and_then(|(_, row)| checked.store.job_of(row));
         if let Some((victim, _)) = victim {
             reclaims |= victim.priority.saturating_add(PRIORITY_GAP) > checked.job.priority;
             check_one(checked, stop, victim, faults);
         }
         if !checked.plan.placements.iter().any(|placement| placement.after.contains(&stop.alloc)) {
-            faults.add(format!("allocation {} is preempted for nobody", stop.alloc));
+            faults.add(format!("allocation {} is preempted without a successor", stop.alloc));
         }
     }
     if reclaims {
-        lenders(checked, &pushed_out, faults);
+        lenders(checked, &preempted, faults);
     }
 }
 
@@ -60,15 +60,15 @@ fn is_owed(checked: &Checked<'_>, victim: &Job) -> bool {
 }
 
 /// Those from whom room was taken back keep what is guaranteed to them.
-fn lenders(checked: &Checked<'_>, pushed_out: &[&Stop], faults: &mut Faults) {
+fn lenders(checked: &Checked<'_>, preempted: &[&Stop], faults: &mut Faults) {
     let (store, namespaces) = (checked.store, checked.store.namespaces());
     let own = namespaces.quotas(&checked.plan.job.namespace);
-    let victims = pushed_out.iter().filter_map(|stop| store.alloc(stop.alloc));
+    let victims = preempted.iter().filter_map(|stop| store.alloc(stop.alloc));
     let jobs = victims.filter_map(|(_, row)| store.jobs().row(row.job));
     let lenders: BTreeSet<&str> = jobs.flat_map(|job| namespaces.quotas(&job.key.namespace)).collect();
     for name in lenders.difference(&own) {
         let Some(row) = store.quotas().get(name) else { continue };
-        let stays = |id| pushed_out.iter().all(|stop| stop.alloc != id);
+        let stays = |id| preempted.iter().all(|stop| stop.alloc != id);
         let (before, after) = (
             Amounts::held(store, name, |alloc| alloc.is_wanted()),
             Amounts::held(store, name, |alloc| alloc.is_wanted() && stays(alloc.id)),

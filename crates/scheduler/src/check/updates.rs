@@ -38,13 +38,13 @@ fn one(checked: &Checked<'_>, id: AllocId) -> Result<(), &'static str> {
     let (_, old) = checked.store.job_of(row).ok_or("and is of no group")?;
     let (_, new) = checked.job.group(&old.name).ok_or("and has no group any more")?;
     if !run_alike(old, new) {
-        return Err("and its tasks would have to start anew");
+        return Err("and its tasks would have to restart");
     }
     let node =
         checked.store.nodes().detail(row.node).map(|detail| &detail.node).ok_or("and is on no node")?;
     let known = node.attributes.get(FEATURES_ATTRIBUTE).map_or("", String::as_str);
     if !known.split(',').any(|known| known == "in_place_updates") {
-        return Err("and its agent cannot be told");
+        return Err("and its agent does not know updates in place");
     }
     Filters::of(checked.job, new).check(node).map_err(|_| "and its node may not run it any more")
 }

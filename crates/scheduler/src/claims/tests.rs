@@ -109,7 +109,7 @@ fn what_a_namespace_is_to_hold_counts_until_the_state_shows_it() {
 }
 
 #[test]
-fn a_plan_that_came_to_nothing_frees_its_nodes() {
+fn a_plan_that_was_discarded_frees_its_nodes() {
     let mut claims = Claims::default();
     let ticket = add(&mut claims, [claim(1, 100)]);
     let other = add(&mut claims, [claim(1, 7)]);

@@ -11,7 +11,7 @@ use berth_model::{
 
 use super::fleet::{DeviceHost, Fleet, Wanted};
 use crate::{
-    filters::DeviceWish,
+    filters::DeviceRequest,
     scores::stranded::{Room, Take},
 };
 
@@ -76,25 +76,25 @@ impl Catalog {
     }
 
     /// Somebody asks for devices for the first time.
-    pub fn learn(&mut self, wish: &DeviceWish, resources: Resources) {
+    pub fn learn(&mut self, request: &DeviceRequest, resources: Resources) {
         for typed in self.types.values_mut() {
-            if let Some(wanted) = typed.wanted(wish, resources) {
+            if let Some(wanted) = typed.wanted(request, resources) {
                 typed.fleet.learn(&wanted);
             }
         }
     }
 
     /// Where there is room for an ask, by node.
-    pub fn offers(&mut self, wish: &DeviceWish, resources: Resources) -> Vec<Offer> {
+    pub fn offers(&mut self, request: &DeviceRequest, resources: Resources) -> Vec<Offer> {
         let mut offers = Vec::new();
         for typed in self.types.values_mut() {
-            let Some(wanted) = typed.wanted(wish, resources) else { continue };
+            let Some(wanted) = typed.wanted(request, resources) else { continue };
             let prices = typed.fleet.prices(&wanted);
             for (host, (node, _)) in typed.places.iter().enumerate() {
                 let price = prices.of(host);
                 if price < f64::INFINITY {
                     let affinity =
-                        prices.model(host).map_or(0.0, |model| wish.affinity(&typed.models[model]));
+                        prices.model(host).map_or(0.0, |model| request.affinity(&typed.models[model]));
                     offers.push(Offer { node: *node, price, affinity });
                 }
             }
@@ -127,22 +127,22 @@ impl Typed {
     }
 
     /// None when no model will do.
-    fn wanted(&self, wish: &DeviceWish, resources: Resources) -> Option<Wanted> {
+    fn wanted(&self, request: &DeviceRequest, resources: Resources) -> Option<Wanted> {
         let models: Vec<usize> =
-            (0..self.models.len()).filter(|at| wish.accepts(&self.models[*at])).collect();
-        let take = take(wish, resources);
+            (0..self.models.len()).filter(|at| request.accepts(&self.models[*at])).collect();
+        let take = take(request, resources);
         let all = models.len() == self.models.len();
         (!models.is_empty()).then_some(Wanted { take, models: (!all).then_some(models) })
     }
 }
 
 /// What an ask takes of a node, the rest of its group included.
-pub fn take(wish: &DeviceWish, resources: Resources) -> Take {
+pub fn take(request: &DeviceRequest, resources: Resources) -> Take {
     Take {
         cpu_mhz: resources.cpu_mhz,
         memory_mb: resources.memory_mb,
-        devices: u16::try_from(wish.ask.count).unwrap_or(u16::MAX),
-        milli_each: wish.ask.milli_each(),
+        devices: u16::try_from(request.ask.count).unwrap_or(u16::MAX),
+        milli_each: request.ask.milli_each(),
     }
 }
 

@@ -7,14 +7,14 @@ use berth_model::{
 };
 
 use super::obstacle::{Obstacle, Scarce};
-use crate::filters::DeviceWish;
+use crate::filters::DeviceRequest;
 
 /// The devices and cores of a node of which a group asks for more than `held` leaves.
 pub(super) fn short(group: &Group, node: &Node, held: &DevicesHeld) -> Vec<Obstacle> {
     let mut held = held.clone();
     let mut short: Vec<Obstacle> = Vec::new();
-    for wish in group.devices().map(DeviceWish::new) {
-        match give(&wish, node, &held) {
+    for request in group.devices().map(DeviceRequest::new) {
+        match give(&request, node, &held) {
             Ok(grant) => held.add(&DevicesHeld::of(&[grant], &[])),
             Err(obstacle) => short.push(obstacle),
         }
@@ -30,10 +30,10 @@ pub(super) fn free_cores(node: &Node, held: &DevicesHeld) -> u32 {
     u32::try_from(free.count()).unwrap_or(u32::MAX)
 }
 
-/// Devices for one wish, or how many, or how large a share of one, there would be.
-fn give(wish: &DeviceWish, node: &Node, held: &DevicesHeld) -> Result<DeviceGrant, Obstacle> {
-    let (milli_each, count) = (wish.ask.milli_each(), wish.ask.count);
-    let accepted = || node.devices.iter().filter(|device| wish.accepts(device));
+/// Devices for one request, or how many, or how large a share of one, there would be.
+fn give(request: &DeviceRequest, node: &Node, held: &DevicesHeld) -> Result<DeviceGrant, Obstacle> {
+    let (milli_each, count) = (request.ask.milli_each(), request.ask.count);
+    let accepted = || node.devices.iter().filter(|device| request.accepts(device));
     let enough = |device: &&NodeDevice| {
         let free = left(device, held).filter(|(_, left)| *left >= milli_each);
         u32::try_from(free.count()).unwrap_or(u32::MAX)
@@ -44,7 +44,7 @@ fn give(wish: &DeviceWish, node: &Node, held: &DevicesHeld) -> Result<DeviceGran
         let instances = fitting.into_iter().take(count as usize).map(|(id, _)| id.to_owned()).collect();
         return Ok(DeviceGrant { device: device.to_string(), instances, milli_each });
     }
-    let name = wish.ask.name.clone();
+    let name = request.ask.name.clone();
     Err(if milli_each < WHOLE_MILLI {
         let most = accepted().flat_map(|device| left(device, held)).map(|(_, left)| left).max();
         let (asked, free) = (u32::from(milli_each), u32::from(most.unwrap_or(0)));

@@ -76,7 +76,7 @@ pub fn explain(
 ) -> Result<Option<Explanation>, Cancelled> {
     let Some(row) = store.job(job) else { return Ok(None) };
     let plan = planned(store, row.job(), now, budget)?;
-    let pushing_out = preemption::changes(store, row.job(), &plan, now, budget)?;
+    let preempting = preemption::changes(store, row.job(), &plan, now, budget)?;
     let there = staying(store, row, row.job(), &plan.stops);
     let world = World::after(store, row.job(), &plan, there);
     let groups = (0_u16..).zip(&row.job().groups).map(|(position, group)| {
@@ -100,7 +100,7 @@ pub fn explain(
                 None => nowhere.unwrap_or_default(),
             },
             changes: if missing > 0 {
-                change::smallest(&looked).into_iter().chain(pushing_out.get(&position).cloned()).collect()
+                change::smallest(&looked).into_iter().chain(preempting.get(&position).cloned()).collect()
             } else {
                 Vec::new()
             },
@@ -112,7 +112,7 @@ pub fn explain(
     Ok(Some(Explanation { groups: groups.collect::<Result<_, _>>()?, retry_at }))
 }
 
-/// Whom a plan pushes out for a group.
+/// Whom a plan preempts for a group.
 fn preempted(plan: &Plan, group: u16) -> Vec<AllocId> {
     let stops = plan.stops.iter().filter(|stop| stop.reason == StopReason::Preempted);
     let first = |id: &AllocId| plan.placements.iter().find(|placement| placement.after.contains(id));

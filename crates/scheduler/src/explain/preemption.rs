@@ -1,4 +1,4 @@
-//! What would come of letting jobs push out others, where they may not: the job is planned once more.
+//! What would come of letting jobs preempt others, where they may not: the job is planned once more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,7 @@ fn with_preemption(store: &Store, config: &SchedulerConfig, job_type: JobType) -
     store
 }
 
-/// As `2 allocations of guest, 1 of lab`; none when nobody is pushed out.
+/// As `2 allocations of guest, 1 of lab`; none when nobody is preempted.
 fn ended(store: &Store, plan: &Plan) -> Option<String> {
     let mut by_namespace: BTreeMap<&str, u32> = BTreeMap::new();
     for stop in plan.stops.iter().filter(|stop| stop.reason == StopReason::Preempted) {

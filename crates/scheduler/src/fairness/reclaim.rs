@@ -1,6 +1,6 @@
 //! Guaranteed room is lent while its owner does not need it, and taken back when it does.
 //!
-//! A namespace that holds less than one of its quotas guarantees may push out what others have borrowed: allocations of
+//! A namespace that holds less than one of its quotas guarantees may preempt what others have borrowed: allocations of
 //! namespaces that do not keep to that quota, and that hold more than is guaranteed to themselves, also without them.
 
 use std::{
@@ -22,13 +22,13 @@ pub struct Reclaim {
     /// Those of them of which less is held than they guarantee.
     short: Vec<String>,
     /// Of each quota that guarantees something, what will be held once all has ended that is to end. Counted when it is
-    /// first asked for: nobody is pushed out as long as there is room.
+    /// first asked for: nobody is preempted as long as there is room.
     kept: OnceCell<BTreeMap<String, Usage>>,
     /// What was taken back so far, by quota.
     gone: Gone,
 }
 
-/// What is pushed out, by the quota for which it counted.
+/// What is preempted, by the quota for which it counted.
 pub type Gone = BTreeMap<String, Usage>;
 
 impl Reclaim {
@@ -79,7 +79,7 @@ impl Reclaim {
         true
     }
 
-    /// An allocation is pushed out.
+    /// An allocation is preempted.
     pub fn take(&mut self, store: &Store, alloc: &AllocRow) {
         let Some(job) = store.jobs().row(alloc.job) else { return };
         let usage = usage(store, alloc);

@@ -1,4 +1,4 @@
-//! A comparison of what a node has with what is wished, prepared once for many nodes.
+//! A comparison of what a node has with what is required, prepared once for many nodes.
 
 use berth_model::{constraint::Operator, node::Node};
 use regex::Regex;

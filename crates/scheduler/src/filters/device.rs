@@ -24,14 +24,14 @@ pub(super) const RULE: FilterRule = FilterRule {
 
 /// What one ask says of devices, understood once.
 #[derive(Debug)]
-pub struct DeviceWish {
+pub struct DeviceRequest {
     /// As it stands in the job.
     pub ask: DeviceAsk,
     conditions: Vec<DeviceCondition>,
     affinities: Vec<(DeviceCondition, f64)>,
 }
 
-impl DeviceWish {
+impl DeviceRequest {
     /// Understands an ask.
     pub fn new(ask: &DeviceAsk) -> Self {
         let conditions = ask.constraints.iter().map(|c| DeviceCondition::new(&c.left, c.operator, &c.right));
@@ -47,9 +47,9 @@ impl DeviceWish {
         self.ask.names(device) && self.conditions.iter().all(|condition| condition.holds(device))
     }
 
-    /// -1 for devices that meet all that is not wished to 1 for those that meet all that is.
+    /// -1 for devices that meet all affinities with a negative weight, to 1 for those that meet all others.
     pub fn affinity(&self, device: &NodeDevice) -> f64 {
-        let met = self.affinities.iter().filter(|(wish, _)| wish.holds(device));
+        let met = self.affinities.iter().filter(|(affinity, _)| affinity.holds(device));
         let met: f64 = met.map(|(_, weight)| weight).sum();
         let weights: f64 = self.affinities.iter().map(|(_, weight)| weight.abs()).sum();
         if weights == 0.0 { 0.0 } else { met / weights }
@@ -115,11 +115,11 @@ impl Side {
 
 /// Enough devices that will do, of one model.
 #[derive(Debug)]
-pub(super) struct DeviceFilter(DeviceWish);
+pub(super) struct DeviceFilter(DeviceRequest);
 
 impl DeviceFilter {
     pub fn new(ask: &DeviceAsk) -> Self {
-        Self(DeviceWish::new(ask))
+        Self(DeviceRequest::new(ask))
     }
 }
 
@@ -188,10 +188,10 @@ mod tests {
         }
     }
 
-    fn wish(constraint: (&str, &str, &str)) -> DeviceWish {
+    fn request(constraint: (&str, &str, &str)) -> DeviceRequest {
         let (left, operator, right) = constraint;
         let operator = Operator::parse(operator).unwrap();
-        DeviceWish::new(&DeviceAsk {
+        DeviceRequest::new(&DeviceAsk {
             name: "gpu".into(),
             count: 1,
             constraints: vec![Constraint { left: left.into(), operator, right: right.into() }],
@@ -216,13 +216,13 @@ mod tests {
             (("${device.ids}", "set_contains", "g0"), true),
             (("${device.attr.driver}", "is_set", ""), false),
         ] {
-            assert_eq!(wish(constraint).accepts(&a100), expected, "{constraint:?}");
+            assert_eq!(request(constraint).accepts(&a100), expected, "{constraint:?}");
         }
     }
 
     #[test]
     fn an_affinity_weighs_devices_that_will_do() {
-        let wish = wish(("${device.vendor}", "=", "nvidia"));
-        assert_eq!([device("A100", "1 B"), device("T4", "1 B")].map(|d| wish.affinity(&d)), [-1.0, 0.0]);
+        let request = request(("${device.vendor}", "=", "nvidia"));
+        assert_eq!([device("A100", "1 B"), device("T4", "1 B")].map(|d| request.affinity(&d)), [-1.0, 0.0]);
     }
 }

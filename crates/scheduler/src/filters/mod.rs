@@ -23,7 +23,7 @@ use berth_model::{
 
 pub use compare::satisfies;
 pub use condition::Condition;
-pub use device::DeviceWish;
+pub use device::DeviceRequest;
 pub use feature::{FEATURES_ATTRIBUTE, Feature};
 
 /// Every filter, in the order in which they are asked: the cheapest and most telling first. Room, ports and distinct
@@ -95,7 +95,7 @@ pub enum Refused {
 pub struct Filters(Checks);
 
 impl Filters {
-    /// The filters of a group. Whatever they look at in a group is to be told apart by the cache of wishes and by
+    /// The filters of a group. Whatever they look at in a group is to be told apart by the cache of requirements and by
     /// [`crate::Demand::key`] too.
     pub fn of(job: &Job, group: &Group) -> Self {
         Self::made_by(FILTERS.iter(), job, group)

@@ -16,9 +16,9 @@ use super::{
     columns::Columns,
     distinct::Distinct,
     grid::Seat,
+    requirements::{Requirements, Zone},
     search::Search,
     sought::Sought,
-    wishes::{Wishes, Zone},
 };
 use crate::scores::{Candidate, SpreadScore};
 
@@ -79,16 +79,22 @@ impl Best {
 impl<'a> Candidates<'a> {
     /// The candidates of a group that has no allocation yet; tell of those it has with [`Self::add`], then
     /// [`Self::open`].
-    pub fn new(wishes: &'a Wishes, job: &Job, group: &Group, ask: Resources, algorithm: Algorithm) -> Self {
+    pub fn new(
+        requirements: &'a Requirements,
+        job: &Job,
+        group: &Group,
+        ask: Resources,
+        algorithm: Algorithm,
+    ) -> Self {
         let all = || job.spreads.iter().chain(&group.spreads);
         let weights = all().map(|spread| u32::from(spread.weight)).sum();
-        let attributes = wishes.attributes.iter();
+        let attributes = requirements.attributes.iter();
         let spreads = all()
             .zip(attributes)
             .map(|(s, attribute)| SpreadScore::new(s, group.count, weights, &attribute.values))
             .collect();
         Self {
-            sought: Sought::new(wishes, ask, algorithm),
+            sought: Sought::new(requirements, ask, algorithm),
             desired: group.count,
             spreads,
             cells: Vec::new(),
@@ -104,7 +110,7 @@ impl<'a> Candidates<'a> {
     pub fn add(&mut self, columns: &Columns, slot: NodeSlot) {
         *self.collisions.entry(slot).or_default() += 1;
         if !self.spreads.is_empty() {
-            let values = self.sought.wishes.values(columns, slot);
+            let values = self.sought.requirements.values(columns, slot);
             for (spread, value) in self.spreads.iter_mut().zip(values) {
                 value.map(|value| spread.add(value));
             }
@@ -114,7 +120,7 @@ impl<'a> Candidates<'a> {
     /// Makes the cells, once all allocations are told.
     pub fn open(&mut self, columns: &mut Columns) {
         self.sought.learn(columns.grid().sizes());
-        for zone in (0..).take(self.sought.wishes.zones().len()) {
+        for zone in (0..).take(self.sought.requirements.zones().len()) {
             let nodes = Search::of_zone(columns.grid_mut(), &self.sought, zone);
             self.add_cell(zone, 0, nodes);
         }
@@ -187,8 +193,8 @@ impl<'a> Candidates<'a> {
             self.add_node(columns, slot, collisions);
         }
         self.stale.extend(self.cell_of(slot, columns));
-        if let Some(zone) = self.sought.wishes.zone(columns, slot) {
-            self.count(&self.sought.wishes.zones()[zone as usize], distinct);
+        if let Some(zone) = self.sought.requirements.zone(columns, slot) {
+            self.count(&self.sought.requirements.zones()[zone as usize], distinct);
         }
     }
 
@@ -202,7 +208,7 @@ impl<'a> Candidates<'a> {
             all |= value.is_some_and(|value| spread.add(value));
         }
         for cell in 0..self.cells.len() {
-            let values = &self.sought.wishes.zones()[self.cells[cell].zone as usize].values;
+            let values = &self.sought.requirements.zones()[self.cells[cell].zone as usize].values;
             if all || values.iter().zip(&zone.values).any(|(a, b)| a == b) {
                 self.rescore(cell, distinct);
             }
@@ -210,7 +216,7 @@ impl<'a> Candidates<'a> {
     }
 
     fn cell_of(&self, slot: NodeSlot, columns: &Columns) -> Option<usize> {
-        let zone = self.sought.wishes.zone(columns, slot)?;
+        let zone = self.sought.requirements.zone(columns, slot)?;
         let collisions = self.collisions.get(&slot).copied().unwrap_or(0);
         self.by_key.get(&(zone, collisions)).copied()
     }
@@ -237,7 +243,7 @@ impl<'a> Candidates<'a> {
         let Cell { zone, collisions, .. } = self.cells[at];
         let best = self.bests[at];
         if best.packing > f64::NEG_INFINITY {
-            let is_open = distinct.check_zone(&self.sought.wishes.zones()[zone as usize]).is_ok();
+            let is_open = distinct.check_zone(&self.sought.requirements.zones()[zone as usize]).is_ok();
             let total = self.candidate(zone, collisions).mean().of(best.packing);
             self.bests[at].total = if is_open { total } else { f64::NEG_INFINITY };
         }
@@ -245,7 +251,7 @@ impl<'a> Candidates<'a> {
 
     /// A node of a zone, as one of a cell.
     fn candidate(&self, zone: u32, collisions: u32) -> Candidate<'_> {
-        let zone = &self.sought.wishes.zones()[zone as usize];
+        let zone = &self.sought.requirements.zones()[zone as usize];
         Candidate {
             of_node: zone.scores,
             collisions,
@@ -267,7 +273,7 @@ impl<'a> Candidates<'a> {
     /// None when the node cannot run the group, or has no room.
     fn zone_and_packing(&self, columns: &Columns, slot: NodeSlot) -> Option<(u32, f64)> {
         let row = columns.row(slot);
-        let zone = self.sought.wishes.zone_of(row.class.filter(|_| row.ready)?, slot)?;
+        let zone = self.sought.requirements.zone_of(row.class.filter(|_| row.ready)?, slot)?;
         Some((zone, self.sought.packing(row.capacity, row.free)?))
     }
 

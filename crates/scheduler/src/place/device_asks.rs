@@ -10,14 +10,14 @@ use berth_model::{
 
 use crate::{
     devices::{Catalog, take},
-    filters::DeviceWish,
+    filters::DeviceRequest,
 };
 
 /// What one allocation of a group asks of devices and cores.
 #[derive(Debug)]
 pub struct DeviceAsks {
     /// In order of declaration.
-    pub wishes: Vec<DeviceWish>,
+    pub requirements: Vec<DeviceRequest>,
     /// Cores for itself alone.
     pub cores: u32,
     /// What it asks of every node.
@@ -44,7 +44,7 @@ impl DeviceAsks {
     /// Understands what a group asks.
     pub fn of(group: &Group) -> Self {
         Self {
-            wishes: group.devices().map(DeviceWish::new).collect(),
+            requirements: group.devices().map(DeviceRequest::new).collect(),
             cores: group.cores(),
             resources: group.resources(),
         }
@@ -52,7 +52,7 @@ impl DeviceAsks {
 
     /// Whether it asks for neither.
     pub fn is_empty(&self) -> bool {
-        self.wishes.is_empty() && self.cores == 0
+        self.requirements.is_empty() && self.cores == 0
     }
 
     /// What it asks of this node, the cpu of whole cores included.
@@ -72,19 +72,19 @@ impl DeviceAsks {
         catalog: &Catalog,
     ) -> Result<Granted, String> {
         let mut granted = Granted { devices: Vec::new(), cores: self.grant_cores(node, held)? };
-        if self.wishes.is_empty() {
+        if self.requirements.is_empty() {
             return Ok(granted);
         }
         let mut held = held.clone();
-        for wish in &self.wishes {
-            let accepted = node.devices.iter().enumerate().filter(|(_, device)| wish.accepts(device));
+        for request in &self.requirements {
+            let accepted = node.devices.iter().enumerate().filter(|(_, device)| request.accepts(device));
             let mut accepted: Vec<(usize, &NodeDevice)> = accepted.collect();
-            accepted.sort_by(|(_, a), (_, b)| wish.affinity(b).total_cmp(&wish.affinity(a)));
+            accepted.sort_by(|(_, a), (_, b)| request.affinity(b).total_cmp(&request.affinity(a)));
             let grant = accepted.into_iter().find_map(|(at, device)| {
-                let best = catalog.best_device((slot, at), device, &take(wish, self.resources));
-                grant_of(wish, device, &held, best)
+                let best = catalog.best_device((slot, at), device, &take(request, self.resources));
+                grant_of(request, device, &held, best)
             });
-            let grant = grant.ok_or_else(|| wish.ask.name.clone())?;
+            let grant = grant.ok_or_else(|| request.ask.name.clone())?;
             held.add(&DevicesHeld::of(std::slice::from_ref(&grant), &[]));
             granted.devices.push(grant);
         }
@@ -101,12 +101,12 @@ impl DeviceAsks {
 /// Devices of one kind; of a share the `best` one, unless that has no room beside what others of the group got, then
 /// the one with the least room that is enough.
 fn grant_of(
-    wish: &DeviceWish,
+    request: &DeviceRequest,
     device: &NodeDevice,
     held: &DevicesHeld,
     best: Option<usize>,
 ) -> Option<DeviceGrant> {
-    let milli_each = wish.ask.milli_each();
+    let milli_each = request.ask.milli_each();
     let left = |at: usize| {
         let instance = &device.instances[at];
         let held = if instance.healthy { held.milli_of(&instance.id) } else { WHOLE_MILLI };
@@ -116,7 +116,7 @@ fn grant_of(
     if milli_each < WHOLE_MILLI {
         fitting.sort_by_key(|at| (Some(*at) != best, left(*at)));
     }
-    let count = wish.ask.count as usize;
+    let count = request.ask.count as usize;
     let instances = fitting.get(..count)?.iter().map(|at| device.instances[*at].id.clone()).collect();
     Some(DeviceGrant { device: device.to_string(), instances, milli_each })
 }

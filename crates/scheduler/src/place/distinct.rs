@@ -9,7 +9,7 @@ use berth_model::{
     store::NodeSlot,
 };
 
-use super::wishes::{Wishes, Zone};
+use super::requirements::{Requirements, Zone};
 
 /// Keeps the distinct constraints of one group while a plan is made.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct Hosts {
 
 #[derive(Debug)]
 struct DistinctProperty {
-    /// Its position among the attributes of [`Wishes`].
+    /// Its position among the attributes of [`Requirements`].
     attribute: usize,
     of_job: bool,
     reason: String,
@@ -38,7 +38,7 @@ struct DistinctProperty {
 
 impl Distinct {
     /// The distinct constraints of a group.
-    pub fn of(job: &Job, group: &Group, wishes: &Wishes) -> Self {
+    pub fn of(job: &Job, group: &Group, requirements: &Requirements) -> Self {
         let mut distinct = Self::default();
         let mut attribute = job.spreads.len() + group.spreads.len();
         let own = group.constraints.iter().chain(group.tasks.iter().flat_map(|task| &task.constraints));
@@ -55,7 +55,7 @@ impl Distinct {
                         of_job,
                         reason: constraint.to_string(),
                         most: most(constraint),
-                        counts: vec![0; wishes.attributes[attribute].values.len()],
+                        counts: vec![0; requirements.attributes[attribute].values.len()],
                     });
                     attribute += 1;
                 }

@@ -3,7 +3,8 @@
 use berth_model::{eval::Funnel, store::NodeSlot};
 
 use super::{
-    columns::Columns, device_asks::DeviceAsks, distinct::Distinct, ports::PortRefusal, wishes::Wishes,
+    columns::Columns, device_asks::DeviceAsks, distinct::Distinct, ports::PortRefusal,
+    requirements::Requirements,
 };
 use crate::filters::Refused;
 
@@ -12,7 +13,7 @@ use crate::filters::Refused;
 pub fn funnel(
     slots: impl Iterator<Item = NodeSlot>,
     columns: &Columns,
-    wishes: &Wishes,
+    requirements: &Requirements,
     distinct: &Distinct,
     asks: &DeviceAsks,
     ports: impl Fn(NodeSlot) -> Option<PortRefusal>,
@@ -24,8 +25,8 @@ pub fn funnel(
             continue;
         }
         funnel.considered += 1;
-        let zone = wishes.zone(columns, slot).map(|zone| &wishes.zones()[zone as usize]);
-        let refused = if zone.is_some() { None } else { wishes.filters.check(node).err() };
+        let zone = requirements.zone(columns, slot).map(|zone| &requirements.zones()[zone as usize]);
+        let refused = if zone.is_some() { None } else { requirements.filters.check(node).err() };
         if refused == Some(Refused::NotAvailable) {
             continue;
         }

@@ -21,7 +21,7 @@ use super::{
     funnel::funnel,
     ports::{self, PortRefusal, TakenPorts},
     preempt::Preemptor,
-    wishes::{Wishes, WishesCache},
+    requirements::{Requirements, RequirementsCache},
 };
 use crate::reconcile::Instead;
 use crate::scores::stranded;
@@ -74,7 +74,7 @@ pub struct GroupPlacer<'a> {
     columns: &'a mut Columns,
     group: &'a Group,
     ask: Resources,
-    wishes: &'a Wishes,
+    requirements: &'a Requirements,
     candidates: Option<Candidates<'a>>,
     devices: DeviceAsks,
     algorithm: Algorithm,
@@ -89,24 +89,24 @@ impl<'a> GroupPlacer<'a> {
     pub fn new(
         store: &'a Store,
         columns: &'a mut Columns,
-        cache: &'a mut WishesCache,
+        cache: &'a mut RequirementsCache,
         (job, position): (&'a Arc<Job>, u16),
         there: &[There],
         ending: &'a mut Ending,
         port_start: u64,
     ) -> Self {
         let group = &job.groups[usize::from(position)];
-        let wishes = cache.get(job, usize::from(position), columns);
+        let requirements = cache.get(job, usize::from(position), columns);
         let ask = group.resources();
         let devices = DeviceAsks::of(group);
-        let mut distinct = Distinct::of(job, group, wishes);
+        let mut distinct = Distinct::of(job, group, requirements);
         let algorithm = store.scheduler_config().algorithm(&job.node_pool);
         let per_node = job.job_type.is_per_node();
-        let mut candidates = (!per_node).then(|| Candidates::new(wishes, job, group, ask, algorithm));
+        let mut candidates = (!per_node).then(|| Candidates::new(requirements, job, group, ask, algorithm));
         for There { node, group } in there {
             let of_group = *group == Some(position);
             if !distinct.is_empty() {
-                distinct.add(*node, &wishes.values(columns, *node), of_group);
+                distinct.add(*node, &requirements.values(columns, *node), of_group);
             }
             if let Some(candidates) = candidates.as_mut().filter(|_| of_group) {
                 candidates.add(columns, *node);
@@ -121,7 +121,7 @@ impl<'a> GroupPlacer<'a> {
             columns,
             group,
             ask,
-            wishes,
+            requirements,
             candidates,
             devices,
             algorithm,
@@ -131,7 +131,7 @@ impl<'a> GroupPlacer<'a> {
         }
     }
 
-    /// Places one ask, where nothing is free by pushing out others if there is a `preemptor`.
+    /// Places one ask, where nothing is free by preempting others if there is a `preemptor`.
     ///
     /// `admit` has the last word, and tells what comes of it.
     ///
@@ -153,7 +153,7 @@ impl<'a> GroupPlacer<'a> {
         let (placed, victims) = placed.ok_or_else(|| self.why_nowhere(ask))?;
         let admitted = admit(&placed)?;
         if let Some(preemptor) = preemptor {
-            self.push_out(placed.node, &victims, preemptor);
+            self.evict(placed.node, &victims, preemptor);
         }
         self.take(&placed);
         Ok((placed, admitted))
@@ -166,7 +166,7 @@ impl<'a> GroupPlacer<'a> {
         // First, so that its own room is what its successor takes, as far as that goes.
         self.ending.entry(node).or_default().insert(0, (slot, stop.alloc, room));
         if !self.distinct.is_empty() {
-            self.distinct.remove(node, &self.wishes.values(self.columns, node));
+            self.distinct.remove(node, &self.requirements.values(self.columns, node));
         }
     }
 
@@ -180,7 +180,7 @@ impl<'a> GroupPlacer<'a> {
             }
         }
         if !self.distinct.is_empty() {
-            self.distinct.add(node, &self.wishes.values(self.columns, node), true);
+            self.distinct.add(node, &self.requirements.values(self.columns, node), true);
         }
     }
 
@@ -191,11 +191,11 @@ impl<'a> GroupPlacer<'a> {
     }
 
     fn why_nowhere(&self, ask: &Ask) -> Funnel {
-        let (columns, wishes, distinct) = (&*self.columns, self.wishes, &self.distinct);
+        let (columns, requirements, distinct) = (&*self.columns, self.requirements, &self.distinct);
         let ports = |slot| self.assign_ports(slot, self.ending_on(slot)).err();
         match ask.only {
-            Some(only) => funnel([only].into_iter(), columns, wishes, distinct, &self.devices, ports),
-            None => funnel(columns.slots(), columns, wishes, distinct, &self.devices, ports),
+            Some(only) => funnel([only].into_iter(), columns, requirements, distinct, &self.devices, ports),
+            None => funnel(columns.slots(), columns, requirements, distinct, &self.devices, ports),
         }
     }
 
@@ -255,11 +255,11 @@ impl<'a> GroupPlacer<'a> {
 
     /// Nodes with how well they pack, if that is not told by their room, and their affinity as far as devices go.
     fn offers(&mut self) -> Vec<(NodeSlot, Option<f64>, f64)> {
-        let Some(wish) = self.devices.wishes.first() else {
+        let Some(request) = self.devices.requirements.first() else {
             return self.columns.slots().map(|slot| (slot, None, 0.0)).collect();
         };
         let by_price = self.algorithm == Algorithm::BinPack;
-        let offers = self.columns.catalog_mut().offers(wish, self.ask).into_iter();
+        let offers = self.columns.catalog_mut().offers(request, self.ask).into_iter();
         offers.map(|o| (o.node, by_price.then(|| stranded::score(o.price)), o.affinity)).collect()
     }
 
@@ -280,8 +280,8 @@ impl<'a> GroupPlacer<'a> {
     /// The same once these allocations have ended.
     fn try_node_after(&self, slot: NodeSlot, ending: &[(AllocSlot, AllocId, Resources)]) -> Option<Placed> {
         let row = self.columns.row(slot);
-        let zone = self.wishes.zone(self.columns, slot)?;
-        if !row.ready || self.distinct.check(slot, &self.wishes.zones()[zone as usize]).is_err() {
+        let zone = self.requirements.zone(self.columns, slot)?;
+        if !row.ready || self.distinct.check(slot, &self.requirements.zones()[zone as usize]).is_err() {
             return None;
         }
         let ask = self.devices.on(self.columns.node(slot)?);
@@ -381,8 +381,8 @@ impl<'a> GroupPlacer<'a> {
                 left = left.minus(part);
             }
         }
-        if let Some(zone) = self.wishes.zone(self.columns, slot).filter(|_| !self.distinct.is_empty()) {
-            self.distinct.add(slot, &self.wishes.zones()[zone as usize].values, true);
+        if let Some(zone) = self.requirements.zone(self.columns, slot).filter(|_| !self.distinct.is_empty()) {
+            self.distinct.add(slot, &self.requirements.zones()[zone as usize].values, true);
         }
         let devices = placed.granted.held();
         let Some(candidates) = &mut self.candidates else {

@@ -10,11 +10,11 @@ mod grid;
 mod group;
 mod ports;
 mod preempt;
+mod requirements;
 mod search;
 mod sought;
-mod wishes;
 
 pub use columns::Columns;
 pub use group::{Ask, Ending, GroupPlacer, Placed, There};
 pub use preempt::{Evictable, Preemptor};
-pub use wishes::WishesCache;
+pub use requirements::RequirementsCache;

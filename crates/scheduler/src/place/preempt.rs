@@ -32,7 +32,7 @@ use reaches::{Open, Reaches};
 
 use crate::fairness::Reclaim;
 
-/// How much lower the priority of what is pushed out must be.
+/// How much lower the priority of what is preempted must be.
 pub const PRIORITY_GAP: u8 = 10;
 
 /// Ends other jobs' allocations for one job.
@@ -86,7 +86,7 @@ pub enum Use {
     Must,
 }
 
-/// An allocation that may be pushed out.
+/// An allocation that may be preempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Victim {
     /// Where it is.
@@ -105,13 +105,13 @@ pub struct Victim {
 pub struct Loss {
     /// The node.
     pub node: NodeSlot,
-    /// Whom to push out.
+    /// Whom to preempt.
     pub victims: Vec<Victim>,
     cost: Cost,
 }
 
 impl<'a> Preemptor<'a> {
-    /// For a job that may push out others; none for one that may not.
+    /// For a job that may preempt others; none for one that may not.
     pub fn of(store: &Store, job: &Job, evictable: &'a mut Evictable) -> Option<Self> {
         let preemption = store.scheduler_config().preemption;
         let batch = !job.job_type.runs_to_completion() || preemption.batch_on_batch;
@@ -133,7 +133,7 @@ impl<'a> Preemptor<'a> {
         self.reclaim.set_short(short);
     }
 
-    /// Nothing above this is pushed out.
+    /// Nothing above this is preempted.
     fn priority_max(&self) -> u8 {
         if self.reclaim.is_due() { self.priority } else { self.priority.saturating_sub(PRIORITY_GAP) }
     }
@@ -214,7 +214,7 @@ impl<'a> Preemptor<'a> {
         (cost <= most).then_some(Loss { node, victims, cost })
     }
 
-    /// Whom it may help to push out.
+    /// Whom it may help to preempt.
     fn victims(
         &self,
         store: &Store,

@@ -17,8 +17,8 @@ use berth_model::{Index, store::NodeSlot};
 use super::{
     classes::ClassId,
     grid::{Entry, Grid, Seat, Shelf, Shelves},
+    requirements::Members,
     sought::Sought,
-    wishes::Members,
 };
 
 /// Nodes that a search passes over for each member of its zone before it looks among these alone.
@@ -103,7 +103,7 @@ impl Search {
     /// A search among the nodes of a zone.
     pub fn of_zone(grid: &mut Grid, sought: &Sought<'_>, zone: u32) -> Self {
         let mut search = Self::default();
-        let members = sought.wishes.members(zone).len();
+        let members = sought.requirements.members(zone).len();
         let shelves = grid.wide().all();
         if members <= shelves.len() {
             search.add_members(grid, sought, zone);
@@ -193,7 +193,7 @@ impl Search {
             return nodes.next().map(|(seat, _)| seat);
         };
         for (seat, class) in nodes {
-            if sought.wishes.zone_of(class, seat.slot) == Some(*zone) {
+            if sought.requirements.zone_of(class, seat.slot) == Some(*zone) {
                 return Some(seat);
             }
             *passes_left = passes_left.checked_sub(1)?;
@@ -209,7 +209,7 @@ impl Search {
     }
 
     fn add_members(&mut self, grid: &mut Grid, sought: &Sought<'_>, zone: u32) {
-        match sought.wishes.members(zone) {
+        match sought.requirements.members(zone) {
             Members::Classes(classes) => {
                 grid.catch_up();
                 let narrow = grid.narrow();

@@ -4,7 +4,7 @@ use berth_model::{resources::Resources, scheduling::Algorithm};
 
 use super::{
     grid::{Entry, Shelf, Size, bin},
-    wishes::Wishes,
+    requirements::Requirements,
 };
 use crate::scores::{Powers, bin_pack, bin_pack_bound};
 
@@ -12,7 +12,7 @@ use crate::scores::{Powers, bin_pack, bin_pack_bound};
 #[derive(Debug)]
 pub struct Sought<'a> {
     /// Which nodes are in which zone.
-    pub wishes: &'a Wishes,
+    pub requirements: &'a Requirements,
     ask: Resources,
     algorithm: Algorithm,
     sizes: Vec<OnSize>,
@@ -33,8 +33,8 @@ struct OnSize {
 
 impl<'a> Sought<'a> {
     /// Nothing is known of nodes yet.
-    pub fn new(wishes: &'a Wishes, ask: Resources, algorithm: Algorithm) -> Self {
-        Self { wishes, ask, algorithm, sizes: Vec::new() }
+    pub fn new(requirements: &'a Requirements, ask: Resources, algorithm: Algorithm) -> Self {
+        Self { requirements, ask, algorithm, sizes: Vec::new() }
     }
 
     /// Learns what the ask means on nodes of these sizes.

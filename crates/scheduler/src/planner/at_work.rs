@@ -17,7 +17,7 @@ use crate::{
     budget::{Cancelled, Meter},
     failures::reason,
     fairness::{Charge, Headroom},
-    place::{Ask, Columns, Ending, GroupPlacer, Placed, Preemptor, There, WishesCache},
+    place::{Ask, Columns, Ending, GroupPlacer, Placed, Preemptor, RequirementsCache, There},
     plan::Plan,
     reconcile::{Missing, Wanted, staying},
 };
@@ -40,7 +40,7 @@ impl AtWork<'_> {
     pub fn place_group(
         &mut self,
         columns: &mut Columns,
-        wishes: &mut WishesCache,
+        requirements: &mut RequirementsCache,
         mut preemptor: Option<&mut Preemptor<'_>>,
         wanted: &Wanted,
         meter: &mut Meter<'_>,
@@ -60,7 +60,7 @@ impl AtWork<'_> {
         if wanted.successors().next().is_some() {
             self.place_successors(
                 columns,
-                wishes,
+                requirements,
                 preemptor.as_deref_mut(),
                 (wanted, of_group),
                 meter,
@@ -68,7 +68,7 @@ impl AtWork<'_> {
                 &mut failure,
             )?;
         }
-        self.place_new(columns, wishes, preemptor, (wanted, of_group), meter, plan, &mut failure)?;
+        self.place_new(columns, requirements, preemptor, (wanted, of_group), meter, plan, &mut failure)?;
         if wanted.version.is_some() {
             self.there = there(self.store, self.row, self.row.job(), plan);
         }
@@ -82,7 +82,7 @@ impl AtWork<'_> {
     fn place_successors(
         &mut self,
         columns: &mut Columns,
-        wishes: &mut WishesCache,
+        requirements: &mut RequirementsCache,
         mut preemptor: Option<&mut Preemptor<'_>>,
         (wanted, of): (&Wanted, OfGroup<'_>),
         meter: &mut Meter<'_>,
@@ -93,7 +93,7 @@ impl AtWork<'_> {
         let mut ending = std::mem::take(&mut self.ending);
         let about = (of.job, of.position);
         let mut placer =
-            GroupPlacer::new(self.store, columns, wishes, about, &self.there, &mut ending, self.seed);
+            GroupPlacer::new(self.store, columns, requirements, about, &self.there, &mut ending, self.seed);
         let mut placed_any = false;
         for missing in wanted.successors() {
             meter.take(1)?;
@@ -142,7 +142,7 @@ impl AtWork<'_> {
     fn place_new(
         &mut self,
         columns: &mut Columns,
-        wishes: &mut WishesCache,
+        requirements: &mut RequirementsCache,
         mut preemptor: Option<&mut Preemptor<'_>>,
         (wanted, of): (&Wanted, OfGroup<'_>),
         meter: &mut Meter<'_>,
@@ -157,7 +157,8 @@ impl AtWork<'_> {
         meter.take(self.there.len())?;
         let mut ending = std::mem::take(&mut self.ending);
         let about = (of.job, of.position);
-        let mut placer = GroupPlacer::new(store, columns, wishes, about, &self.there, &mut ending, self.seed);
+        let mut placer =
+            GroupPlacer::new(store, columns, requirements, about, &self.there, &mut ending, self.seed);
         for (at, missing) in new_ones {
             meter.take(1)?;
             let Some(missing) = missing else { continue };

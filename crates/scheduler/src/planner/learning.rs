@@ -6,7 +6,7 @@ use berth_model::{
 };
 
 use super::Planner;
-use crate::{filters::DeviceWish, reconcile::Wanted};
+use crate::{filters::DeviceRequest, reconcile::Wanted};
 
 /// Asks of one job from which a planner learns; more of the same teach nothing new.
 const ASKS_PER_JOB_MAX: usize = 1 << 16;
@@ -36,8 +36,8 @@ impl Planner {
         for (group, times) in asks {
             let times = times.min(left);
             left -= times;
-            for wish in group.devices().map(DeviceWish::new) {
-                (0..times).for_each(|_| self.columns.catalog_mut().learn(&wish, group.resources()));
+            for request in group.devices().map(DeviceRequest::new) {
+                (0..times).for_each(|_| self.columns.catalog_mut().learn(&request, group.resources()));
             }
         }
     }

@@ -118,7 +118,7 @@ fn of_older_versions(wanted: &mut Wanted) -> Vec<Wanted> {
     by_version.into_iter().map(wanted).collect()
 }
 
-/// A batch allocation that ended well is done for good, as long as the job wishes the same.
+/// A batch allocation that ended well is done for good, as long as the job desires the same.
 fn counts_as_done(job: &Job, alloc: &Existing<'_>) -> bool {
     job.job_type.runs_to_completion()
         && alloc.row.client == ClientStatus::Complete

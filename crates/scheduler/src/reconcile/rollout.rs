@@ -16,7 +16,7 @@ pub(super) enum Canary {
     No,
     /// It stands beside the old allocations.
     Open,
-    /// Its deployment came to nothing.
+    /// Its deployment has failed or was cancelled.
     Discarded,
 }
 

@@ -1,4 +1,4 @@
-//! Affinity: how many of the group's wishes a node meets, by their weights.
+//! Affinity: how many of the group's affinities a node meets, by their weights.
 
 use berth_model::{
     constraint::Affinity,
@@ -18,7 +18,7 @@ pub(super) const SCORE: Score = Score {
 /// The affinities of one group.
 #[derive(Debug)]
 pub(super) struct AffinityScore {
-    wishes: Vec<(Condition, f64)>,
+    affinities: Vec<(Condition, f64)>,
     /// The sum of the weights, each without its sign.
     weights: f64,
 }
@@ -26,24 +26,24 @@ pub(super) struct AffinityScore {
 impl AffinityScore {
     /// Those of the job, the group and its tasks.
     pub fn of(job: &Job, group: &Group) -> Self {
-        let wishes: Vec<(Condition, f64)> = affinities_of(job, group)
+        let affinities: Vec<(Condition, f64)> = affinities_of(job, group)
             .map(|a| (Condition::new(&a.left, a.operator, &a.right), f64::from(a.weight)))
             .collect();
-        let weights = wishes.iter().map(|(_, weight)| weight.abs()).sum();
-        Self { wishes, weights }
+        let weights = affinities.iter().map(|(_, weight)| weight.abs()).sum();
+        Self { affinities, weights }
     }
 }
 
 impl NodeScore for AffinityScore {
-    /// -1 for a node that meets all that is not wished to 1 for one that meets all that is.
+    /// -1 for a node that meets all with a negative weight, to 1 for one that meets all others.
     fn score(&self, node: &Node) -> f64 {
-        let met = self.wishes.iter().filter(|(wish, _)| wish.holds(node));
+        let met = self.affinities.iter().filter(|(affinity, _)| affinity.holds(node));
         let met: f64 = met.map(|(_, weight)| weight).sum();
         if self.weights == 0.0 { 0.0 } else { met / self.weights }
     }
 
     fn is_unique(&self) -> bool {
-        self.wishes.iter().any(|(wish, _)| wish.is_unique())
+        self.affinities.iter().any(|(affinity, _)| affinity.is_unique())
     }
 }
 

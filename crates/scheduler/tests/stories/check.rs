@@ -178,7 +178,7 @@ fn quotas() {
 }
 
 #[test]
-fn who_is_pushed_out() {
+fn who_is_preempted() {
     let full = "config preempt=service
          node d cpu=1000 mem=1000 meta.rack=r9
          job low priority=20 cpu=900 constraint=${meta.rack}:=:r9
@@ -191,15 +191,13 @@ fn who_is_pushed_out() {
         store.allocs().iter().find(|(_, row)| store.job_of(row).unwrap().0.priority == 45).unwrap().1.id;
     assert_eq!(plan.stops.len(), 1);
     finds(full, "high", |plan| plan.stops[0].alloc = near, "its priority is too high");
-    finds(full, "high", |plan| plan.placements[0].after.clear(), "is preempted for nobody");
-    let unwanted =
-        |plan: &mut Plan| plan.stops.push(Stop { alloc: near, reason: StopReason::Preempted, seen_at: None });
+    finds(full, "high", |plan| plan.placements[0].after.clear(), "is preempted without a successor");
+    let unwanted = |plan: &mut Plan| plan.stops.push(Stop { alloc: near, reason: StopReason::Preempted, seen_at: None });
     let (store, _) = story::plan(CLUSTER, "web");
     let old = store.allocs().iter().next().unwrap().1.id;
-    let push_out =
-        |plan: &mut Plan| plan.stops.push(Stop { alloc: old, reason: StopReason::Preempted, seen_at: None });
-    finds("", "web", push_out, "is preempted by a job that may not");
-    finds(full, "high", unwanted, "is preempted for nobody");
+    let preempt = |plan: &mut Plan| plan.stops.push(Stop { alloc: old, reason: StopReason::Preempted, seen_at: None });
+    finds("", "web", preempt, "is preempted by a job that may not");
+    finds(full, "high", unwanted, "is preempted without a successor");
 }
 
 #[test]
@@ -219,11 +217,11 @@ fn what_is_guaranteed_to_others() {
         |alloc: AllocId| &*store.job_of(store.alloc(alloc).unwrap().1).unwrap().0.key.namespace == "guest";
     let guests: Vec<AllocId> =
         store.allocs().iter().map(|(_, row)| row.id).filter(|id| of_guest(*id)).collect();
-    let push_out = |plan: &mut Plan| {
+    let preempt = |plan: &mut Plan| {
         let new = guests.iter().find(|id| plan.stops.iter().all(|stop| stop.alloc != **id)).unwrap();
         plan.stops.push(Stop { alloc: *new, reason: StopReason::Preempted, seen_at: None });
         plan.placements[0].after.push(*new);
     };
-    finds(lent, "owner/own", push_out, "quota some guarantees 700 of memory, and is left 600");
-    finds(lent, "other", push_out, "its priority is too high");
+    finds(lent, "owner/own", preempt, "quota some guarantees 700 of memory, and is left 600");
+    finds(lent, "other", preempt, "its priority is too high");
 }

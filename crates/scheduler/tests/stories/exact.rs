@@ -19,7 +19,7 @@ fn node() -> impl Strategy<Value = String> {
     })
 }
 
-fn wish() -> impl Strategy<Value = String> {
+fn preference() -> impl Strategy<Value = String> {
     prop_oneof![
         Just(String::new()),
         Just("distinct_hosts".to_owned()),
@@ -38,9 +38,11 @@ fn wish() -> impl Strategy<Value = String> {
 }
 
 fn job() -> impl Strategy<Value = String> {
-    (1..12_u8, 10..900_u32, 10..900_u32, wish(), wish()).prop_map(|(count, cpu, mem, first, second)| {
-        format!("count={count} cpu={cpu} mem={mem} {first} | count=2 cpu={mem} mem={cpu} {second}")
-    })
+    (1..12_u8, 10..900_u32, 10..900_u32, preference(), preference()).prop_map(
+        |(count, cpu, mem, first, second)| {
+            format!("count={count} cpu={cpu} mem={mem} {first} | count=2 cpu={mem} mem={cpu} {second}")
+        },
+    )
 }
 
 fn script(algorithm: &str, nodes: &[String], jobs: &[(String, u8)]) -> String {

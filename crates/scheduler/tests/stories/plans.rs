@@ -495,7 +495,7 @@ fn all_or_nothing_must_fit_one_entry_of_the_log() {
 }
 
 #[test]
-fn a_system_job_pushes_out_what_is_lower_and_waits_for_it() {
+fn a_system_job_preempts_what_is_lower_and_waits_for_it() {
     check(
         "node a cpu=1000 mem=1000
          job web count=2 cpu=450 mem=450
@@ -515,7 +515,7 @@ fn a_system_job_pushes_out_what_is_lower_and_waits_for_it() {
 }
 
 #[test]
-fn as_little_as_possible_is_pushed_out() {
+fn as_little_as_possible_is_preempted() {
     check(
         "config preempt=service
          node a cpu=1000 mem=1000
@@ -545,7 +545,7 @@ fn as_little_as_possible_is_pushed_out() {
 }
 
 #[test]
-fn services_and_batch_work_push_out_nothing_unless_they_may() {
+fn services_and_batch_work_preempt_nothing_unless_they_may() {
     check(
         "node a cpu=1000 mem=1000
          job low type=batch priority=20 cpu=900 mem=900
@@ -567,7 +567,7 @@ fn services_and_batch_work_push_out_nothing_unless_they_may() {
 }
 
 #[test]
-fn all_or_nothing_pushes_out_nothing_when_it_does_not_fit() {
+fn all_or_nothing_preempts_nothing_when_it_does_not_fit() {
     check(
         "config preempt=service
          node a cpu=1000 mem=1000

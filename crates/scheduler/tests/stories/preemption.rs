@@ -1,4 +1,4 @@
-//! Who is pushed out for whom: stories, and whatever clusters with whatever work; the story itself tries every set of
+//! Who is preempted for whom: stories, and whatever clusters with whatever work; the story itself tries every set of
 //! allocations on every node, and finds none that costs less.
 
 use expect_test::{Expect, expect};
@@ -117,7 +117,7 @@ fn a_whole_range_of_ports_is_no_obstacle_either() {
 }
 
 #[test]
-fn distinct_hosts_hold_for_those_who_push_out() {
+fn distinct_hosts_hold_for_those_who_preempt() {
     check(
         "config preempt=service
          node a cpu=1000 mem=1000
@@ -154,7 +154,7 @@ fn spread_gives_way_to_the_least_loss() {
 }
 
 #[test]
-fn a_gang_pushes_out_on_several_nodes_or_nobody() {
+fn a_gang_preempts_on_several_nodes_or_nobody() {
     check(
         "config preempt=service
          node a cpu=1000 mem=1000
@@ -213,7 +213,7 @@ fn the_lowest_priority_goes_even_if_it_is_more() {
 }
 
 #[test]
-fn who_waits_for_a_predecessor_is_not_pushed_out() {
+fn who_waits_for_a_predecessor_is_not_preempted() {
     check(
         "config preempt=service
          node a cpu=1000 mem=1000
@@ -235,7 +235,7 @@ fn who_waits_for_a_predecessor_is_not_pushed_out() {
 }
 
 #[test]
-fn what_was_pushed_out_is_placed_again_elsewhere() {
+fn what_was_preempted_is_placed_again_elsewhere() {
     check(
         "config preempt=service
          node a cpu=1000 mem=1000
@@ -256,7 +256,7 @@ fn what_was_pushed_out_is_placed_again_elsewhere() {
 }
 
 #[test]
-fn it_is_told_who_would_be_pushed_out() {
+fn it_is_told_who_would_be_preempted() {
     check(
         "config preempt=service
          node a cpu=1000 mem=1000
@@ -266,7 +266,7 @@ fn it_is_told_who_would_be_pushed_out() {
          explain high",
         expect![[r#"
             plan low: place low[0]@a low[1]@a
-            explain high: placed | placed; pushes out low[0] low[1] | refuse 1 of g3 (1 considered; dc1 1; exhausted cpu 1)
+            explain high: placed | placed; preempts low[0] low[1] | refuse 1 of g3 (1 considered; dc1 1; exhausted cpu 1)
         "#]],
     );
 }
@@ -321,7 +321,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_costs_less_than_what_is_pushed_out(
+    fn nothing_costs_less_than_what_is_preempted(
         preempt in select(vec!["preempt=service", "preempt=service preempt=batch preempt=batch_on_batch"]),
         nodes in vec(node(), 1..6),
         low in vec(low(), 1..6),

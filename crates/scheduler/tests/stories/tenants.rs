@@ -248,7 +248,7 @@ fn explain_tells_what_preemption_would_bring_back() {
             plan guest/fill: place fill[0]@a fill[1]@a fill[2]@a fill[3]@a fill[4]@a fill[5]@a fill[6]@a fill[7]@a fill[8]@a fill[9]@a
             explain owner/own: refuse 8 (1 considered; dc1 1; exhausted memory 1); turn on preemption for service jobs: 6 allocations of guest would be preempted (1)
             explain guest/more: refuse 1 (1 considered; dc1 1; exhausted memory 1)
-            explain owner/own: refuse 2 (1 considered; dc1 1; exhausted memory 1); pushes out fill[0] fill[1] fill[2] fill[3] fill[4] fill[5]
+            explain owner/own: refuse 2 (1 considered; dc1 1; exhausted memory 1); preempts fill[0] fill[1] fill[2] fill[3] fill[4] fill[5]
         "#]],
     );
 }

@@ -43,7 +43,7 @@ pub enum Capability {
     SetAllocHealth,
     /// Run parameterized jobs.
     DispatchJob,
-    /// Change how many allocations a group wants.
+    /// Change the count of a group.
     ScaleJob,
     /// Read how groups are scaled.
     ReadScaling,

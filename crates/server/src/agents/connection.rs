@@ -90,7 +90,7 @@ where
         }
         outcome = connection.read(frames) => outcome,
         written = &mut writing => written.unwrap_or_else(|error| Err(io::Error::other(error))),
-        () = ended.cancelled() => Err(io::Error::other("the agent does not take what it is told")),
+        () = ended.cancelled() => Err(io::Error::other("the agent does not read what it is sent")),
     };
     for session in connection.sessions.into_values() {
         session.pending.end(session.node);

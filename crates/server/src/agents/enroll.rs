@@ -12,7 +12,7 @@ use berth_model::{
     command::Command,
     join::{Join, Joined},
 };
-use berth_tls::{Peer, Request, Role, Validity, fingerprint, has_signed};
+use berth_tls::{CertificateRequest, Peer, Role, Validity, fingerprint, has_signed};
 use bytes::BytesMut;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -94,7 +94,7 @@ async fn certify(asked: &Enroll, shown: Option<&Peer>, context: &Context) -> Res
     while now_secs() < validity.not_before {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    let request = Request {
+    let request = CertificateRequest {
         role: Role::Agent(Some(node.to_string())),
         region: state.server.region.clone(),
         hosts: Vec::new(),

@@ -45,7 +45,7 @@ pub(super) async fn read(state: &State, by: By, asked: ReadSecrets) -> SecretsRe
         tokio::task::spawn_blocking(move || read_secrets(&state, node, &asked)).await
     };
     let Ok(reading) = reading else {
-        return no_secrets(request, "internal error: the server's log says more".to_owned(), true);
+        return no_secrets(request, "internal error: see the server's log".to_owned(), true);
     };
     let Some(log) = &state.server.audit else { return reading.told };
     match (Record { by, objects, begun }).write(log, &reading).await {

@@ -58,7 +58,7 @@ impl Cluster {
         {
             tokio::time::sleep(LOOK).await;
         }
-        let next = to.map_or_else(|| "whoever is next".to_owned(), |to| self.named(to));
+        let next = to.map_or_else(|| "any other server".to_owned(), |to| self.named(to));
         let recorded = self.record_own("transfer_leadership", [next]);
         let deadline = Instant::now() + TRANSFER_MAX;
         let transferred = loop {
@@ -81,7 +81,7 @@ impl Cluster {
                 let took_ms = begun.elapsed().as_millis();
                 tracing::info!(server = to, took_ms, "handed the leadership over");
             }
-            Err(error) => tracing::warn!(%error, "nobody took the leadership over"),
+            Err(error) => tracing::warn!(%error, "no server took the leadership over"),
         }
     }
 

@@ -78,7 +78,7 @@ mod tests {
     fn contact_with_a_leader_is_as_old_as_that_one_s_with_a_majority() {
         let (said, at) = (LeadersMajority::default(), Duration::from_millis);
         let unknown = MajorityContact { age: Duration::from_millis(300), is_cut_off: false };
-        assert_eq!(said.of(1, 5, at(300)), unknown, "nobody has said anything since this server began");
+        assert_eq!(said.of(1, 5, at(300)), unknown, "no server was heard since this one started");
         said.set(1, 5, at(0), 100);
         let fresh = MajorityContact { age: Duration::from_millis(150), is_cut_off: false };
         assert_eq!(said.of(1, 5, at(50)), fresh);

@@ -124,13 +124,16 @@ impl Relay {
         }
         let size = u32::try_from(message.len()).unwrap_or(u32::MAX);
         let Ok(share) = self.incoming.clone().try_acquire_many_owned(size) else {
-            tracing::debug!(server = from.server, "too much that servers told waits here");
+            tracing::debug!(server = from.server, "messages of servers were dropped: too many wait");
             return;
         };
         match ServerMessage::decode(message) {
             Ok(message) => {
                 if !cluster.told(server, Box::new(message), share) {
-                    tracing::debug!(server = from.server, "what a server told finds no room");
+                    tracing::debug!(
+                        server = from.server,
+                        "a message of a server was dropped: the queue is full"
+                    );
                 }
             }
             Err(error) => tracing::warn!(server = from.server, %error, "not understood"),

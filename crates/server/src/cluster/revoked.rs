@@ -30,7 +30,7 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 pub(crate) fn known(data_dir: &Path) -> Result<RevokedServers, String> {
     let path = data_dir.join(FILE);
     let failed = |why: String| {
-        format!("{}: {why}: remove it if it is damaged, it is written anew from the log", path.display())
+        format!("{}: {why}: remove it if it is damaged: it is written again from the log", path.display())
     };
     let revoked = RevokedServers::default();
     match std::fs::read(&path) {

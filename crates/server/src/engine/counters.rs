@@ -42,7 +42,7 @@ pub(crate) struct Counters {
     pub plan_time: Histogram,
     /// From an entry that is handed to the log to its being applied.
     pub commit_time: Histogram,
-    /// From a change that somebody wishes to its answer.
+    /// From a change that is asked for to its answer.
     pub change_time: Histogram,
 }
 
@@ -120,7 +120,7 @@ impl Counters {
             counter("berth_placements_committed_total", "placements committed", &self.placements_committed),
             counter(
                 "berth_placements_refused_total",
-                "placements refused because others were there first",
+                "placements refused because others had taken the resources",
                 &self.placements_refused,
             ),
             counter("berth_agent_updates_total", "messages in which agents reported changes", &self.updates),

@@ -70,7 +70,7 @@ fn start() -> SyncSender<Vec<Arc<EventBatch>>> {
     let (sender, waiting) = sync_channel::<Vec<Arc<EventBatch>>>(WAITING_MAX);
     let freeing = move || waiting.into_iter().for_each(drop);
     if let Err(error) = std::thread::Builder::new().name("free events".to_owned()).spawn(freeing) {
-        tracing::warn!(%error, "no thread to free old events: whoever publishes does");
+        tracing::warn!(%error, "no thread to free old events: those who publish free them");
     }
     sender
 }

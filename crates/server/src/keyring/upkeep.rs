@@ -229,7 +229,7 @@ impl Upkeep {
         let made = tokio::task::spawn_blocking(move || step(&keyring, &store, id, &skipped)).await;
         let Ok(Step { rekeyed, failed, locked }) = made else { return false };
         if let Some((key, error)) = locked {
-            tracing::error!(%key, %error, "variables cannot be encrypted anew");
+            tracing::error!(%key, %error, "variables cannot be encrypted with the new root key");
             self.left_alone.keys.insert(key);
         }
         self.left_alone.variables.extend(failed);
@@ -243,7 +243,7 @@ impl Upkeep {
         match self.state.engine.propose(vec![command]).await {
             Ok(_) => true,
             Err(error) => {
-                tracing::debug!(%error, "variables were not encrypted anew, it is tried again");
+                tracing::debug!(%error, "variables were not encrypted with the new root key, it is tried again");
                 false
             }
         }

@@ -8,8 +8,8 @@ use std::{
 };
 
 use berth_tls::{
-    Authority, Connector, Expected, Held, Key, Request, RevokedServers, Role, TlsFiles, Validity, now_secs,
-    write_over,
+    Authority, CertificateRequest, Connector, Expected, Held, Key, RevokedServers, Role, TlsFiles, Validity,
+    now_secs, write_over,
 };
 use tempfile::TempDir;
 
@@ -145,7 +145,7 @@ impl Certificates {
         authority: &Authority,
         ca: &str,
         name: &str,
-        request: &Request,
+        request: &CertificateRequest,
         key: &Path,
     ) -> TlsFiles {
         let public = Key::load(key).expect("it is a key");
@@ -155,7 +155,7 @@ impl Certificates {
         TlsFiles { ca: self.path(ca), cert, key: key.to_owned() }
     }
 
-    fn files(&self, authority: &Authority, ca: &str, name: &str, request: &Request) -> TlsFiles {
+    fn files(&self, authority: &Authority, ca: &str, name: &str, request: &CertificateRequest) -> TlsFiles {
         let certified = authority.certify(request).expect("it is signed");
         let (cert, key) = (self.path(&format!("{name}.pem")), self.path(&format!("{name}-key.pem")));
         write_over(&cert, &certified.certificate).expect("it is written");
@@ -164,8 +164,8 @@ impl Certificates {
     }
 }
 
-fn request(role: Role, region: &str, validity: Validity) -> Request {
-    Request { role, region: region.into(), hosts: Vec::new(), validity }
+fn request(role: Role, region: &str, validity: Validity) -> CertificateRequest {
+    CertificateRequest { role, region: region.into(), hosts: Vec::new(), validity }
 }
 
 fn around_now() -> Validity {

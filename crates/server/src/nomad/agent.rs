@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::body::Body;
-use berth_api::http::{AgentHealth, AgentJoined, AgentMembers, AgentSelf, HealthCheck};
+use berth_api::http::{AgentHealth, AgentJoined, AgentMembers, AgentSelf, HealthState};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
@@ -98,7 +98,7 @@ pub(super) async fn force_leave(call: Call) -> Reply {
 
 /// `GET /v1/agent/health`
 pub(super) async fn health(call: Call) -> Reply {
-    let health = |ok, message: String| AgentHealth { server: HealthCheck { ok, message } };
+    let health = |ok, message: String| AgentHealth { server: HealthState { ok, message } };
     if let Err(reason) = has_state(&call) {
         let text = serde_json::to_string(&health(false, reason)).unwrap_or_default();
         return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text));
@@ -123,7 +123,7 @@ pub(super) async fn healthz(call: Call) -> Reply {
     }
     if !call.keyring().missing().is_empty() {
         // Anybody may ask: which one is said in the server's log.
-        text += "a key-encryption key is missing: not all variables can be read here, the server's log says more\n";
+        text += "a key-encryption key is missing: not all variables can be read here; see the server's log\n";
     }
     Ok(reply::with_type(Body::from(text), reply::TEXT))
 }

@@ -138,7 +138,7 @@ fn not_reached(all: &Servers, name: &str) -> String {
              another one. Give each server a certificate of its own (`berth server cert server --server-name NAME`), and replace the authority"
         )),
         CertificateStatus::Unknown => Some(format!(
-            "server {name} was not reached: if its certificate names no server, whoever has it can say that he is another one"
+            "server {name} was not reached: if its certificate names no server, its owner can present it as another server"
         )),
         CertificateStatus::Good | CertificateStatus::Revoked => None,
     });

@@ -90,7 +90,7 @@ pub(super) async fn rewrap(call: Call) -> Reply {
     failpoint("rewrap", b"committed");
     let keyring = call.keyring().clone();
     if let Err(error) = call.api.heavy.run(move || keyring.settle_rewrap()).await {
-        tracing::warn!(%error, "note that root keys are wrapped anew");
+        tracing::warn!(%error, "record that root keys are wrapped with the new key");
     }
     let view = call.view();
     let key = view.root_keys().key(key).ok_or_else(|| Failure::not_found("root key not found"))?;

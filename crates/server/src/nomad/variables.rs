@@ -245,7 +245,7 @@ fn check_items(items: &Items) -> Result<(), Failure> {
 fn refuse_locks(call: &Call) -> Result<(), Failure> {
     let asked = call.query.text("lock-operation");
     asked.map_or(Ok(()), |_| {
-        let text = "lock-operation: Berth has no locks on variables; `cas` makes sure that nobody else has written meanwhile";
+        let text = "lock-operation: Berth has no locks on variables; `cas` refuses a write after another one";
         Err(Failure::new(StatusCode::NOT_IMPLEMENTED, text))
     })
 }

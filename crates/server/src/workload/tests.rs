@@ -27,7 +27,7 @@ use crate::{
     convert::agent::secret_hash,
     nomad::tests::{
         fake_engine::FakeEngine,
-        world::{job, register},
+        world::{job, placement, register},
     },
 };
 
@@ -82,26 +82,12 @@ pub(crate) fn cluster() -> Arc<FakeEngine> {
         ]);
     }
     engine.apply(vec![register(job(JOB), EvalId(1))]);
-    let placement = Placement {
-        id: ALLOC,
-        node: NODE,
-        group: 0,
-        name_index: 0,
-        ports: Vec::new(),
-        after: Vec::new(),
-        previous: None,
-        reschedules: Vec::new(),
-        devices: Vec::new(),
-        cores: Vec::new(),
-        canary: false,
-        job_version: None,
-    };
     let committed = engine.apply(vec![Command::CommitPlan(Box::new(PlanRecord {
         eval: EvalId(1),
         job: JobKey::new("default", "web"),
         job_version: 0,
         snapshot_index: Index(1),
-        placements: vec![placement],
+        placements: vec![Placement { ports: Vec::new(), ..placement(ALLOC, NODE, 0) }],
         stops: Vec::new(),
         deployment: None,
         outcome: None,

@@ -72,7 +72,7 @@ impl Invariants {
         }
     }
 
-    /// Its index is judged once it is applied: what a leader proposes that has been deposed comes to nothing, and its
+    /// Its index is judged once it is applied: what a leader proposes that has been deposed is discarded, and its
     /// index may be the next one's.
     pub fn on_proposed(&mut self, term: u64, entry: &Entry) {
         self.history.on_proposed(term, entry);

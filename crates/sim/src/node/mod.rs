@@ -7,7 +7,7 @@ mod story;
 
 use std::collections::BTreeMap;
 
-use berth_api::agent::{FEATURES, FEATURES_ATTRIBUTE, Identity, NodeSpec};
+use berth_api::agent::{AgentIdentity, FEATURES, FEATURES_ATTRIBUTE, NodeSpec};
 
 use crate::{
     bugs::Bug,
@@ -59,9 +59,9 @@ pub fn node_id(number: usize) -> [u8; 16] {
     id
 }
 
-fn identity(around: &Surroundings, instance: u64) -> Identity {
+fn identity(around: &Surroundings, instance: u64) -> AgentIdentity {
     let boots = around.machine.content().boots;
-    Identity {
+    AgentIdentity {
         node_id: node_id(around.number),
         secret: vec![around.number as u8 + 1; 32],
         boot_id: format!("boot-{boots}"),

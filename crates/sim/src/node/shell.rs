@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 use berth_agent::{
@@ -11,9 +12,10 @@ use berth_agent::{
     lifecycle::{Action, AllocRecord, Event, FoundTask, GroupCache, Node, TaskRef, events_of},
 };
 use berth_api::agent::{
-    AgentSession, AllocId, Change, ClusterId, DownFrame, FRAME_BYTES_MAX, Fence, GroupSpec, Identity, Told,
-    UPDATE_DELAY_NS, Up, UpFrame, decode_frame, encode_frame,
+    AgentIdentity, AgentSession, AllocId, Change, ClusterId, DownFrame, FRAME_BYTES_MAX, Fence, GroupSpec,
+    Told, UPDATE_DELAY_NS, Up, UpFrame, decode_frame, encode_frame,
 };
+use berth_controller::GRACE_MIN;
 use berth_replication::runtime::{
     Runtime,
     engine::{AsyncRuntime, Select2},
@@ -35,7 +37,7 @@ struct Dead;
 
 struct Agent {
     around: Surroundings,
-    identity: Identity,
+    identity: AgentIdentity,
     life: Node,
     session: AgentSession,
     groups: GroupCache,
@@ -332,7 +334,11 @@ impl Agent {
             true => self.retry.after_answer(random),
             false => self.retry.next_of(self.around.servers, random),
         };
-        self.dial_at_ns = now_ns() + pause.as_nanos() as u64;
+        let late = match self.around.bug {
+            Some(Bug::ComesBackLate) => GRACE_MIN,
+            _ => Duration::ZERO,
+        };
+        self.dial_at_ns = now_ns() + (pause + late).as_nanos() as u64;
     }
 
     fn hang_up(&mut self) {

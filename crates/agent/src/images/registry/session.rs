@@ -23,7 +23,7 @@ const TOKEN_BYTES_MAX: u64 = 64 << 10;
 /// Of what a registry says of a refusal.
 const COMPLAINT_BYTES_MAX: u64 = 4 << 10;
 
-/// The longest that a registry's wish to be left alone is granted, in seconds.
+/// The longest that a registry's `Retry-After` is kept to, in seconds.
 const RETRY_AFTER_S_MAX: u64 = 60;
 
 /// One registry, or a mirror of it.

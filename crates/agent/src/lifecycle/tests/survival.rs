@@ -180,7 +180,7 @@ fn an_end_that_was_written_is_final() {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Wish(u8, u8),
+    Desire(u8, u8),
     News(u8, u16, u8),
     /// What is prepared or cleaned up for an allocation is done, or cannot be.
     SetUp(u8, u8),
@@ -190,7 +190,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        3 => (1..5u8, 0..9u8).prop_map(|(alloc, kind)| Step::Wish(alloc, kind)),
+        3 => (1..5u8, 0..9u8).prop_map(|(alloc, kind)| Step::Desire(alloc, kind)),
         6 => (1..5u8, 0..5u16, 0..9u8).prop_map(|(alloc, task, kind)| Step::News(alloc, task, kind)),
         5 => (1..5u8, 0..8u8).prop_map(|(alloc, kind)| Step::SetUp(alloc, kind)),
         4 => (0..40u64).prop_map(Step::Wait),
@@ -206,7 +206,7 @@ const KINDS: [&[&str]; 4] = [
     &["service", "a", "b:prestart", "c:prestart:sidecar", "d:poststart:once", "e:poststop:delay-mode"],
 ];
 
-fn wish(alloc: u8, kind: u8) -> Event {
+fn desire(alloc: u8, kind: u8) -> Event {
     let number = alloc.to_string();
     match kind {
         0..4 => Event::Run(run(&[&[number.as_str()], KINDS[usize::from(kind)]].concat())),
@@ -375,7 +375,7 @@ proptest! {
         };
         for step in steps {
             match step {
-                Step::Wish(alloc, kind) => handle(&mut node, &mut world, wish(alloc, kind)),
+                Step::Desire(alloc, kind) => handle(&mut node, &mut world, desire(alloc, kind)),
                 Step::News(alloc, task, kind) => {
                     let of = world.asked.iter().chain(&world.alive).find(|of| of.alloc == id(alloc) && of.task == task);
                     if let Some(of) = of.copied() {

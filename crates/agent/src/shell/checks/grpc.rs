@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn what_is_no_answer_of_the_protocol_is_told() {
         assert!(state("0", &[]).is_err());
-        assert!(state("0", &[1, 0, 0, 0, 2, 8, 1]).is_err(), "it is compressed, which nobody asked for");
+        assert!(state("0", &[1, 0, 0, 0, 2, 8, 1]).is_err(), "it is compressed, which was not asked for");
         assert!(state("0", &[0, 0, 0, 0, 2, 0xff, 0xff]).is_err());
         assert!(said(&HeaderMap::new(), &HeaderMap::new(), &[0, 0, 0, 0, 2, 8, 1]).is_err());
         let refused = said(&headers(&[("grpc-status", "12")]), &HeaderMap::new(), &[]).expect("a status");

@@ -41,7 +41,7 @@ pub const UPDATE_DELAY_NS: u64 = 1_000_000_000;
 
 /// Who opens a session.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct AgentIdentity {
     /// The node's id, made at its agent's first start.
     pub node_id: [u8; 16],
     /// Proves that it is the same node.
@@ -52,7 +52,7 @@ pub struct Identity {
     pub instance: [u8; 16],
 }
 
-debug_shows!(Identity { node_id, boot_id, instance });
+debug_shows!(AgentIdentity { node_id, boot_id, instance });
 
 /// What a message of the server asks of the shell; all else the session settles by itself.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,7 +144,7 @@ impl AgentSession {
     }
 
     /// Opens the session on a new connection.
-    pub fn hello(&mut self, identity: &Identity, node: NodeSpec, now_ns: u64) -> Hello {
+    pub fn hello(&mut self, identity: &AgentIdentity, node: NodeSpec, now_ns: u64) -> Hello {
         self.patience.begin(now_ns);
         self.link = Link::Opening { seq: self.seq, until_ns: self.patience.until_ns() };
         self.dials += 1;

@@ -54,8 +54,8 @@ fn cluster(number: u8) -> ClusterId {
     ClusterId([number; 16])
 }
 
-fn identity() -> Identity {
-    Identity { node_id: [1; 16], secret: vec![2; 16], boot_id: "boot".into(), instance: [3; 16] }
+fn identity() -> AgentIdentity {
+    AgentIdentity { node_id: [1; 16], secret: vec![2; 16], boot_id: "boot".into(), instance: [3; 16] }
 }
 
 /// A session that was welcomed at time 0.

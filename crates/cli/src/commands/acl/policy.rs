@@ -19,9 +19,9 @@ pub enum Verb {
     List(List),
     /// Show one policy with its rules
     Info(Info),
-    /// Write a policy from a file, new or anew
+    /// Create or replace a policy from a file
     Apply(Apply),
-    /// Delete a policy: whoever had it may do less at once
+    /// Delete a policy: tokens and roles lose its rights at once
     Delete(Delete),
 }
 

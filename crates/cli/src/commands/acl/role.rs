@@ -18,9 +18,9 @@ pub enum Verb {
     List(List),
     /// Show one role
     Info(Info),
-    /// Make a role, or give it other policies
+    /// Create a role, or change its policies
     Apply(Apply),
-    /// Delete a role: whoever had it may do less at once
+    /// Delete a role: tokens lose its rights at once
     Delete(Delete),
 }
 

@@ -31,7 +31,7 @@ pub enum Verb {
     Logs(logs::Logs),
     /// Look at its files: list a directory, print a file
     Fs(fs::Fs),
-    /// Show how the checks of its services stand
+    /// Show the results of the checks of its services
     Checks(checks::Checks),
     /// Run a command within a task
     Exec(exec::Exec),

@@ -18,15 +18,15 @@ pub enum Verb {
     List(list::List),
     /// Show a deployment: how far each group has come
     Status(status::Status),
-    /// Let the canaries of a deployment take the place of the old allocations
+    /// Promote a deployment's canaries: they replace the old allocations
     Promote(change::Promote),
-    /// Give a deployment up; with `auto_revert`, go back to the last stable version
+    /// Fail a deployment; with `auto_revert`, go back to the last stable version
     Fail(change::Fail),
-    /// Hold a deployment
+    /// Pause a deployment
     Pause(change::Pause),
-    /// Let a deployment go on that is held
+    /// Resume a paused deployment
     Resume(change::Resume),
-    /// Let a deployment go on that waits for other regions
+    /// Unblock a deployment that waits for other regions
     Unblock(change::Unblock),
 }
 

@@ -46,7 +46,7 @@ impl Stream {
         while let Some(frame) = frames.next().await? {
             if !frame.error.is_empty() {
                 return Err(Failure::new(Exit::Failed, clean(&frame.error))
-                    .help(format!("read the state, then begin anew with -index {}", frame.resume_index)));
+                    .help(format!("read the state, then begin again with -index {}", frame.resume_index)));
             }
             for event in frame.events {
                 output::print(&self.render(&event, template.as_ref())?)?;

@@ -1,4 +1,4 @@
-//! One job in detail: its wishes, its counts, what cannot be placed, and its allocations.
+//! One job in detail: its specification, its counts, what cannot be placed, and its allocations.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub struct Parts {
 /// What is shown of what the owner wrote.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Wishes {
+struct Specification {
     #[serde(rename = "ID")]
     id: String,
     name: String,
@@ -112,20 +112,21 @@ impl JobDetail {
     }
 
     fn fields(&self, layout: Layout) -> String {
-        let wishes = Wishes::deserialize(&self.job).unwrap_or_default();
-        let standing = &wishes.standing;
-        let stopped = if wishes.stop { " (stopped)" } else { "" };
+        let specification = Specification::deserialize(&self.job).unwrap_or_default();
+        let standing = &specification.standing;
+        let stopped = if specification.stop { " (stopped)" } else { "" };
         let status = if standing.outcome.is_empty() { &standing.status } else { &standing.outcome };
-        let name = if wishes.name == wishes.id { String::new() } else { wishes.name.clone() };
+        let name =
+            if specification.name == specification.id { String::new() } else { specification.name.clone() };
         let launch = standing.periodic_launch.clone().unwrap_or_default();
         Fields::new(layout)
-            .with("ID", &wishes.id)
+            .with("ID", &specification.id)
             .with_some("Name", name)
-            .with("Namespace", &wishes.namespace)
-            .with("Type", &wishes.job_type)
-            .with("Priority", wishes.priority.to_string())
-            .with("Datacenters", wishes.datacenters.unwrap_or_default().join(", "))
-            .with("Node pool", &wishes.node_pool)
+            .with("Namespace", &specification.namespace)
+            .with("Type", &specification.job_type)
+            .with("Priority", specification.priority.to_string())
+            .with("Datacenters", specification.datacenters.unwrap_or_default().join(", "))
+            .with("Node pool", &specification.node_pool)
             .with_status("Status", format!("{status}{stopped}"))
             .with_some("Reason", &standing.status_description)
             .with_some("Waits", waits(&self.evaluations, &self.allocations, now_ns()))

@@ -36,7 +36,7 @@ pub use outcome::{Accepted, Detach};
 pub enum Verb {
     /// Register a job, and follow it until it runs; batch work until it is done
     Run(run::Run),
-    /// Say what registering a job would do, without doing it
+    /// Show what registering a job would do, without doing it
     Plan(plan::Plan),
     /// List the jobs, or show one in detail
     Status(status::Status),
@@ -44,7 +44,7 @@ pub enum Verb {
     Stop(stop::Stop),
     /// Start a job again that was stopped
     Start(start::Start),
-    /// Start a job's allocations anew, some at a time, each batch once the one before is well
+    /// Restart a job's allocations in batches, each once the one before is healthy
     Restart(restart::Restart),
     /// List the versions of a job, and what each changed
     History(history::History),
@@ -55,15 +55,15 @@ pub enum Verb {
     Tag(tag::Verb),
     /// List a job's deployments
     Deployments(deployments::Deployments),
-    /// Let a job's canaries take the place of its old allocations
+    /// Promote a job's canaries: they replace the old allocations
     Promote(deployments::Promote),
-    /// Change how many allocations a group of a job wants
+    /// Change the count of a group of a job
     Scale(scale::Scale),
-    /// List who changed how many allocations a job's groups want
+    /// List the changes of a job's counts
     ScalingEvents(scaling_events::ScalingEvents),
     /// Run a parameterized job with values for its parameters
     Dispatch(dispatch::Dispatch),
-    /// Look after jobs that run by the clock
+    /// Manage periodic jobs
     #[command(subcommand)]
     Periodic(periodic::Verb),
     /// Evaluate a job: place what it lacks

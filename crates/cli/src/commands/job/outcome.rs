@@ -43,7 +43,7 @@ pub struct Accepted<'a> {
 }
 
 impl Detach {
-    /// Follows the change until its allocations run, unless that is not wished.
+    /// Follows the change until its allocations run, unless it is not to be followed.
     pub async fn or_follow(self, remote: &Remote, accepted: &Accepted<'_>) -> Result<(), Failure> {
         let job = clean(accepted.job);
         if accepted.eval.is_empty() {

@@ -19,7 +19,7 @@ pub struct Stop {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// Forget the job at once, with its history
+    /// Delete the job at once, with its history
     #[arg(long)]
     purge: bool,
     /// Do not wait: print the evaluation's id and leave

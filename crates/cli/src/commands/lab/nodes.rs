@@ -100,7 +100,7 @@ struct Tasks {
     /// Nothing is heard of a start for so long, as 1s or 100ms..500ms
     #[arg(long, value_name = "TIME", default_value = "0s")]
     start_delay: Span,
-    /// So many events are told of a start before the task runs
+    /// Task events that are reported of a start before the task runs
     #[arg(long, value_name = "N", default_value_t = 0)]
     events: u16,
     /// These are so far apart

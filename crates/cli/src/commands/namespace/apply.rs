@@ -5,7 +5,7 @@ use clap::Args;
 
 use crate::{
     complete,
-    failure::{Exit, Failure},
+    failure::{self, Failure},
     output,
     remote::Remote,
     source,
@@ -40,16 +40,14 @@ pub struct Apply {
 impl Apply {
     /// Reads it if it is there, changes and writes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let described = if source::is_file(&self.named) { Some(self.described()?) } else { None };
+        let described: Option<Namespace> = source::is_file(&self.named)
+            .then(|| source::described(&self.named, berth_jobfile::parse_namespace))
+            .transpose()?;
         let name = described.as_ref().map_or(&self.named, |namespace| &namespace.name).clone();
-        let before = match remote.namespace_named(&name).await {
-            Ok(namespace) => Some(namespace),
-            Err(failure) if failure.exit() == Exit::NotFound => None,
-            Err(failure) => return Err(failure),
-        };
-        let namespace = self.wished(described, before.as_ref(), &name);
+        let before = failure::found(remote.namespace_named(&name).await)?;
+        let namespace = self.desired(described, before.as_ref(), &name);
         if before.as_ref() == Some(&namespace) {
-            output::tell("that is how it is already: nothing is changed");
+            output::tell("it is so already: nothing has changed");
             return Ok(());
         }
         remote.put_namespace(&namespace).await?;
@@ -58,17 +56,8 @@ impl Apply {
         Ok(())
     }
 
-    /// What the file says.
-    fn described(&self) -> Result<Namespace, Failure> {
-        let (source, file) = (source::read(&self.named)?, source::name(&self.named));
-        let described = berth_jobfile::parse_namespace(&source, file)
-            .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
-        serde_json::from_value(described)
-            .map_err(|error| Failure::new(Exit::Failed, format!("{file}: {error}")))
-    }
-
     /// As a file describes it, or as it is; changed by what was named beside.
-    fn wished(&self, described: Option<Namespace>, before: Option<&Namespace>, name: &str) -> Namespace {
+    fn desired(&self, described: Option<Namespace>, before: Option<&Namespace>, name: &str) -> Namespace {
         let unchanged =
             before.cloned().unwrap_or(Namespace { name: name.to_owned(), ..Namespace::default() });
         let mut namespace = match described {

@@ -22,15 +22,15 @@ pub enum Verb {
     Status(status::Status),
     /// Show what the machine uses right now
     Stats(stats::Stats),
-    /// Open a node to new work, or close it
+    /// Make a node eligible for new work, or ineligible
     Eligibility(eligibility::Eligibility),
-    /// Move everything away from a node, or call that off
+    /// Drain a node, or cancel its drain
     Drain(drain::Drain),
-    /// Forget a node that is gone for good
+    /// Delete a node that is down
     Purge(purge::Purge),
     /// Let an agent join: makes a token for one, once
     Token(token::Token),
-    /// Cast a node out: its certificates are good for nothing, and its connection ends within a second
+    /// Revoke a node: its certificates are refused, and its connection ends within a second
     Revoke(revoke::Revoke),
     /// Describe the groups of nodes that jobs choose between
     #[command(subcommand)]

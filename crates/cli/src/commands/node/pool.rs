@@ -16,7 +16,7 @@ use crate::{
 pub enum Verb {
     /// List the node pools
     List(List),
-    /// Describe a node pool; what is not named stays as it is
+    /// Create a node pool, or change it; what is not named stays as it is
     Apply(Apply),
     /// Delete a node pool that no node is in and no job uses
     Delete(Delete),

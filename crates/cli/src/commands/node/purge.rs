@@ -18,7 +18,7 @@ impl Purge {
     /// Forgets it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_node(&self.id).await?;
-        self.ask.about("forget node", &id, &self.id)?;
+        self.ask.about("purge node", &id, &self.id)?;
         remote.purge_node(&id).await?;
         output::tell(&format!("node {id} is purged"));
         Ok(())

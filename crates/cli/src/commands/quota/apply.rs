@@ -4,7 +4,7 @@ use berth_api::http::{Quota, QuotaDevice, QuotaLimit, QuotaResources};
 use clap::Args;
 
 use crate::{
-    failure::{Exit, Failure},
+    failure::{self, Failure},
     output,
     remote::Remote,
     source,
@@ -48,16 +48,14 @@ pub struct Apply {
 impl Apply {
     /// Reads it if it is there, changes and writes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let described = if source::is_file(&self.named) { Some(self.described()?) } else { None };
+        let described: Option<Quota> = source::is_file(&self.named)
+            .then(|| source::described(&self.named, berth_jobfile::parse_quota))
+            .transpose()?;
         let name = described.as_ref().map_or(&self.named, |quota| &quota.name).clone();
-        let before = match remote.quota(&name).await {
-            Ok(quota) => Some(quota),
-            Err(failure) if failure.exit() == Exit::NotFound => None,
-            Err(failure) => return Err(failure),
-        };
-        let quota = self.wished(described, before.as_ref(), &name);
+        let before = failure::found(remote.quota(&name).await)?;
+        let quota = self.desired(described, before.as_ref(), &name);
         if before.as_ref() == Some(&quota) {
-            output::tell("that is how it is already: nothing is changed");
+            output::tell("it is so already: nothing has changed");
             return Ok(());
         }
         remote.put_quota(&quota).await?;
@@ -66,17 +64,8 @@ impl Apply {
         Ok(())
     }
 
-    /// What the file says.
-    fn described(&self) -> Result<Quota, Failure> {
-        let (source, file) = (source::read(&self.named)?, source::name(&self.named));
-        let described = berth_jobfile::parse_quota(&source, file)
-            .map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
-        serde_json::from_value(described)
-            .map_err(|error| Failure::new(Exit::Failed, format!("{file}: {error}")))
-    }
-
     /// As a file describes it, or as it is; changed by what was named beside.
-    fn wished(&self, described: Option<Quota>, before: Option<&Quota>, name: &str) -> Quota {
+    fn desired(&self, described: Option<Quota>, before: Option<&Quota>, name: &str) -> Quota {
         let unchanged = before.cloned().unwrap_or(Quota { name: name.to_owned(), ..Quota::default() });
         let mut quota = match described {
             Some(described) => Quota {

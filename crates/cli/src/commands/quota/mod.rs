@@ -18,7 +18,7 @@ pub enum Verb {
     Status(status::Status),
     /// Make a quota, or change it; what is not named stays as it is
     Apply(apply::Apply),
-    /// Delete a quota that no namespace keeps to
+    /// Delete a quota that no namespace refers to
     Delete(delete::Delete),
 }
 

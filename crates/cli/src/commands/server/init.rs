@@ -8,7 +8,8 @@ use std::{
 };
 
 use berth_tls::{
-    Authority, Certified, HostName, Request, Role, TlsError, Validity, check_server_name, now_secs, write_new,
+    Authority, CertificateRequest, Certified, HostName, Role, TlsError, Validity, check_server_name,
+    now_secs, write_new,
 };
 use clap::{Args, ValueEnum};
 
@@ -187,7 +188,12 @@ impl Cert {
     }
 }
 
-fn request(role: Role, region: &str, hosts: &[String], validity: Validity) -> Result<Request, Failure> {
+fn request(
+    role: Role,
+    region: &str,
+    hosts: &[String],
+    validity: Validity,
+) -> Result<CertificateRequest, Failure> {
     let mut names: Vec<HostName> = Vec::new();
     if matches!(role, Role::Server(_)) {
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
@@ -202,7 +208,7 @@ fn request(role: Role, region: &str, hosts: &[String], validity: Validity) -> Re
             names.push(name);
         }
     }
-    Ok(Request { role, region: region.to_owned(), hosts: names, validity })
+    Ok(CertificateRequest { role, region: region.to_owned(), hosts: names, validity })
 }
 
 fn valid(days: u64) -> Validity {

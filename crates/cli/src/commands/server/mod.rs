@@ -37,15 +37,15 @@ enum Verb {
     Cert(init::Cert),
     /// List the servers
     Members(members::Members),
-    /// Show how far a new leader knows what runs
+    /// Show how much of the nodes' state a new leader has confirmed
     Recovery(recovery::Recovery),
     /// Let a server that waits join a cluster
     Join(change::Join),
-    /// Take a server out of the cluster
+    /// Remove a server from the cluster
     Remove(change::Remove),
-    /// Make a server's certificates good for nothing: the others end its connections
+    /// Revoke a server's certificates: the others refuse them, and end its connections
     Revoke(revoke::Revoke),
-    /// Take the server out that is asked
+    /// Remove the server that is asked from the cluster
     Leave(change::Leave),
     /// Let a server vote that only follows
     Promote(change::Promote),
@@ -55,7 +55,7 @@ enum Verb {
     Recover(recover::Recover),
     /// Print a systemd unit that runs a server
     InstallUnit(InstallUnit),
-    /// Let a stopped server join the others anew, when its data is lost or damaged
+    /// Let a stopped server join the others again, when its data is lost or damaged
     Rejoin(recover::Rejoin),
 }
 

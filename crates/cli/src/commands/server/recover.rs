@@ -56,7 +56,7 @@ impl Recover {
             if others.is_empty() { "nobody".to_owned() } else { format!("servers {}", others.join(", ")) };
         output::tell(&format!(
             "the server in {dir} is the only one of its cluster now, with its log up to record {}; left out: {left_out}. \
-             Start it; the others take part no more until each has joined anew with `berth server rejoin`",
+             Start it; the others are no members until each has joined again with `berth server rejoin`",
             recovered.last_log
         ));
         Ok(())
@@ -103,7 +103,7 @@ fn named(listed: &[Listed], recovery: &Recovery) -> Result<(), String> {
     if others > 0 {
         output::tell(&format!(
             "{others} more servers are listed: each has a log of its own, and only one becomes the cluster's. Let them join \
-             anew with `berth server rejoin`"
+             again with `berth server rejoin`"
         ));
     }
     Ok(())

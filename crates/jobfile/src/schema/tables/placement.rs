@@ -1,4 +1,4 @@
-//! Conditions and wishes on nodes.
+//! Constraints, affinities and spreads.
 
 use super::*;
 
@@ -22,7 +22,7 @@ pub(crate) static CONSTRAINT: Schema = schema(
     ],
 );
 
-/// A wish for nodes, or with a negative weight against them.
+/// A preference for nodes, or with a negative weight against them.
 pub(crate) static AFFINITY: Schema = schema(
     "affinity",
     &[
@@ -39,7 +39,7 @@ pub(crate) static AFFINITY: Schema = schema(
     ],
 );
 
-/// A wish to spread.
+/// A spread over the values of an attribute.
 pub(crate) static SPREAD: Schema = schema(
     "spread",
     &[text("attribute", "Attribute"), whole("weight", "Weight"), blocks("target", "SpreadTarget", &TARGET)],

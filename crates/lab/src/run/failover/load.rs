@@ -1,8 +1,11 @@
 //! The jobs: those that run, those that have ended before, and probes.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::run::client::{JobIds, JobTemplate, Jobs};
+use crate::run::{
+    client::{JobIds, JobTemplate, Jobs},
+    mock_job::MockJob,
+};
 
 /// Allocations of a job.
 const JOB_ALLOCS: u32 = 200;
@@ -57,24 +60,10 @@ fn jobs(ids: JobIds, allocs: u32, job: impl Fn(u32) -> Value) -> Jobs {
 
 fn job(kind: &str, count: u32, run_for: &str, cpu_mhz: u32) -> Value {
     let labels = (0..LABELS).map(|label| (format!("key{label}"), format!("value{label}").into()));
-    json!({
-        "Type": kind,
-        "Datacenters": ["*"],
-        "Meta": labels.collect::<Map<String, Value>>(),
-        "Update": {"MaxParallel": 0},
-        "TaskGroups": [{
-            "Name": "group",
-            "Count": count,
-            "EphemeralDisk": {"SizeMB": TASK_DISK_MB},
-            "Tasks": [{
-                "Name": "task",
-                "Driver": "mock_driver",
-                "Config": {"run_for": run_for},
-                "LogConfig": {"Disabled": true, "MaxFiles": 1, "MaxFileSizeMB": 1},
-                "Resources": {"CPU": cpu_mhz, "MemoryMB": TASK_MEMORY_MB},
-            }],
-        }],
-    })
+    let job = MockJob { kind, count, run_for, cpu_mhz, memory_mb: TASK_MEMORY_MB, disk_mb: TASK_DISK_MB };
+    let mut job = job.json();
+    job["Meta"] = labels.collect::<Map<String, Value>>().into();
+    job
 }
 
 #[cfg(test)]

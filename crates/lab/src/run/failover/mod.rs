@@ -85,8 +85,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
         return Err(run.params.refuse("tls-connections", reason).into());
     }
     if tls_connections > 0 && run.params.text("history").is_some() {
-        let reason =
-            "a restored state has tokens of its own, which nobody here knows: leave --tls-connections out";
+        let reason = "a restored state has tokens of its own, which this run does not know: leave --tls-connections out";
         return Err(run.params.refuse("history", reason).into());
     }
     let ask = ClusterAsk {

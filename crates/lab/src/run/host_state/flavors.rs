@@ -1,8 +1,8 @@
 //! What Nova's study placed, and on what: nodes that may be overcommitted, and six sizes of instance.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::random::Random;
+use crate::{random::Random, run::mock_job::MockJob};
 
 /// Room, of a node or of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,23 +48,7 @@ impl Room {
 
     /// A job, in Nomad's JSON, of `count` services that ask for this.
     pub fn job(self, count: u32) -> Value {
-        json!({
-            "Type": "service",
-            "Datacenters": ["*"],
-            "Update": {"MaxParallel": 0},
-            "TaskGroups": [{
-                "Name": "group",
-                "Count": count,
-                "EphemeralDisk": {"SizeMB": self.disk_mb},
-                "Tasks": [{
-                    "Name": "task",
-                    "Driver": "mock_driver",
-                    "Config": {"run_for": "24h"},
-                    "LogConfig": {"Disabled": true, "MaxFiles": 1, "MaxFileSizeMB": 1},
-                    "Resources": {"CPU": self.cpu_mhz, "MemoryMB": self.memory_mb},
-                }],
-            }],
-        })
+        MockJob::service(count, [self.cpu_mhz, self.memory_mb, self.disk_mb]).json()
     }
 }
 

@@ -17,6 +17,7 @@ use super::{
     client::JobIds,
     cluster::{Cluster, ClusterAsk, NodesAsk, Target, on_cluster, usage},
     http::Connection,
+    mock_job::registration,
 };
 use crate::record::percentile;
 use host::{AgentProcess, Host};
@@ -205,15 +206,9 @@ impl Lab<'_> {
             "RestartPolicy": {"Attempts": 0, "Mode": "fail"}, "ReschedulePolicy": {"Attempts": 0, "Unlimited": false},
         });
         let job = json!({
-            "ID": id,
-            "Name": id,
-            "Type": "service",
-            "Datacenters": ["*"],
-            "Update": {"MaxParallel": 0},
-            "TaskGroups": [group],
+            "Type": "service", "Datacenters": ["*"], "Update": {"MaxParallel": 0}, "TaskGroups": [group],
         });
-        let body = json!({ "Job": job }).to_string();
-        api.write(Method::PUT, "/v1/jobs", Bytes::from(body)).await
+        api.write(Method::PUT, "/v1/jobs", registration(id, job)).await
     }
 
     async fn allocs(&self, api: &mut Connection, job: &str) -> Result<Vec<AllocSeen>, RunError> {

@@ -164,7 +164,7 @@ fn server_side(outcome: &mut Outcome, allocs: f64, used: Option<ServerUsed>, cou
         let note = "what is said of the log and of update_rpcs is the server's own count; all else is the client's and the kernel's";
         outcome.notes.push(note.to_owned());
     } else {
-        outcome.notes.push("the target does not tell what it writes to its log".to_owned());
+        outcome.notes.push("the target does not report what it writes to its log".to_owned());
     }
 }
 

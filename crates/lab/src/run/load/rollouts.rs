@@ -23,7 +23,7 @@ impl Rollouts {
     /// The client has seen a deployment.
     ///
     /// # Errors
-    /// When it has come to nothing: which, and why.
+    /// When one has failed: which, and why.
     pub fn saw(&mut self, at_s: f64, seen: &DeploymentSeen) -> Result<(), String> {
         let Some(job) = self.ids.number(&seen.job) else { return Ok(()) };
         match seen.status.as_str() {

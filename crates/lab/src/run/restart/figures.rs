@@ -85,7 +85,7 @@ pub(super) fn outcome(restarts: &[Restart], entries: &Entries, stuck: &Stuck) ->
     outcome.failures.extend(entries.wrong.iter().cloned());
     if ended > 0 {
         let named = entries.tasks.named().join("; ");
-        outcome.failures.push(format!("{ended} tasks ended although nobody asked for it: {named}"));
+        outcome.failures.push(format!("{ended} tasks ended without a request: {named}"));
     }
     outcome.failures.extend(stuck.told());
     outcome.notes.push(NOTE.to_owned());

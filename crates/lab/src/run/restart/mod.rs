@@ -12,12 +12,13 @@ mod tasks;
 
 pub(super) use churn::is_recovering;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     Experiment, Kind, Outcome, Param, Run, RunError,
     client::JobIds,
     cluster::{ClusterAsk, NodesAsk, on_cluster},
+    mock_job::MockJob,
     params::same,
 };
 
@@ -107,23 +108,7 @@ fn nodes(run: &Run<'_>) -> NodesAsk {
     }
 }
 
-/// A job without its id, whose allocations run until they are told to end.
+/// A job without its id, whose allocations run until they are stopped.
 fn job(count: u32) -> Value {
-    json!({
-        "Type": "service",
-        "Datacenters": ["*"],
-        "Update": {"MaxParallel": 0},
-        "TaskGroups": [{
-            "Name": "group",
-            "Count": count,
-            "EphemeralDisk": {"SizeMB": TASK_DISK_MB},
-            "Tasks": [{
-                "Name": "task",
-                "Driver": "mock_driver",
-                "Config": {"run_for": "24h"},
-                "LogConfig": {"Disabled": true, "MaxFiles": 1, "MaxFileSizeMB": 1},
-                "Resources": {"CPU": TASK_CPU_MHZ, "MemoryMB": TASK_MEMORY_MB},
-            }],
-        }],
-    })
+    MockJob::service(count, [TASK_CPU_MHZ, TASK_MEMORY_MB, TASK_DISK_MB]).json()
 }

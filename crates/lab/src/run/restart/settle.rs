@@ -76,7 +76,7 @@ fn unlike_wanted(entries: &Entries) -> Vec<String> {
         wrong.extend((0..count.abs_diff(runs)).map(|_| told()));
     }
     let unwanted = |((job, revision), runs): ((&str, u64), u32)| {
-        let told = format!("nodes run job {job}, revision {revision}, which nobody wants");
+        let told = format!("nodes run job {job}, revision {revision}, which is not desired");
         (0..runs).map(move |_| told.clone())
     };
     wrong.extend(running.into_iter().flat_map(unwanted));
@@ -154,8 +154,8 @@ mod tests {
             unlike_wanted(&outdated),
             [
                 "nodes run 0 of 1 allocations of job web, revision 2",
-                "nodes run job gone, revision 4, which nobody wants",
-                "nodes run job web, revision 1, which nobody wants",
+                "nodes run job gone, revision 4, which is not desired",
+                "nodes run job web, revision 1, which is not desired",
             ]
         );
         let wrong =

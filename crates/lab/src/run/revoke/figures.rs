@@ -90,7 +90,7 @@ impl Shown {
             ));
         }
         if left_open < nodes {
-            failures.push(format!("{} nodes lost their sessions that nobody has revoked", nodes - left_open));
+            failures.push(format!("{} nodes lost their sessions and were not revoked", nodes - left_open));
         }
         if self.others_ended {
             failures.push("a stream of another token ended, too".to_owned());

@@ -9,14 +9,19 @@ use std::{
 use bytes::Bytes;
 use hyper::Method;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     task::JoinSet,
     time::{MissedTickBehavior, interval, sleep},
 };
 
 use super::ground::Ground;
-use crate::run::{RunError, Target, client::JobIds, http::Connection};
+use crate::run::{
+    RunError, Target,
+    client::JobIds,
+    http::Connection,
+    mock_job::{MockJob, registration},
+};
 
 /// Jobs that change, the one whose tasks restart included.
 pub(super) const JOBS: u32 = 101;
@@ -144,44 +149,24 @@ async fn write(
 fn registers(id: &str, revision: u64) -> Bytes {
     let task = json!({"Name": "task", "Driver": "mock_driver"});
     let group = json!({"Name": "group", "Count": 0, "Tasks": [task]});
-    body(json!({
-        "ID": id,
-        "Name": id,
+    let job = json!({
         "Type": "service",
         "Datacenters": ["*"],
         "Update": {"MaxParallel": 0},
         "Meta": {"revision": revision.to_string()},
         "TaskGroups": [group],
-    }))
+    });
+    registration(id, job)
 }
 
 /// A job whose tasks end once a second, and are started again where they are.
 fn restarts(id: &str, count: u32) -> Bytes {
     const DAY_NS: u64 = 86_400_000_000_000;
-    body(json!({
-        "ID": id,
-        "Name": id,
-        "Type": "service",
-        "Datacenters": ["*"],
-        "Update": {"MaxParallel": 0},
-        "TaskGroups": [{
-            "Name": "group",
-            "Count": count,
-            "EphemeralDisk": {"SizeMB": 10},
-            "RestartPolicy": {"Attempts": 100_000, "Interval": DAY_NS, "Delay": RESTARTS_AFTER_NS, "Mode": "delay"},
-            "Tasks": [{
-                "Name": "task",
-                "Driver": "mock_driver",
-                "Config": {"run_for": RUNS_FOR},
-                "LogConfig": {"Disabled": true, "MaxFiles": 1, "MaxFileSizeMB": 1},
-                "Resources": {"CPU": 1, "MemoryMB": TASK_MEMORY_MB},
-            }],
-        }],
-    }))
-}
-
-fn body(job: Value) -> Bytes {
-    json!({ "Job": job }).to_string().into()
+    let job = MockJob { run_for: RUNS_FOR, ..MockJob::service(count, [1, TASK_MEMORY_MB, 10]) };
+    let mut job = job.json();
+    job["TaskGroups"][0]["RestartPolicy"] =
+        json!({"Attempts": 100_000, "Interval": DAY_NS, "Delay": RESTARTS_AFTER_NS, "Mode": "delay"});
+    registration(id, job)
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,6 +1,6 @@
 //! What is there to be read: nodes with as many allocations that run as have completed.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Part;
 use crate::run::{
@@ -8,6 +8,7 @@ use crate::run::{
     client::{JobIds, JobTemplate, Jobs, clean_up},
     cluster::{Cluster, NodesAsk},
     load::{self, Awaited, Load},
+    mock_job::MockJob,
 };
 
 /// What one task asks for that only stands there.
@@ -128,23 +129,8 @@ fn jobs(part: Part, nodes: u32) -> (u32, u32) {
 }
 
 fn job(kind: &str, run_for: &str, count: u32) -> Value {
-    json!({
-        "Type": kind,
-        "Datacenters": ["*"],
-        "Update": {"MaxParallel": 0},
-        "TaskGroups": [{
-            "Name": "group",
-            "Count": count,
-            "EphemeralDisk": {"SizeMB": TASK_DISK_MB},
-            "Tasks": [{
-                "Name": "task",
-                "Driver": "mock_driver",
-                "Config": {"run_for": run_for},
-                "LogConfig": {"Disabled": true, "MaxFiles": 1, "MaxFileSizeMB": 1},
-                "Resources": {"CPU": TASK_CPU_MHZ, "MemoryMB": TASK_MEMORY_MB},
-            }],
-        }],
-    })
+    let [cpu_mhz, memory_mb, disk_mb] = [TASK_CPU_MHZ, TASK_MEMORY_MB, TASK_DISK_MB];
+    MockJob { kind, count, run_for, cpu_mhz, memory_mb, disk_mb }.json()
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "changes",
             kind: Kind::Count { min: 0, max: 100_000 },
-            about: "Changes a second meanwhile: jobs that are registered anew, and as many tasks that restart",
+            about: "Changes a second meanwhile: jobs that are registered again, and as many tasks that restart",
             defaults: ["100", "1000", "1000"],
         },
         SECURE,

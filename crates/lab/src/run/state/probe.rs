@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hyper::Method;
-use serde_json::json;
 use tokio::{task::JoinHandle, time::interval};
 
 use super::changes::TASK_MEMORY_MB;
@@ -12,6 +11,7 @@ use crate::run::{
     RunError, Target,
     client::{Follower, JobIds, Topics},
     http::Connection,
+    mock_job::{MockJob, registration},
 };
 
 /// Between one job that is placed and the next, and between two questions about health.
@@ -135,24 +135,5 @@ async fn follow_for(follower: &mut Follower, pause: Duration) -> Result<(), RunE
 }
 
 fn job(id: &str) -> Bytes {
-    let job = json!({
-        "ID": id,
-        "Name": id,
-        "Type": "service",
-        "Datacenters": ["*"],
-        "Update": {"MaxParallel": 0},
-        "TaskGroups": [{
-            "Name": "group",
-            "Count": 1,
-            "EphemeralDisk": {"SizeMB": 10},
-            "Tasks": [{
-                "Name": "task",
-                "Driver": "mock_driver",
-                "Config": {"run_for": "24h"},
-                "LogConfig": {"Disabled": true, "MaxFiles": 1, "MaxFileSizeMB": 1},
-                "Resources": {"CPU": 1, "MemoryMB": TASK_MEMORY_MB},
-            }],
-        }],
-    });
-    json!({ "Job": job }).to_string().into()
+    registration(id, MockJob::service(1, [1, TASK_MEMORY_MB, 10]).json())
 }

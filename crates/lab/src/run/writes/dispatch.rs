@@ -269,7 +269,7 @@ impl Dispatches {
         }
         let nobodys = there.iter().filter(|id| !accepted.contains(id)).count();
         if nobodys > 0 {
-            outcome.failures.push(format!("{nobodys} runs are there that nobody was told of"));
+            outcome.failures.push(format!("{nobodys} runs exist of which no client was told"));
         }
     }
 }
@@ -364,7 +364,7 @@ mod tests {
         let twice = "1 dispatches were answered with the id of another one".to_owned();
         assert_eq!(compared(&["a", "b"]), (2.0, vec![twice.clone()]));
         let missing = "1 accepted runs are not there, such as a".to_owned();
-        let nobodys = "1 runs are there that nobody was told of".to_owned();
+        let nobodys = "1 runs exist of which no client was told".to_owned();
         assert_eq!(compared(&["b", "c"]), (2.0, vec![twice, missing, nobodys]));
     }
 }

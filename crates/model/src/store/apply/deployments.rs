@@ -298,7 +298,7 @@ impl Store {
         Ok(())
     }
 
-    /// The job's active deployment comes to nothing.
+    /// The job's active deployment is cancelled.
     pub(super) fn cancel_deployment(&mut self, job: JobSlot, why: &str, events: &mut Vec<Event>) {
         let Some(id) = self.deployments.active_of(job).map(|deployment| deployment.id) else { return };
         self.change_deployment(job, (id, DeploymentChange::Status), events, |deployment| {

@@ -76,7 +76,7 @@ impl Store {
             return refuse("the key-encryption key that is to open it opens others already");
         }
         if wrapped.values().any(|wrapped| wrapped.len() > WRAPPED_KEY_MAX) {
-            return refuse("another one is too long as it is wrapped anew");
+            return refuse("another one is too long once it is wrapped again");
         }
         self.put_root_key(key, replaces, true)?;
         for id in there {

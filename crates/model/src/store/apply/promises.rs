@@ -182,7 +182,7 @@ impl Store {
         extra.ports.iter().copied().filter(|port| !kept.contains(port)).collect()
     }
 
-    /// Those among them that an allocation pushed out.
+    /// Those among them that an allocation preempted.
     pub(super) fn preempted_by(&self, id: AllocId, after: &[(AllocId, Usage)]) -> Vec<AllocId> {
         let extra = |before: AllocId| self.allocs.extra(self.allocs.find(before)?);
         let was_pushed = |before: &AllocId| extra(*before).is_some_and(|e| e.preempted_by == Some(id));

@@ -21,7 +21,7 @@ impl GroupPlacer<'_> {
     }
 
     /// From now on these are to end on a node.
-    pub(super) fn push_out(&mut self, node: NodeSlot, victims: &[Victim], preemptor: &mut Preemptor<'_>) {
+    pub(super) fn evict(&mut self, node: NodeSlot, victims: &[Victim], preemptor: &mut Preemptor<'_>) {
         preemptor.evict(self.store, node, victims);
         if !victims.is_empty() {
             let ending = self.ending_with(node, victims);
@@ -41,7 +41,11 @@ impl GroupPlacer<'_> {
     }
 
     fn devices_milli(&self) -> u32 {
-        let milli = self.devices.wishes.iter().map(|wish| wish.ask.count * u32::from(wish.ask.milli_each()));
+        let milli = self
+            .devices
+            .requirements
+            .iter()
+            .map(|request| request.ask.count * u32::from(request.ask.milli_each()));
         milli.fold(0, u32::saturating_add)
     }
 }
@@ -53,8 +57,9 @@ impl Placing for GroupPlacer<'_> {
 
     fn inherits(&self) -> Vec<NodeSlot> {
         // Who leaves no room any more may still leave devices.
-        let leaves =
-            |node: &NodeSlot| !self.devices.wishes.is_empty() || self.room_left_on(*node) != Resources::ZERO;
+        let leaves = |node: &NodeSlot| {
+            !self.devices.requirements.is_empty() || self.room_left_on(*node) != Resources::ZERO
+        };
         self.ending.keys().copied().filter(leaves).collect()
     }
 
@@ -67,12 +72,12 @@ impl Placing for GroupPlacer<'_> {
     }
 
     fn lacking(&self, slot: NodeSlot) -> Option<Bulk> {
-        let zone = self.wishes.zone(self.columns, slot)?;
-        self.distinct.check(slot, &self.wishes.zones()[zone as usize]).ok()?;
+        let zone = self.requirements.zone(self.columns, slot)?;
+        self.distinct.check(slot, &self.requirements.zones()[zone as usize]).ok()?;
         let (row, node) = (self.columns.row(slot), self.columns.node(slot)?);
         let resources = self.devices.on(node).minus(row.free).minus(self.room_left_on(slot));
         // What devices predecessors leave is known when a set of victims is tried.
-        let devices = if self.devices.wishes.is_empty() || self.ending.contains_key(&slot) {
+        let devices = if self.devices.requirements.is_empty() || self.ending.contains_key(&slot) {
             0
         } else {
             self.devices_milli().saturating_sub(free_milli(node, &self.columns.held(slot)))
@@ -83,7 +88,7 @@ impl Placing for GroupPlacer<'_> {
     fn use_of(&self, extra: &AllocExtra) -> Use {
         let mut ports = self.group.ports().filter_map(|port| port.fixed);
         let has_ports = !extra.ports.is_empty() && self.group.ports().next().is_some();
-        let has_devices = !extra.devices.is_empty() && !self.devices.wishes.is_empty();
+        let has_devices = !extra.devices.is_empty() && !self.devices.requirements.is_empty();
         let has_cores = !extra.cores.is_empty() && self.devices.cores > 0;
         if ports.any(|port| extra.ports.contains(&port)) {
             Use::Must

@@ -1,4 +1,4 @@
-//! What it costs to push out allocations.
+//! What it costs to preempt allocations.
 
 /// The highest priority among them counts most, then how many they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,7 +12,7 @@ use super::{
     reaches::Reaches,
 };
 
-/// What could be freed: once for those who may push out whatever is lower, once for those who leave batch work alone.
+/// What could be freed: once for those who may preempt whatever is lower, once for those who leave batch work alone.
 #[derive(Debug, Default)]
 pub struct Evictable {
     all: Followed,

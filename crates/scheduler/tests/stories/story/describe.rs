@@ -97,7 +97,7 @@ pub fn explanation(store: &Store, explained: &Explanation) -> String {
         let mut told = if group.missing == 0 { "placed".to_owned() } else { describe_failure(&failure) };
         let preempted: Vec<String> = group.preempted.iter().map(|id| name(store, *id)).collect();
         if !preempted.is_empty() {
-            write!(told, "; pushes out {}", preempted.join(" ")).unwrap();
+            write!(told, "; preempts {}", preempted.join(" ")).unwrap();
         }
         for change in &group.changes {
             write!(told, "; {} ({})", change.what, change.nodes).unwrap();

@@ -1,4 +1,4 @@
-//! Preemption made the slow way: every set of allocations that may be pushed out is tried on every node, and none that
+//! Preemption made the slow way: every set of allocations that may be preempted is tried on every node, and none that
 //! suffices costs less than what the plan chose.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,15 +15,15 @@ use berth_scheduler::{Plan, filters::Filters};
 
 use super::reference::World;
 
-/// Nodes with more allocations that may be pushed out are left out: there are too many sets of them.
+/// Nodes with more allocations that may be preempted are left out: there are too many sets of them.
 const VICTIMS_MAX: usize = 10;
-/// How much lower what is pushed out must be.
+/// How much lower what is preempted must be.
 const GAP: u8 = 10;
 
 /// The highest priority that goes, how many go, and where.
 type Cost = (u8, usize, NodeSlot);
 
-/// Fails when a plan pushes out more than it must, or says that there is no room where it could make some.
+/// Fails when a plan preempts more than it must, or says that there is no room where it could make some.
 pub fn check(store: &Store, plan: &Plan) {
     let Some(row) = store.job(&plan.job) else { return };
     let job = row.job();
@@ -32,7 +32,7 @@ pub fn check(store: &Store, plan: &Plan) {
     if is_owed || !store.scheduler_config().preemption.is_on_for(job.job_type) || job.priority < GAP {
         return;
     }
-    // Whom else these may push out is told by the stories of tenants.
+    // Whom else these may preempt is told by the stories of tenants.
     let quotas = store.namespaces().quotas(&job.key.namespace);
     if quotas.iter().any(|quota| !store.quotas().get(quota).unwrap().quota.guarantee.is_empty()) {
         return;
@@ -64,7 +64,7 @@ struct Scene<'a> {
     store: &'a Store,
     plan: &'a Plan,
     world: World<'a>,
-    /// Pushed out so far.
+    /// Preempted so far.
     gone: BTreeSet<AllocId>,
     /// What those that are to end leave on each node.
     left: BTreeMap<NodeSlot, Vec<(AllocId, Resources)>>,
@@ -204,8 +204,8 @@ impl<'a> Scene<'a> {
         let free_cores = node.cores.iter().filter(|core| !cores.contains(core)).count();
         free_cores >= group.cores() as usize
             && group.devices().all(|ask| {
-                let wish = berth_scheduler::filters::DeviceWish::new(ask);
-                let devices = node.devices.iter().filter(|device| wish.accepts(device));
+                let request = berth_scheduler::filters::DeviceRequest::new(ask);
+                let devices = node.devices.iter().filter(|device| request.accepts(device));
                 let mut enough = devices.filter_map(|device| {
                     let healthy = device.instances.iter().filter(|one| one.healthy);
                     let held = |id: &str| milli.get(id).copied().unwrap_or(0);

@@ -9,8 +9,8 @@ use berth_api::agent::{
 };
 use berth_model::job::IDENTITIES_MAX;
 use berth_tls::{
-    Acceptor, Authority, Connector, Expected, Held, PortKind, Request, RevokedServers, Role, TlsFiles,
-    Validity, now_secs, write_new,
+    Acceptor, Authority, CertificateRequest, Connector, Expected, Held, PortKind, RevokedServers, Role,
+    TlsFiles, Validity, now_secs, write_new,
 };
 use bytes::Bytes;
 use crossbeam_channel::unbounded;
@@ -32,7 +32,7 @@ const OWN_SECRET: &[u8] = b"another secret..";
 /// What a certificate for a role needs on disk.
 fn held(authority: &Authority, dir: &std::path::Path, name: &str, role: Role) -> Held {
     let validity = Validity { not_before: now_secs() - 60, not_after: now_secs() + 3_600 };
-    let request = Request { role, region: REGION.into(), hosts: Vec::new(), validity };
+    let request = CertificateRequest { role, region: REGION.into(), hosts: Vec::new(), validity };
     let certified = authority.certify(&request).expect("it is signed");
     let path = |name: String| -> PathBuf { dir.join(name) };
     let files = TlsFiles {

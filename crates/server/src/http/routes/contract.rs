@@ -86,7 +86,7 @@ impl Contract {
 }
 
 /// Answers a value.
-pub(crate) fn tells<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+pub(crate) fn json<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     Contract::new(Answer::Json(Shape::of::<T>()), &[parameters, JSON_PARAMETERS])
 }
 
@@ -108,8 +108,8 @@ pub(crate) fn pages<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
 }
 
 /// Takes a value and answers one.
-pub(crate) fn takes<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
-    Contract { body: Some(Carried::Json(Shape::of::<B>())), ..tells::<T>(parameters) }
+pub(crate) fn body_json<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+    Contract { body: Some(Carried::Json(Shape::of::<B>())), ..json::<T>(parameters) }
 }
 
 /// Answers with lines of values, without an end.
@@ -118,7 +118,7 @@ pub(crate) fn streams<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
 }
 
 /// Goes on as a WebSocket.
-pub(crate) fn converses<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+pub(crate) fn websocket<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     Contract::new(Answer::Socket { says: Shape::of::<B>(), hears: Shape::of::<T>() }, &[parameters])
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn accepts<B: JsonSchema>() -> Contract {
 }
 
 /// Takes a value and answers a list, or a page of it, once it has changed if that is asked for.
-pub(crate) fn picks<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+pub(crate) fn body_pages<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     Contract { body: Some(Carried::Json(Shape::of::<B>())), ..pages::<T>(parameters) }
 }
 
@@ -148,6 +148,6 @@ pub(crate) fn bytes(parameters: &[&'static str]) -> Contract {
 }
 
 /// Takes bytes and answers a value.
-pub(crate) fn takes_bytes_tells<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
-    Contract { body: Some(Carried::Bytes), ..tells::<T>(parameters) }
+pub(crate) fn bytes_json<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
+    Contract { body: Some(Carried::Bytes), ..json::<T>(parameters) }
 }

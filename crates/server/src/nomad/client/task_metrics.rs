@@ -122,7 +122,7 @@ fn families(seen: &[Seen], left_off: usize, silent: usize) -> Vec<Metric> {
     ));
     families.push(Metric::one(
         "berth_task_usage_tasks_left_off",
-        "Tasks that there is no room for.",
+        "Tasks left out because there are too many.",
         Measured::Gauge(left_off as f64),
     ));
     families

@@ -87,7 +87,7 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
     updates
 }
 
-/// Whom a placement pushes out.
+/// Whom a placement preempts.
 fn preempts<'p>(
     placement: &'p Placement,
     stops: &'p HashMap<AllocId, StopReason>,

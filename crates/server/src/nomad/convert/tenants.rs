@@ -8,7 +8,7 @@ use berth_api::http::{
 use berth_model::{
     device::WHOLE_MILLI,
     namespace::{Namespace as Tenant, WEIGHT_MILLI_MAX},
-    quota::{Bounds, Quota as Wished, Usage},
+    quota::{Bounds, Quota as DesiredQuota, Usage},
     store::{NamespaceRow, QuotaRow},
 };
 
@@ -83,7 +83,7 @@ pub fn quota(row: &QuotaRow) -> Quota {
 ///
 /// # Errors
 /// When it limits other regions, or is guaranteed less than nothing; in words for whoever asked.
-pub fn quota_asked(asked: Quota) -> Result<Wished, String> {
+pub fn quota_asked(asked: Quota) -> Result<DesiredQuota, String> {
     let mut limits = asked.limits.unwrap_or_default();
     if limits.len() > 1 {
         return Err(format!("it has {} limits: there is one region, give one", limits.len()));
@@ -93,7 +93,7 @@ pub fn quota_asked(asked: Quota) -> Result<Wished, String> {
         return Err(format!("it limits region {:?}: the only one is {REGION:?}", limit.region));
     }
     let guarantee = asked.guarantee.unwrap_or_default();
-    Ok(Wished {
+    Ok(DesiredQuota {
         name: asked.name,
         description: asked.description,
         guarantee: bounds(guarantee, |amount| match u64::try_from(amount) {

@@ -1,4 +1,4 @@
-//! `PUT /v1/jobs`: wishing for a job, and what all requests that carry a job have in common.
+//! `PUT /v1/jobs`: registering a job, and what all requests that carry a job have in common.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! An engine that commits whatever it is given, at once.
 
 use std::{
+    collections::VecDeque,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -50,8 +51,8 @@ pub struct FakeEngine {
     pub disk_is_full: AtomicBool,
     /// What somebody else writes before the next proposal.
     pub preceded_by: Mutex<Vec<Command>>,
-    /// What somebody else has written by the time that the next proposal is answered.
-    pub overtaken_by: Mutex<Vec<Command>>,
+    /// What somebody else has written by the time that the next proposals are answered, for each of them.
+    pub overtaken_by: Mutex<VecDeque<Vec<Command>>>,
     pub agents: Arc<FakeAgents>,
     /// What is known of the latest plans.
     pub plans: Mutex<Vec<PlanTrace>>,
@@ -164,8 +165,8 @@ impl Engine for FakeEngine {
                     return Err(ProposeError::Unknown("no answer".to_owned()));
                 }
                 let committed = self.apply(commands);
-                let others = std::mem::take(&mut *self.overtaken_by.lock().expect("no test panics here"));
-                if !others.is_empty() {
+                let others = self.overtaken_by.lock().expect("no test panics here").pop_front();
+                if let Some(others) = others {
                     self.apply(others);
                 }
                 Ok(committed)

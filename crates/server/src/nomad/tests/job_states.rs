@@ -6,60 +6,24 @@ use axum::body::Body;
 use berth_api::http::{EventFrame, JobStub};
 use berth_model::{
     AllocId, EvalId, JobKey,
-    alloc::{AllocEnd, ClientStatus, Placement},
-    command::{Collect, Command, DeregisterJob, EvalOutcome, PlanRecord},
+    alloc::{AllocEnd, ClientStatus},
+    command::{Collect, Command, DeregisterJob},
     eval::EvalStatus,
-    job::JobType,
+    job::{Job, JobType},
 };
 use http_body_util::BodyExt;
 
 use super::{
     exchange::{api, get, request, send},
     fake_engine::FakeEngine,
-    world::{NODE_1, end, register, small_job, world},
+    world::{self, end, register, small_job, world},
 };
 
 /// The last job that is registered: whoever has read of it has read all.
 const LAST: &str = "last";
 
-/// Registers a job and places its one allocation.
 fn start(world: &FakeEngine, id: &str, job_type: JobType, alloc: u128) {
-    let mut job = small_job(id);
-    job.job_type = job_type;
-    let (key, eval) = (job.key.clone(), EvalId(alloc));
-    let snapshot_index = world.apply(vec![register(job, eval)]).index;
-    let placement = Placement {
-        id: AllocId(alloc),
-        node: NODE_1,
-        group: 0,
-        name_index: 0,
-        ports: Vec::new(),
-        after: Vec::new(),
-        previous: None,
-        reschedules: Vec::new(),
-        devices: Vec::new(),
-        cores: Vec::new(),
-        canary: false,
-        job_version: None,
-    };
-    let outcome = EvalOutcome {
-        status: EvalStatus::Complete,
-        description: String::new(),
-        failures: Vec::new().into(),
-        next: Vec::new(),
-    };
-    let plan = PlanRecord {
-        deployment: None,
-        eval,
-        job: key,
-        job_version: 0,
-        snapshot_index,
-        placements: vec![placement],
-        stops: Vec::new(),
-        outcome: Some(outcome),
-        updates: None,
-    };
-    world.apply(vec![Command::CommitPlan(Box::new(plan))]);
+    world::start(world, Job { job_type, ..small_job(id) }, AllocId(alloc), None);
 }
 
 /// Wants a job to end, which is planned at once.

@@ -1,13 +1,13 @@
 //! What operators look at and do: servers, pools, upkeep; and what no agent can do yet.
 
 use axum::body::Body;
-use berth_model::{command::Command, node::NodeStatus};
+use berth_model::{EvalId, command::Command, job::Job, node::NodeStatus};
 use expect_test::{expect, expect_file};
 use serde_json::json;
 
 use super::{
     exchange::{answer, api, check_get, get},
-    world::{NODE_2, RUNNING, end, world},
+    world::{NODE_2, RUNNING, end, register, small_job, world},
 };
 
 #[tokio::test]
@@ -52,6 +52,21 @@ async fn what_has_ended_is_forgotten_when_asked() {
     let index = world.view.load().index;
     assert_eq!(answer(&router, "PUT", "/v1/system/gc", Body::empty()).await.status, 200);
     assert_eq!(world.view.load().index, index, "nothing is left to forget");
+}
+
+/// Each time that something is forgotten another job has ended: a request that went on for as long would never be answered.
+#[tokio::test]
+async fn what_ends_while_others_are_forgotten_is_left_for_later() {
+    let world = world();
+    let over = |number: u128| {
+        let job = Job { stop: true, ..small_job(&format!("over-{number}")) };
+        vec![register(job, EvalId(number))]
+    };
+    world.apply(over(0));
+    world.overtaken_by.lock().expect("no test panics here").extend((1..=50).map(over));
+    assert_eq!(answer(&api(&world), "PUT", "/v1/system/gc", Body::empty()).await.status, 200);
+    let left = world.overtaken_by.lock().expect("no test panics here").len();
+    assert!((40..50).contains(&left), "{left} of 50 have not ended: the request was answered");
 }
 
 #[tokio::test]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::body::Body;
 use berth_api::http::EventFrame;
 use berth_model::{
-    AllocId, EvalId, Index,
-    alloc::{AllocEnd, ClientStatus, Placement},
-    command::{Command, EvalOutcome, PlanRecord},
-    eval::EvalStatus,
+    AllocId, Index,
+    alloc::{AllocEnd, ClientStatus},
+    command::Command,
+    job::Job,
 };
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -16,52 +16,17 @@ use serde_json::Value;
 use super::{
     exchange::{api, get, request, send},
     fake_engine::FakeEngine,
-    world::{NODE_1, end, register, small_job, world},
+    world::{end, small_job, start, world},
 };
 
 /// Registers a job, places one allocation, and another one in its stead once it has ended in this way.
 fn replaced(world: &FakeEngine, id: &str, first: u128, status: ClientStatus) -> Index {
-    let place = |alloc: u128, previous: Option<AllocId>| {
-        let mut job = small_job(id);
-        job.priority += u8::try_from(alloc - first).expect("it is small");
-        let (key, eval) = (job.key.clone(), EvalId(alloc));
-        let snapshot_index = world.apply(vec![register(job, eval)]).index;
-        let placement = Placement {
-            id: AllocId(alloc),
-            node: NODE_1,
-            group: 0,
-            name_index: 0,
-            ports: Vec::new(),
-            after: Vec::new(),
-            previous,
-            reschedules: Vec::new(),
-            devices: Vec::new(),
-            cores: Vec::new(),
-            canary: false,
-            job_version: None,
-        };
-        let outcome = EvalOutcome {
-            status: EvalStatus::Complete,
-            description: String::new(),
-            failures: Vec::new().into(),
-            next: Vec::new(),
-        };
-        let plan = PlanRecord {
-            deployment: None,
-            eval,
-            job: key,
-            job_version: u64::try_from(alloc - first).expect("it is small"),
-            snapshot_index,
-            placements: vec![placement],
-            stops: Vec::new(),
-            outcome: Some(outcome),
-            updates: None,
-        };
-        world.apply(vec![Command::CommitPlan(Box::new(plan))]).index
-    };
-    place(first, None);
-    world.apply(vec![Command::EndAllocs(vec![AllocEnd { status, ..end(AllocId(first)) }])]);
-    place(first + 1, Some(AllocId(first)))
+    let (first, second) = (AllocId(first), AllocId(first + 1));
+    let job = small_job(id);
+    let newer = Job { priority: job.priority + 1, ..job.clone() };
+    start(world, job, first, None);
+    world.apply(vec![Command::EndAllocs(vec![AllocEnd { status, ..end(first) }])]);
+    start(world, newer, second, Some(first))
 }
 
 async fn desired(world: &Arc<FakeEngine>, alloc: u128) -> (Value, Value) {

@@ -10,9 +10,8 @@ use berth_model::{
     AllocId, DeploymentId, EvalId, Index, JobKey, Timestamp,
     acl::ChangeAcl,
     alloc::{ClientStatus, Placement},
-    command::{Command, EvalOutcome, PlanRecord},
+    command::{Command, PlanRecord},
     deployment::{AllocHealth, DeploymentGroup, NewDeployment},
-    eval::EvalStatus,
     job::{Job, Parameterized, Periodic, Scaling, VOLUME_HOST, Volume},
     keyring::ChangeKeyring,
     namespace::Namespace,
@@ -27,7 +26,7 @@ use super::{
     fake_agents::held,
     fake_engine::FakeEngine,
     leases::named,
-    world::{NODE_1, RUNNING, observed, register, small_job, world},
+    world::{NODE_1, RUNNING, all_placed, observed, placement, register, small_job, world},
 };
 use crate::{
     access::{Acls, Capabilities, Capability, NamespaceFrom, Rights, open},
@@ -90,20 +89,7 @@ fn hide_variable(world: &FakeEngine) {
 }
 
 fn plan(job: &Job) -> PlanRecord {
-    let placed = |id, canary| Placement {
-        id,
-        node: NODE_1,
-        group: 0,
-        name_index: 0,
-        ports: Vec::new(),
-        after: Vec::new(),
-        previous: None,
-        reschedules: Vec::new(),
-        devices: vec![],
-        cores: vec![],
-        canary,
-        job_version: None,
-    };
+    let placed = |id, canary| Placement { canary, ports: Vec::new(), ..placement(id, NODE_1, 0) };
     let group = DeploymentGroup {
         name: "hidden-group".into(),
         desired_total: 2,
@@ -118,12 +104,7 @@ fn plan(job: &Job) -> PlanRecord {
         snapshot_index: Index(3),
         placements: vec![placed(HIDDEN_ALLOC, true), placed(HIDDEN_UNPROVEN, false)],
         stops: Vec::new(),
-        outcome: Some(EvalOutcome {
-            status: EvalStatus::Complete,
-            description: String::new(),
-            failures: Vec::new().into(),
-            next: Vec::new(),
-        }),
+        outcome: Some(all_placed()),
         updates: None,
     }
 }

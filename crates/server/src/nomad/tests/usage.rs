@@ -95,7 +95,7 @@ async fn prometheus_reads_what_tasks_use() {
         # HELP berth_task_usage_nodes_silent Nodes whose tasks are missing: they were not asked, or did not answer.
         # TYPE berth_task_usage_nodes_silent gauge
         berth_task_usage_nodes_silent 0
-        # HELP berth_task_usage_tasks_left_off Tasks that there is no room for.
+        # HELP berth_task_usage_tasks_left_off Tasks left out because there are too many.
         # TYPE berth_task_usage_tasks_left_off gauge
         berth_task_usage_tasks_left_off 0
     "##]].assert_eq(&answer.body);

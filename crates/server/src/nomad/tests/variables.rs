@@ -125,7 +125,7 @@ async fn a_write_that_was_overtaken_is_told_by_its_own_index() {
     };
     for round in 0..2 {
         let known = if round == 0 { None } else { Some(stored(&engine, "a").create_index.0) };
-        *engine.overtaken_by.lock().expect("no test panics here") = vec![delete()];
+        engine.overtaken_by.lock().expect("no test panics here").push_back(vec![delete()]);
         let told = put(&router, "/v1/var/a", json!({ "password": "canary" })).await.json();
         let index = engine.view.load().index.0 - 1;
         assert_eq!(

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::{
-    AllocId, EvalId, NodeId, Timestamp,
+    AllocId, EvalId, Index, NodeId, Timestamp,
     alloc::{AllocEnd, ClientStatus, Placement, TaskResult},
     command::{Command, EvalOutcome, NextEval, PlanRecord, RegisterJob},
     eval::{EvalStatus, Funnel, GroupFailure, Trigger},
@@ -101,7 +101,7 @@ fn plan() -> PlanRecord {
         eval: EVAL,
         job: berth_model::JobKey::new("default", "web"),
         job_version: 0,
-        snapshot_index: berth_model::Index(3),
+        snapshot_index: Index(3),
         placements: vec![placement(RUNNING, NODE_1, 0), placement(FAILED, NODE_2, 1)],
         stops: Vec::new(),
         deployment: None,
@@ -117,6 +117,36 @@ fn plan() -> PlanRecord {
             }],
         }),
         updates: None,
+    }
+}
+
+/// Registers a job, or another version of it, and commits the plan that places its one allocation.
+pub fn start(world: &FakeEngine, job: Job, alloc: AllocId, previous: Option<AllocId>) -> Index {
+    let (key, eval) = (job.key.clone(), EvalId(alloc.0));
+    let snapshot_index = world.apply(vec![register(job, eval)]).index;
+    let job_version = world.view.load().store.job(&key).expect("it is registered").current().version;
+    let placement = Placement { ports: Vec::new(), previous, ..placement(alloc, NODE_1, 0) };
+    let plan = PlanRecord {
+        deployment: None,
+        eval,
+        job: key,
+        job_version,
+        snapshot_index,
+        placements: vec![placement],
+        stops: Vec::new(),
+        outcome: Some(all_placed()),
+        updates: None,
+    };
+    world.apply(vec![Command::CommitPlan(Box::new(plan))]).index
+}
+
+/// The evaluation is complete, and nothing is missing.
+pub fn all_placed() -> EvalOutcome {
+    EvalOutcome {
+        status: EvalStatus::Complete,
+        description: String::new(),
+        failures: Vec::new().into(),
+        next: Vec::new(),
     }
 }
 

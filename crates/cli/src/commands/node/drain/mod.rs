@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 pub struct Drain {
     #[command(flatten)]
     which: Which,
-    /// Close the node, and move everything away
+    /// Make the node ineligible, and migrate its allocations
     #[arg(long, required_unless_present_any = ["disable", "monitor"])]
     enable: bool,
     /// Cancel the drain; what has not moved stays
@@ -40,10 +40,10 @@ pub struct Drain {
     /// Wait for as long as it takes
     #[arg(long)]
     no_deadline: bool,
-    /// Leave alone what runs on every node
+    /// Leave allocations of system jobs running
     #[arg(long)]
     ignore_system: bool,
-    /// With -disable: leave the node closed to new work
+    /// With -disable: leave the node ineligible
     #[arg(long, requires = "disable")]
     keep_ineligible: bool,
     /// What to say of it

@@ -94,7 +94,7 @@ impl Seen {
     fn drain_again(&mut self, node: &Node) -> Option<String> {
         let drain = node.drain_strategy.as_ref().filter(|drain| self.drain.as_ref() != Some(drain))?;
         let before = self.drain.replace(drain.clone());
-        before.map(|_| format!("node {} is drained anew: {}", short_id(&node.id), until(drain)))
+        before.map(|_| format!("node {} is drained again: {}", short_id(&node.id), until(drain)))
     }
 
     /// What has changed since the last look.
@@ -225,9 +225,9 @@ mod tests {
             [
                 "",
                 "",
-                "node 00000000 is drained anew: what is left at 1970-01-01T00:01:00Z is stopped",
-                "node 00000000 is drained anew: everything is stopped at once",
-                "node 00000000 is drained anew: for as long as it takes",
+                "node 00000000 is drained again: what is left at 1970-01-01T00:01:00Z is stopped",
+                "node 00000000 is drained again: everything is stopped at once",
+                "node 00000000 is drained again: for as long as it takes",
             ]
         );
     }

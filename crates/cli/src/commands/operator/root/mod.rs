@@ -28,7 +28,7 @@ pub enum Keyring {
     Rotate(Rotate),
     /// Replace the key-encryption key on all servers: the old one opens nothing any more
     Rewrap(Rewrap),
-    /// Take a root key away that nothing is encrypted with
+    /// Delete a root key that nothing is encrypted with
     Remove(Remove),
 }
 

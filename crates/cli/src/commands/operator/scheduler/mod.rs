@@ -10,10 +10,10 @@ use crate::{failure::Failure, remote::Remote};
 /// What can be done with the scheduler's configuration.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Show how the cluster places
+    /// Show the scheduler's configuration
     #[command(visible_alias = "get-config")]
     Get(get::Get),
-    /// Change how the cluster places; what is not named stays as it is
+    /// Change the scheduler's configuration; what is not named stays as it is
     #[command(visible_alias = "set-config")]
     Set(set::Set),
 }

@@ -54,7 +54,7 @@ impl Set {
         let mut config = before.clone();
         self.change(&mut config);
         if config == before {
-            output::tell("that is how it is already: nothing is changed");
+            output::tell("it is so already: nothing has changed");
             return Ok(());
         }
         if !remote.set_scheduler(&config).await?.updated {

@@ -20,7 +20,7 @@ use crate::{
 pub enum Verb {
     /// Save the state of the cluster to a file
     Save(save::Save),
-    /// Put a saved state in the place of the cluster's
+    /// Replace the state of the cluster with a saved one
     Restore(restore::Restore),
     /// Check a saved state, and say what is in it
     Inspect(inspect::Inspect),

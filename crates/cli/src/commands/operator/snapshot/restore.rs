@@ -31,7 +31,7 @@ impl Restore {
         let (jobs, allocs) = (store.jobs().len(), store.allocs().len());
         let file = self.file.display().to_string();
         let deed = format!(
-            "forget all that the cluster at {} has, and go on with {} and {} of",
+            "replace the state of the cluster at {} with {} and {} of",
             remote.address(),
             output::count(jobs, "job"),
             output::count(allocs, "allocation"),

@@ -1,5 +1,5 @@
-//! What a group wishes of nodes, answered once for each class of nodes and remembered for all groups with the same
-//! wishes.
+//! What a group requires of nodes, or prefers, answered once for each class of nodes and remembered for all groups with the same
+//! requirements.
 //!
 //! The nodes that can run a group fall into **zones**: within one, all score the same by themselves and have the same values
 //! of the attributes by which allocations are counted, so that only packing tells them apart.
@@ -18,7 +18,7 @@ use berth_model::{
 
 use self::zones::Answers;
 pub use self::{
-    cache::WishesCache,
+    cache::RequirementsCache,
     zones::{Members, Zone},
 };
 use super::{classes::ClassId, columns::Columns};
@@ -28,9 +28,9 @@ use crate::{
     scores::{NodeScores, ScoresOfNode},
 };
 
-/// The wishes of one group, and which nodes meet them how well.
+/// The requirements of one group, and which nodes meet them how well.
 #[derive(Debug)]
-pub struct Wishes {
+pub struct Requirements {
     /// Which nodes can run the group.
     pub filters: Filters,
     /// What allocations are counted by: for each spread of the job and the group, then for each distinct property.
@@ -52,7 +52,7 @@ pub struct Attribute {
     positions: HashMap<String, usize>,
 }
 
-impl Wishes {
+impl Requirements {
     fn of(job: &Job, group: &Group) -> Self {
         let filters = Filters::of(job, group);
         let scores = NodeScores::of(job, group);

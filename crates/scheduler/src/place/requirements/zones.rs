@@ -23,7 +23,7 @@ impl Hash for Zone {
     }
 }
 
-/// What is in which zone: classes, or where wishes tell nodes of one class apart, nodes.
+/// What is in which zone: classes, or where requirements tell nodes of one class apart, nodes.
 #[derive(Debug)]
 pub(super) enum Answers {
     ByClass(Answered<ClassId>),

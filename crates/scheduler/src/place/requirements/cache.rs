@@ -1,4 +1,4 @@
-//! The wishes seen lately: groups that wish the same share what is known of it.
+//! The requirements seen lately: groups that require the same share what is known of it.
 
 use std::{
     collections::HashMap,
@@ -8,19 +8,19 @@ use std::{
 
 use berth_model::job::{Group, Job};
 
-use super::{Wishes, counted_by};
+use super::{Requirements, counted_by};
 use crate::{
     filters::{Feature, constraints_of, mounts_of},
     place::columns::Columns,
     scores::affinities_of,
 };
 
-/// Sets of wishes kept; the least recently used one goes.
+/// Sets of requirements kept; the least recently used one goes.
 const WISHES_MAX: usize = 64;
 
-/// The wishes seen lately.
+/// The requirements seen lately.
 #[derive(Debug, Default)]
-pub struct WishesCache {
+pub struct RequirementsCache {
     known: HashMap<u64, Known>,
     hasher: RandomState,
     clock: u64,
@@ -30,12 +30,12 @@ pub struct WishesCache {
 struct Known {
     job: Arc<Job>,
     group: usize,
-    wishes: Wishes,
+    requirements: Requirements,
 }
 
-impl WishesCache {
-    /// The wishes of a group, and the zones of the nodes as they are now.
-    pub fn get(&mut self, job: &Arc<Job>, group: usize, columns: &Columns) -> &Wishes {
+impl RequirementsCache {
+    /// The requirements of a group, and the zones of the nodes as they are now.
+    pub fn get(&mut self, job: &Arc<Job>, group: usize, columns: &Columns) -> &Requirements {
         self.clock += 1;
         let key = self.hasher.hash_one(Key(job, &job.groups[group]));
         let is_same = self.known.get(&key).is_some_and(|known| {
@@ -45,23 +45,23 @@ impl WishesCache {
             if self.known.len() >= WISHES_MAX {
                 self.drop_oldest();
             }
-            let wishes = Wishes::of(job, &job.groups[group]);
-            self.known.insert(key, Known { job: job.clone(), group, wishes });
+            let requirements = Requirements::of(job, &job.groups[group]);
+            self.known.insert(key, Known { job: job.clone(), group, requirements });
         }
         let known = self.known.get_mut(&key).expect("it was there or was just put there");
-        known.wishes.used = self.clock;
-        known.wishes.catch_up(columns);
-        &known.wishes
+        known.requirements.used = self.clock;
+        known.requirements.catch_up(columns);
+        &known.requirements
     }
 
     #[expect(clippy::disallowed_methods, reason = "no two were used last at the same time")]
     fn drop_oldest(&mut self) {
-        let oldest = self.known.iter().min_by_key(|(_, known)| known.wishes.used).map(|(key, _)| *key);
+        let oldest = self.known.iter().min_by_key(|(_, known)| known.requirements.used).map(|(key, _)| *key);
         oldest.and_then(|key| self.known.remove(&key));
     }
 }
 
-/// A group, seen as what its [`Wishes`] depend on.
+/// A group, seen as what its [`Requirements`] depend on.
 struct Key<'a>(&'a Job, &'a Group);
 
 impl Key<'_> {

@@ -1,0 +1,114 @@
+//! Servers that vanish, or hear no majority: their agents find others, and no node is lost that is there.
+
+use berth_controller::Event;
+use berth_model::node::NodeStatus;
+
+use super::{
+    cluster::{Cluster, SERVERS},
+    stories::{assert_none_lost, settled, status},
+};
+
+/// How often agents give a sign of life, in seconds.
+const HEARTBEAT_SECS: u64 = 5;
+/// After so long without an answer to one they leave a server.
+const ACK_MAX_SECS: u64 = 10;
+
+/// A server vanishes with all agents on it, as late after their last signs of life as can be; they notice as late as can be.
+/// After `led_after` seconds another one leads.
+fn vanishes(cluster: &mut Cluster, number: usize, led_after: Option<u64>) {
+    (0..cluster.agents.len()).for_each(|agent| cluster.dial(agent, number));
+    (0..3).for_each(|_| cluster.live());
+    for _ in 0..HEARTBEAT_SECS {
+        cluster.pass(1);
+        cluster.drain();
+    }
+    cluster.vanish(number);
+    for second in 0..40 {
+        if led_after == Some(second) {
+            cluster.elect((number + 1) % SERVERS as usize);
+        }
+        if second < HEARTBEAT_SECS + ACK_MAX_SECS {
+            cluster.pass(1);
+            cluster.drain();
+        } else {
+            cluster.leave(number);
+            cluster.live();
+        }
+        assert_none_lost(cluster);
+    }
+}
+
+#[test]
+fn a_follower_that_vanishes_without_ending_its_sessions_loses_no_node() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let follower = (cluster.leader + 1) % SERVERS as usize;
+        vanishes(&mut cluster, follower, None);
+        assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
+    }
+}
+
+#[test]
+fn a_leader_that_vanishes_without_ending_its_sessions_loses_no_node() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let leader = cluster.leader;
+        vanishes(&mut cluster, leader, Some(2));
+        assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
+    }
+}
+
+#[test]
+fn a_node_that_dies_with_its_server_is_declared_lost_in_the_end() {
+    let mut cluster = settled(1);
+    let follower = (cluster.leader + 1) % SERVERS as usize;
+    cluster.dial(0, follower);
+    (0..3).for_each(|_| cluster.live());
+    cluster.vanish(follower);
+    for _ in 0..40 {
+        cluster.pass(1);
+        (1..cluster.agents.len()).for_each(|number| cluster.beat(number));
+        cluster.drain();
+    }
+    assert_eq!(status(&cluster, 1), Some(NodeStatus::Down));
+}
+
+#[test]
+fn a_leader_that_hears_no_majority_sends_its_agents_to_others_in_time() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let old = cluster.leader;
+        (0..cluster.agents.len()).for_each(|number| cluster.dial(number, old));
+        (0..3).for_each(|_| cluster.live());
+        cluster.isolate_leader(&[]);
+        for second in 0..60 {
+            if second == 2 {
+                cluster.tell(old, Event::Majority { heard: false });
+            }
+            cluster.live();
+            assert_none_lost(&cluster);
+        }
+        assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
+    }
+}
+
+/// Its frames go on, and say nothing of the others: what it says of itself does.
+#[test]
+fn a_follower_whose_leader_hears_no_majority_sends_its_agents_to_others_in_time() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let beside = (cluster.leader + 2) % SERVERS as usize;
+        (0..cluster.agents.len()).for_each(|number| cluster.dial(number, beside));
+        (0..3).for_each(|_| cluster.live());
+        let old = cluster.isolate_leader(&[beside]);
+        for second in 0..60 {
+            if second >= 3 {
+                cluster.tell(old, Event::Majority { heard: false });
+                cluster.tell(beside, Event::Majority { heard: false });
+            }
+            cluster.live();
+            assert_none_lost(&cluster);
+        }
+        assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
+    }
+}
