@@ -192,10 +192,12 @@ fn who_is_preempted() {
     assert_eq!(plan.stops.len(), 1);
     finds(full, "high", |plan| plan.stops[0].alloc = near, "its priority is too high");
     finds(full, "high", |plan| plan.placements[0].after.clear(), "is preempted without a successor");
-    let unwanted = |plan: &mut Plan| plan.stops.push(Stop { alloc: near, reason: StopReason::Preempted, seen_at: None });
+    let unwanted =
+        |plan: &mut Plan| plan.stops.push(Stop { alloc: near, reason: StopReason::Preempted, seen_at: None });
     let (store, _) = story::plan(CLUSTER, "web");
     let old = store.allocs().iter().next().unwrap().1.id;
-    let preempt = |plan: &mut Plan| plan.stops.push(Stop { alloc: old, reason: StopReason::Preempted, seen_at: None });
+    let preempt =
+        |plan: &mut Plan| plan.stops.push(Stop { alloc: old, reason: StopReason::Preempted, seen_at: None });
     finds("", "web", preempt, "is preempted by a job that may not");
     finds(full, "high", unwanted, "is preempted without a successor");
 }
