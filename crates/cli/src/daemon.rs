@@ -29,6 +29,7 @@ pub fn run(settings: &Settings, work: impl Future<Output = Result<(), Failure>>)
     panics::withhold_messages();
     log_to_stderr(settings.log_level);
     leave_no_core();
+    berth_server::bound_heaps();
     let mut threads = runtime::Builder::new_multi_thread();
     threads.enable_all().event_interval(TURNS_PER_LOOK).build()?.block_on(work)
 }

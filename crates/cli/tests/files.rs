@@ -79,7 +79,7 @@ async fn files_of_an_allocation_are_listed_and_read() {
     assert!(told.contains("-rw-r--r--") && told.contains(" 14 "), "{told}");
     for path in ["t/secrets/token", "t/secrets", "t/local/link", "t/local/host"] {
         let told = dev.complained(&["alloc", "fs", alloc, path]);
-        assert!(told.contains("secrets are shown to nobody") || told.contains("leads out"), "{told}");
+        assert!(told.contains("secrets cannot be read") || told.contains("leads out"), "{told}");
     }
     assert!(dev.complained(&["alloc", "fs", alloc, "t/none"]).contains("has no file t/none"));
     let told = dev.complained(&["alloc", "fs", "-f", alloc, "t/local"]);

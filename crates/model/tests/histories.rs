@@ -16,7 +16,7 @@ use berth_model::{
     node::{Node, NodeStatus},
     quota::Usage,
     resources::Resources,
-    store::{AllocRow, Heard, JobStatus, Scheduling, Store},
+    store::{AllocRow, Heard, JobRow, JobStatus, Scheduling, Store},
 };
 use proptest::prelude::*;
 use support::{World, end, job, key, node, place, restored};
@@ -337,7 +337,8 @@ fn check_tallies(store: &Store) {
         assert_eq!(store.allocs().with_status(status), found, "{status:?}");
     }
     for status in [JobStatus::Pending, JobStatus::Running, JobStatus::Dead] {
-        let found = store.jobs().iter().filter(|(_, row)| row.status() == status).count();
+        let left = |row: &JobRow| !row.key.is_purged() && row.status() == status;
+        let found = store.jobs().iter().filter(|(_, row)| left(row)).count();
         assert_eq!(store.jobs().with_status(status), found, "{status:?}");
     }
     for status in EvalStatus::ALL {

@@ -30,6 +30,7 @@ pub use cluster::{LeadersMajority, MajorityContact, recover, rejoin};
 pub use engine::{HostState, PlannersConfig};
 pub use events::{Change, EventBatch, EventHub, Subscription, SubscriptionError};
 pub use keyring::{Kek, Keyring};
+pub use memory::bound_heaps;
 pub use net::{Entrance, Share, TlsConfig};
 pub use server::{LOG_VERSIONS, Server, ServerConfig, StartError};
 pub use watch::{WatchKey, Watchers};

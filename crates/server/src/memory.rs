@@ -15,6 +15,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// So much more than the last time must lie idle in memory: less is kept for what comes next.
 const WORTH_BYTES: usize = 16 << 20;
 
+/// Has the allocator keep as many separate heaps as there are processors, at most. By itself it makes up to eight times as many, and
+/// each keeps what is freed in it: a server under steady load held a sixth more memory. To be called before threads are started.
+pub fn bound_heaps() {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    allocator::bound_heaps(i32::try_from(processors).unwrap_or(i32::MAX));
+}
+
 /// Looks now and then, until `stop` says so. What `events` keep is eased first.
 pub(crate) async fn give_back(events: Arc<EventHub>, mut stop: watch::Receiver<bool>) {
     let mut looks = interval(LOOK_EVERY);
@@ -82,6 +89,12 @@ mod allocator {
         all.saturating_sub(of_files) * usize::try_from(page_bytes).unwrap_or_default()
     }
 
+    /// Makes no more heaps than this.
+    pub fn bound_heaps(most: i32) {
+        // SAFETY: it takes numbers, and changes what later heaps are made by.
+        unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
+    }
+
     /// Returns whole pages that are free.
     pub fn trim() {
         // SAFETY: it takes a number, locks what it changes, and touches nothing that is in use.
@@ -97,6 +110,8 @@ mod allocator {
     }
 
     pub fn trim() {}
+
+    pub fn bound_heaps(_most: i32) {}
 }
 
 #[cfg(test)]

@@ -182,12 +182,10 @@ impl Stream for Guarded {
 
 #[cfg(test)]
 mod tests {
-    use berth_tls::Identity;
-
     use super::*;
 
     fn shown(number: u8) -> Peer {
-        Peer { identity: Identity::default(), not_before: 0, not_after: 0, key: [number; 32] }
+        Peer { identity: Default::default(), not_before: 0, not_after: 0, key: [number; 32] }
     }
 
     #[test]
