@@ -1,7 +1,7 @@
 //! What operators look at and do: servers, pools, upkeep; and what no agent can do yet.
 
 use axum::body::Body;
-use berth_model::{EvalId, command::Command, job::Job, node::NodeStatus};
+use berth_model::{EvalId, command::Command, eval::EvalStatus, job::Job, node::NodeStatus};
 use expect_test::{expect, expect_file};
 use serde_json::json;
 
@@ -60,7 +60,8 @@ async fn what_ends_while_others_are_forgotten_is_left_for_later() {
     let world = world();
     let over = |number: u128| {
         let job = Job { stop: true, ..small_job(&format!("over-{number}")) };
-        vec![register(job, EvalId(number))]
+        let is_answered = Command::SetEvalStatus(EvalId(number), EvalStatus::Complete, String::new());
+        vec![register(job, EvalId(number)), is_answered]
     };
     world.apply(over(0));
     world.overtaken_by.lock().expect("no test panics here").extend((1..=50).map(over));
