@@ -133,7 +133,7 @@ impl Controller {
 
     /// What is to be done about all that was taken in.
     pub fn flush(&mut self, links: &dyn Links, actions: &mut Vec<Action>) {
-        let (mut plans, listening) = (Vec::new(), self.clock.listening());
+        let listening = self.clock.listening();
         for (to, frame) in self.replica.say(links, &mut self.ids, listening) {
             match &mut self.leader {
                 Some(leader) if to == self.config.server => leader.on_frame(&self.replica, to, frame),
@@ -153,11 +153,12 @@ impl Controller {
         let recorded = self.replica.publish(listening, actions);
         if let Some(leader) = &mut self.leader {
             leader.on_recorded(self.replica.store(), &recorded);
-            plans = leader.evals_to_plan(&self.replica, self.config.planning_max);
         }
         self.replica.tell_agents(links, listening, actions);
         actions.append(&mut self.answers);
-        actions.append(&mut plans);
+        if let Some(leader) = &mut self.leader {
+            actions.extend(leader.evals_to_plan(&self.replica, self.config.planning_max));
+        }
     }
 
     fn lead(&mut self, term: u64) {

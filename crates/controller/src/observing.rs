@@ -99,15 +99,20 @@ impl Observing {
         ready
     }
 
-    /// A batch is told to all.
-    pub fn tell(&mut self, batch: Arc<Batch>) {
+    /// A batch is told to all; this server's own replica has published as far as that.
+    pub fn tell(&mut self, batch: Arc<Batch>, published: Index) {
+        self.forget(published);
         self.told.push_back(batch);
     }
 
-    /// What was told to all and stands behind the last index that this server's own replica has published.
-    pub fn told_behind(&mut self, published: Index) -> &[Arc<Batch>] {
-        while self.told.pop_front_if(|batch| batch.index <= published).is_some() {}
+    /// What was told to all and this server's own replica, which has published as far as that, has yet to publish.
+    pub fn unpublished(&mut self, published: Index) -> &[Arc<Batch>] {
+        self.forget(published);
         self.told.make_contiguous()
+    }
+
+    fn forget(&mut self, published: Index) {
+        while self.told.pop_front_if(|batch| batch.index <= published).is_some() {}
     }
 
     /// Everything observed up to here is published, `last` being the last index that was minted.

@@ -322,7 +322,7 @@ impl Leader {
     /// A replica says something.
     pub fn on_frame(&mut self, replica: &Replica, from: ServerId, frame: UpFrame) {
         if frame.term == self.term {
-            let recent = self.observing.told_behind(replica.publication().last());
+            let recent = self.observing.unpublished(replica.publication().last());
             self.servers.on_frame(from, frame, self.mint.began(), recent, self.listening);
         }
     }
@@ -380,7 +380,6 @@ impl Leader {
     /// Has the replicas told what is to be published.
     fn publish(&mut self, replica: &Replica) {
         let published = replica.publication().last();
-        self.observing.told_behind(published);
         for ready in self.observing.ready(self.outbox.first_in_flight()) {
             match ready {
                 Ready::Batch(batch) => {
@@ -389,10 +388,10 @@ impl Leader {
                     // A deployment, or what an allocation is to run, may have changed since a report came, and what changed
                     // looked at what had been published before.
                     seen.for_each(|seen| self.on_seen_health(replica.store(), seen));
-                    self.observing.tell(batch);
+                    self.observing.tell(batch, published);
                 }
                 Ready::Sync(server, index, after) => {
-                    let recent = self.observing.told_behind(published);
+                    let recent = self.observing.unpublished(published);
                     self.servers.sync(server, [index, after], replica.publication(), recent);
                 }
             }
@@ -410,7 +409,10 @@ impl Leader {
     /// the second placed twice.
     pub fn evals_to_plan(&mut self, replica: &Replica, planning_max: usize) -> Vec<Action> {
         let mut plans = Vec::new();
-        while replica.is_all_readable() && self.work.queue.planning() < planning_max {
+        if !replica.is_all_readable() {
+            return plans;
+        }
+        while self.work.queue.planning() < planning_max {
             let Some(eval) = self.work.queue.pop(replica.store(), &mut self.work.tenants) else { break };
             plans.push(Action::Plan(ToPlan { term: self.term, eval, now: self.time }));
         }
