@@ -21,7 +21,10 @@ macro_rules! bugs {
             /// How many servers there must be for it to be found.
             pub fn servers_min(self) -> usize {
                 match self {
-                    Self::ForwardsAgain | Self::ReadsWithoutAsking | Self::IgnoresSnapshots => 3,
+                    Self::ForwardsAgain
+                    | Self::ReadsWithoutAsking
+                    | Self::IgnoresSnapshots
+                    | Self::FreshBeforeApplied => 3,
                     // With fewer, a follower that hears the leader is a majority with it.
                     Self::IgnoresLeadersMajority => 5,
                     _ => 1,
@@ -74,6 +77,7 @@ bugs! {
     ReadsWithoutAsking: "a server answers default reads without asking whether it is behind" breaks "I3",
     IgnoresSnapshots: "the controller is not told that a snapshot took the place of the state" breaks "I5 R4",
     IgnoresLeadersMajority: "a follower calls its state as fresh as its leader is near, whomever that one hears" breaks "I3 R28",
+    FreshBeforeApplied: "a follower that was away calls its state fresh before it has caught up" breaks "I3",
     CountsPausesAsSilence: "pauses of a server and steps of its clock count as silence of agents" breaks "R28",
     ComesBackLate: "an agent waits longer between two tries than a leader waits for it" breaks "R28",
     CollectsByOldView: "garbage is collected as it was when it was looked for, whatever was registered since" breaks "I6",

@@ -31,6 +31,7 @@ pub struct Servers {
 /// One of them.
 pub struct Server {
     number: u8,
+    pub name: String,
     http: SocketAddr,
     agent: SocketAddr,
     server: SocketAddr,
@@ -90,6 +91,7 @@ impl Servers {
         let advertised = self.links.proxy(number, server).await;
         Server {
             number,
+            name: format!("s{number}"),
             http,
             agent,
             server,
@@ -267,7 +269,7 @@ impl Server {
             format!("--agent-addr={}", self.agent),
             format!("--server-addr={}", self.server),
             format!("--server-advertise={}", self.advertised),
-            format!("--server-name=s{}", self.number),
+            format!("--server-name={}", self.name),
             format!("--data-dir={}", self.data.display()),
         ];
         let args: Vec<&str> = args.iter().chain(more).map(String::as_str).collect();

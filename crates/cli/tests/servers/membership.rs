@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{
     e2e::{
         eventually,
-        servers::Servers,
+        servers::{Server, Servers},
         writers::{Writers, check_all_there},
     },
     is_long, judge, rounds,
@@ -59,4 +59,41 @@ async fn servers_come_and_go_under_load() {
     let (acknowledged, _) = writers.stop().await;
     check_all_there(&servers, &acknowledged).await;
     judge("a server is taken in or out under load", took, [Duration::from_secs(5); 2]);
+}
+
+/// By its name a server takes the place of a dead one: two of one name would take each other's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_with_the_name_of_one_that_is_there_is_not_taken_in() {
+    let mut servers = Servers::start(3).await;
+    let join = [format!("--join={}", servers.addresses()[0])];
+    let twin_of = |name: &str, mut twin: Server| {
+        twin.name = name.to_owned();
+        twin
+    };
+    for name in ["s1", "s2", "s3"] {
+        let twin = twin_of(name, servers.make(4).await);
+        servers.all.insert(4, twin);
+        servers.run(4, &join);
+        eventually("it is told why", async || {
+            let told = servers.told(4);
+            (told.contains(&format!("is named {name}, too")) && told.contains("--server-name")).then_some(())
+        })
+        .await;
+        servers.kill(4);
+    }
+    let members = servers.all[&1].configuration().await.expect("it answers").servers;
+    assert_eq!(members.len(), 3, "{members:?}");
+
+    servers.kill(3);
+    let successor = twin_of("s3", servers.make(4).await);
+    servers.all.insert(4, successor);
+    servers.run(4, &join);
+    eventually("it takes the place of the dead one", async || {
+        let members = servers.all[&1].configuration().await?.servers;
+        let own = servers.all[&4].advertised().to_string();
+        let votes = members.iter().any(|server| server.address == own && server.voter);
+        (members.len() == 3 && votes).then_some(())
+    })
+    .await;
+    servers.all[&4].register("taken-in").await.expect("two of the three are there");
 }

@@ -109,16 +109,34 @@ impl Cluster {
                 joining.id
             ));
         }
-        if let Some(other) = same_address(&members.all, &joining) {
-            let silent = self.silence(other.id).is_none_or(|silence| silence > DEAD_AFTER);
-            if !silent {
-                return Answer::Refused(format!(
-                    "server {} listens on {} already",
+        match self.check_unlike_others(&members.all, &joining) {
+            Err(why) => Answer::Refused(why),
+            Ok(()) => self.answer(self.take(joining).await),
+        }
+    }
+
+    /// Whether no other server that is there has the address or the name of one that asks to be taken in. Two cannot listen at one
+    /// address, and by its name a server takes the place of a dead one: two of one name would take each other's.
+    ///
+    /// # Errors
+    /// Which server has it, and what to do.
+    fn check_unlike_others(&self, members: &[Member], joining: &Joining) -> Result<(), String> {
+        let Peer { address, name, .. } = &joining.peer;
+        let own = self.replication.server_id();
+        let is_heard = |id| self.silence(id).is_some_and(|silence| silence <= DEAD_AFTER);
+        let is_there = |other: &&Member| other.id == own || is_heard(other.id);
+        for other in members.iter().filter(|other| other.id != joining.id).filter(is_there) {
+            if other.peer.address == *address {
+                return Err(format!("server {} listens on {address} already", other.id));
+            }
+            if !name.is_empty() && other.peer.name == *name {
+                return Err(format!(
+                    "server {} at {} is named {name}, too: start this one with another --server-name",
                     other.id, other.peer.address
                 ));
             }
         }
-        self.answer(self.take(joining).await)
+        Ok(())
     }
 
     /// Takes a server in, or learns how it is known now, and records that.
@@ -265,10 +283,4 @@ impl Cluster {
         let known = |leader| Some(Known { id: leader, peer: self.replication.peer(leader)? });
         Answer::NotLeader(leader.and_then(known))
     }
-}
-
-/// Another server with the same address: two cannot listen there.
-fn same_address<'m>(members: &'m [Member], joining: &Joining) -> Option<&'m Member> {
-    let Peer { address, .. } = &joining.peer;
-    members.iter().find(|member| member.id != joining.id && member.peer.address == *address)
 }

@@ -1,16 +1,27 @@
 //! What the leader says of its contact with a majority. A follower that hears a leader knows nothing of the others: they may
-//! have elected another one, on the far side of a cut, so its state is only as fresh as the leader's word of a majority.
+//! have elected another one, on the far side of a cut, so its state is only as fresh as the leader's word of a majority. Nor does it
+//! know from hearing it what it has missed while it was away: the word counts once all that the leader's log held then is applied.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use super::status::MAJORITY_MAX;
 
-/// What whoever leads said last. Times are of any clock that never goes back, so that the simulation goes by the same rule.
+/// What the leader said last. Times are of any clock that never goes back, so that the simulation goes by the same rule.
 #[derive(Default)]
-pub struct LeadersMajority(Mutex<Option<Word>>);
+pub struct LeadersMajority(Mutex<Words>);
+
+#[derive(Default)]
+struct Words {
+    /// The newest: whether the leader is cut off is known from it at once.
+    newest: Option<Word>,
+    /// The newest that this server has caught up with: its state is as fresh as that one.
+    reached: Option<Word>,
+    /// One that this server has not caught up with yet. Newer ones do not replace it: a server that lags would wait for ever.
+    awaited: Option<(Word, u64)>,
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Word {
@@ -43,30 +54,74 @@ pub(super) fn said_of_majority(
     majority_ms.or((leads.is_none() && is_believed_to_lead).then_some(0))
 }
 
+/// What a leader says when it is asked how it is, as far as the freshness of states goes.
+#[derive(Debug, Clone, Copy)]
+pub struct LeadersAnswer {
+    /// The server that was asked.
+    pub leader: u64,
+    /// Its term.
+    pub term: u64,
+    /// How many milliseconds ago it had heard a majority; the greatest number for never.
+    pub ago_ms: u64,
+    /// The last record of its log: nothing behind it was acknowledged before it answered.
+    pub log_index: u64,
+}
+
 impl LeadersMajority {
-    /// The leader of a term, asked at that time, said how many milliseconds ago it had heard a majority.
-    pub fn set(&self, leader: u64, term: u64, asked_at: Duration, ago_ms: u64) {
+    /// A leader was asked at that time. `applied` is the last record of the log that this server has applied by now.
+    pub fn set(&self, said: LeadersAnswer, asked_at: Duration, applied: u64) {
+        let LeadersAnswer { leader, term, ago_ms, log_index } = said;
         let ago = (ago_ms != u64::MAX).then(|| Duration::from_millis(ago_ms));
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let word = Word { leader, term, asked_at, ago };
+        let mut words = self.words();
+        words.catch_up(applied);
         // Answers may overtake each other.
-        if last.is_none_or(|last| (last.term, last.asked_at) < (term, asked_at)) {
-            *last = Some(Word { leader, term, asked_at, ago });
+        if !word.is_newer_than(words.newest) {
+            return;
+        }
+        words.newest = Some(word);
+        // What a leader of an older term had in its log may never be applied by anybody.
+        if words.awaited.is_none_or(|(awaited, _)| awaited.term < term) {
+            words.awaited = Some((word, log_index));
+            words.catch_up(applied);
         }
     }
 
-    /// What the leader of a term said, at `now`, on a clock that began with this server. One that has said nothing yet, or whose
-    /// answers do not arrive, makes nothing fresher than the word before it, or than the start of this server.
-    pub fn of(&self, leader: u64, term: u64, now: Duration) -> MajorityContact {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(word) = last else { return MajorityContact { age: now, is_cut_off: false } };
-        if word.term > term {
+    /// What the leader of a term said, at `now`, to a server that has applied this much of the log. Before this server has caught
+    /// up with anything, nothing is known of the age of its state, however long it has run.
+    pub fn of(&self, leader: u64, term: u64, now: Duration, applied: u64) -> MajorityContact {
+        let mut words = self.words();
+        words.catch_up(applied);
+        if words.newest.is_some_and(|word| word.term > term) {
             // Another was elected since, with a majority that the older one has not any more.
             return MajorityContact { age: Duration::MAX, is_cut_off: true };
         }
-        let age = word.ago.map_or(Duration::MAX, |ago| ago.saturating_add(now.saturating_sub(word.asked_at)));
-        let is_its_own = (word.leader, word.term) == (leader, term);
-        let is_cut_off = is_its_own && word.ago.is_none_or(|ago| ago >= MAJORITY_MAX);
+        let age = words.reached.map_or(Duration::MAX, |word| word.age(now));
+        let its_own = words.newest.filter(|word| (word.leader, word.term) == (leader, term));
+        let is_cut_off = its_own.is_some_and(|word| word.ago.is_none_or(|ago| ago >= MAJORITY_MAX));
         MajorityContact { age, is_cut_off }
+    }
+
+    fn words(&self) -> MutexGuard<'_, Words> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Words {
+    fn catch_up(&mut self, applied: u64) {
+        if let Some((word, _)) = self.awaited.take_if(|(_, log_index)| *log_index <= applied) {
+            self.reached = Some(word);
+        }
+    }
+}
+
+impl Word {
+    fn is_newer_than(&self, other: Option<Self>) -> bool {
+        other.is_none_or(|other| (other.term, other.asked_at) < (self.term, self.asked_at))
+    }
+
+    fn age(&self, now: Duration) -> Duration {
+        self.ago.map_or(Duration::MAX, |ago| ago.saturating_add(now.saturating_sub(self.asked_at)))
     }
 }
 
@@ -74,25 +129,69 @@ impl LeadersMajority {
 mod tests {
     use super::*;
 
+    const NEVER: u64 = u64::MAX;
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn said(leader: u64, term: u64, ago_ms: u64, log_index: u64) -> LeadersAnswer {
+        LeadersAnswer { leader, term, ago_ms, log_index }
+    }
+
+    fn contact(age_ms: u64, is_cut_off: bool) -> MajorityContact {
+        MajorityContact { age: at(age_ms), is_cut_off }
+    }
+
     #[test]
     fn contact_with_a_leader_is_as_old_as_that_one_s_with_a_majority() {
-        let (said, at) = (LeadersMajority::default(), Duration::from_millis);
-        let unknown = MajorityContact { age: Duration::from_millis(300), is_cut_off: false };
-        assert_eq!(said.of(1, 5, at(300)), unknown, "no server was heard since this one started");
-        said.set(1, 5, at(0), 100);
-        let fresh = MajorityContact { age: Duration::from_millis(150), is_cut_off: false };
-        assert_eq!(said.of(1, 5, at(50)), fresh);
-        let old = said.of(1, 5, at(60_000));
-        assert_eq!(old.age, Duration::from_millis(60_100), "the age grows while nothing new is said");
+        let words = LeadersMajority::default();
+        let unknown = MajorityContact { age: Duration::MAX, is_cut_off: false };
+        assert_eq!(words.of(1, 5, at(300), 10), unknown, "no server was heard since this one started");
+        words.set(said(1, 5, 100, 10), at(0), 10);
+        assert_eq!(words.of(1, 5, at(50), 10), contact(150, false));
+        let old = words.of(1, 5, at(60_000), 10);
+        assert_eq!(old.age, at(60_100), "the age grows while nothing new is said");
         assert!(!old.is_cut_off, "silence about it is no word that the leader is cut off");
-        said.set(1, 5, at(60_000), 2_000);
-        assert!(said.of(1, 5, at(60_000)).is_cut_off);
-        let next = MajorityContact { age: Duration::from_millis(2_500), is_cut_off: false };
+        words.set(said(1, 5, 2_000, 10), at(60_000), 10);
+        assert!(words.of(1, 5, at(60_000), 10).is_cut_off);
         assert_eq!(
-            said.of(2, 6, at(60_500)),
-            next,
+            words.of(2, 6, at(60_500), 10),
+            contact(2_500, false),
             "who leads next has not said yet that it hears a majority"
         );
+    }
+
+    #[test]
+    fn a_state_is_fresh_once_it_holds_what_the_leader_had() {
+        let words = LeadersMajority::default();
+        words.set(said(1, 5, 0, 100), at(0), 40);
+        assert_eq!(words.of(1, 5, at(200), 40).age, Duration::MAX, "it was away, nobody knows for how long");
+        // A log that grows all the time is never reached as it is now: it need not be.
+        for step in 1..10 {
+            words.set(said(1, 5, 0, 100 + 10 * step), at(100 * step), 40 + 6 * step);
+            assert_eq!(words.of(1, 5, at(100 * step), 40 + 6 * step).age, Duration::MAX);
+        }
+        assert_eq!(words.of(1, 5, at(1_000), 100), contact(1_000, false), "as it was when first asked");
+        words.set(said(1, 5, 0, 230), at(1_000), 101);
+        assert_eq!(words.of(1, 5, at(1_500), 229), contact(1_500, false));
+        assert_eq!(words.of(1, 5, at(1_500), 230), contact(500, false));
+    }
+
+    #[test]
+    fn a_leader_s_word_that_it_is_cut_off_waits_for_nothing() {
+        let words = LeadersMajority::default();
+        words.set(said(1, 5, 0, 100), at(0), 100);
+        words.set(said(1, 5, 3_000, 200), at(3_000), 100);
+        assert_eq!(words.of(1, 5, at(3_000), 100), contact(3_000, true));
+    }
+
+    #[test]
+    fn records_of_a_leader_that_was_replaced_are_not_waited_for() {
+        let words = LeadersMajority::default();
+        words.set(said(1, 5, 0, 100), at(0), 80);
+        words.set(said(2, 6, 0, 90), at(1_000), 80);
+        assert_eq!(words.of(2, 6, at(1_100), 90), contact(100, false), "nobody has its last ten records");
     }
 
     #[test]
@@ -108,15 +207,14 @@ mod tests {
 
     #[test]
     fn what_was_asked_last_counts_and_an_old_leader_has_no_say() {
-        let (said, at) = (LeadersMajority::default(), Duration::from_millis);
-        said.set(1, 5, at(1_000), u64::MAX);
-        said.set(1, 5, at(0), 0);
+        let words = LeadersMajority::default();
+        words.set(said(1, 5, NEVER, 10), at(1_000), 10);
+        words.set(said(1, 5, 0, 10), at(0), 10);
         let never = MajorityContact { age: Duration::MAX, is_cut_off: true };
-        assert_eq!(said.of(1, 5, at(1_000)), never);
-        said.set(2, 6, at(1_000), 0);
-        said.set(1, 5, at(2_000), 3_000);
-        let newer = MajorityContact { age: Duration::from_secs(1), is_cut_off: false };
-        assert_eq!(said.of(2, 6, at(2_000)), newer);
-        assert_eq!(said.of(1, 5, at(2_000)), never, "it leads nobody, whatever it said before");
+        assert_eq!(words.of(1, 5, at(1_000), 10), never);
+        words.set(said(2, 6, 0, 10), at(1_000), 10);
+        words.set(said(1, 5, 3_000, 10), at(2_000), 10);
+        assert_eq!(words.of(2, 6, at(2_000), 10), contact(1_000, false));
+        assert_eq!(words.of(1, 5, at(2_000), 10), never, "it leads nobody, whatever it said before");
     }
 }

@@ -30,7 +30,9 @@ impl Cluster {
     /// What another server that leads said of its contact with a majority; none when nobody is known to lead.
     fn leaders_majority(&self) -> Option<MajorityContact> {
         let leader = self.replication.leader()?;
-        Some(self.leaders_majority.of(leader, self.replication.term(), self.begun.elapsed()))
+        let (term, applied) =
+            (self.replication.term(), self.replication.last_applied_log().unwrap_or_default());
+        Some(self.leaders_majority.of(leader, term, self.begun.elapsed(), applied))
     }
 
     /// Whether the server that leads, as far as this one can tell, says that it has not heard a majority for too long.

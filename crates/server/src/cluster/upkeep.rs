@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::{
     Cluster,
     hand_over::UnfitDisk,
-    majority::said_of_majority,
+    majority::{LeadersAnswer, said_of_majority},
     reached::Reached,
     wire::{Answer, Pulse, Request},
 };
@@ -89,7 +89,13 @@ impl Cluster {
                 let is_believed_to_lead = cluster.replication.leader() == Some(to.0);
                 let said = said_of_majority(pulse.majority_ms, pulse.leads, is_believed_to_lead);
                 if let Some(ago_ms) = said {
-                    cluster.leaders_majority.set(to.0, pulse.term, asked_at, ago_ms);
+                    let (term, log_index) = (pulse.term, pulse.log_index);
+                    let applied = cluster.replication.last_applied_log().unwrap_or_default();
+                    cluster.leaders_majority.set(
+                        LeadersAnswer { leader: to.0, term, ago_ms, log_index },
+                        asked_at,
+                        applied,
+                    );
                 }
                 cluster.pulses.set(to.0, cluster.begun + asked_at, pulse);
             }

@@ -96,7 +96,15 @@ impl Server {
             return None;
         }
         let log = lock(&self.0.log).clone()?;
-        Some(self.0.leaders_majority.of(log.leader()?, log.term(), self.uptime()))
+        Some(self.0.leaders_majority.of(log.leader()?, log.term(), self.uptime(), self.last_applied(&log)))
+    }
+
+    /// The last record of the log that this server has applied, for how fresh its state is.
+    pub(super) fn last_applied(&self, log: &Replication<Simulated>) -> u64 {
+        if self.around().bug == Some(Bug::FreshBeforeApplied) {
+            return u64::MAX;
+        }
+        log.last_applied_log().unwrap_or_default()
     }
 
     /// Whether the server that leads says that it has not heard a majority for too long.

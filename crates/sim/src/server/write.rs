@@ -11,6 +11,7 @@ use berth_replication::{
     Replication,
     peer::{From, RequestError, Service},
 };
+use berth_server::LeadersAnswer;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
@@ -150,12 +151,13 @@ impl Server {
         }
     }
 
-    /// On the leader: its term, how long ago it heard a majority, in milliseconds, and whether it knows the server that asks.
+    /// On the leader: its term, how long ago it heard a majority, in milliseconds, whether it knows the server that asks, and the
+    /// last record of its log.
     fn pulse(&self, from: u64) -> Option<Bytes> {
         let log = lock(&self.0.log).clone().filter(Replication::is_leader)?;
         let ago = log.majority_contact().and_then(|ago| u64::try_from(ago.as_millis()).ok());
         let knows = u64::from(log.peer(from).is_some());
-        Some(numbers(DONE, &[log.term(), ago.unwrap_or(u64::MAX), knows]))
+        Some(numbers(DONE, &[log.term(), ago.unwrap_or(u64::MAX), knows, log.last_log()]))
     }
 
     /// Asks a leader how long ago it heard a majority, and remembers what it says.
@@ -164,8 +166,9 @@ impl Server {
         let address = wire::address(wire::number(leader));
         let answer = log.peers().request(leader, &address, &[PING], PING_MAX).await;
         let Some(answer) = answer.ok().filter(|answer| answer.first() == Some(&DONE)) else { return };
-        let [term, ago_ms, knows] = [0, 1, 2].map(|nth| number(&answer, nth));
-        self.0.leaders_majority.set(leader, term, asked_at, ago_ms);
+        let [term, ago_ms, knows, log_index] = [0, 1, 2, 3].map(|nth| number(&answer, nth));
+        let applied = self.last_applied(&log);
+        self.0.leaders_majority.set(LeadersAnswer { leader, term, ago_ms, log_index }, asked_at, applied);
         if term >= log.term() {
             let mut at = lock(&self.0.removed_at);
             *at = (knows == 0).then(|| at.unwrap_or_else(|| self.uptime()));
