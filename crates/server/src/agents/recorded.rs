@@ -14,7 +14,7 @@ use crate::{
 /// What stands where requests of the API have the path.
 pub(super) const ROUTE: &str = "the agents' port";
 
-/// A request for a certificate, of which a line tells once it is answered.
+/// A request for a certificate, of which a line reports once it is answered.
 pub(super) struct Recorded<'r> {
     stream: &'r Stream,
     log: Option<AuditLog>,

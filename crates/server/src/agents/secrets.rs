@@ -70,7 +70,7 @@ struct Record {
 }
 
 impl Record {
-    /// Returns once all is on disk that the answer tells of. Nothing waits for the record of a refusal.
+    /// Returns once all is on disk that the answer reports. Nothing waits for the record of a refusal.
     ///
     /// # Errors
     /// When that is not on disk: nothing may be told.

@@ -32,6 +32,6 @@ pub struct AuditConfig {
     pub files_max: usize,
     /// How old a file is at the least that is removed, however many there are.
     pub keep: Duration,
-    /// Whether reads are recorded that tell no secrets: lists, statuses and the like.
+    /// Whether reads are recorded that reveal no secrets: lists, statuses and the like.
     pub all_reads: bool,
 }

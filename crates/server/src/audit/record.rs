@@ -10,7 +10,7 @@ use super::chain::{ChainHash, LINE_EXTRA_BYTES};
 pub(super) const RECORD_BYTES_MAX: usize = 2048;
 /// Longest text that is repeated of what a client or an operator wrote.
 const TEXT_CHARS_MAX: usize = 128;
-/// Changes that are told one by one.
+/// Changes that are listed one by one.
 const CHANGES_MAX: usize = 4;
 /// Things that are named of one change.
 const OBJECTS_MAX: usize = 4;
@@ -136,10 +136,10 @@ pub(crate) struct Requested<'r> {
     pub what: &'r What,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub changes: &'r [Changed],
-    /// Further changes, which are not told.
+    /// Further changes, which are not listed.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_changes: u64,
-    /// Of the answer; 0 where nobody was there to be told.
+    /// Of the answer; 0 where the client had gone.
     pub status: u16,
     /// Why it was refused, in a word.
     #[serde(skip_serializing_if = "Option::is_none")]
