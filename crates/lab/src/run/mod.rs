@@ -25,6 +25,7 @@ mod progress;
 mod repeat;
 mod restart;
 mod revoke;
+mod scrapes;
 mod soak;
 mod state;
 mod updates;

@@ -1,7 +1,11 @@
 //! What a line says. Never a secret: no body, no header, no token, and of a query only what names things.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
+use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use super::chain::{ChainHash, LINE_EXTRA_BYTES};
@@ -175,6 +179,36 @@ pub(crate) struct Ended<'r> {
     pub status: Option<u16>,
     /// From the begin of the request.
     pub took_us: u64,
+}
+
+/// The fields of the line of a request that came another way than by HTTP: it has no id, and nothing follows its answer. `took` is
+/// the time until then.
+pub(crate) fn fields_without_http(
+    who: &Who,
+    what: &What,
+    changes: &[Changed],
+    status: StatusCode,
+    took: Duration,
+) -> Vec<u8> {
+    let requested = Requested {
+        time: &now(),
+        request: "",
+        who,
+        what,
+        changes,
+        more_changes: 0,
+        status: status.as_u16(),
+        error: status.canonical_reason().filter(|_| !status.is_success()),
+        streams: false,
+        took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        shortened: false,
+    };
+    requested.fields()
+}
+
+/// The time, as lines say it.
+pub(crate) fn now() -> String {
+    humantime::format_rfc3339_micros(SystemTime::now()).to_string()
 }
 
 impl Requested<'_> {

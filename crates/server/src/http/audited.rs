@@ -10,7 +10,7 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll},
-    time::{Instant, SystemTime},
+    time::Instant,
 };
 
 use axum::{
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{
     access::{Identity, SECRET_BYTES, SECRET_PREFIX, hash},
-    audit::{AuditLog, Changed, Ended, Requested, Reservation, What, Who, WhoseToken, cut},
+    audit::{AuditLog, Changed, Ended, Requested, Reservation, What, Who, WhoseToken, cut, now},
     engine::random_u64,
     workload::is_token,
 };
@@ -423,10 +423,6 @@ fn is_secret(text: &str) -> bool {
     digits.is_some_and(|digits| {
         digits.len() == 2 * SECRET_BYTES && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     })
-}
-
-fn now() -> String {
-    humantime::format_rfc3339_micros(SystemTime::now()).to_string()
 }
 
 /// A name for a request that no other has.
