@@ -7,9 +7,9 @@ fn main() {
     // toolchain's own for this target.
     if is("TARGET", "x86_64-unknown-linux-gnu") && is("PROFILE", "release") {
         println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
-        // A binary that may be loaded anywhere has its tables of pointers written anew by every process, 1.9 MB of memory that
+        // A binary that may be loaded anywhere has its tables of pointers written again by every process, 1.9 MB of memory that
         // each keeper beside a task would have for itself, and holds 2 MB of notes on how. Stack, heap and libraries still lie
-        // where nobody can tell.
+        // where nobody can know.
         println!("cargo:rustc-link-arg-bins=-no-pie");
     }
 }

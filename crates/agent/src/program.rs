@@ -43,7 +43,7 @@ pub(crate) fn run(command: &mut Command, input: &[u8], at_most: Duration) -> io:
     Ok(Said { status, stdout, stderr })
 }
 
-/// What passes between the agent and a program. Neither waits for the other for ever.
+/// What passes between the agent and a program. Neither waits for the other forever.
 struct Talk<'a> {
     stdin: Option<ChildStdin>,
     input: &'a [u8],

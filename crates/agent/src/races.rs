@@ -50,7 +50,7 @@ impl Race {
         self.temp.path().join("other")
     }
 
-    /// Makes the link anew where it is lost.
+    /// Makes the link again where it is lost.
     pub(crate) fn relink(&self) {
         if !self.other().is_symlink() && !self.honest().is_symlink() {
             let _ = fs::remove_dir(self.other());

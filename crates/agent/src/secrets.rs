@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A shorter text is not looked for in what people are told: it may stand there by chance.
+/// A shorter text is not looked for in what people are shown: it may stand there by chance.
 const HIDDEN_BYTES_MIN: usize = 4;
 
 /// Items by their names, by the names of secrets.
@@ -38,7 +38,7 @@ impl Secrets {
         self.0.get(secret)?.get(item)
     }
 
-    /// A text that people are told, in which names stand for what is secret.
+    /// A text that people are shown, in which names stand for what is secret.
     pub(crate) fn hidden_in(&self, mut text: String) -> String {
         let items = self.0.iter().flat_map(|(secret, items)| items.iter().map(move |item| (secret, item)));
         let mut items: Vec<_> = items.filter(|(_, (_, value))| value.len() >= HIDDEN_BYTES_MIN).collect();

@@ -39,7 +39,7 @@ pub struct AllowedDir {
 }
 
 impl MountDir {
-    /// None, and told of, when there is no such directory.
+    /// None, and reported, when there is no such directory.
     pub(crate) fn find(&self) -> Option<AllowedDir> {
         let found = self.path.canonicalize().ok().filter(|real| real.is_dir());
         if found.is_none() {

@@ -353,7 +353,7 @@ const REFUSED_CALLS: [(&str, u32); 24] = [
     ("userfaultfd", 323),
 ];
 
-/// All numbers on x86-64 that the profile names for nobody: calls that need a right, that are of old, and what later kernels
+/// All numbers on x86-64 that the profile names for nobody: calls that need a right, that are obsolete, and what later kernels
 /// have or may have.
 #[cfg(target_arch = "x86_64")]
 fn unlisted_calls() -> Vec<u32> {

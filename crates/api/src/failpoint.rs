@@ -1,4 +1,4 @@
-//! Where tests have a server, an agent or a keeper panic with a secret at hand, to see that it is told nowhere. Release builds have
+//! Where tests have a server, an agent or a keeper panic with a secret at hand, to see that it is shown nowhere. Release builds have
 //! none of it.
 
 /// `POINT=TEXT,POINT=TEXT`: at that point, once the data holds that text.

@@ -34,7 +34,7 @@ mod tests {
         CANARY.as_bytes().to_vec()
     }
 
-    /// Whatever an agent and a server tell each other that holds a secret.
+    /// Whatever an agent and a server send each other that holds a secret.
     fn frames() -> Vec<String> {
         let up = [
             Up::Hello(Hello { secret: bytes(), ..Hello::default() }),
@@ -62,7 +62,7 @@ mod tests {
         up.into_iter().chain(down).collect()
     }
 
-    /// Whatever the HTTP API tells or is told that holds one.
+    /// Whatever the HTTP API sends or receives that holds one.
     fn bodies() -> Vec<String> {
         let text = || CANARY.to_owned();
         let token = AclToken { secret_id: text(), ..AclToken::default() };

@@ -18,7 +18,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// Asks whether to do this to the thing of that id, unless told not to. An id that was shortened is never taken for
+    /// Asks whether to do this to the thing of that id, unless instructed not to. An id that was shortened is never taken for
     /// granted.
     pub fn about(self, deed: &str, id: &str, written: &str) -> Result<(), Failure> {
         if self.yes && id == written {

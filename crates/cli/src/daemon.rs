@@ -75,7 +75,7 @@ pub fn log_to_stderr(level: LevelFilter) {
     tracing_subscriber::registry().with(lines.with_filter(loudness(level))).init();
 }
 
-/// Who may say how much. The consensus engine tells each of its steps as information, and warns at each try to reach a server
+/// Who may say how much. The consensus engine reports each of its steps as information, and warns at each try to reach a server
 /// that is gone, which the server itself says once: only who looks for mistakes in it wants to read that.
 fn loudness(level: LevelFilter) -> Targets {
     let engine = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::ERROR) };
@@ -102,7 +102,7 @@ impl StopSignal {
         })
     }
 
-    /// Gives the hangup away: from now on it ends nothing, and asks whoever has it to read its files anew.
+    /// Gives the hangup away: from now on it ends nothing, and asks whoever has it to read its files again.
     pub fn take_hangup(&mut self) -> Option<Signal> {
         self.hangup.take()
     }

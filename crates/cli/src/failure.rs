@@ -55,7 +55,7 @@ impl Exit {
     }
 }
 
-/// Every code and what it says, as help and the reference tell it.
+/// Every code and what it says, as help and the reference report it.
 pub const EXIT_CODES: &[(u8, &str)] = &[
     (0, "it did what it was asked; of `job plan`: no allocation would be made or ended"),
     (1, "it failed; of `job plan`: some allocation would be made or ended"),

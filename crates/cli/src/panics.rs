@@ -19,7 +19,7 @@ pub fn withhold_messages() {
             text: panic_text(panic.payload()),
             backtrace: Backtrace::capture(),
         };
-        // There is nobody to tell that standard error is closed.
+        // There is nobody to inform that standard error is closed.
         let _ = io::stderr().write_all(report.to_string().as_bytes());
     }));
 }

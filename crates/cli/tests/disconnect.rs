@@ -113,7 +113,7 @@ async fn what_runs_on_a_node_that_goes_silent_ends_as_its_group_says() {
 }
 
 /// The first one stays where it has run longer, or its node is the better one; and goes where its replacement's node is better, or
-/// it had to start anew meanwhile. The settings that came before the block say the same.
+/// it had to start again meanwhile. The settings that came before the block say the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_an_allocation_and_its_replacement_the_one_stays_that_has_run_longest_or_stands_best() {
     let servers = Servers::start(1).await;

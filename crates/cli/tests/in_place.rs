@@ -1,4 +1,4 @@
-//! Versions for which nothing has to be started anew: a real agent is told what is new of what runs, killed amid that or not.
+//! Versions for which nothing has to be started again: a real agent is told what is new of what runs, killed amid that or not.
 
 mod e2e;
 
@@ -94,7 +94,7 @@ async fn what_is_new_reaches_the_processes_that_run_and_outlives_the_agent() {
 
     // A check that fails for now: it is asked of the process that runs, and decides whether the version is well.
     let checked = calm(&nodes, 1, 30, Some("ready"));
-    assert_eq!(planned(&client, &checked).await, (1, 0), "nothing is to be started anew");
+    assert_eq!(planned(&client, &checked).await, (1, 0), "nothing is to be started again");
     register(&client, &checked).await;
     until(&client, 1, "running").await;
     let checks = Target::new("/v1/client/allocation").part(&id).part("checks");
@@ -163,9 +163,9 @@ async fn many_are_updated_at_once_though_their_agent_and_the_server_are_killed_a
         }
         until(&client, version, "successful").await;
         let allocs = allocs(&client).await;
-        assert_eq!(allocs.len(), COUNT as usize, "none was placed anew: {allocs:?}");
+        assert_eq!(allocs.len(), COUNT as usize, "none was placed again: {allocs:?}");
         assert!(allocs.values().all(|(of, status)| *of == version && status == "running"), "{allocs:?}");
-        assert_eq!(nodes.pids("calm"), pids, "no process was started anew");
+        assert_eq!(nodes.pids("calm"), pids, "no process was started again");
     }
     client.delete::<Value>(&Target::new("/v1/job/calm")).await.expect("it is stopped");
     let ended = async || {

@@ -1,5 +1,5 @@
 //! `berth job restart` with a real agent: what it does about allocations that do not become well again, what it asks
-//! between batches, and which tasks it starts anew.
+//! between batches, and which tasks it starts again.
 
 mod e2e;
 

@@ -85,7 +85,7 @@ async fn secrets_that_are_planted_are_found_nowhere() {
     assert!(!refused.status.success());
     assert_without_canaries(&[refused.stdout, refused.stderr].concat(), "what a conflict tells");
     server.said(&["operator", "root", "keyring", "rotate", "-full"]);
-    eventually("all are encrypted anew", async || {
+    eventually("all are encrypted again", async || {
         let keys = keys(&server.client).await?;
         keys.iter().all(|key| key.state != "rekeying").then_some(())
     })
@@ -209,7 +209,7 @@ async fn servers_that_join_die_and_lose_their_keys_read_all_variables() {
             .await
             .expect("it is written");
     }
-    // The leader dies while variables are encrypted anew, and while others are written.
+    // The leader dies while variables are encrypted again, and while others are written.
     let leader = servers.leader(&[1, 2, 3]).await;
     let others = servers.followers(&[1, 2, 3]).await;
     servers.all[&leader].said(&["operator", "root", "keyring", "rotate", "-full"]);
@@ -334,7 +334,7 @@ async fn no_key_is_removed_that_a_write_has_just_used() {
         let mut written = 0;
         while written < ROUNDS * 10 {
             let acknowledged = put(&writer, &format!("v/{}", written % 7), &format!("value {written}")).await;
-            acknowledged.expect("a write is encrypted anew if its key was replaced meanwhile");
+            acknowledged.expect("a write is encrypted again if its key was replaced meanwhile");
             written += 1;
         }
     });
@@ -436,7 +436,7 @@ async fn the_key_encryption_key_is_replaced_everywhere_though_servers_die_betwee
         })
         .await;
     }
-    eventually("variables are encrypted anew", async || {
+    eventually("variables are encrypted again", async || {
         let keys = keys(&servers.all[&2].client).await?;
         keys.iter().all(|key| key.state == "active" || key.variables == 0).then_some(())
     })

@@ -1,5 +1,5 @@
 //! What the life of large jobs and clusters costs the one thread that decides: `cargo bench -p berth-controller --bench life`.
-//! Each line tells what was done, the time it took, and the figure that it is held against. Names as arguments choose.
+//! Each line reports what was done, the time it took, and the figure that it is held against. Names as arguments choose.
 
 #![expect(clippy::disallowed_methods, reason = "what is measured here is time")]
 

@@ -80,7 +80,7 @@ pub enum Action {
     Send(SessionId, ToNode),
     /// Close a session.
     Close(SessionId),
-    /// Tell another server something. It may be lost: whoever misses it asks anew.
+    /// Tell another server something. It may be lost: whoever misses it asks again.
     Tell(ServerId, ServerMessage),
 }
 
@@ -103,7 +103,7 @@ pub enum Answer {
     Unknown(String),
 }
 
-/// What an agent is told.
+/// What an agent is sent.
 #[derive(Debug, Clone)]
 pub enum ToNode {
     /// The session is open.

@@ -13,7 +13,7 @@ use crate::{
     replica::{Links, Replica, Update},
 };
 
-/// What the controller must be told once.
+/// What the controller must be given once.
 #[derive(Debug, Clone, Copy)]
 pub struct ControllerConfig {
     /// Which server this is.
@@ -57,7 +57,7 @@ impl Controller {
         }
     }
 
-    /// Takes in what happened. What comes of it is told by [`Self::flush`], once for as many events as there were.
+    /// Takes in what happened. The outcome is returned by [`Self::flush`], once for as many events as there were.
     pub fn handle(&mut self, event: Event, now: Now, actions: &mut Vec<Action>) {
         self.clock.read(now);
         let listening = self.clock.listening();
@@ -165,7 +165,7 @@ impl Controller {
         if self.leader.as_ref().is_some_and(|leader| leader.term() == term) {
             return;
         }
-        self.resign("this server leads anew");
+        self.resign("this server leads again");
         let times = Times { time: self.clock.time(), listening: self.clock.listening() };
         let server = self.config.server;
         let ids = IdSeed::new(self.ids.mint() as u64);

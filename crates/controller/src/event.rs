@@ -1,4 +1,4 @@
-//! What the controller is told.
+//! What the controller is sent.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct Token(pub u64);
 #[derive(Debug)]
 pub enum Event {
     /// The log has been read: this is all that was committed before. Comes first, and again when a snapshot of another
-    /// server takes the place of the state, of whose entries this one was not told.
+    /// server takes the place of the state, of whose entries this one was not informed.
     Recovered {
         /// Of the last entry in it.
         term: u64,
@@ -133,7 +133,7 @@ pub struct Versions {
 }
 
 impl Default for Versions {
-    /// A server that was told of no others.
+    /// A server that was informed of no others.
     fn default() -> Self {
         Self { entries: ENTRY_VERSION, held_by: String::new() }
     }
@@ -177,7 +177,7 @@ pub struct Hello {
     pub cluster: u128,
     /// Grows with each start of the agent.
     pub epoch: u64,
-    /// Drawn at each start of the agent: tells two agents of one node apart. 0 where it is not said.
+    /// Drawn at each start of the agent: distinguishes two agents of one node. 0 where it is not said.
     pub instance: u128,
     /// Counts its connections since then, so that the newest wins; 0 where it is not said.
     pub dial: u64,
@@ -189,7 +189,7 @@ pub struct Hello {
     pub desired_digest: u128,
     /// Of the observed state it holds.
     pub observed_digest: u128,
-    /// What this server had recorded of it before it was started anew, if its disk has kept that. It counts for nothing unless it
+    /// What this server had recorded of it before it was started again, if its disk has kept that. It counts for nothing unless it
     /// agrees with what the agent says.
     pub kept: Option<Box<KeptReport>>,
 }

@@ -1,5 +1,5 @@
 //! What follows the store has one shape: made from any state, kept in step with its changes, so that a new leader can
-//! make it at any moment, and a test can make it anew after any history and compare.
+//! make it at any moment, and a test can make it again after any history and compare.
 
 use berth_model::{Timestamp, event::Event as Change, store::Store};
 

@@ -65,13 +65,13 @@ impl KeptReport {
         })
     }
 
-    /// What of this is as the agent says that it is, which introduces itself now. None when all is to be reported anew.
+    /// What of this is as the agent says that it is, which introduces itself now. None when all is to be reported again.
     pub(crate) fn usable(&self, store: &Store, hello: &Hello) -> Option<Usable> {
         let id = hello.node_id();
         let (_, row) = store.node(id)?;
         let cluster = store.cluster().id;
         let is_of_this_state = (self.cluster, self.restored_at) == (cluster, store.restored_at());
-        // An agent that held the state of another cluster is told all anew, and says all anew.
+        // An agent that held the state of another cluster is sent everything again, and reports everything again.
         if !is_of_this_state || self.created_at != row.create_index || hello.cluster != cluster {
             return None;
         }

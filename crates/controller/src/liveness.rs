@@ -85,7 +85,7 @@ impl Liveness {
     /// What is to become of the nodes that have been silent for too long and are not declared lost yet.
     ///
     /// Where many fall silent at once, a switch or the network of this server is broken more often than the nodes are: to
-    /// take their work for lost would start all of it anew, on what is left. None of them is declared lost then.
+    /// take their work for lost would start all of it again, on what is left. None of them is declared lost then.
     pub fn judge(&self, store: &Store, now: Duration, time: Timestamp) -> Judgement {
         let overdue: Vec<NodeId> = self.silent(store, now, MISSED_MAX + 1).collect();
         if overdue.is_empty() || !self.are_too_many(store, now, time) {

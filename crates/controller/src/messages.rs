@@ -3,7 +3,7 @@
 //! can carry them.
 //!
 //! A replica attaches to a leader with a number of its own choice; every frame names it, and counts. Whoever misses a
-//! frame, or gets one of another attachment, begins anew: both sides then compare digests and tell only differences, so
+//! frame, or gets one of another attachment, begins again: both sides then compare digests and send only differences, so
 //! that neither the order nor the loss of connections matters.
 
 mod codec;
@@ -45,7 +45,7 @@ pub struct UpFrame {
     /// Of the leadership that it is for.
     #[n(0)]
     pub term: u64,
-    /// Which of the replica's attachments; drawn anew for each.
+    /// Which of the replica's attachments; drawn again for each.
     #[n(1)]
     pub attachment: u64,
     /// Counts the attachment's frames from 1.
@@ -112,7 +112,7 @@ pub enum DownMessage {
     Began(Index, Index),
     /// Observed changes have their place in the one order of changes, and are recorded.
     Batch(Arc<Batch>),
-    /// All observed changes up to this index have been told; and how far the leader knows the nodes.
+    /// All observed changes up to this index have been sent; and how far the leader knows the nodes.
     UpTo(Index, NodeRecovery),
     /// A session is not to go on.
     EndSession(EndSession),
@@ -222,7 +222,7 @@ pub struct NodeReport {
     /// Which.
     #[n(0)]
     pub node: NodeId,
-    /// The session that it was said in; none when a replica tells what it had recorded.
+    /// The session that it was said in; none when a replica reports what it had recorded.
     #[n(1)]
     #[cbor(with = "codec::session_option")]
     pub session: Option<SessionId>,
@@ -268,7 +268,7 @@ pub struct EndSession {
     pub retry: bool,
 }
 
-/// Observed changes that have one index. Encoded once, however many servers are told.
+/// Observed changes that have one index. Encoded once, however many servers get them.
 #[derive(Debug)]
 pub struct Batch {
     /// Their place in the one order of changes.

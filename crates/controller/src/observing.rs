@@ -13,7 +13,7 @@ pub(crate) struct Observing {
     fresh: Vec<Arc<NodeReport>>,
     /// With an index, waiting for the entries proposed before them.
     pending: VecDeque<Pending>,
-    /// Told to all, and not published by this server's own replica, which may be told much at once: neither there nor here
+    /// Sent to all, and not published by this server's own replica, which may be sent much at once: neither there nor here
     /// would anybody find it who looks for what another server lacks.
     told: VecDeque<Arc<Batch>>,
 }
@@ -38,7 +38,7 @@ enum What {
 pub(crate) enum Ready {
     /// To be published by all.
     Batch(Arc<Batch>),
-    /// To be told to one, which lacks it: at this index, after that entry.
+    /// To be sent to one, which lacks it: at this index, after that entry.
     Sync(ServerId, Index, Index),
 }
 
@@ -99,13 +99,13 @@ impl Observing {
         ready
     }
 
-    /// A batch is told to all; this server's own replica has published as far as that.
+    /// A batch is sent to all; this server's own replica has published as far as that.
     pub fn tell(&mut self, batch: Arc<Batch>, published: Index) {
         self.forget(published);
         self.told.push_back(batch);
     }
 
-    /// What was told to all and this server's own replica, which has published as far as that, has yet to publish.
+    /// What was sent to all and this server's own replica, which has published as far as that, has yet to publish.
     pub fn unpublished(&mut self, published: Index) -> &[Arc<Batch>] {
         self.forget(published);
         self.told.make_contiguous()

@@ -33,7 +33,7 @@ pub(crate) enum Purpose {
     Request(Token),
     /// A part of a plan; what is not written of it is planned again.
     Plan(PlanPart),
-    /// A node's status; decided anew when it is not written.
+    /// A node's status; decided again when it is not written.
     NodeStatus(NodeId),
     /// An agent has introduced its node; it has to do so again when that is not written.
     Introduction(NodeId),
@@ -171,7 +171,7 @@ impl Outbox {
         self.push_for(Purpose::Request(token), commands).map_err(|TooLarge { bytes }| Answer::TooLarge(bytes))
     }
 
-    /// Proposes what waits, as far as entries may be in flight. `passing` is told in which entry claims are.
+    /// Proposes what waits, as far as entries may be in flight. `passing` is informed in which entry claims are.
     pub fn flush(
         &mut self,
         mint: &mut IndexMint,

@@ -58,7 +58,7 @@ struct Server {
     stale_for: u32,
     committed: usize,
     refused: usize,
-    /// Plans that planners made anew by themselves.
+    /// Plans that planners made again by themselves.
     overtaken: usize,
     /// The most planners that were busy at the same time.
     at_once_max: usize,
@@ -263,7 +263,7 @@ fn eight_planners_use_the_cluster_as_well_as_one_and_are_hardly_ever_refused() {
         let (refused, all) = (eight.refused, eight.committed + eight.refused);
         assert!(refused * 100 <= all, "seed {seed}: {refused} of {all} placements were refused");
         assert!(eight.overtaken > 0, "seed {seed}: nobody ever met");
-        assert!(eight.overtaken * 10 <= all, "seed {seed}: {} of {all} plans made anew", eight.overtaken);
+        assert!(eight.overtaken * 10 <= all, "seed {seed}: {} of {all} plans made again", eight.overtaken);
     }
 }
 

@@ -1,5 +1,5 @@
 //! Several servers in random histories: one leads, all have agents; messages between them are late, lost, or come over
-//! an old connection; servers are killed and lag behind, leaderships change, agents move and start anew. What each
+//! an old connection; servers are killed and lag behind, leaderships change, agents move and start again. What each
 //! publishes is in order and the same everywhere, and once everything heals nothing is lost, stuck, or told differently.
 //!
 //! `HISTORIES=100000 cargo test --release -p berth-controller --test servers` is the long form. A history that fails

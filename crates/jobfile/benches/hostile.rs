@@ -1,7 +1,7 @@
 //! Job files made to cost much: how long the largest ones take to be read, and how much memory.
 //!
 //! `cargo bench -p berth-jobfile --bench hostile`. Each is read in a process of its own, so that its peak of memory can
-//! be told from that of the others.
+//! be distinguished from that of the others.
 
 use std::{
     error::Error,

@@ -92,7 +92,7 @@ impl Tree<'_> {
 
     /// A whole number, or text that spells one.
     pub fn to_whole(&self) -> Option<i64> {
-        /// Up to here 64-bit floats tell whole numbers apart.
+        /// Up to here 64-bit floats distinguish whole numbers.
         const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
         match self {
             Self::Int(value) => Some(*value),

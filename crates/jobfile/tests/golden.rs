@@ -1,4 +1,4 @@
-//! Job files and what becomes of them: JSON, or messages. `UPDATE_EXPECT=1` writes the expected files anew.
+//! Job files and what becomes of them: JSON, or messages. `UPDATE_EXPECT=1` writes the expected files again.
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 

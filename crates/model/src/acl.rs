@@ -228,13 +228,13 @@ pub enum ChangeAcl {
     /// The first token, for whoever comes first; or again, if the operator gives the index of the last time.
     #[n(0)]
     Bootstrap(#[n(0)] Box<AclToken>, #[n(1)] Option<Index>),
-    /// Writes a policy, new or anew.
+    /// Writes a policy, new or again.
     #[n(1)]
     PutPolicy(#[n(0)] Box<AclPolicy>),
     /// Takes a policy away.
     #[n(2)]
     DeletePolicy(#[n(0)] String),
-    /// Writes a role, new or anew.
+    /// Writes a role, new or again.
     #[n(3)]
     PutRole(#[n(0)] Box<AclRole>),
     /// Takes a role away.

@@ -59,7 +59,7 @@ pub struct MigrateAlloc {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum ClientStatus {
-    /// Placed; nothing has started yet, or its agent has not told.
+    /// Placed; nothing has started yet, or its agent has not reported.
     #[n(0)]
     Pending,
     /// A task runs.

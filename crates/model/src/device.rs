@@ -90,7 +90,7 @@ pub struct DeviceInstance {
 
 /// The devices that an allocation was given for one [`DeviceAsk`].
 ///
-/// It names them by id, not by position: a node may describe its devices anew while allocations hold them.
+/// It names them by id, not by position: a node may describe its devices again while allocations hold them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Encode, Decode)]
 pub struct DeviceGrant {
     /// `vendor/type/model`.

@@ -27,7 +27,7 @@ pub enum Event {
     JobLaunched(JobSlot),
     /// A job's group was scaled, or a message about that was left: the newest scaling event of the group.
     JobScaled(JobSlot, String),
-    /// A job became pending, running or dead, and no other event of the job itself tells it.
+    /// A job became pending, running or dead, and no other event of the job itself reports it.
     JobStatusChanged(JobSlot),
     /// A job was purged: nothing has this key any more. What is left of it until its allocations have ended is in its slot,
     /// under a key that nobody can ask for.

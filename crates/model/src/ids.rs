@@ -134,7 +134,7 @@ uuid_id!(
     RootKeyId
 );
 uuid_id!(
-    /// A key-encryption key: follows from the key, and tells nothing of it.
+    /// A key-encryption key: follows from the key, and reveals nothing of it.
     KekId
 );
 

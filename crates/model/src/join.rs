@@ -14,7 +14,7 @@ pub const JOIN_TOKENS_MAX: usize = 10_000;
 /// Most nodes that are revoked.
 pub const REVOKED_NODES_MAX: usize = 1_000_000;
 
-/// Most servers that are revoked: each agent is told of all of them.
+/// Most servers that are revoked: each agent is informed of all of them.
 pub const REVOKED_SERVERS_MAX: usize = 256;
 /// Longest name of a server that is revoked, in bytes: what a certificate can name.
 pub const REVOKED_SERVER_NAME_MAX: usize = 128;

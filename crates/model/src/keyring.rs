@@ -27,7 +27,7 @@ pub enum RootKeyState {
     /// It decrypts, until all that it has encrypted is encrypted with the active key.
     #[n(1)]
     Rekeying,
-    /// It decrypts what it has encrypted, and tells whether what it has signed is genuine.
+    /// It decrypts what it has encrypted, and decides whether what it has signed is genuine.
     #[n(2)]
     Inactive,
 }

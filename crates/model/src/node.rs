@@ -28,7 +28,7 @@ pub const HOST_VOLUME_PREFIX: &str = "host_volume.";
 /// The value of such an attribute where nobody may write.
 pub const HOST_VOLUME_READ_ONLY: &str = "read-only";
 
-/// Attributes that tell a node's address in a network of its operator's begin so.
+/// Attributes that give a node's address in a network of its operator's begin so.
 pub const HOST_NETWORK_PREFIX: &str = "host_network.";
 /// The name of the network that every node has, besides the empty one.
 pub const HOST_NETWORK_DEFAULT: &str = "default";

@@ -126,7 +126,7 @@ pub struct ObservedAlloc {
     /// What its agent waited for in vain, when it is not; for people.
     #[n(7)]
     pub health_message: String,
-    /// The version of its job that its agent was told of while it ran, and of which its health is told; 0 for as it was placed.
+    /// The version of its job that its agent was informed of while it ran, and of which its health is reported; 0 for as it was placed.
     #[n(8)]
     #[cbor(default)]
     pub revision: u64,
@@ -136,7 +136,7 @@ pub struct ObservedAlloc {
     pub hash: u128,
 }
 
-/// Reading and writing of task events, whose kinds are texts that live for ever.
+/// Reading and writing of task events, whose kinds are texts that live forever.
 mod event {
     use minicbor::{Decode, Decoder, Encoder, decode as de, encode as en};
 
@@ -335,7 +335,7 @@ impl Observed {
         }
     }
 
-    /// What was observed last of an allocation whose end is in the log, without its hash. Decoded anew each time.
+    /// What was observed last of an allocation whose end is in the log, without its hash. Decoded again each time.
     pub fn ended(&self, slot: AllocSlot, id: AllocId) -> Option<ObservedAlloc> {
         match self.allocs.get(slot.0 as usize)?.as_ref()? {
             Kept::Ended(packed) if packed.id() == id => Some(packed.read()),

@@ -1,8 +1,8 @@
-//! What may be told of a panic: its message may be made of whatever the code was at work on, secrets included.
+//! What may be reported of a panic: its message may be made of whatever the code was at work on, secrets included.
 
 use std::any::Any;
 
-/// Stands for a message that is not told.
+/// Stands for a message that is not reported.
 const WITHHELD: &str = "its message is withheld, as it may hold secrets";
 
 /// What a panic says, if that stands in the source of the program word by word; of a message that was made of values, only that

@@ -25,7 +25,7 @@ pub struct ScalingEvent {
     /// What the count was; set by apply.
     #[n(2)]
     pub previous_count: u32,
-    /// Whether the message tells of an error.
+    /// Whether the message reports an error.
     #[n(3)]
     pub error: bool,
     /// Why, for people.

@@ -24,7 +24,7 @@ pub const NAMESPACE_VARIABLE_BYTES_MAX: u64 = 64 << 20;
 pub const VARIABLES_MAX: usize = 100_000;
 /// Encrypted bytes of all variables of a cluster.
 pub const VARIABLES_BYTES_MAX: u64 = 256 << 20;
-/// Most variables that are encrypted anew by one command.
+/// Most variables that are encrypted again by one command.
 pub const REKEYED_MAX: usize = 64;
 
 /// What names a variable.
@@ -97,19 +97,19 @@ pub struct Variable {
 /// A change of variables.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub enum ChangeVariable {
-    /// Writes a variable, new or anew; its times and indexes are set when it is applied. Only if it was last written at the
+    /// Writes a variable, new or again; its times and indexes are set when it is applied. Only if it was last written at the
     /// index: 0 for never.
     #[n(0)]
     Put(#[n(0)] Box<Variable>, #[n(1)] Option<Index>),
     /// Takes a variable away; one that is not there is no mistake. Only if it was last written at the index.
     #[n(1)]
     Delete(#[n(0)] VariableKey, #[n(1)] Option<Index>),
-    /// Variables were encrypted anew, which changes nothing that people read. One that was written meanwhile stays as it is.
+    /// Variables were encrypted again, which changes nothing that people read. One that was written meanwhile stays as it is.
     #[n(2)]
     Rekey(#[n(0)] Vec<Rekeyed>),
 }
 
-/// A variable that was encrypted anew.
+/// A variable that was encrypted again.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Rekeyed {
     /// Which.

@@ -255,7 +255,7 @@ fn there_are_so_many_tokens_and_no_more() {
     let refused = change(&mut store, put(numbered(more))).expect_err("it is one too many").to_string();
     assert!(refused.contains("there are 1000000 tokens, no more may be: delete some first"), "{refused}");
     let renamed = AclToken { name: "renamed".to_owned(), ..numbered(last) };
-    assert_eq!(change(&mut store, put(renamed)), Ok(()), "one that is there is written anew");
+    assert_eq!(change(&mut store, put(renamed)), Ok(()), "one that is there is written again");
     assert_eq!(change(&mut store, ChangeAcl::DeleteToken(numbered(0).id)), Ok(()));
     assert_eq!(change(&mut store, put(numbered(more))), Ok(()), "one was deleted");
 }
@@ -292,7 +292,7 @@ fn so_many_nodes_are_revoked_and_no_more() {
     let more = REVOKED_NODES_MAX as u32;
     let refused = change(&mut store, revoke(more)).expect_err("it is one too many").to_string();
     assert!(refused.contains("1000000 nodes are revoked, no more may be"), "{refused}");
-    assert_eq!(change(&mut store, revoke(0)), Ok(()), "one that is revoked already is revoked anew");
+    assert_eq!(change(&mut store, revoke(0)), Ok(()), "one that is revoked already is revoked again");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn there_are_so_many_policies_and_a_token_has_so_many_of_them_and_no_more() {
     names.iter().for_each(|name| assert_eq!(change(&mut store, policy(name)), Ok(())));
     let refused = change(&mut store, policy("more")).expect_err("it is one too many").to_string();
     assert!(refused.contains("there are 10000 policies"), "{refused}");
-    assert_eq!(change(&mut store, policy("p1")), Ok(()), "one that is there is written anew");
+    assert_eq!(change(&mut store, policy("p1")), Ok(()), "one that is there is written again");
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let (most, more) = (&names[..ACL_LINKS_MAX], &names[..=ACL_LINKS_MAX]);
     assert_eq!(change(&mut store, role(1, "most", most)), Ok(()));
@@ -358,7 +358,7 @@ fn so_many_servers_are_revoked_and_no_more() {
     change_many(&mut store, REVOKED_SERVERS_MAX, |number| revoke(&format!("s{number}")));
     let refused = change(&mut store, revoke("another")).expect_err("it is one too many").to_string();
     assert!(refused.contains("256 servers are revoked, no more may be: replace the authority"), "{refused}");
-    assert_eq!(change(&mut store, revoke("S0")), Ok(()), "one that is revoked already is revoked anew");
+    assert_eq!(change(&mut store, revoke("S0")), Ok(()), "one that is revoked already is revoked again");
     assert_eq!(store.acl().joins().server_revoked_at("s0"), Some(store.at()));
     let mut store = Store::default();
     assert_eq!(change(&mut store, revoke(&"x".repeat(REVOKED_SERVER_NAME_MAX))), Ok(()));

@@ -1,4 +1,4 @@
-//! Versions of a job, who may change it knowing what, and how its status is told.
+//! Versions of a job, who may change it knowing what, and how its status is derived.
 
 mod support;
 

@@ -153,7 +153,7 @@ fn a_device_or_core_that_somebody_else_has_by_now_is_not_given_twice() {
     assert!(why.ends_with("has not got device nvidia/gpu/A100 g0 free"), "{why}");
     assert!(why.starts_with("4 placements"), "{why}");
 
-    // The node describes itself anew while a plan is on its way.
+    // The node describes itself again while a plan is on its way.
     let eval = world.register(service("other", 10, None));
     let plan = world.plan_of(eval, vec![given(8, &[], &[("g1", 1000)], &[])], vec![]);
     world.run(Command::RegisterNode(Box::new(with(&["g0"])))).unwrap();
@@ -225,7 +225,7 @@ fn what_was_to_run_a_version_that_is_gone_is_planned_again_and_whom_it_replaces_
     );
 }
 
-/// Who was placed to come after an allocation does not wait for ever for it, though that one's own successor found no room.
+/// Who was placed to come after an allocation does not wait forever for it, though that one's own successor found no room.
 #[test]
 fn what_another_comes_after_makes_room_though_its_own_successor_does_not_fit() {
     let (mut world, plan) = moving_on();

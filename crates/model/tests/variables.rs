@@ -162,7 +162,7 @@ fn a_full_rotation_ends_with_the_last_variable_and_its_key_can_go_then() {
     assert_eq!(states, [RootKeyState::Rekeying, RootKeyState::Rekeying, RootKeyState::Active]);
     let read: Vec<_> = store.variables().of_root_key(RootKeyId(1)).cloned().collect();
     assert_eq!(read.len(), 3);
-    // One is written anew before it is encrypted anew, one is deleted.
+    // One is written again before it is encrypted again, one is deleted.
     assert_eq!(change(&mut store, put("a", 3, None)), Ok(()));
     assert_eq!(change(&mut store, ChangeVariable::Delete(key("b"), None)), Ok(()));
     let anew = |variable: &Variable| Rekeyed {
@@ -316,7 +316,7 @@ fn a_namespace_has_so_many_variables_and_no_more() {
     }
     let refused = change(&mut store, put("more", 1, None)).expect_err("one too many").to_string();
     assert!(refused.contains("10000 variables"), "{refused}");
-    assert_eq!(change(&mut store, put("v1", 1, None)), Ok(()), "one that is there is written anew");
+    assert_eq!(change(&mut store, put("v1", 1, None)), Ok(()), "one that is there is written again");
     // The cluster has as many as ten such namespaces.
     assert_eq!(VARIABLES_MAX, 10 * NAMESPACE_VARIABLES_MAX);
     for team in 1..10 {
@@ -357,7 +357,7 @@ fn variables_are_so_long_and_no_longer() {
     let refused =
         change(&mut store, sized("default", whole + 1, 1)).expect_err("a byte too many").to_string();
     assert!(refused.contains("more than 64 MiB"), "{refused}");
-    assert_eq!(change(&mut store, sized("default", 0, SEALED_VARIABLE_MAX)), Ok(()), "written anew");
+    assert_eq!(change(&mut store, sized("default", 0, SEALED_VARIABLE_MAX)), Ok(()), "written again");
     assert_eq!(store.variables().held_by("default").bytes, NAMESPACE_VARIABLE_BYTES_MAX);
 
     let namespaces = VARIABLES_BYTES_MAX / NAMESPACE_VARIABLE_BYTES_MAX;

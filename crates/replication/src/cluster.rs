@@ -265,7 +265,7 @@ impl<R: Runtime> Replication<R> {
         took.ok_or_else(|| ChangeError::Unknown(format!("server {to} has not taken over yet")))
     }
 
-    /// The engine refuses a change that meets another, and tells of it as an error of its own: each waits for its turn.
+    /// The engine refuses a change that meets another, and reports it as an error of its own: each waits for its turn.
     async fn change(&self, change: ChangeMembers<u64, Peer>) -> Result<(), ChangeError> {
         let turn = R::Async::timeout(CHANGE_MAX, async {
             let turn = self.changes().lock_owned().await;

@@ -1,4 +1,4 @@
-//! What a server must be told to keep its part of the log.
+//! What a server must be given to keep its part of the log.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub const SNAPSHOT_ENTRIES_DEFAULT: u64 = 20_000;
 pub struct Config {
     /// Holds everything; made when it is not there. Should be on a disk, see [`crate::is_memory_backed`].
     pub data_dir: PathBuf,
-    /// Unique in the cluster, and for ever the same in this directory.
+    /// Unique in the cluster, and forever the same in this directory.
     pub server_id: u64,
     /// A directory of one cluster is not opened for another.
     pub cluster_name: String,
@@ -44,7 +44,7 @@ impl Config {
 pub enum Start {
     /// It founds a cluster of which it is the only server.
     Found,
-    /// It waits until a cluster takes it in, or it is told to found one with others.
+    /// It waits until a cluster takes it in, or it is asked to found one with others.
     Wait,
 }
 

@@ -11,7 +11,7 @@ use crate::DiskFull;
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{}: {what}; this server refuses to start without what it had promised to keep. If it is one of several, let it join \
-     the others anew: `berth server rejoin`. If it is the only one, restore a snapshot or a backup of its directory",
+     the others again: `berth server rejoin`. If it is the only one, restore a snapshot or a backup of its directory",
     file.display()
 )]
 pub struct Damage {
@@ -132,7 +132,7 @@ impl OpenError {
     }
 }
 
-/// An entry was not acknowledged. The two kinds must be told apart: what was not written can be proposed again, what is
+/// An entry was not acknowledged. The two kinds must be distinguished: what was not written can be proposed again, what is
 /// unknown must not be, because both may be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {

@@ -77,7 +77,7 @@ struct Inner<R: Runtime> {
 }
 
 impl<R: Runtime> Drop for Inner<R> {
-    /// A writer that waits for room would hold the directory for ever, and so would connections of other servers.
+    /// A writer that waits for room would hold the directory forever, and so would connections of other servers.
     fn drop(&mut self) {
         self.space.set_waits(false);
         self.peers.close();
@@ -141,7 +141,7 @@ impl<R: Runtime> Replication<R> {
     }
 
     /// Opens the log of a server that is one of several, or may become one. Where it is the only one that votes it leads
-    /// when this returns, as with [`Self::open_on`]; otherwise the observer is told once it does, and the state that it has
+    /// when this returns, as with [`Self::open_on`]; otherwise the observer is informed once it does, and the state that it has
     /// seen is that of which this server knew that it was committed.
     ///
     /// # Errors
@@ -282,7 +282,7 @@ impl<R: Runtime> Replication<R> {
         let Inner { peers, proposed, .. } = &*self.inner;
         let written = peers.cluster().entries().max(proposed.load(Ordering::Acquire));
         let knows = peers.knows(server);
-        // One that has not introduced itself yet does so before it is told anything.
+        // One that has not introduced itself yet does so before it is sent anything.
         if knows.version.is_none() || knows.entries >= written {
             return Ok(());
         }
@@ -456,7 +456,7 @@ fn failure<R: Runtime>(error: ClientWriteError<Types<R>>) -> ProposeError {
     }
 }
 
-/// What people are told of reads that a majority did not confirm.
+/// The text for people about reads that a majority did not confirm.
 const NO_MAJORITY: &str = "the leader does not hear a majority of the servers: see to it that they run and reach each other \
                            (`berth server members`)";
 

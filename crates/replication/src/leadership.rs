@@ -24,7 +24,7 @@ pub(crate) fn follow<R: Runtime>(raft: &Raft<R>, observer: Arc<dyn Observer>, al
     drop(R::Async::spawn(run(watched, raft.metrics(), observer, alarm)));
 }
 
-/// What tells who leads.
+/// What reports who leads.
 struct Watched<R: Runtime> {
     server: WatchReceiverOf<Types<R>, RaftServerMetrics<Types<R>>>,
     data: WatchReceiverOf<Types<R>, RaftDataMetrics<Types<R>>>,
@@ -53,8 +53,8 @@ impl<R: Runtime> Watched<R> {
         (term, leadership)
     }
 
-    /// Waits until that may be other than what was `told`; whether there is anything more to come. What was told decides what
-    /// is waited for, not what holds by now: a majority that has answered in between is news that still has to be told.
+    /// Waits until that may differ from what was reported (`told`); whether there is anything more to come. What was reported decides what
+    /// is waited for, not what holds by now: a majority that has answered in between is news that still has to be reported.
     async fn changed(&mut self, told: Leadership) -> bool {
         let waits = self.server.borrow_watched().state.is_leader() && told != Leadership::Own;
         if !waits {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     /// A majority that answers between the moment at which it was looked who leads and the one at which the next change is
-    /// waited for must be told: nothing else changes after it in a quiet cluster, which would stay without a leader that acts.
+    /// waited for must be reported: nothing else changes after it in a quiet cluster, which would stay without a leader that acts.
     #[tokio::test]
     async fn what_changes_while_it_is_told_who_leads_is_told_next() {
         let (_leads, server) = <Async as AsyncRuntime>::Watch::channel(leads_in(3));

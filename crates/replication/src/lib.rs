@@ -1,4 +1,4 @@
-//! The replicated log: what is proposed here is on disk, applied to the store and told to the observer, or it is an
+//! The replicated log: what is proposed here is on disk, applied to the store and reported to the observer, or it is an
 //! error. The only user of the consensus engine, and nothing of that engine shows through.
 //!
 //! - [`Replication`] is the handle: open it, propose entries, read behind a barrier.

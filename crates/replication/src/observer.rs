@@ -1,4 +1,4 @@
-//! Who is told of what happens to the replicated state.
+//! Who is informed of what happens to the replicated state.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use crate::peer::greeting::Cluster;
 
 /// Follows the state. Called, but for the last two, by the apply loop, which waits for them: they should only hand over.
 pub trait Observer: Send + Sync + 'static {
-    /// The entries that are told next, or the state, end with one of this term. Comes before either, when it changes.
+    /// The entries that are reported next, or the state, end with one of this term. Comes before either, when it changes.
     fn on_term(&self, _term: u64) {}
 
     /// Entries were applied, in order; `store` is the state after the last of them. Comes before their proposers are
@@ -111,7 +111,7 @@ impl Alarm {
     }
 
     /// Carries out a part of the log's work. A panic in it, the observer's own included, is a fatal failure like any
-    /// other: a log that has lost one of its parts would take in work for ever and finish none.
+    /// other: a log that has lost one of its parts would take in work forever and finish none.
     pub fn guard<T>(&self, doing: &str, work: impl FnOnce() -> T) -> io::Result<T> {
         // What the work was about to change is not used again: the log ends.
         catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {

@@ -104,7 +104,7 @@ fn engine_config(config: &Config) -> Result<openraft::Config, OpenError> {
         snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_entries.min(SNAPSHOT_ASK_ENTRIES)),
         max_in_snapshot_log_to_keep: config.snapshot_entries.min(BEHIND_ENTRIES_MAX),
         enable_pre_vote: Some(true),
-        // A term never outlives the process that led in it: what was planned before a restart is told from what is
+        // A term never outlives the process that led in it: what was planned before a restart is distinguished from what is
         // planned after it.
         enable_leader_restore: Some(false),
         ..openraft::Config::default()

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The directory's layout that this code reads and writes. Raised whenever the format of any file in it changes so that
-/// older versions cannot read it; older layouts are read for ever, as `tests/golden` shows.
+/// older versions cannot read it; older layouts are read forever, as `tests/golden` shows.
 const LAYOUT_VERSION: u32 = 1;
 /// This version of Berth.
 const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");

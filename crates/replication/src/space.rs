@@ -144,9 +144,9 @@ impl Space {
 
     /// Whether so much can be written now.
     pub fn fits(&self, needed: u64) -> Result<(), DiskFull> {
-        // A disk that cannot be asked is not known to be full; writes will tell.
+        // A disk that cannot be asked is not known to be full; writes will show.
         let Ok(DiskSpace { free, total }) = self.disk.space(&self.dir) else { return Ok(()) };
-        // While a write waits, a quota may be used up that the disk does not tell of.
+        // While a write waits, a quota may be used up that the disk does not report.
         if free >= needed && !self.blocked.load(Relaxed) {
             return Ok(());
         }

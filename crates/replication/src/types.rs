@@ -1,4 +1,4 @@
-//! How the consensus engine is told of our types: short names for the rest of the crate.
+//! How the consensus engine is given our types: short names for the rest of the crate.
 
 use std::{
     fmt,

@@ -9,9 +9,9 @@ use berth_model::{
 
 /// Bytes of one reason; longer ones are cut.
 pub const REASON_BYTES_MAX: usize = 256;
-/// Different reasons of one kind that a group is told; the nodes of others are counted together.
+/// Different reasons of one kind that a group is shown; the nodes of others are counted together.
 pub const REASONS_MAX: usize = 32;
-/// Bytes of the reasons of all groups of a plan; groups after that are told only how many nodes fell out.
+/// Bytes of the reasons of all groups of a plan; groups after that are shown only how many nodes fell out.
 pub const REASONS_BYTES_MAX: usize = 256 << 10;
 /// Bytes that they take in memory, where evaluations keep them for an hour and more.
 pub const REASONS_MEMORY_BYTES_MAX: usize = 256 << 10;

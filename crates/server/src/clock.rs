@@ -1,4 +1,4 @@
-//! The clocks; everything that decides is told the time from here.
+//! The clocks; everything that decides gets the time from here.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

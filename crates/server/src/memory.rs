@@ -71,7 +71,7 @@ mod allocator {
     use std::fs;
 
     /// Bytes that are in memory and in no use, about: what of this process's own memory is there beyond what it has
-    /// asked for. What is free does not tell that: of it, the kernel has back what was returned, until it is written to
+    /// asked for. What is free does not show that: of it, the kernel has back what was returned, until it is written to
     /// again, and what is used and free again between two looks shows in nothing else.
     pub fn idle_bytes() -> usize {
         // SAFETY: it takes nothing, and locks what it reads.
@@ -79,7 +79,7 @@ mod allocator {
         resident_bytes().saturating_sub(known.uordblks + known.hblkhd)
     }
 
-    /// Bytes of this process in memory that are no file's; 0 where the kernel does not tell.
+    /// Bytes of this process in memory that are no file's; 0 where the kernel does not report it.
     fn resident_bytes() -> usize {
         let counts = fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let mut pages = counts.split(' ').skip(1).map_while(|count| count.parse::<usize>().ok());

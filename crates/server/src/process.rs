@@ -20,7 +20,7 @@ pub(crate) fn metrics() -> Vec<Metric> {
     let seconds = |field| field_of(&stat, field).map(|count| count / ticks);
     let cpu = seconds(USER_TICKS).zip(seconds(SYSTEM_TICKS)).map(|(user, system)| user + system);
     let started = seconds(STARTED_TICKS).zip(line_of(&boot, "btime")).map(|(after, boot)| boot + after);
-    let files = fs::read_dir("/proc/self/fd").ok().map(|files| files.count() as f64);
+    let files = open_files().map(|files| files as f64);
     let files_max = line_of(&read("/proc/self/limits"), "Max open files");
     let gauge = |name, help, value: Option<f64>| Some(Metric::one(name, help, Measured::Gauge(value?)));
     let kib = |name| line_of(&status, name).map(|kib| kib * BYTES_PER_KIB);
@@ -37,6 +37,17 @@ pub(crate) fn metrics() -> Vec<Metric> {
         gauge("process_virtual_memory_bytes", "Address space of this process.", kib("VmSize:")),
     ];
     all.into_iter().flatten().collect()
+}
+
+/// How many files this process has open. Kernels since 6.2 give the number as the size of the directory; before that it has to be
+/// read, which takes 30 ms with the connections of 40,000 agents.
+fn open_files() -> Option<u64> {
+    const DIR: &str = "/proc/self/fd";
+    match fs::metadata(DIR).ok()?.len() {
+        // The directory that is read is one of them.
+        0 => Some(fs::read_dir(DIR).ok()?.count().saturating_sub(1) as u64),
+        files => Some(files),
+    }
 }
 
 /// A field behind the name.
@@ -79,6 +90,10 @@ mod tests {
         }
         let (open, max) = (of("process_open_fds").unwrap(), of("process_max_fds").unwrap_or(f64::INFINITY));
         assert!(open >= 3.0 && open <= max, "{open} of {max}");
+        // Other tests open and close files meanwhile: three hundred more are beyond that.
+        let more: Vec<_> = (0..300).map(|_| fs::File::open("/proc/self/stat").unwrap()).collect();
+        let now = of("process_open_fds").unwrap();
+        assert!(now >= open + 100.0, "{open}, and {now} with {} more", more.len());
         let (resident, all) = (of("process_resident_memory_bytes"), of("process_virtual_memory_bytes"));
         assert!(resident > Some(1e6) && resident <= all, "{resident:?} of {all:?}");
     }

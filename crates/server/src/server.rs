@@ -51,7 +51,7 @@ const SERVER_PORT: u16 = 4648;
 /// Connections of tasks that wait to be served.
 const TASK_DOOR_MAX: usize = 64;
 
-/// Versions of entries of the log that a server can be told to keep to.
+/// Versions of entries of the log that a server can be limited to.
 pub const LOG_VERSIONS: std::ops::RangeInclusive<u8> = ENTRY_VERSION_MIN..=ENTRY_VERSION;
 
 /// How a server runs.
@@ -66,7 +66,7 @@ pub struct ServerConfig {
     /// Where other servers connect; port 0 for any, none for the usual port at
     /// the address for agents, or any where that is taken.
     pub server_addr: Option<SocketAddr>,
-    /// Where other servers are told to connect, as HOST:PORT, if that is not where this one listens.
+    /// Where other servers are asked to connect, as HOST:PORT, if that is not where this one listens.
     pub server_advertise: Option<String>,
     /// Where servers of the cluster listen that this one is to join, as HOST:PORT. None to found a cluster.
     pub join: Vec<String>,
@@ -333,12 +333,12 @@ impl Server {
         self.secure.as_ref().is_some_and(|secure| !secure.entrance(PortKind::Http).is_open())
     }
 
-    /// Whether it has certificates that can be read anew.
+    /// Whether it has certificates that can be read again.
     pub fn has_certificates(&self) -> bool {
         self.secure.is_some()
     }
 
-    /// Reads the certificates anew, for connections from now on; those that are there go on.
+    /// Reads the certificates again, for connections from now on; those that are there go on.
     ///
     /// # Errors
     /// When they cannot be used; then the old ones are used on.
@@ -422,7 +422,7 @@ async fn open_audit(config: &ServerConfig) -> Result<Option<AuditLog>, StartErro
     opened.map(Some).map_err(|source| StartError::Audit { dir, source })
 }
 
-/// Listens to other servers. Unless it is said where, at the usual port, or at any where that is taken: others are told.
+/// Listens to other servers. Unless it is said where, at the usual port, or at any where that is taken: others are informed.
 async fn listen_to_servers(
     config: &ServerConfig,
     agent_addr: SocketAddr,

@@ -250,7 +250,7 @@ pub enum CertificateStatus {
     Unknown,
     /// It names the server, and was not revoked.
     Good,
-    /// It is of any server: nobody can tell its holder from others.
+    /// It is of any server: nobody can distinguish its holder from others.
     NamesNobody,
     /// It was revoked, and so speaks with no other server.
     Revoked,
@@ -291,7 +291,7 @@ pub struct PlanTrace {
     pub begun_at: Timestamp,
     /// When what it takes was claimed.
     pub ended_at: Timestamp,
-    /// How often the planner made it anew, because another planner had claimed meanwhile what it takes.
+    /// How often the planner made it again, because another planner had claimed meanwhile what it takes.
     pub overtaken: usize,
     /// Placements that the applier let pass.
     pub committed: usize,
@@ -340,7 +340,7 @@ pub struct Metric {
     pub name: &'static str,
     /// One line for people.
     pub help: &'static str,
-    /// The values, told apart by their labels.
+    /// The values, distinguished by their labels.
     pub samples: Vec<(Labels, Measured)>,
 }
 

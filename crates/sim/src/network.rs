@@ -66,7 +66,7 @@ struct Link {
     /// On their way to each side.
     ways: [Way; 2],
     broken: bool,
-    /// The machine of one side is gone, and nobody tells the other.
+    /// The machine of one side is gone, and nobody informs the other.
     silent: bool,
 }
 

@@ -1,10 +1,10 @@
-//! What people ask for, and what they were told.
+//! What people ask for, and what they were answered.
 
 use std::fmt;
 
 use berth_model::{EvalId, Index, JobKey, command::Command};
 
-/// What somebody was told.
+/// What somebody was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It is in the log.

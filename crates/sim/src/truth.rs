@@ -186,7 +186,7 @@ impl Truth {
         facts.judge(result);
     }
 
-    /// Somebody was told what came of a request.
+    /// Somebody got the outcome of a request.
     pub fn answered(&self, number: u64, outcome: Outcome) {
         let facts = &mut *self.facts();
         if let Outcome::Committed(index) = outcome {
@@ -219,7 +219,7 @@ impl Truth {
         facts.judge(result);
     }
 
-    /// Somebody has read without waiting, and was told how old what was shown is at most.
+    /// Somebody has read without waiting, and was informed how old what was shown is at most.
     pub fn read_stale(&self, index: Index, age: Duration) {
         let facts = &mut *self.facts();
         facts.count("stale reads", 1);

@@ -277,7 +277,7 @@ impl ClientCertVerifier for RoleVerifier {
         if self.lets_in(&identity) {
             return Ok(verified);
         }
-        // The other side is told "certificate unknown", which no other fault of a certificate says.
+        // The other side is sent "certificate unknown", which no other fault of a certificate says.
         let why = WrongRole { shown: identity.to_string(), needed: self.needs() };
         Err(CertificateError::Other(OtherError(Arc::new(why))).into())
     }

@@ -68,7 +68,7 @@ pub struct Certified {
 }
 
 impl Authority {
-    /// Makes one for a region, and tells its key in PEM.
+    /// Makes one for a region, and reports its key in PEM.
     ///
     /// # Errors
     /// When the region cannot stand in certificates, or the system has no randomness.
@@ -76,7 +76,7 @@ impl Authority {
         check_region(region)?;
         let key = Key::make()?;
         let mut params = params(validity)?;
-        // Two authorities of one region are told apart by their names, too: a chain is looked for by name.
+        // Two authorities of one region are distinguished by their names, too: a chain is looked for by name.
         let mark: String = serial()?[..4].iter().map(|byte| format!("{byte:02x}")).collect();
         params.distinguished_name = named(&format!("Berth {region} CA {mark}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));

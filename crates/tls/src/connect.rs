@@ -289,7 +289,7 @@ impl Stream {
         }
     }
 
-    /// Whether a session was taken up again instead of begun anew.
+    /// Whether a session was taken up again instead of begun again.
     pub fn is_resumed(&self) -> bool {
         match self {
             Self::Plain(_) => false,

@@ -1,4 +1,4 @@
-//! Servers that were revoked: whoever is told of them believes no certificate of theirs with any handshake, and learns when one
+//! Servers that were revoked: who knows of them refuses their certificates in every handshake, and learns when one
 //! is revoked that a connection was opened with.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -60,7 +60,7 @@ impl RevokedServers {
         found.map_or(Ok(()), |name| Err(CertificateRevoked(name.to_owned())))
     }
 
-    /// Completes once a check that is made anew whenever others are revoked says that something was.
+    /// Completes once a check that is made again whenever others are revoked says that something was.
     pub async fn until(&self, check: impl Fn(&Self) -> Result<(), CertificateRevoked>) -> CertificateRevoked {
         let mut changes = self.0.subscribe();
         loop {

@@ -1,5 +1,5 @@
 //! What an allocation takes of the disk by files that have no name any more: they stay as long as a process has them open or
-//! mapped. Nothing is opened for that; the kernel tells what lies behind its links to open files.
+//! mapped. Nothing is opened for that; the kernel reports what lies behind its links to open files.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;

@@ -20,7 +20,7 @@ pub(crate) const API_SOCKET: &str = "api.sock";
 /// As much as a container has.
 const LIMITS: &str = "mode=0700,size=1024k,nr_inodes=1024";
 
-/// For what tells of a container: its description, of which its runtime keeps a copy, and those of commands within it.
+/// For what describes a container: its description, of which its runtime keeps a copy, and those of commands within it.
 const KEEPER_LIMITS: &str = "mode=0700,size=64m,nr_inodes=4096";
 
 /// Mounts memory on a task's directory of secrets, which lies in `own`, unless that was done before. Whether anything is

@@ -22,7 +22,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// The most bytes, and what they must be.
 pub(super) type Limits = (u64, Option<Checksum>);
 
-/// Asks again where that may help, each time from the beginning; `note` is told why.
+/// Asks again where that may help, each time from the beginning; `note` is sent the reason.
 pub(super) async fn download(
     transport: &Transport,
     uri: &Uri,

@@ -79,8 +79,8 @@ impl Artifacts {
         Self { config, transport: OnceLock::new(), unpack_command, room: Semaphore::new(FETCHES_MAX) }
     }
 
-    /// Fetches all of them, unless that has been done before. `note` is told what people who wait may want to know. The
-    /// task's directories are there. Should this be dropped, what has begun ends, and is begun anew the next time.
+    /// Fetches all of them, unless that has been done before. `note` is sent what people who wait may want to know. The
+    /// task's directories are there. Should this be dropped, what has begun ends, and is begun again the next time.
     pub(crate) async fn fetch(
         &self,
         all: &[ArtifactSpec],

@@ -355,7 +355,7 @@ mod tests {
         let inner = |cores| if version == 1 { cores } else { "" };
         assert_eq!(all(), ["1,3", "0,2", inner("0,2"), untouched]);
         assert_eq!(cores.shared(), [0, 2]);
-        // One that comes after is told, or kept off then.
+        // One that comes after is informed, or kept off then.
         fs::create_dir(cpuset.dir.join(name(3, 1))).expect("made");
         fs::write(cpuset.dir.join(name(3, 1)).join(CORES), "0-3\n").expect("written");
         cores.renew(&name(3, 1)).expect("kept off");

@@ -36,7 +36,7 @@ pub(crate) struct Cgroups {
 
 /// Ends what is in any of them and removes them; whether all is gone.
 pub(crate) fn end_all(cgroups: &[Cgroup]) -> bool {
-    // Every one is told to end, whatever the others say.
+    // Every one is asked to end, whatever the others say.
     let ended: Vec<bool> = cgroups.iter().map(Cgroup::end).collect();
     !ended.contains(&false)
 }

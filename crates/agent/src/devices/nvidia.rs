@@ -1,4 +1,4 @@
-//! GPUs of Nvidia, as far as the kernel tells of them: no library of Nvidia is needed.
+//! GPUs of Nvidia, as far as the kernel reports them: no library of Nvidia is needed.
 //!
 //! The driver has a directory for each below /proc/driver/nvidia/gpus, named by its place on the bus, and a file
 //! /dev/nvidiaN for each, where N is its minor number. Other files in /dev are for all of them.

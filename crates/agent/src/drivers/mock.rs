@@ -12,7 +12,7 @@ use crate::network::NetworkNeed;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MockSettings {
-    /// How often it tells how far its start has come, before all else; Nomad's does not know this.
+    /// How often it reports how far its start has come, before all else; Nomad's does not know this.
     start_events: u16,
     /// How far these are apart.
     #[serde(deserialize_with = "duration_ns", rename = "start_event_gap")]
@@ -51,7 +51,7 @@ pub struct MockSettings {
 /// Something that a mock task does at its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MockStep<'a> {
-    /// It tells how far its start has come.
+    /// It reports how far its start has come.
     Noted(String),
     /// It runs.
     Started,
@@ -168,7 +168,7 @@ pub fn no_commands(task: &str) -> Refusal {
     Refusal::new(RefusalKind::Invalid, text)
 }
 
-/// What is told of a start that has come to its `number`-th event, from 1.
+/// What is reported of a start that has come to its `number`-th event, from 1.
 pub fn progress(number: u64, of: u64) -> String {
     format!("Preparing: {number} of {of}")
 }

@@ -32,7 +32,7 @@ pub trait Driver: Send + Sync {
     /// Its name in job files.
     fn name(&self) -> &'static str;
 
-    /// What the servers are told of it besides that it is there, as `driver.NAME.version`.
+    /// What is reported of it to the servers besides that it is there, as `driver.NAME.version`.
     fn attributes(&self) -> Vec<(String, String)> {
         Vec::new()
     }
@@ -92,7 +92,7 @@ pub enum Base {
     Container,
 }
 
-/// What a driver is told of a task. All `${...}` have been replaced.
+/// What a driver is given of a task. All `${...}` have been replaced.
 #[derive(Debug)]
 pub struct TaskContext<'a> {
     /// The task as the job describes it.

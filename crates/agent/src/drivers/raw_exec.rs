@@ -44,7 +44,7 @@ impl RawExec {
         });
         let unlimited = match &cgroups {
             Ok(cgroups) => without(&cgroups.controllers.lacking()),
-            // Why not stands in the warning above: what is said here is the same on all nodes, which are told apart by it.
+            // Why not stands in the warning above: what is said here is the same on all nodes, which are distinguished by it.
             Err(_) => {
                 Some("memory, processes and the share of cpu: this node makes no cgroups for it".to_owned())
             }
@@ -81,7 +81,7 @@ fn limits(task: &TaskContext<'_>) -> Limits {
     }
 }
 
-/// What its cgroups are told.
+/// The settings of its cgroups.
 fn cgroup_settings(cgroups: &Cgroups, task: &TaskContext<'_>) -> Result<Vec<CgroupSetting>, StartFailure> {
     let (name, cores) = (task.start_name(), task.cores());
     let limits = cgroups.controllers.settings(&name, limits(task));

@@ -11,7 +11,7 @@ use super::{FileError, Found, Spot, find};
 use crate::dirs::Dir;
 use crate::paths::AllocPaths;
 
-/// How much of a file its content's type is told by.
+/// How much of a file its content's type is derived from.
 const SAMPLE_BYTES: usize = 512;
 
 /// What is at a path, or what the directory there holds. Looks at the disk, and at no more than [`FILES_MAX`] entries.

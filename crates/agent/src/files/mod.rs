@@ -124,7 +124,7 @@ fn step(base: impl AsFd, path: &Path, resolve: ResolveFlags) -> rustix::io::Resu
     let resolve = resolve | ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
     loop {
         match openat2(&base, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve) {
-            // Something was renamed meanwhile, so that the kernel could not tell whether the path leads out.
+            // Something was renamed meanwhile, so that the kernel could not know whether the path leads out.
             Err(Errno::AGAIN) => {}
             other => return other,
         }

@@ -1,4 +1,4 @@
-//! What an agent is told of images, for tests that damage it.
+//! What an agent is given about images, for tests that damage it.
 
 use std::fs;
 use std::path::Path;

@@ -34,7 +34,7 @@ impl Progress {
     }
 }
 
-/// A try that brought less does not count as progress: who sends a byte now and then would be asked for ever.
+/// A try that brought less does not count as progress: who sends a byte now and then would be asked forever.
 const PROGRESS_BYTES: u64 = 1 << 20;
 
 /// How long a registry may take until it is judged, and the least that it must send by then, on average: it holds a place

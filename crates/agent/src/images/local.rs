@@ -89,7 +89,7 @@ impl Local {
             self.store.find(&archive.to_string_lossy()).filter(|known| known.digest == digest.bytes());
         if let Some(known) = known.as_ref().and_then(ImageRecord::layers) {
             let lease = self.store.lease(&known);
-            // It may have been removed, or kept anew, before its layers were leased.
+            // It may have been removed, or kept again, before its layers were leased.
             let again = self.store.find(&archive.to_string_lossy());
             if let Some(record) = again.filter(|again| again.layers() == Some(known)) {
                 return Image::new(&self.store, &record, lease).map_err(PullError::never);

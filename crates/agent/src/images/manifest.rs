@@ -58,7 +58,7 @@ pub(crate) enum Document {
     Manifest(Manifest),
 }
 
-/// Both kinds at once, and what marks those of old.
+/// Both kinds at once, and what marks the old format.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {

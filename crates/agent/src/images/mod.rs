@@ -50,7 +50,7 @@ use crate::drivers::settings::setup;
 use crate::failure::Failure;
 use crate::lifecycle::StartFailure;
 
-/// How often somebody who waits for an image is told how far it is.
+/// How often somebody who waits for an image is informed how far it is.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
 
 /// How often it is looked for images that may go.
@@ -157,7 +157,7 @@ impl Images {
         }
     }
 
-    /// The image, once it is here. `note` is told what people who wait may want to know. Should this be dropped, and
+    /// The image, once it is here. `note` is sent what people who wait may want to know. Should this be dropped, and
     /// nobody else wait for the same, what has begun ends.
     pub(crate) async fn get(
         &self,

@@ -77,7 +77,7 @@ impl FromStr for Reference {
     }
 }
 
-/// The registry is told from the first part of a path by a dot, a colon, or being `localhost`.
+/// The registry is distinguished from the first part of a path by a dot, a colon, or being `localhost`.
 fn split(name: &str) -> (String, String) {
     let is_host = |first: &str| first.contains(['.', ':']) || first == "localhost";
     match name.split_once('/') {

@@ -21,7 +21,7 @@ use super::store::{ImageRecord, Store};
 use super::{Images, Pull};
 use crate::failure::PANICKED;
 
-/// How long a pull is waited for before its state is told.
+/// How long a pull is waited for before its state is reported.
 const ANSWER_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a pull goes on that nobody asks about any more.
@@ -41,7 +41,7 @@ impl Images {
         Ok(Outcome::Images(listed))
     }
 
-    /// Begins a pull, or tells how far the one is that is under way.
+    /// Begins a pull, or reports how far the one is that is under way.
     pub(crate) async fn pull_for_people(&self, asked: PullImage) -> Result<Outcome, Refusal> {
         let name = reference(&asked.name)?;
         if !asked.always && self.find(&name, None).await.is_some() {
@@ -61,7 +61,7 @@ impl Images {
                 });
                 Ok(Outcome::ImagePull(so_far))
             }
-            // It stays here until it has been told of.
+            // It stays here until it has been reported.
             Ok(Some(Ok(_image))) => self.pulled(&name).await,
             Ok(Some(Err(error))) => Err(refused(&name, &error)),
             Ok(None) => Err(failed(&"the pull ended without a reason")),

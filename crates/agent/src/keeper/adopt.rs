@@ -65,7 +65,7 @@ fn watch_adopted(start: &StartRecord, control: &mut Control) -> Result<bool, Fai
     Ok(ended)
 }
 
-/// What a process of the host left behind is nobody's child that could be told by its parents.
+/// What a process of the host left behind is nobody's child that could be recognized by its parents.
 fn end_rest(start: &StartRecord) -> bool {
     end_all(&start.cgroups())
 }

@@ -44,7 +44,7 @@ pub(crate) const OWN_FILES: &str = "own";
 /// What the container is, in its bundle.
 pub(crate) const CONFIG_FILE: &str = "config.json";
 
-/// In the keeper's directory of a task that is given secrets: memory, for what tells of its environment.
+/// In the keeper's directory of a task that is given secrets: memory, for what describes its environment.
 pub(crate) const MEMORY: &str = "memory";
 
 /// Where, of a keeper's directory, what may hold secrets is kept.
@@ -260,7 +260,7 @@ impl Container {
 /// Waits until a child has ended, for so long at most.
 fn has_ended(child: &Child, at_most: Duration) -> bool {
     let Ok(pidfd) = pidfd_open(rustix::process::Pid::from_child(child), PidfdFlags::empty()) else {
-        // Its own wait is not bounded, but tells the same.
+        // Its own wait is not bounded, but reports the same.
         return true;
     };
     let deadline = Instant::now() + at_most;

@@ -62,7 +62,7 @@ impl Forwarder {
             self.ports.into_iter().map(adopt).collect()
         };
         let listening = listening?;
-        // The end of a child is told to the thread that waits for it, and to no other.
+        // The end of a child is reported to the thread that waits for it, and to no other.
         let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).doing(doing)?;
         let thread = std::thread::Builder::new()
             .name("forward".into())
@@ -133,7 +133,7 @@ async fn accept(port: u32, listener: tokio::net::TcpListener, room: Arc<Semaphor
 /// Where nothing listens within, the client's connection ends at once, as it would without a forwarder.
 async fn pass_on(mut client: TcpStream, target: SocketAddr) {
     let Ok(Ok(mut task)) = timeout(CONNECT_MAX, TcpStream::connect(target)).await else { return };
-    // A client that is gone without a word does not hold its room for ever.
+    // A client that is gone without a word does not hold its room forever.
     let _ = setsockopt(&client, sockopt::KeepAlive, &true);
     let _ = (client.set_nodelay(true), task.set_nodelay(true));
     let _ = copy_bidirectional(&mut client, &mut task).await;

@@ -131,7 +131,7 @@ mod kernel {
         };
         let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
         // SAFETY: both descriptors are open for as long as they are borrowed, the path is a string that ends, and the
-        // kernel reads as many bytes of `attributes` as it is told there are.
+        // kernel reads as many bytes of `attributes` as it is instructed to.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_mount_setattr,

@@ -36,7 +36,7 @@ pub(super) fn overlay(layers: &[String], bundle: &Path, target: &Path) -> Result
 }
 
 /// Says in the bundle which layers the container is made of: whoever removes unused images looks there. What the kernel is
-/// told of layers must fit into a page, and an image may have more than a hundred: each goes by a short link.
+/// given of layers must fit into a page, and an image may have more than a hundred: each goes by a short link.
 pub(super) fn link_layers(layers: &[String], bundle: &Path) -> Result<Vec<String>, Failure> {
     let links = bundle.join("l");
     std::fs::create_dir_all(&links).doing(|| format!("make {}", links.display()))?;

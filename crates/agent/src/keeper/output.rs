@@ -28,7 +28,7 @@ pub(super) struct TaskEnds {
 }
 
 impl TaskEnds {
-    /// Makes them a user's, who may open them anew by the names that the kernel gives them, as `/dev/stdout`.
+    /// Makes them a user's, who may open them again by the names that the kernel gives them, as `/dev/stdout`.
     pub(super) fn give(&self, uid: u32, gid: u32) -> Result<(), Failure> {
         for end in [&self.stdout, &self.stderr] {
             if is_pipe(end) {

@@ -176,7 +176,7 @@ pub struct ContainerRun {
     /// What its root is on the host; 0 for a container whose users are the host's.
     #[prost(uint32, tag = "12")]
     pub first_id: u32,
-    /// The file of the network namespace of which its `/sys` tells; empty where the runtime mounts that.
+    /// The file of the network namespace that its `/sys` shows; empty where the runtime mounts that.
     #[prost(string, tag = "13")]
     pub sys_network: String,
     /// Files of devices that are made for it, by number.
@@ -270,7 +270,7 @@ pub struct StartRecord {
     /// The main process.
     #[prost(int32, tag = "4")]
     pub pid: i32,
-    /// When that started, in ticks since boot: tells it from a later one with the same pid.
+    /// When that started, in ticks since boot: distinguishes it from a later one with the same pid.
     #[prost(uint64, tag = "5")]
     pub pid_start_ticks: u64,
     /// The keeper's own.
@@ -319,7 +319,7 @@ impl StartRecord {
         }
     }
 
-    /// Writes it for good, before there is anything of what it tells.
+    /// Writes it for good, before anything that it describes exists.
     pub(crate) fn claim(&self, dir: &Path) -> Result<(), Failure> {
         disk::write(dir, CLAIM_RECORD, self)
     }
@@ -389,7 +389,7 @@ impl ExitRecord {
         disk::write(dir, EXIT_RECORD, self)
     }
 
-    /// Keeps the room that it takes, before there is anything of which it could tell.
+    /// Keeps the room that it takes, before there is anything that it could describe.
     pub(crate) fn reserve(dir: &Path) -> Result<(), Failure> {
         disk::reserve(dir, EXIT_RECORD)
     }

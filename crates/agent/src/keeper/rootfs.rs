@@ -25,7 +25,7 @@ use crate::failure::{Doing, Failure};
 /// Of a file that says who users are.
 const USERS_BYTES_MAX: u64 = 1 << 20;
 
-/// What a container is told, and who it runs as.
+/// What a container is given, and who it runs as.
 pub(super) struct Config {
     pub(super) text: String,
     pub(super) user: User,

@@ -1,5 +1,5 @@
 //! What a task must not inherit of its agent: protection from the kernel where memory runs out, and more open files than
-//! programs of old can take.
+//! old programs can take.
 
 use std::fs;
 

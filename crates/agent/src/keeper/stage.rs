@@ -23,7 +23,7 @@ use crate::failure::{Doing, Failure};
 /// The same path for every container: each keeper sees its own there.
 const DIR: &str = "/run/berth/container";
 
-/// Short names: what the kernel is told of layers must fit into a page. What is made there is small: points to mount on, and files of devices.
+/// Short names: what the kernel is given of layers must fit into a page. What is made there is small: points to mount on, and files of devices.
 const OPTIONS: &str = "mode=0711,size=1m,nr_inodes=4096";
 
 /// The kernel's numbers of `/dev/null`.
@@ -189,7 +189,7 @@ pub(super) fn try_ids(first: &str, dir: &str) -> Result<i32, Failure> {
     Ok(0)
 }
 
-/// What is told there is told of the network of who mounts it; a container's root may not, unless the network is its own.
+/// What is shown there is of the network of who mounts it; a container's root may not, unless the network is its own.
 fn mount_sys(network: &str) -> Result<(), Failure> {
     let doing = || format!("mount the /sys of the network {network}");
     let open = |path: &str| File::open(path).doing(doing);

@@ -31,7 +31,7 @@ pub(super) struct End {
 pub(super) enum Main {
     /// A child of this process.
     Child(Pid),
-    /// A child of somebody else, who will not tell how it ended.
+    /// A child of somebody else, who will not report how it ended.
     Adopted(OwnedFd),
 }
 

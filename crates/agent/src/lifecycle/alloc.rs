@@ -168,12 +168,12 @@ impl Alloc {
         &self.run
     }
 
-    /// How it fares, as the servers are told.
+    /// Its status, as reported to the servers.
     pub fn status(&self) -> &AllocStatus {
         &self.status
     }
 
-    /// Whether it was told to stop.
+    /// Whether it was asked to stop.
     pub fn is_stopping(&self) -> bool {
         self.stop
     }
@@ -251,7 +251,7 @@ impl Alloc {
         self.dirty = true;
     }
 
-    /// Who holds its room holds it whether whoever tells of it anew knows of them or not: after a restore servers do not.
+    /// Who holds its room holds it whether whoever reports it again knows of them or not: after a restore servers do not.
     fn wait_on(&self, run: &mut RunSpec) {
         let known: BTreeSet<AllocId> = self.run.after.iter().copied().collect();
         let new = run.after.iter().filter(|id| !known.contains(id));

@@ -11,7 +11,7 @@ pub struct TaskRef {
     pub alloc: AllocId,
     /// Which of the group's tasks, from 0.
     pub task: u16,
-    /// Which start of it, from 1; grows for ever, restarts of the agent included.
+    /// Which start of it, from 1; grows forever, restarts of the agent included.
     pub attempt: u32,
 }
 
@@ -58,7 +58,7 @@ pub enum Event {
         /// For people.
         reason: String,
     },
-    /// Its end is in the servers' log: no longer told of, never run again; its files stay.
+    /// Its end is in the servers' log: no longer reported, never run again; its files stay.
     Forget(AllocId),
     /// Nobody will ask for its files any more.
     Purge(AllocId),
@@ -103,7 +103,7 @@ pub enum Event {
         /// For people.
         why: String,
     },
-    /// Answers [`Action::Recover`]; an end found then is told as [`Event::Exited`] or [`Event::StartFailed`].
+    /// Answers [`Action::Recover`]; an end found then is reported as [`Event::Exited`] or [`Event::StartFailed`].
     Recovered(TaskRef, FoundTask),
     /// Answers [`Action::Check`].
     Checked(CheckRef, CheckAnswer),

@@ -19,7 +19,7 @@ const DIALS_FOR_NS: u64 = 10_000_000_000;
 const PREDECESSORS_MAX: usize = 16;
 
 /// An allocation whose end is in the servers' log. A server that was restored from an older snapshot may want it again:
-/// then it is told how it ended.
+/// then its end is reported.
 #[derive(Debug, Clone, Copy)]
 struct Tombstone {
     id: AllocId,
@@ -188,7 +188,7 @@ impl Node {
         self.forgotten.iter().find(|tombstone| tombstone.id == id).copied()
     }
 
-    /// A server wants what it has forgotten, or never knew the end of: it is told that end.
+    /// A server wants what it has forgotten, or never knew the end of: that end is reported to it.
     fn recall(&mut self, tombstone: Tombstone, run: RunSpec, now_ns: u64, actions: &mut Vec<Action>) {
         self.forgotten.retain(|other| other.id != tombstone.id);
         let seed = self.seed_for(tombstone.id);

@@ -78,7 +78,7 @@ impl Pending {
         self.0.iter_mut().for_each(|lists| lists.heard_ns = lists.heard_ns.max(now_ns));
     }
 
-    /// Whoever begins to wait for the silence of servers has been told to run by one.
+    /// Whoever begins to wait for the silence of servers has been sent work by one.
     pub(super) fn begin_silence(&mut self, now_ns: u64) {
         self.0.iter_mut().filter(|lists| lists.heard_ns == 0).for_each(|lists| lists.heard_ns = now_ns);
     }

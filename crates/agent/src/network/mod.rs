@@ -350,7 +350,7 @@ impl Networks {
         }
     }
 
-    /// What of the node's the servers are told.
+    /// What of the node's the servers are informed of.
     pub(crate) fn subnets(&self) -> &Subnets {
         &self.subnets
     }

@@ -45,7 +45,7 @@ impl Asks {
         let Ok(place) = self.0.clone().try_acquire_owned() else {
             let text = format!("the agent answers {ASKS_MAX} others: try again in a moment");
             let outcome = Some(Outcome::Refused(Refusal::new(RefusalKind::Busy, text)));
-            // A line that is full tells the server that by its silence.
+            // A line that is full informs the server of that by its silence.
             let _ = up.try_send(Up::Answer(Answer { request, outcome }));
             return;
         };
@@ -116,7 +116,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Carries the order out; what comes of each task's signal is told later.
+    /// Carries the order out; what comes of each task's signal is reported later.
     fn pass_signal(&mut self, asked: &SignalTasks) -> Result<Vec<Passed>, Refusal> {
         let mut actions = Vec::new();
         let (signal, tasks) = self.node.signal(asked, self.clock.now_ns(), &mut actions)?;

@@ -26,7 +26,7 @@ impl Clock {
         self.started + Duration::from_nanos(at_ns.saturating_sub(self.started_ns))
     }
 
-    /// Sleeps until then; for ever without a time.
+    /// Sleeps until then; forever without a time.
     pub(crate) async fn sleep_until(self, at_ns: Option<u64>) {
         match at_ns {
             Some(at_ns) => tokio::time::sleep_until(self.instant(at_ns)).await,

@@ -1,4 +1,4 @@
-//! What an operator tells an agent.
+//! What an operator sets for an agent.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

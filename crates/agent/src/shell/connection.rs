@@ -42,7 +42,7 @@ pub(super) struct Lines {
     pub(super) replies: mpsc::Sender<Up>,
 }
 
-/// What the connection tells the agent.
+/// What the connection sends to the agent.
 pub(super) enum Link {
     /// There is a connection.
     Up(Lines),

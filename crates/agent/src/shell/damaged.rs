@@ -15,7 +15,7 @@ use crate::lifecycle::TaskRef;
 const END_MAX: Duration = Duration::from_secs(30);
 
 impl Agent {
-    /// Ends what may still run of these, so that the servers may have it run anew; then their directories are kept for
+    /// Ends what may still run of these, so that the servers may have it run again; then their directories are kept for
     /// people to look into. One whose tasks do not end stays where it is, and whoever starts it again is refused by its
     /// keeper.
     pub(super) async fn end_damaged(&mut self, damaged: Vec<Damaged>) {

@@ -206,7 +206,7 @@ impl DataDir {
         done.collect()
     }
 
-    /// All records there are, and the directories of those that cannot be read: what they told of might still run.
+    /// All records there are, and the directories of those that cannot be read: what they describe might still run.
     ///
     /// # Errors
     /// When one was written by a newer version, which nothing must be done about.

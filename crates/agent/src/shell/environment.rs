@@ -87,7 +87,7 @@ pub(crate) fn environment(
     env
 }
 
-/// What tells a task its devices: `BERTH_DEVICE_IDS`, as `nvidia/gpu/A100=GPU-1,GPU-2;...`, where a share follows its id as
+/// What shows a task its devices: `BERTH_DEVICE_IDS`, as `nvidia/gpu/A100=GPU-1,GPU-2;...`, where a share follows its id as
 /// thousandths, `GPU-1:400`; `BERTH_DEVICE_FILES`, as `/dev/nvidiactl,/dev/nvidia0`; and for GPUs of Nvidia the variables
 /// by which its libraries know which ones are theirs.
 fn device_variables(grants: &[DeviceGrantSpec], files: &[PathBuf]) -> BTreeMap<String, String> {

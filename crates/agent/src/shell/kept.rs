@@ -26,7 +26,7 @@ use crate::proc;
 /// How long a keeper may take to be ready; it waits up to 10 s for the one before it.
 const READY_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// How often a keeper is looked for, or made anew, before the agent gives up on it; with a pause in between.
+/// How often a keeper is looked for, or made again, before the agent gives up on it; with a pause in between.
 const TRIES_MAX: u32 = 100;
 const TRY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -36,7 +36,7 @@ const HELD_MAX: Duration = Duration::from_secs(2);
 /// Commands that a keeper has not answered; a kill never waits long behind them.
 const UNANSWERED_MAX: usize = 8;
 
-/// What the disk and the lock tell of one start of a task.
+/// What the disk and the lock show of one start of a task.
 enum State {
     /// A keeper lives.
     Kept,

@@ -7,7 +7,7 @@ use berth_api::agent::{Leaving as LeavingRequest, Up};
 
 use super::Agent;
 
-/// What is stopped at the deadline is given so long to end: twice the longest kill timeout, and some more to be told.
+/// What is stopped at the deadline is given so long to end: twice the longest kill timeout, and some more to be reported.
 const AFTER_DEADLINE: Duration = Duration::from_secs(90);
 /// Until an end is in the servers' log: who stops before may have work that is done run again elsewhere.
 const TOLD_WITHIN: Duration = Duration::from_secs(15);
@@ -37,7 +37,7 @@ pub(super) struct Leaving {
     deadline_ns: Option<u64>,
     /// A server was asked, on the present connection.
     said: bool,
-    /// Nothing is left to end since then, nanoseconds since the Unix epoch; what ended may still have to be told.
+    /// Nothing is left to end since then, nanoseconds since the Unix epoch; what ended may still have to be reported.
     ended_ns: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Leaving {
 
     fn request(&self, secret: Vec<u8>, now_ns: u64) -> LeavingRequest {
         let DrainOnShutdown { force, ignore_system, .. } = self.how;
-        // Whoever asks anew on another connection gets no more time.
+        // Whoever asks again on another connection gets no more time.
         let left_ns = self.deadline_ns.map(|at_ns| at_ns.saturating_sub(now_ns));
         LeavingRequest {
             secret,

@@ -1,4 +1,4 @@
-//! Looks from time to time whether the node is still what it was, and tells the servers what has changed.
+//! Looks from time to time whether the node is still what it was, and reports to the servers what has changed.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SendError, sync_channel};
@@ -24,7 +24,7 @@ pub(super) struct Looking {
 }
 
 impl Looking {
-    /// Looks for the first time. Where that takes too long the agent begins with what it knows without asking, and tells the
+    /// Looks for the first time. Where that takes too long the agent begins with what it knows without asking, and reports the
     /// rest once it is found.
     pub(super) fn begin(inventory: Inventory) -> (Self, Equipment) {
         // One look at a time: whatever makes it slow, as a disk that hangs, holds up nothing else.
@@ -76,7 +76,7 @@ impl Agent {
         spawn(move || drop(permit.send(inventory.look(held, Some(&before)))));
     }
 
-    /// What a task starts with from now on, and what the servers are told, is what is there now.
+    /// What a task starts with from now on, and what is reported to the servers, is what is there now.
     pub(super) fn on_found(&mut self, found: Equipment) {
         let before = self.context.equipment();
         if found.node != before.node {

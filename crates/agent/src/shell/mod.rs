@@ -1,4 +1,4 @@
-//! The agent itself: executes what [`crate::lifecycle`] decides, and keeps a server told.
+//! The agent itself: executes what [`crate::lifecycle`] decides, and keeps a server informed.
 
 mod actions;
 mod asking;
@@ -190,7 +190,7 @@ impl Agent {
         let guarding = tokio::spawn(guard_rules(networks.clone()));
         let worked = tokio::select! {
             worked = agent.work(links, inputs, shutdown, mode) => worked,
-            // Tasks go on, and an agent that starts anew takes them up; this one would never hear of a server again.
+            // Tasks go on, and an agent that starts again takes them up; this one would never hear of a server again.
             Err(_) = &mut dialing => Err(Failure::other("speak with servers", PANICKED)),
         };
         [tending, sweeping, guarding, renewing].iter().for_each(JoinHandle::abort);
@@ -382,7 +382,7 @@ impl Agent {
         networks.restore(|alloc| self.lives(alloc))
     }
 
-    /// What cannot be read is told of where its task is taken up.
+    /// What cannot be read is reported where its task is taken up.
     fn restore_user_ids(&self) {
         let Ok(ids) = &self.context.providers.user_ids else { return };
         // What is only to be cleaned up may have given its range back, which is another's by now.

@@ -12,7 +12,7 @@ use crate::network::Networks;
 use crate::user_ids::UserIds;
 use crate::volumes::MountDir;
 
-/// A firewall that is loaded anew takes all rules away.
+/// A firewall that is loaded again takes all rules away.
 const RULES_CHECKED_EVERY: Duration = Duration::from_secs(10);
 
 /// The node's networks for allocations, or why it has none, which is said once.

@@ -133,7 +133,7 @@ pub(super) fn begin(
     alloc_dir::make_own(place, run, of.task, &user, base)?;
     let replaced = |artifact: &ArtifactSpec| {
         let ArtifactSpec { source, destination, options, headers, .. } = artifact;
-        // These are told to people.
+        // These are shown to people.
         let shown = host.with(&NO_SECRETS).replace(run, of.task, place, &[source, destination])?;
         let [source, destination] = <[String; 2]>::try_from(shown).unwrap_or_default();
         let texts: Vec<&str> = options.values().chain(headers.values()).map(String::as_str).collect();
@@ -208,7 +208,7 @@ impl<'h> Host<'h> {
     }
 
     /// What a task needs of a network, as far as that can be said before it is given anything of variables; none where it
-    /// cannot be. A group that has one is given it all the same: whatever is wrong with the task its own start tells.
+    /// cannot be. A group that has one is given it all the same: whatever is wrong with the task its own start reports.
     pub(super) fn network_need(&self, run: &RunSpec, task: u16, place: &AllocPaths) -> Option<NetworkNeed> {
         let of = TaskRef { alloc: run.alloc, task, attempt: 0 };
         let host = self.with(&NO_SECRETS);
@@ -251,7 +251,7 @@ impl<'h> Host<'h> {
             env.insert(name.clone(), value);
         }
         let names = Names { env: &env, ..names };
-        // What else stands there is told when it is wrong, and written down by keepers and runtimes.
+        // What else stands there is reported when it is wrong, and written down by keepers and runtimes.
         let shown = Names { secrets: &NO_SECRETS, ..names };
         let config_json =
             shown.replace_in_json(&spec.config_json, |name| (name == "args").then_some(&names))?;

@@ -164,7 +164,7 @@ impl StopSignal {
     }
 }
 
-/// What a task is to be told.
+/// The signal for a task.
 #[derive(Debug)]
 pub(super) enum TaskCommand {
     /// To leave what its start still waits for.
@@ -173,7 +173,7 @@ pub(super) enum TaskCommand {
     Signal(StopSignal),
     /// To end by force.
     Kill,
-    /// To do what it does on this signal; whether it was sent is told.
+    /// To do what it does on this signal; whether it was sent is reported.
     PassSignal(i32, oneshot::Sender<Result<(), String>>),
 }
 

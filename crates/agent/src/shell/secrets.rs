@@ -42,7 +42,7 @@ impl HeldSecrets {
     }
 }
 
-/// Has what a task that starts is given. While no server gives it, the start waits, and says so; one that is told to end waits
+/// Has what a task that starts is given. While no server gives it, the start waits, and says so; one that is asked to end waits
 /// no longer.
 pub(super) async fn obtain(
     runner: &Runner,
@@ -54,7 +54,7 @@ pub(super) async fn obtain(
     let read = || async {
         let (of, spec) = (runner.of, runner.spec());
         match read(&runner.context, of, &spec.name, &spec.secrets).await {
-            // A task restarts with what it had while no server gives it anew, and with nothing that a server takes away.
+            // A task restarts with what it had while no server gives it again, and with nothing that a server takes away.
             Err(unanswered) if !unanswered.taken => runner.context.held_secrets.of(of).ok_or(unanswered),
             read => read,
         }

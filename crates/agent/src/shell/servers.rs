@@ -1,4 +1,4 @@
-//! Whom an agent dials: the servers that it was given, and those that its cluster told it of.
+//! Whom an agent dials: the servers that it was given, and those that it learnt of from its cluster.
 
 use berth_api::agent::{REVOKED_SERVERS_MAX, RevokedServer, SERVERS_MAX};
 use berth_tls::{RevokedServers, now_secs};

@@ -239,7 +239,7 @@ impl Agent {
 
     pub(super) fn clean_up(&self, alloc: AllocId) {
         let failed = move |left: String| {
-            // What is on record is tried again when the agent starts anew.
+            // What is on record is tried again when the agent starts again.
             tracing::error!(%alloc, left, "something of an allocation that has ended is left");
             Event::CleanedUp { alloc, left: Some(left) }
         };

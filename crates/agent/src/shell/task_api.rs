@@ -89,7 +89,7 @@ impl TaskApis {
     }
 }
 
-/// A connection that the server knows of. It is told when this is dropped.
+/// A connection that the server knows of. It is informed when this is dropped.
 struct Begun<'a> {
     all: &'a TaskApis,
     number: u64,

@@ -19,7 +19,7 @@ pub struct Exec {
     /// Bytes of input that the agent takes.
     pub room: u64,
     pub end: Option<Result<i32, Refusal>>,
-    /// Output is allowed anew as it comes.
+    /// Output is allowed again as it comes.
     pub reads: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How an agent gets its certificate: one question and one answer, on a connection of its own, which the server tells from others
+//! How an agent gets its certificate: one question and one answer, on a connection of its own, which the server distinguishes from others
 //! by its application protocol.
 
 use std::{fmt, str::FromStr};

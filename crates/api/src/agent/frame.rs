@@ -18,7 +18,7 @@ pub const WELCOME_BYTES_MAX: usize = 64 << 10;
 pub const NODE_CHANGED_EVERY_MS: u64 = 30_000;
 /// The most addresses in [`Servers`].
 pub const SERVERS_MAX: usize = 32;
-/// The most servers of which an agent is told, and remembers, that they were revoked.
+/// The most servers of which an agent is informed, and remembers, that they were revoked.
 pub const REVOKED_SERVERS_MAX: usize = 256;
 /// The most certificates in one [`Renewed`].
 pub const RENEWED_CHAIN_MAX: usize = 8;
@@ -214,14 +214,14 @@ pub struct Hello {
     /// 16 bytes: the cluster that the node belongs to; empty while it belongs to none.
     #[prost(bytes = "vec", tag = "10")]
     pub cluster_id: Vec<u8>,
-    /// 16 bytes, made anew at each start of the agent: tells two agents with copies of one data directory apart.
+    /// 16 bytes, made again at each start of the agent: distinguishes two agents with copies of one data directory.
     #[prost(bytes = "vec", tag = "11")]
     pub instance: Vec<u8>,
     /// Counts the connections since that start: of two sessions of one start the newer one wins, on whichever servers. 0
     /// where it is not said.
     #[prost(uint64, tag = "12")]
     pub dial: u64,
-    /// The index of the desired state that it took in last: a server that has not come as far tells it nothing new. 0 where
+    /// The index of the desired state that it took in last: a server that has not come as far has for it nothing new. 0 where
     /// it is not said.
     #[prost(uint64, tag = "13")]
     pub index: u64,
@@ -242,7 +242,7 @@ debug_shows!(Hello {
     index
 });
 
-/// Which observed state the server wants to be told.
+/// Which observed state the server wants reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum WelcomeMode {
@@ -257,7 +257,7 @@ pub enum WelcomeMode {
 /// Answers [`Hello`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Welcome {
-    /// Which observed state the server wants to be told.
+    /// Which observed state the server wants reported.
     #[prost(enumeration = "WelcomeMode", tag = "1")]
     pub mode: i32,
     /// With [`WelcomeMode::FromSeq`].
@@ -270,7 +270,7 @@ pub struct Welcome {
     #[prost(bytes = "vec", tag = "4")]
     pub cluster_id: Vec<u8>,
     /// The server's state was restored from a snapshot of the cluster that the hello named: terms and indexes began
-    /// anew.
+    /// again.
     #[prost(bool, tag = "5")]
     pub restored: bool,
 }
@@ -320,7 +320,7 @@ pub struct Refused {
 /// Desired state of a node: what changed, or with `full` all of it, which may come in parts.
 ///
 /// Of a full list's parts all but the last say `more`. What a part names applies as it comes; what no part named is to
-/// be stopped once the last part is in. It stays known, and is told of, until a later message forgets it.
+/// be stopped once the last part is in. It stays known, and is reported, until a later message forgets it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Desired {
     /// The term of the leader that says so; older ones are refused.
@@ -338,7 +338,7 @@ pub struct Desired {
     /// Should end.
     #[prost(message, repeated, tag = "5")]
     pub stop: Vec<StopAlloc>,
-    /// 16 bytes each. Their end is in the log: no longer told of, never run again, files stay.
+    /// 16 bytes each. Their end is in the log: no longer reported, never run again, files stay.
     #[prost(bytes = "vec", repeated, tag = "6")]
     pub forget: Vec<Vec<u8>>,
     /// 16 bytes each. Nobody will ask for their files any more.
@@ -457,7 +457,7 @@ pub struct Heartbeat {
     /// 16 bytes: of what the servers want run or stopped.
     #[prost(bytes = "vec", tag = "3")]
     pub desired_digest: Vec<u8>,
-    /// 16 bytes: of all that the node tells of, what the servers do not know any more included.
+    /// 16 bytes: of all that the node knows of, what the servers do not know any more included.
     #[prost(bytes = "vec", tag = "4")]
     pub observed_digest: Vec<u8>,
 }

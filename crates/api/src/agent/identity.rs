@@ -1,5 +1,5 @@
 //! Tokens that say who a task is. An agent asks the server that it is connected to for those of a task when it prepares that,
-//! and again before they expire; whoever holds them is told nothing of how they are signed.
+//! and again before they expire; their holders learn nothing of how they are signed.
 
 use crate::secrets::debug_shows;
 

@@ -1,4 +1,4 @@
-//! What an agent tells of an allocation.
+//! What an agent reports of an allocation.
 
 /// How an allocation fares, as its agent sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
@@ -206,7 +206,7 @@ pub struct AllocStatus {
     /// Why not; empty when it is well, or nobody knows yet.
     #[prost(string, tag = "7")]
     pub health_message: String,
-    /// As [`super::RunAlloc::revision`]: what of it is told, its health above all, is told of that.
+    /// As [`super::RunAlloc::revision`]: what is reported of it, its health above all, is reported of that.
     #[prost(uint64, tag = "8")]
     pub revision: u64,
 }

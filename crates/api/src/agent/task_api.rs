@@ -164,7 +164,7 @@ impl TaskApiEnd {
     }
 
     /// Carries the bytes of a stream until either side ends it, or nothing has moved for `idle_max`. `tell` sends the other side
-    /// something, and says whether that was possible. The caller tells of the end.
+    /// something, and says whether that was possible. The caller reports the end.
     pub async fn carry<T, F>(
         &self,
         stream: impl AsyncRead + AsyncWrite,

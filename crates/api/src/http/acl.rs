@@ -125,7 +125,7 @@ pub struct AclToken {
     pub create_time: Option<Time>,
     /// From when on it is nothing any more; null for never.
     pub expiration_time: Option<Time>,
-    /// In a request for a new one: how long it is to last, as `8h30m` or in nanoseconds; empty for ever.
+    /// In a request for a new one: how long it is to last, as `8h30m` or in nanoseconds; empty forever.
     #[serde(rename = "ExpirationTTL", skip_serializing_if = "Option::is_none")]
     pub expiration_ttl: Option<AclTtl>,
     /// Where it was made; ignored in requests.

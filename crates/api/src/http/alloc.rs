@@ -52,7 +52,7 @@ pub struct AllocationStub<S: Text = String> {
     pub client_status: S,
     /// Why, for people.
     pub client_description: S,
-    /// By task name; none until its agent has told, or with `task_states=false`.
+    /// By task name; none until its agent has reported, or with `task_states=false`.
     pub task_states: Option<BTreeMap<S, TaskState<S>>>,
     /// What it has shown of its health; none outside of deployments.
     pub deployment_status: Option<AllocDeploymentStatus>,
@@ -121,7 +121,7 @@ pub struct Allocation<S: Text = String> {
     pub client_status: S,
     /// Why, for people.
     pub client_description: S,
-    /// By task name; none until its agent has told.
+    /// By task name; none until its agent has reported.
     pub task_states: Option<BTreeMap<S, TaskState<S>>>,
     /// The deployment that it is part of; empty for none.
     #[serde(rename = "DeploymentID")]

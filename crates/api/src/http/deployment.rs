@@ -102,11 +102,11 @@ pub struct UnhealthyAlloc {
 pub struct AllocDeploymentStatus {
     /// None as long as it has shown nothing.
     pub healthy: Option<bool>,
-    /// When the log last told of the allocation.
+    /// When the log last recorded a change of the allocation.
     pub timestamp: Time,
     /// Whether it stands beside old allocations until its group is promoted.
     pub canary: bool,
-    /// Where the log last told of the allocation.
+    /// Where the log last recorded a change of the allocation.
     pub modify_index: u64,
 }
 

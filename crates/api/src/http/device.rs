@@ -37,11 +37,11 @@ pub struct NodeDevice {
     pub held_milli: u16,
 }
 
-/// What a device is like in one respect; amounts are told with their unit, as `40 GiB`.
+/// What a device is like in one respect; amounts have their unit, as `40 GiB`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DeviceAttribute {
-    /// As the agent tells it.
+    /// As the agent reports it.
     pub string: String,
 }
 

@@ -11,7 +11,7 @@ use super::Time;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Evaluation {
-    /// What is told of its relatives too.
+    /// What is shown of its relatives too.
     #[serde(flatten)]
     pub brief: EvaluationStub,
     /// With `related=true`: the evaluations that made it or that it made, and theirs.
@@ -37,7 +37,7 @@ impl Deref for Evaluation {
     }
 }
 
-/// An evaluation in brief, as it is told of a relative of another one.
+/// An evaluation in brief, as it is shown for a relative of another one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct EvaluationStub {

@@ -46,7 +46,7 @@ pub struct Event<P: Default = Value, S: Text = String> {
     /// Where the change stands.
     pub index: u64,
     /// True for what an agent observed: the latest value, at least once, and values between may be left out. Other
-    /// changes are in the log: each is told, and exactly once on a stream that is resumed where it ended.
+    /// changes are in the log: each is sent, and exactly once on a stream that is resumed where it ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub observed: bool,
     /// What changed, as it was after the change, under the topic's name; null when it is gone.

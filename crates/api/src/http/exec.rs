@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::log::{from_base64, to_base64};
 
-/// What a command is told; one member is set.
+/// What a command is sent; one member is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ExecInputFrame {
@@ -18,7 +18,7 @@ pub struct ExecInputFrame {
     pub tty_size: Option<ExecTerminalSize>,
 }
 
-/// What a command tells; one member is set.
+/// What a command reports; one member is set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ExecOutputFrame {

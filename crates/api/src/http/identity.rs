@@ -44,6 +44,6 @@ pub struct OpenIdConfiguration {
     pub id_token_signing_alg_values_supported: Vec<String>,
     /// Nobody logs in here: what must be there.
     pub response_types_supported: Vec<String>,
-    /// Everybody is told the same subject.
+    /// Everybody gets the same subject.
     pub subject_types_supported: Vec<String>,
 }

@@ -11,7 +11,7 @@ pub struct JobStatusesAsked {
     /// The jobs; none for all.
     #[serde(alias = "jobs")]
     pub jobs: Option<Vec<JobName>>,
-    /// Whether runs and dispatches of other jobs are told too, when all are asked for.
+    /// Whether runs and dispatches of other jobs are shown too, when all are asked for.
     #[serde(alias = "include_children", alias = "includeChildren")]
     pub include_children: bool,
 }

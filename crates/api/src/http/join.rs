@@ -22,7 +22,7 @@ pub struct NodeTokenAsked {
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeToken {
-    /// What the agent is started with. It is told once.
+    /// What the agent is started with. It is given once.
     pub token: String,
     /// The only node that it is for; empty for one that is not there yet.
     #[serde(rename = "NodeID")]

@@ -30,7 +30,7 @@ pub struct Gauge {
     pub name: String,
     /// The value.
     pub value: f64,
-    /// What tells it from others of its name.
+    /// What distinguishes it from others of its name.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -44,7 +44,7 @@ pub struct Counter {
     pub sum: f64,
     /// Always 1: it is read once.
     pub count: u64,
-    /// What tells it from others of its name.
+    /// What distinguishes it from others of its name.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -58,6 +58,6 @@ pub struct Sample {
     pub sum: f64,
     /// How many there were.
     pub count: u64,
-    /// What tells it from others of its name.
+    /// What distinguishes it from others of its name.
     pub labels: BTreeMap<String, String>,
 }

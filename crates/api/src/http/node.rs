@@ -207,7 +207,7 @@ pub struct NodeNetwork {
     pub device: String,
     /// Empty where it has none.
     pub mac_address: String,
-    /// Megabits a second; 0 where the kernel does not tell.
+    /// Megabits a second; 0 where the kernel does not report it.
     pub speed: u32,
     /// Those that hold beyond its own link.
     pub addresses: Vec<NodeNetworkAddress>,

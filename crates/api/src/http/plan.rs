@@ -73,7 +73,7 @@ pub struct DesiredUpdates {
     pub stop: u64,
     /// Changed while they run; Berth counts these as left alone.
     pub in_place_update: u64,
-    /// Ended, and placed anew with what the job says now.
+    /// Ended, and placed again with what the job says now.
     pub destructive_update: u64,
     /// New ones that try a change out.
     pub canary: u64,

@@ -23,7 +23,7 @@ pub struct PlanTrace {
     pub begun_at: u64,
     /// When the plan was made and what it takes was claimed, nanoseconds.
     pub ended_at: u64,
-    /// How often the planner made it anew, because another planner had claimed meanwhile what it takes.
+    /// How often the planner made it again, because another planner had claimed meanwhile what it takes.
     pub overtaken: u64,
     /// Placements that were committed.
     pub committed: u64,

@@ -13,7 +13,7 @@ pub struct RecoveryStatus {
     pub known_leader: bool,
     /// Nodes that are up, as far as the servers know.
     pub nodes: u64,
-    /// Those of them that have told this leader all that they run.
+    /// Those of them that have reported to this leader all that they run.
     pub confirmed: u64,
     /// Those that have not: what is said of them is what was known last.
     pub unconfirmed: u64,

@@ -16,7 +16,7 @@ pub struct JobScale {
     pub target: BTreeMap<String, String>,
     /// Why, for people.
     pub message: String,
-    /// Whether the message tells of an error; then there must be no count.
+    /// Whether the message reports an error; then there must be no count.
     pub error: bool,
     /// The same for programs.
     pub meta: Option<BTreeMap<String, Value>>,
@@ -71,7 +71,7 @@ pub struct ScalingEvent {
     pub count: Option<u32>,
     /// What the count was.
     pub previous_count: u32,
-    /// Whether the message tells of an error.
+    /// Whether the message reports an error.
     pub error: bool,
     /// Why, for people.
     pub message: String,

@@ -26,7 +26,7 @@ pub struct Variable {
     pub items: Option<BTreeMap<String, String>>,
 }
 
-/// Values are not told.
+/// Values are not included.
 impl fmt::Debug for Variable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Variable({:?} in {:?} at {})", self.path, self.namespace, self.modify_index)

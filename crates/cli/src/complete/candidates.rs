@@ -32,7 +32,7 @@ pub fn allocations() -> ArgValueCompleter {
     completer(async |remote, begun| allocations_like(&remote, &begun).await)
 }
 
-/// Ids of jobs, and of allocations once enough is typed to tell them.
+/// Ids of jobs, and of allocations once enough is typed to identify them.
 pub fn jobs_or_allocations() -> ArgValueCompleter {
     completer(async |remote, begun| {
         let mut both = jobs_like(&remote, &begun).await?;

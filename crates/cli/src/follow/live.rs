@@ -61,7 +61,7 @@ pub(super) fn allocs(progress: &Progress, layout: Layout) -> Vec<String> {
     table.render().lines().map(str::to_owned).collect()
 }
 
-/// An allocation's name without its job's, which stands above: the end of a name tells it from others.
+/// An allocation's name without its job's, which stands above: the end of a name distinguishes it from others.
 fn within_job(name: &str) -> &str {
     name.rfind('[').and_then(|index| name[..index].rfind('.')).map_or(name, |dot| &name[dot + 1..])
 }

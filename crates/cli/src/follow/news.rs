@@ -10,12 +10,12 @@ use crate::{
     remote::{Patience, Remote},
 };
 
-/// The job's events. They are asked for anew, from the last index on, where the stream breaks off: what is told twice says
+/// The job's events. They are asked for again, from the last index on, where the stream breaks off: what is sent twice says
 /// the same.
 pub(super) struct News<'a> {
     remote: &'a Remote,
     job: &'a str,
-    /// All up to it have been told.
+    /// All up to it have been shown.
     index: u64,
     source: Source<'a>,
     /// Of the index that is being read. They are kept here so that a wait which is called off loses none.
@@ -27,7 +27,7 @@ pub(super) struct News<'a> {
 
 enum Source<'a> {
     Stream(Lines<EventFrame>),
-    /// It is kept here so that a wait which is called off does not begin anew.
+    /// It is kept here so that a wait which is called off does not begin again.
     Opening(Pin<Box<dyn Future<Output = Result<Opened, Failure>> + 'a>>),
 }
 
@@ -102,7 +102,7 @@ impl<'a> News<'a> {
         Ok(())
     }
 
-    /// Begins to. What happens while the state is read is told by the stream once more.
+    /// Begins to. What happens while the state is read is sent by the stream once more.
     fn open(&mut self, pause: Duration, lacks_state: bool) {
         self.events.clear();
         self.lacks_state = lacks_state;

@@ -1,4 +1,4 @@
-//! How far a job has come, told from the events of its evaluation and its allocations.
+//! How far a job has come, derived from the events of its evaluation and its allocations.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const TROUBLE: &[&str] = &["Driver Failure", "Setup Failure", "Terminated"];
 /// The kind of event that says that a task is brought to an end.
 const ENDED: &str = "Killing";
 
-/// The kind of event with which a driver tells how far a start has come.
+/// The kind of event with which a driver reports how far a start has come.
 const DRIVER: &str = "Driver";
 
 /// What is waited for.
@@ -118,7 +118,7 @@ impl Progress {
         }
     }
 
-    /// A job is pending again as soon as it is registered: what is told before its evaluation is over is of its past.
+    /// A job is pending again as soon as it is registered: what is reported before its evaluation is over is of its past.
     /// One that was purged is gone.
     fn take_job(&mut self, job: Option<JobNews>) {
         let gone = || JobNews { status: "dead".to_owned(), stop: true, ..JobNews::default() };
@@ -316,13 +316,13 @@ fn waits_for(tasks: &BTreeMap<String, TaskState>) -> Option<String> {
     Some(format!("{name}: {}", event.message))
 }
 
-/// The event that tells most of what went wrong: that it was ended for having failed, or else the last of those that do.
+/// The event that reports most of what went wrong: that it was ended for having failed, or else the last of those that do.
 fn worst(events: &[TaskEvent]) -> Option<&TaskEvent> {
     let ended = events.iter().rfind(|event| event.kind == ENDED && event.fails_task);
     ended.or_else(|| events.iter().rfind(|event| TROUBLE.contains(&event.kind.as_str())))
 }
 
-/// What an event tells, if it can be understood; a newer server may send more than is known here.
+/// What an event reports, if it can be understood; a newer server may send more than is known here.
 fn payload<T: DeserializeOwned>(mut event: Event) -> Option<T> {
     serde_json::from_value(event.payload.get_mut(&event.topic)?.take()).ok()
 }

@@ -1,4 +1,4 @@
-//! Progress on standard error: drawn anew on a terminal, plain lines elsewhere.
+//! Progress on standard error: drawn again on a terminal, plain lines elsewhere.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
 use super::{Progress, live};
 use crate::output::{Layout, Redraw, clean, count, short_id, tell};
 
-/// Allocations that are shown one by one; of more only counts are told.
+/// Allocations that are shown one by one; of more only counts are shown.
 pub(super) const SHOWN_MAX: usize = 20;
 /// Between two lines of counts.
 const COUNTS_EVERY_MS: u64 = 1_000;
@@ -27,7 +27,7 @@ pub(super) struct Screen {
 enum Style {
     /// Lines that replace each other.
     Live(Redraw, Layout),
-    /// One line for each change. What was told last of each allocation, and when counts were.
+    /// One line for each change. What was shown last of each allocation, and when counts were.
     Plain { told: BTreeMap<String, String>, counted: Option<Instant>, away: bool },
 }
 
@@ -40,7 +40,7 @@ impl Screen {
         Self { since, style }
     }
 
-    /// Completes when it should be drawn anew although nothing has happened: plain lines only to say that the server is
+    /// Completes when it should be drawn again although nothing has happened: plain lines only to say that the server is
     /// away.
     pub async fn is_due(&self, away: bool) {
         match self.style {

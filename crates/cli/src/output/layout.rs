@@ -31,7 +31,7 @@ impl Layout {
         Self { wide, columns, palette: Palette::of(&std::io::stdout()) }
     }
 
-    /// For standard error, when lines there can be drawn anew.
+    /// For standard error, when lines there can be drawn again.
     pub fn stderr() -> Option<Self> {
         let columns = stderr_width()?;
         Some(Self { wide: false, columns: Some(columns), palette: Palette::of(&std::io::stderr()) })

@@ -1,4 +1,4 @@
-//! Lines on a terminal that are drawn anew whenever they change.
+//! Lines on a terminal that are drawn again whenever they change.
 
 use std::io::{self, Write};
 

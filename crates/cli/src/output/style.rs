@@ -18,11 +18,11 @@ pub enum Tone {
     Faint,
     /// A heading.
     Strong,
-    /// One of several that only a colour tells apart at a glance.
+    /// One of several that only a colour distinguishes at a glance.
     Nth(usize),
 }
 
-/// SGR parameters of colours that can be told apart on light and dark grounds.
+/// SGR parameters of colours that can be distinguished on light and dark grounds.
 const COLOURS: [u8; 6] = [36, 35, 33, 34, 32, 31];
 
 impl Tone {

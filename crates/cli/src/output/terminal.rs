@@ -2,7 +2,7 @@
 
 use std::{io::IsTerminal, os::fd::AsFd};
 
-/// Columns of a terminal that does not tell.
+/// Columns of a terminal that does not report its width.
 const COLUMNS_DEFAULT: usize = 80;
 
 /// Columns that fit standard output: those of the variable COLUMNS, or of the terminal; none when it goes elsewhere.
@@ -11,12 +11,12 @@ pub fn stdout_width() -> Option<usize> {
     given.filter(|columns| *columns > 0).or_else(|| width(&std::io::stdout()))
 }
 
-/// Columns of the terminal at standard error, if lines there can be drawn anew.
+/// Columns of the terminal at standard error, if lines there can be drawn again.
 pub fn stderr_width() -> Option<usize> {
     if is_dumb() { None } else { width(&std::io::stderr()) }
 }
 
-/// Rows of the terminal at standard output, if what is there can be drawn anew.
+/// Rows of the terminal at standard output, if what is there can be drawn again.
 pub fn stdout_rows() -> Option<usize> {
     rows(&std::io::stdout())
 }

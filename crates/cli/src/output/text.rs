@@ -21,7 +21,7 @@ fn printable(c: char) -> char {
     }
 }
 
-/// The beginning of an id, enough for people to tell it from others.
+/// The beginning of an id, enough for people to distinguish it from others.
 pub fn short_id(id: &str) -> String {
     clean(id).chars().take(SHORT_ID_CHARS).collect()
 }

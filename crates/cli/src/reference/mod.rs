@@ -1,4 +1,4 @@
-//! The pages in docs/reference, made from the tables in the code. `UPDATE_EXPECT=1` writes them anew.
+//! The pages in docs/reference, made from the tables in the code. `UPDATE_EXPECT=1` writes them again.
 
 mod commands;
 

@@ -107,7 +107,7 @@ impl Remote {
         self.put::<IgnoredAny>(&target, &asked).await.map(drop)
     }
 
-    /// Runs a command within a task: what it is told, and what it tells.
+    /// Runs a command within a task: its input, and its output.
     pub async fn exec(
         &self,
         ask: &ExecAsk<'_>,

@@ -24,7 +24,7 @@ impl Remote {
         self.get(&self.target("/v1/evaluation").part(id).param("related", true)).await
     }
 
-    /// How an evaluation was answered; nothing where a server does not tell.
+    /// How an evaluation was answered; nothing where a server does not report it.
     pub async fn evaluation_plans(&self, id: &str) -> Result<Vec<PlanTrace>, Failure> {
         let plans = self.get(&self.target("/v1/evaluation").part(id).part("plans")).await;
         match plans {

@@ -26,7 +26,7 @@ impl Remote {
         self.events(&EventFilter { topics, from: Some(index) }).await
     }
 
-    /// How a job, its evaluations, deployments and allocations are now, told as events: for who missed those that led there.
+    /// How a job, its evaluations, deployments and allocations are now, shown as events: for who missed those that led there.
     pub async fn job_state(&self, job: &str) -> Result<Vec<Event>, Failure> {
         let (all, of) =
             (self.target("/v1/job").part(job), |what| self.target("/v1/job").part(job).part(what));

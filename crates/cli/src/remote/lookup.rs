@@ -125,7 +125,7 @@ fn begins_an_id(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }
 
-/// The only candidate, or the reason why there is not just one. Each comes with words that tell it from the others.
+/// The only candidate, or the reason why there is not just one. Each comes with words that distinguish it from the others.
 fn only(what: &str, id: &str, mut candidates: Vec<(String, Vec<String>)>) -> Result<String, Failure> {
     let id = clean(id);
     match candidates.len() {

@@ -111,7 +111,7 @@ fn arg(setting: &Setting, role: Role) -> Arg {
     }
 }
 
-/// The default is told here and not to clap, which could not tell it from a value in the file.
+/// The default is set here and not in clap, which could not distinguish it from a value in the file.
 fn help(setting: &Setting, role: Role) -> String {
     match (setting.default)(role) {
         "" => setting.help.to_owned(),

@@ -73,7 +73,7 @@ impl Given<'_> {
         found.ok_or_else(|| format!("`{number}` is not one of {min} to {max}"))
     }
 
-    /// Whether all reads are recorded, and not only those that tell secrets.
+    /// Whether all reads are recorded, and not only those that reveal secrets.
     pub fn audit_reads(&self) -> Result<bool, String> {
         match &*self.text()? {
             "guarded" => Ok(false),

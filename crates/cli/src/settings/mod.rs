@@ -42,7 +42,7 @@ const ADDRESS_PART: usize = 16;
 /// And a token this part of all waits.
 const TOKEN_PART: usize = 3;
 
-/// What a long-running command was told, every default filled in.
+/// What a long-running command was given, every default filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The command it is for.

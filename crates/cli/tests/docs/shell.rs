@@ -15,7 +15,7 @@ use super::e2e::{self, Daemon};
 
 /// Until what a page shows must be there; no measure of how fast it should be.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Seconds until a script that does not end is killed: it would hold up all others for ever.
+/// Seconds until a script that does not end is killed: it would hold up all others forever.
 const SCRIPT_ENDS_WITHIN_S: &str = "120";
 /// Between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);

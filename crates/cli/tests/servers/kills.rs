@@ -54,7 +54,7 @@ async fn a_leader_whose_sync_fails_acknowledges_nothing_more() {
     check_all_there(&servers, &acknowledged).await;
 }
 
-/// Alone, it says what to do, and takes writes again once it was started anew.
+/// Alone, it says what to do, and takes writes again once it was started again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_single_server_whose_sync_fails_loses_nothing_acknowledged() {
     let mut servers = Servers::start(1).await;

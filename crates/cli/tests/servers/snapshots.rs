@@ -54,7 +54,7 @@ async fn a_saved_state_goes_on_in_a_new_cluster_with_what_its_agents_run() {
     let mut nodes = Nodes::one_each(&servers).await;
     register(&servers.all[&1], &nodes.counting("kept")).await;
     let pids = nodes.until_running("kept", 3).await;
-    // The end of an evaluation belongs to what is saved: nothing is planned anew for it.
+    // The end of an evaluation belongs to what is saved: nothing is planned again for it.
     eventually("it is placed", async || {
         let placed = allocs(&servers.all[&2].client, "kept").await?;
         placed.iter().all(|alloc| alloc.client_status == "running").then_some(())

@@ -35,7 +35,7 @@ async fn certificates_change_under_a_session_that_goes_on() {
         fs::copy(cluster.path("renewed").join(name), tls.join(name)).expect("it is copied");
     }
     cluster.servers[0].daemon.signal(Signal::HUP);
-    cluster.until_told("s1", "certificates were read anew").await;
+    cluster.until_told("s1", "certificates were read again").await;
     assert!(cluster.json(&["node", "status", "-json"]).is_some(), "who comes now believes the new one");
     assert_eq!(cluster.running().await, alloc);
     assert_eq!(connected(&cluster.told("n1")), before, "the session went on");

@@ -2,7 +2,7 @@
 
 use berth_model::NodeId;
 
-/// Nodes told of one plan that was refused.
+/// Nodes listed of one plan that was refused.
 const REFUSED_NODES_MAX: usize = 16;
 
 /// What of a plan was refused, because the state on which it rests had been overtaken.

@@ -17,9 +17,9 @@ use super::{
     shape::Shape,
 };
 
-/// Nodes with room that are told apart; with more of them it may be anywhere.
+/// Nodes with room that are distinguished; with more of them it may be anywhere.
 const NODES_MAX: usize = 64;
-/// Of one shape that are tried at the same time where nothing tells how many find room, once they have found some.
+/// Of one shape that are tried at the same time where nothing shows how many find room, once they have found some.
 const WINDOW_MAX: usize = 64;
 
 /// One tenant's of one priority.
@@ -41,7 +41,7 @@ pub(super) struct Line {
     nodes: BTreeSet<NodeSlot>,
     /// Room may have come anywhere, or a quota may allow more.
     anywhere: Moment,
-    /// How many are tried at the same time where nothing tells how many find room: twice as many after each that did.
+    /// How many are tried at the same time where nothing shows how many find room: twice as many after each that did.
     window: usize,
 }
 

@@ -75,7 +75,7 @@ struct Trial {
     promise: Option<Promise>,
 }
 
-/// What came, and no line was told yet.
+/// What came, and no line was informed of yet.
 #[derive(Debug, Default)]
 struct Came {
     nodes: BTreeSet<NodeSlot>,
@@ -86,7 +86,7 @@ struct Came {
     anywhere: bool,
 }
 
-/// A node of which some of the lines were told; it is among those that came until all are.
+/// A node of which some of the lines were informed; it is among those that came until all are.
 #[derive(Debug)]
 struct HalfTold {
     node: NodeSlot,
@@ -212,7 +212,7 @@ impl Blocked {
         self.came.anywhere = true;
     }
 
-    /// Something becomes known now that no index tells.
+    /// Something becomes known now that no index reports.
     fn now(&mut self, store: &Store) -> Moment {
         self.clock += 1;
         Moment { index: store.index(), clock: self.clock }

@@ -60,7 +60,7 @@ impl Eased {
 pub(super) struct Placed {
     /// When it was placed last.
     at: BTreeMap<u8, Index>,
-    /// What no line was told of yet: on how old a state it was planned.
+    /// What no line was informed of yet: on how old a state it was planned.
     planned_on: BTreeMap<u8, Index>,
     last: Option<(JobSlot, Index)>,
 }
@@ -83,17 +83,17 @@ impl Placed {
     }
 
     /// Whether some of a priority up to this one had been claimed already when a plan was made on a state of this index, of
-    /// what no line was told of.
+    /// what no line was informed of.
     pub fn was_claimed(&self, priority: u8, known: Index) -> bool {
         self.planned_on.range(..=priority).any(|(_, planned_on)| *planned_on <= known)
     }
 
-    /// Whether there is any that no line was told of.
+    /// Whether there is any that no line was informed of.
     pub fn is_news(&self) -> bool {
         !self.planned_on.is_empty()
     }
 
-    /// The lines were told.
+    /// The lines were informed.
     pub fn told(&mut self) {
         self.planned_on.clear();
     }

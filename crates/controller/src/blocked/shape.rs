@@ -15,7 +15,7 @@ use berth_model::{
 };
 use berth_scheduler::Demand;
 
-/// Demands of one job that are told apart; of more only the least of each resource is asked for.
+/// Demands of one job that are distinguished; of more only the least of each resource is asked for.
 const DEMANDS_MAX: usize = 16;
 
 /// Names a shape.
@@ -34,7 +34,7 @@ pub(super) enum ShapeKey {
     },
 }
 
-/// What a job misses, as its last plan told.
+/// What a job misses, as its last plan reported.
 pub(super) struct Missing<'a> {
     store: &'a Store,
     slot: JobSlot,
@@ -48,7 +48,7 @@ pub(super) struct Missing<'a> {
 }
 
 impl<'a> Missing<'a> {
-    /// None when the job is gone. Whatever is not told is taken to be missing.
+    /// None when the job is gone. Whatever is not reported is taken to be missing.
     pub fn of(store: &'a Store, eval: &Eval, failures: &'a [GroupFailure]) -> Option<Self> {
         let slot = store.jobs().find(&eval.job)?;
         let row = store.jobs().row(slot)?;
@@ -206,7 +206,7 @@ impl Shape {
         live.any(|alloc| alloc.job == job)
     }
 
-    /// What one allocation of it holds on a node, where that can be told.
+    /// What one allocation of it holds on a node, where that can be known.
     pub fn holds_on(&self, store: &Store, slot: NodeSlot) -> Option<Resources> {
         let node = &store.nodes().detail(slot)?.node;
         match &self.needs {

@@ -67,7 +67,7 @@ impl Leader {
         }
     }
 
-    /// Another state has taken the place of this one: all that follows from it is made anew. What is on its way to the
+    /// Another state has taken the place of this one: all that follows from it is made again. What is on its way to the
     /// log and from it stays.
     fn on_restored(&mut self, replica: &Replica) {
         self.work = Work::of(replica.store());
@@ -169,7 +169,7 @@ impl Leader {
         }
     }
 
-    /// Who told it to leave may have led no longer when its job was to be planned.
+    /// The leader that asked it to leave may have led no longer when its job was to be planned.
     fn want_if_told_to_leave(&mut self, store: &Store, slot: AllocSlot) {
         let goes_on = store.allocs().row(slot).is_some_and(AllocRow::is_wanted);
         if goes_on && store.allocs().extra(slot).is_some_and(|extra| extra.migrate.is_some()) {
@@ -188,7 +188,7 @@ impl Leader {
         self.work.wanting.extend(job.map(|job| (job.key.clone(), trigger)));
     }
 
-    /// What was declared lost may run on: its agent is to confirm anew what does. Servers that know no entries of version 6 would
+    /// What was declared lost may run on: its agent is to confirm again what does. Servers that know no entries of version 6 would
     /// not have their agents say it once more.
     fn note_loss(&mut self, store: &Store, index: Index, slot: AllocSlot) {
         if self.entry_version(store) < 6 || !store.was_declared_lost(slot) {

@@ -141,7 +141,7 @@ impl Collector {
         }
         let purged = self.purged.len().min(JOBS_COLLECTED_MAX);
         let mut jobs: Vec<JobKey> = self.purged.drain(..purged).collect();
-        // What has changed since it died waits anew, further back.
+        // What has changed since it died waits again, further back.
         let dead =
             self.jobs.over(JOB_KEPT, now, JOBS_COLLECTED_MAX).into_iter().filter_map(|(slot, since)| {
                 let row = store.jobs().row(slot).filter(|row| row.create_index == since && row.is_over())?;
@@ -157,12 +157,12 @@ impl Collector {
         let (later, nodes): (Vec<NodeId>, Vec<NodeId>) = nodes.partition(lives);
         self.nodes.extend(now, later);
         let ended = self.allocs.over(SERVICE_KEPT, now, COLLECTED_MAX).into_iter();
-        // What keeps a node covered waits anew: a change of its job, or the end of the node, makes it of no use.
+        // What keeps a node covered waits again: a change of its job, or the end of the node, makes it of no use.
         let is_needed = |id: &AllocId| store.alloc(*id).is_some_and(|(_, row)| store.keeps_node_covered(row));
         let (later, allocs): (Vec<AllocId>, Vec<AllocId>) = ended.partition(is_needed);
         self.allocs.extend(now, later);
         let over_long = self.deployments.over(DEPLOYMENT_KEPT, now, COLLECTED_MAX).into_iter();
-        // One whose allocations are still to be judged waits anew.
+        // One whose allocations are still to be judged waits again.
         let is_carried =
             |id: &DeploymentId| store.deployments().get(*id).is_some_and(|over| store.is_carried(over));
         let (later, deployments): (Vec<DeploymentId>, Vec<DeploymentId>) = over_long.partition(is_carried);

@@ -20,7 +20,7 @@ use pacing::{Pacing, Standing};
 /// What drains lead to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Leaving {
-    /// To be told to leave, each with its job.
+    /// To be asked to leave, each with its job.
     pub allocs: Vec<(MigrateAlloc, JobKey)>,
     /// Nodes on which nothing is left, and when their drains began.
     pub emptied: Vec<(NodeId, Timestamp)>,
@@ -29,12 +29,12 @@ pub(crate) struct Leaving {
 /// The nodes that are drained, and the services that have something there.
 #[derive(Debug, Default)]
 pub(crate) struct Drains {
-    /// With when each began, which tells one drain of a node from the next, and its deadline.
+    /// With when each began, which distinguishes one drain of a node from the next, and its deadline.
     nodes: BTreeMap<NodeId, (Timestamp, Option<Timestamp>)>,
     pacing: Pacing,
     /// To be judged.
     changed_nodes: BTreeSet<NodeId>,
-    /// To be counted anew.
+    /// To be counted again.
     changed_allocs: BTreeSet<AllocSlot>,
     /// When time alone changes something.
     deadlines: BTreeSet<(Timestamp, NodeId)>,
@@ -95,7 +95,7 @@ impl Drains {
         let before = self.nodes.insert(row.id, (drain.started_at, drain.deadline));
         self.set_deadline(row.id, before.and_then(|(_, deadline)| deadline), drain.deadline);
         if before.map(|(started_at, _)| started_at) != Some(drain.started_at) {
-            // What the drain before told to leave may have been called off without a word.
+            // What the drain before asked to leave may have been called off without a word.
             self.tell_anew(store, row);
         }
         self.changed_nodes.insert(row.id);
@@ -106,7 +106,7 @@ impl Drains {
         self.changed_nodes.remove(&id);
         self.ending.remove(&id);
         self.set_deadline(id, deadline, None);
-        // What was told to leave in vain is told again, should it be drained again.
+        // What was asked to leave in vain is asked again, should it be drained again.
         store.node(id).into_iter().for_each(|(_, row)| self.tell_anew(store, row));
     }
 
@@ -117,7 +117,7 @@ impl Drains {
         self.deadlines.extend(now.map(|at| (at, id)));
     }
 
-    /// What is on its way to the allocations of a node does not count as told; how they stand is looked at anew.
+    /// What is on its way to the allocations of a node does not count as asked; how they stand is looked at again.
     fn tell_anew(&mut self, store: &Store, node: &NodeRow) {
         for slot in store.nodes().live(node) {
             if let Some(alloc) = store.allocs().row(slot) {
@@ -135,7 +135,7 @@ impl Drains {
         self.changed_nodes.extend(node.map(|node| node.id));
     }
 
-    /// What agents have told of allocations can be read.
+    /// What agents have reported of allocations can be read.
     pub fn on_recorded<'s>(&mut self, store: &Store, seen: impl Iterator<Item = &'s Seen>) {
         if !self.is_idle() {
             self.changed_allocs.extend(seen.filter_map(|seen| seen.slot_in(store)));
@@ -151,7 +151,7 @@ impl Drains {
     /// What is counted once nothing has changed since, and the same counted from the beginning, for tests.
     #[cfg(test)]
     pub fn counted_anew(&mut self, store: &Store, observed: &Observed, now: Timestamp) -> [String; 2] {
-        // What was told to leave is counted no more with the next look.
+        // What was asked to leave is counted no more with the next look.
         while !(self.changed_nodes.is_empty() && self.changed_allocs.is_empty()) {
             self.judge(store, observed, now);
         }
@@ -225,7 +225,7 @@ impl Drains {
         jobs
     }
 
-    /// How an allocation of a service stands that leaves: none unless it should run and is not told to leave.
+    /// How an allocation of a service stands that leaves: none unless it should run and is not asked to leave.
     fn standing<'s>(
         &self,
         store: &'s Store,

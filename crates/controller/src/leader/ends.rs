@@ -38,7 +38,7 @@ impl Leader {
         }
     }
 
-    /// An end that asked for nothing when it was told, of an allocation that is wanted in the state in which it came true: another
+    /// An end that asked for nothing when it was reported, of an allocation that is wanted in the state in which it came true: another
     /// one was restored meanwhile. Otherwise its evaluation came with it.
     pub(super) fn want_if_overlooked(&mut self, store: &Store, slot: AllocSlot) {
         let Some(row) = store.allocs().row(slot).filter(|row| row.ended_by_itself()) else { return };

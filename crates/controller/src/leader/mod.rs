@@ -94,7 +94,7 @@ pub(crate) struct Leader {
     work: Work,
 }
 
-/// What the leader has to do about the state: all of it is made from the state, and made anew when that is replaced.
+/// What the leader has to do about the state: all of it is made from the state, and made again when that is replaced.
 #[derive(Debug)]
 struct Work {
     queue: EvalQueue,
@@ -217,7 +217,7 @@ impl Leader {
         self.term
     }
 
-    /// The leadership has ended. Whoever waits is told, as far as that is known, what became of what was proposed.
+    /// The leadership has ended. Those who wait are answered, as far as that is known, with the outcome of what was proposed.
     pub fn end(self, why: &str, actions: &mut Vec<Action>) {
         self.applier.end();
         let Abandoned { unknown, not_written } = self.outbox.abandon();
@@ -327,7 +327,7 @@ impl Leader {
         }
     }
 
-    /// What is to be done about all that was taken in. Returns what the replicas are to be told.
+    /// What is to be done about all that was taken in. Returns what the replicas are to be sent.
     pub fn flush(
         &mut self,
         replica: &Replica,
@@ -377,7 +377,7 @@ impl Leader {
         }
     }
 
-    /// Has the replicas told what is to be published.
+    /// Has the replicas sent what is to be published.
     fn publish(&mut self, replica: &Replica) {
         let published = replica.publication().last();
         for ready in self.observing.ready(self.outbox.first_in_flight()) {
@@ -398,7 +398,7 @@ impl Leader {
         }
     }
 
-    /// This server's replica has recorded what agents told: what that means for drains is judged next.
+    /// This server's replica has recorded what agents reported: what that means for drains is judged next.
     pub fn on_recorded(&mut self, store: &Store, batches: &[Arc<Batch>]) {
         let seen = batches.iter().flat_map(|batch| &batch.reports).flat_map(|report| &report.seen);
         self.work.drains.on_recorded(store, seen);

@@ -75,7 +75,7 @@ impl Leader {
         }
     }
 
-    /// A node's new status did not come about: it is decided anew at the next tick.
+    /// A node's new status did not come about: it is decided again at the next tick.
     pub(super) fn unsettle(&mut self, id: NodeId) {
         self.work.changing.remove(&id);
         self.work.unsettled.insert(id);

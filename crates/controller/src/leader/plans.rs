@@ -105,7 +105,7 @@ impl Leader {
         }
     }
 
-    /// Nothing of a stopped job waits any more, be it for room or for the time of its reschedule.
+    /// Nothing of a stopped job waits any more, whether for room or for the time of its reschedule.
     fn cancel_waiting(&mut self, store: &Store, eval: &Eval) {
         let Some(row) = store.job(&eval.job).filter(|row| row.job().stop) else { return };
         let others = store.jobs().evals(row).filter_map(|slot| store.evals().row(slot));

@@ -1,5 +1,5 @@
-//! The leader's side of what it and the replicas say to each other. Each replica that has attached is told all that is
-//! published; one whose link is slow is told the latest of each node once it takes something again, so that it costs
+//! The leader's side of what it and the replicas say to each other. Each replica that has attached is sent all that is
+//! published; one whose link is slow is sent the latest of each node once it takes something again, so that it costs
 //! neither memory nor time of others.
 
 use std::{
@@ -22,13 +22,13 @@ use crate::{
 const INBOX_MAX: usize = 1024;
 /// Bytes of observed changes that wait for one replica's link, beyond which the newer takes the place of the older.
 const OUTGOING_BYTES_MAX: usize = 8 << 20;
-/// Bytes of what a replica lacks that are told together.
+/// Bytes of what a replica lacks that are sent together.
 const SYNC_BYTES: usize = 2 << 20;
-/// The same with what is on its way to being published; the rest of that is told next.
+/// The same with what is on its way to being published; the rest of that is sent next.
 const RECENT_BYTES: usize = 2 * SYNC_BYTES;
-/// Parts of what is told together, each at an index of its own: two in a row hold more than a frame.
+/// Parts of what is sent together, each at an index of its own: two in a row hold more than a frame.
 pub(super) const SYNC_PARTS_MAX: u64 = 32;
-/// About what a message takes that tells no observations.
+/// About what a message takes that holds no observations.
 const MESSAGE_BYTES: usize = 128;
 /// A leader that has nothing to say says so this often.
 const SAY_EVERY: Duration = Duration::from_secs(1);
@@ -59,16 +59,16 @@ struct Attached {
     /// Each with how many bytes it takes, about.
     outgoing: VecDeque<(DownMessage, usize)>,
     outgoing_bytes: usize,
-    /// Up to which node it has told what it has recorded; none once it has told all.
+    /// Up to which node it has reported what it has recorded; none once it has reported all.
     comparing: Option<Option<NodeId>>,
     /// Nodes of which it lacks what was published after an index.
     lacks: BTreeMap<NodeId, Index>,
     sync: Sync,
-    /// What it was told last.
+    /// What it was sent last.
     told: Told,
 }
 
-/// What every replica is told once all that is before it has been.
+/// What every replica is sent once all that is before it has been.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Told {
     /// Everything observed up to here is in it.
@@ -81,7 +81,7 @@ pub(super) struct Told {
 enum Sync {
     /// It lacks nothing.
     Done,
-    /// It is to be told, once there is a place in the order of changes.
+    /// It is to be sent, once there is a place in the order of changes.
     Due,
     /// There is a place.
     Placed,
@@ -93,8 +93,8 @@ impl Servers {
         Self { own, attached: BTreeMap::new(), refusals: Vec::new() }
     }
 
-    /// A frame has come. `began` is told first to whoever attaches: where the leadership began, and the entry before. `recent`
-    /// was told to all who had attached before, and is not in the publication yet, with which the replica is compared.
+    /// A frame has come. `began` is sent first to a replica that attaches: where the leadership began, and the entry before. `recent`
+    /// was sent to all who had attached before, and is not in the publication yet, with which the replica is compared.
     pub fn on_frame(
         &mut self,
         from: ServerId,
@@ -148,8 +148,8 @@ impl Servers {
         silent
     }
 
-    /// A replica tells what it has recorded, in order of nodes. Nodes of which it has recorded something else are
-    /// returned: what it lacks is told to it, and it is asked for what it has.
+    /// A replica reports what it has recorded, in order of nodes. Nodes of which it has recorded something else are
+    /// returned: what it lacks is sent to it, and it is asked for what it has.
     pub fn compare(
         &mut self,
         from: ServerId,
@@ -204,14 +204,14 @@ impl Servers {
         }
     }
 
-    /// Has a replica told something.
+    /// Has something sent to a replica.
     pub fn tell(&mut self, server: ServerId, message: DownMessage) {
         if let Some(attached) = self.attached.get_mut(&server) {
             attached.outgoing.push_back((message, MESSAGE_BYTES));
         }
     }
 
-    /// Has all replicas told what is published.
+    /// Has all replicas sent what is published.
     pub fn publish(&mut self, batch: &Arc<Batch>) {
         // Within this server nothing waits.
         let is_alone = self.attached.keys().all(|server| *server == self.own);
@@ -238,8 +238,8 @@ impl Servers {
         self.attached.get_mut(&server).into_iter().for_each(|attached| attached.sync = Sync::Placed);
     }
 
-    /// Has a replica told what it lacks, as it was published by `index`, the first of [`SYNC_PARTS_MAX`]; `recent` is all that
-    /// stands before it and is not in the publication yet, however long ago it was told to others.
+    /// Has a replica sent what it lacks, as it was published by `index`, the first of [`SYNC_PARTS_MAX`]; `recent` is all that
+    /// stands before it and is not in the publication yet, however long ago it was sent to others.
     pub fn sync(
         &mut self,
         server: ServerId,
@@ -258,7 +258,7 @@ impl Servers {
             let count = fitting(&recorded, SYNC_BYTES - bytes);
             let mut version = publication.record_of(node).map(|record| record.version);
             if count < recorded.len() {
-                // The rest is told next; only then it is known how far the node's agent has come.
+                // The rest is sent next; only then it is known how far the node's agent has come.
                 attached.lacks.insert(node, recorded[count - 1].0);
                 recorded.truncate(count);
                 version = None;
@@ -269,7 +269,7 @@ impl Servers {
             reports.extend(parts.into_iter().map(Arc::new));
         }
         for batch in recent {
-            // Of others it lacks nothing, or is told next.
+            // Of others it lacks nothing, or is sent it next.
             let is_told = |report: &&Arc<NodeReport>| nodes.contains(&report.node);
             for report in batch.reports.iter().filter(is_told) {
                 if attached.lacks.contains_key(&report.node) {
@@ -356,7 +356,7 @@ impl Attached {
         }
     }
 
-    /// Its link is slow: what waits for it is told as differences, once it takes something again.
+    /// Its link is slow: what waits for it is sent as differences, once it takes something again.
     fn fall_behind(&mut self) {
         let Self { outgoing, lacks, .. } = self;
         outgoing.retain(|(message, _)| {

@@ -32,7 +32,7 @@ pub(super) struct Sessions {
     unconfirmed: BTreeSet<NodeId>,
     /// Servers that were asked for all that they know of a node.
     asked: BTreeSet<(ServerId, NodeId)>,
-    /// What they had recorded, and told.
+    /// What they had recorded, and reported.
     recorded: Vec<Arc<NodeReport>>,
     /// Where nodes were declared down, or allocations there lost: what a server says that has not applied as much is void.
     lost_at: BTreeMap<NodeId, Index>,
@@ -153,7 +153,7 @@ impl Leader {
     }
 
     fn on_up(&mut self, replica: &Replica, from: ServerId, as_of: Index, message: UpMessage) {
-        // What was observed before another state took the place of all is void: agents come again and report anew.
+        // What was observed before another state took the place of all is void: agents come again and report again.
         let is_void = as_of < replica.store().restored_at();
         match message {
             UpMessage::Session(_) | UpMessage::Report(_) if is_void => {}
@@ -249,7 +249,7 @@ impl Leader {
     fn on_node_report(&mut self, replica: &Replica, from: ServerId, as_of: Index, report: Arc<NodeReport>) {
         let node = report.node;
         if report.session.is_none() && report.version.is_some() {
-            // Whatever comes of it is told to all, and to it what it had missed.
+            // The outcome is sent to all, and to it what it had missed.
             self.servers.lacks(from, node);
         }
         if !self.sessions.speaks(from, &report) {
@@ -285,7 +285,7 @@ impl Leader {
         for report in recorded {
             let before = replica.publication().record_of(report.node).map(|record| record.version);
             let mut newer = known.newer(&report, before);
-            // Whatever was recorded before a node was declared down vouches for nothing: its agent reports anew.
+            // Whatever was recorded before a node was declared down vouches for nothing: its agent reports again.
             let is_down =
                 replica.store().node(report.node).is_some_and(|(_, row)| row.status == NodeStatus::Down);
             newer.version.iter_mut().for_each(|version| version.confirmed &= !is_down);

@@ -1,4 +1,4 @@
-//! Whatever follows the state is the same, made anew from a state or followed there through any history.
+//! Whatever follows the state is the same, made again from a state or followed there through any history.
 
 use std::sync::Arc;
 

@@ -17,10 +17,10 @@ use crate::{
 /// How long an agent that is heard may leave a message unacknowledged, before its link counts as one that swallows
 /// what it is sent. Longer than two heartbeats of the largest cluster, which carry acknowledgements.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(25);
-/// An agent that describes its node anew within less than this is turned away: each time is an entry of the log. Agents
+/// An agent that describes its node again within less than this is turned away: each time is an entry of the log. Agents
 /// themselves wait thrice as long.
 const REDESCRIBED_EVERY: Duration = Duration::from_secs(10);
-/// Heartbeats in a row that must show another digest of observed state before the agent has to report all anew.
+/// Heartbeats in a row that must show another digest of observed state before the agent has to report all again.
 const MISMATCHES_MAX: u8 = 2;
 
 /// All of them.
@@ -28,9 +28,9 @@ const MISMATCHES_MAX: u8 = 2;
 pub(crate) struct Agents {
     by_node: BTreeMap<NodeId, Agent>,
     by_session: HashMap<SessionId, NodeId>,
-    /// Nodes of whose session the leader is yet to be told.
+    /// Nodes of whose session the leader has yet to be informed.
     untold: BTreeSet<NodeId>,
-    /// Nodes that gave a sign of life, of which the leader is yet to be told.
+    /// Nodes that gave a sign of life, of which the leader has yet to be informed.
     heard: Vec<NodeId>,
     /// Nodes that have something to report to the leader.
     reporting: VecDeque<NodeId>,
@@ -46,7 +46,7 @@ pub(crate) struct Agent {
     pub reports: Reports,
     is_heard: bool,
     is_queued: bool,
-    /// The leader was told in this session that all that runs there is known, if it was so.
+    /// The leader was informed in this session that all that runs there is known, if it was so.
     told_confirmed: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Agent {
 #[derive(Debug)]
 struct Session {
     id: SessionId,
-    /// How often the agent gives a sign of life, as it was told.
+    /// How often the agent gives a sign of life, as it was instructed.
     heartbeat: Duration,
     /// Messages of desired state that were sent, and that the agent has taken in.
     sent: u64,
@@ -80,7 +80,7 @@ pub(crate) enum Opened {
 /// What a sign of life shows.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// All is well, or not to be told yet.
+    /// All is well, or not to be reported yet.
     Well,
     /// All that was sent has arrived; what the agent holds can be compared.
     UpToDate,
@@ -170,7 +170,7 @@ impl Agents {
         self.by_node.get(&node)
     }
 
-    /// A session's connection is gone. What it has reported is still told.
+    /// A session's connection is gone. What it has reported is still reported.
     pub fn close(&mut self, session: SessionId) {
         let Some(node) = self.by_session.remove(&session) else { return };
         let Some(agent) = self.by_node.get_mut(&node) else { return };
@@ -210,7 +210,7 @@ impl Agents {
         heard
     }
 
-    /// The state of the next session that the leader is yet to be told of.
+    /// The state of the next session that the leader has yet to be informed of.
     pub fn next_untold(&mut self) -> Option<SessionState> {
         while let Some(node) = self.untold.pop_first() {
             let Some(agent) = self.by_node.get_mut(&node) else { continue };
@@ -225,7 +225,7 @@ impl Agents {
         None
     }
 
-    /// An agent describes its node anew; false when it does so too often. `known` is the node by the state.
+    /// An agent describes its node again; false when it does so too often. `known` is the node by the state.
     pub fn redescribe(
         &mut self,
         session: SessionId,
@@ -259,7 +259,7 @@ impl Agents {
         }
     }
 
-    /// Has the reports of a node told to the leader, if there are any.
+    /// Has the reports of a node sent to the leader, if there are any.
     pub fn queue(&mut self, node: NodeId) {
         if let Some(agent) =
             self.by_node.get_mut(&node).filter(|agent| !agent.is_queued && agent.reports.may_send())
@@ -288,7 +288,7 @@ impl Agents {
         let node = report.node;
         let Some(agent) = self.by_node.get_mut(&node) else { return };
         agent.reports.recorded(report);
-        // What made it so may have been told before the session was.
+        // What made it so may have been reported before the session was.
         if agent.session.is_some()
             && !agent.told_confirmed
             && agent.reports.is_confirmed()
@@ -303,7 +303,7 @@ impl Agents {
         self.queue(node);
     }
 
-    /// Nothing of what the leader was told can be relied on: all sessions are to be told anew. The nodes of which something
+    /// Nothing of what the leader was sent can be relied on: all sessions are to be reported again. The nodes of which something
     /// was sent and is not recorded.
     pub fn begin_anew(&mut self) -> Vec<NodeId> {
         self.untold = self.by_node.keys().copied().collect();
@@ -311,7 +311,7 @@ impl Agents {
         sent.map(|(node, _)| *node).collect()
     }
 
-    /// The time between heartbeats, when the agent was told another one; from now on it knows.
+    /// The time between heartbeats, when the agent was given another one; from now on it knows.
     pub fn heartbeat_untold(&mut self, session: SessionId, heartbeat: Duration) -> Option<Duration> {
         let session = self.session_mut(session)?;
         (std::mem::replace(&mut session.heartbeat, heartbeat) != heartbeat).then_some(heartbeat)
@@ -366,7 +366,7 @@ impl Agent {
         report
     }
 
-    /// The leader is told this.
+    /// The leader is sent this.
     pub fn told(&mut self, report: &NodeReport) {
         self.told_confirmed |= report.version.is_some_and(|version| version.confirmed);
     }

@@ -19,7 +19,7 @@ pub(crate) struct Lists {
     pub purge: Vec<AllocId>,
 }
 
-/// What has changed for nodes since they were last told.
+/// What has changed for nodes since they were last informed.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     by_node: BTreeMap<NodeSlot, Changed>,
@@ -28,7 +28,7 @@ pub(crate) struct Changes {
 /// What has changed for one node. Bounded by the allocations of the node, living and ended.
 #[derive(Debug, Default)]
 struct Changed {
-    /// All is to be told anew.
+    /// Everything is to be sent again.
     all: bool,
     allocs: BTreeSet<AllocSlot>,
     forget: BTreeSet<AllocId>,
@@ -51,17 +51,17 @@ impl Changes {
         self.by_node.entry(node).or_default().purge.insert(alloc);
     }
 
-    /// What the agent of a node holds is not what it was told.
+    /// What the agent of a node holds is not what it was sent.
     pub fn all(&mut self, node: NodeSlot) {
         self.by_node.entry(node).or_default().all = true;
     }
 
-    /// Whether nothing waits to be told to a node.
+    /// Whether nothing waits to be sent to a node.
     pub fn is_told(&self, node: NodeSlot) -> bool {
         !self.by_node.contains_key(&node)
     }
 
-    /// A node is told everything now, or is gone.
+    /// A node is sent everything now, or is gone.
     pub fn clear(&mut self, node: NodeSlot) {
         self.by_node.remove(&node);
     }

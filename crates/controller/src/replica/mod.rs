@@ -1,5 +1,5 @@
 //! What every server does, whether it leads or not: it keeps the applied state and what is observed, publishes both for
-//! readers, speaks with the agents that dialed it, and tells the leader of them.
+//! readers, speaks with the agents that dialed it, and informs the leader of them.
 
 mod agents;
 mod desired;
@@ -47,7 +47,7 @@ pub trait Links {
 /// The state machine of a server, whether it leads or not.
 #[derive(Debug)]
 pub(crate) struct Replica {
-    /// The applied state, shared with what is told of it.
+    /// The applied state, shared with the messages about it.
     store: Arc<Store>,
     /// What readers see of it, and what is observed.
     publication: Publication,
@@ -100,7 +100,7 @@ impl Replica {
     /// Begins with what the log and its snapshot hold.
     pub fn recover(&mut self, term: u64, store: Store) {
         self.term = term;
-        // The leader is told anew what is recorded here, which is nothing.
+        // The leader is sent again what is recorded here, which is nothing.
         self.detach();
         self.publication.recover(store.clone());
         self.closing.extend(self.agents.sessions());
@@ -109,7 +109,7 @@ impl Replica {
         self.store = Arc::new(store);
     }
 
-    /// Entries were applied: this is the state after them. They are told of by [`Self::on_applied`].
+    /// Entries were applied: this is the state after them. They are reported by [`Self::on_applied`].
     pub fn advance(&mut self, term: u64, store: Store, applied: &[Applied]) {
         let mut changes = applied.iter().flat_map(|applied| &applied.events);
         for change in changes.clone() {
@@ -130,7 +130,7 @@ impl Replica {
     /// Takes in entries that were applied.
     pub fn on_applied(&mut self, applied: Vec<Applied>) {
         for change in applied.iter().flat_map(|applied| &applied.events) {
-            // Agents are told at once, whatever readers see.
+            // Agents are informed at once, whatever readers see.
             match change {
                 Change::AllocPlaced(slot) | Change::AllocUpdated(slot, _) | Change::AllocStopped(slot) => {
                     if let Some(row) = self.store.allocs().row(*slot) {
@@ -149,7 +149,7 @@ impl Replica {
         self.publication.on_applied(&self.store, applied);
     }
 
-    /// Publishes what may be, in the order of indexes. Returns what agents told that can be read from now on.
+    /// Publishes what may be, in the order of indexes. Returns what agents reported that can be read from now on.
     pub fn publish(&mut self, listening: Duration, actions: &mut Vec<Action>) -> Vec<Arc<Batch>> {
         let mut recorded = Vec::new();
         while let Some(next) = self.publication.next(self.store.index(), listening) {
@@ -248,7 +248,7 @@ impl Replica {
         let Some(row) = self.store.nodes().row(slot) else { return };
         let (id, is_silent) = (row.id, row.status.is_silent());
         if is_silent {
-            // An agent that is heard again must report everything anew.
+            // An agent that is heard again must report everything again.
             self.agents.get_mut(id).into_iter().for_each(|agent| agent.reports.lost());
             self.closing.extend(self.agents.session_of(id));
         }
@@ -262,7 +262,7 @@ impl Replica {
         }
         let Self { store, agents, changes, .. } = self;
         let session_of = |node: NodeSlot| agents.session_of(store.nodes().row(node)?.id);
-        // Without a session there is nobody to tell: whoever comes is told everything.
+        // Without a session there is nobody to inform: an agent that comes is sent everything.
         let is_ready = |node| session_of(node).is_none_or(|session| links.has_room(session));
         for (node, full, lists) in changes.take(store, is_ready) {
             self.send_desired(node, full, lists, listening, actions);

@@ -1,5 +1,5 @@
-//! What readers see, and in which order: entries as they are applied here, observed changes as the leader tells them,
-//! merged by their indexes. Entries wait until the leader has told all observed changes before them, so that nothing is
+//! What readers see, and in which order: entries as they are applied here, observed changes as the leader reports them,
+//! merged by their indexes. Entries wait until the leader has sent all observed changes before them, so that nothing is
 //! published behind what it precedes; when the leader falls silent they wait no longer.
 
 use std::{
@@ -20,7 +20,7 @@ use crate::{
     messages::{Batch, NodeRecovery, NodeReport, RecordedNode, Seen, Version},
 };
 
-/// How long entries wait for what the leader has yet to tell.
+/// How long entries wait for what the leader has yet to report.
 const HELD_MAX: Duration = Duration::from_secs(5);
 
 /// What was observed on a node, as far as it is recorded.
@@ -40,12 +40,12 @@ pub(crate) struct Publication {
     records: BTreeMap<NodeId, Record>,
     entries: VecDeque<Entry>,
     batches: VecDeque<Arc<Batch>>,
-    /// All observed changes up to here are in; none while nobody tells them.
+    /// All observed changes up to here are in; none while nobody reports them.
     told: Option<Index>,
     held_since: Option<Duration>,
     /// Where the leadership began whose replica knows nothing of what runs.
     floor: Option<Index>,
-    /// From where on readers may see something; none before a leader has told what it knows.
+    /// From where on readers may see something; none before a leader has reported what it knows.
     readable_from: Option<Index>,
     /// What is published next does not follow on what was published before.
     is_anew: bool,
@@ -144,7 +144,7 @@ impl Publication {
     }
 
     /// Another state takes the place of this one: what waited speaks of slots that are others now. Its indexes are published
-    /// all the same. What the leader was told after that stays: it tells it once.
+    /// all the same. What the leader was sent after that stays: it reports it once.
     pub fn on_restored(&mut self, store: &Store) {
         self.entries.iter_mut().for_each(|entry| entry.changes.clear());
         self.logged.iter_mut().for_each(|(_, changes)| changes.clear());
@@ -159,13 +159,13 @@ impl Publication {
         self.observed.begin(began);
     }
 
-    /// This replica attaches to a leader: what is applied from now on waits for what the leader tells.
+    /// This replica attaches to a leader: what is applied from now on waits for what the leader sends.
     pub fn hold(&mut self) {
         self.told = Some(self.last);
         self.held_since = None;
     }
 
-    /// Nobody tells what was observed: nothing waits for it.
+    /// Nobody reports what was observed: nothing waits for it.
     pub fn release(&mut self) {
         self.told = None;
         self.held_since = None;
@@ -307,7 +307,7 @@ impl Publication {
             let Some(slot) = seen.slot_in(store) else { continue };
             let Some(row) = store.allocs().row(slot) else { continue };
             if row.is_terminal() && !ending.contains(&slot) {
-                // The log has told of its end: nothing that comes later has an index any more.
+                // The log has its end: nothing that comes later has an index any more.
                 continue;
             }
             let before = observed.record(slot, row.job, row.group, seen.alloc.clone(), index);
@@ -369,7 +369,7 @@ impl Publication {
         }
     }
 
-    /// A node is declared down: its agent is to report everything anew.
+    /// A node is declared down: its agent is to report everything again.
     pub fn on_node_lost(&mut self, node: NodeId) {
         if let Some(record) = self.records.get_mut(&node) {
             record.version.confirmed = false;
@@ -382,7 +382,7 @@ impl Publication {
 
     /// Lets readers see what has changed.
     pub fn publish(&mut self, actions: &mut Vec<Action>) {
-        // Before a leader has told what it knows, nobody knows which index a recovered state may be read at.
+        // Before a leader has reported what it knows, nobody knows which index a recovered state may be read at.
         if self.readable_from.is_none_or(|from| self.last < from) {
             // Nobody follows yet.
             self.logged.clear();

@@ -34,7 +34,7 @@ pub(crate) struct Reports {
     fresh: Vec<Seen>,
     /// It may hold two observations of one allocation.
     is_mixed: bool,
-    /// Whether there is something to send, be it only how far the agent has come.
+    /// Whether there is something to send, even if only how far the agent has come.
     is_due: bool,
     /// Sent, and not recorded yet.
     sent: VecDeque<Arc<NodeReport>>,
@@ -166,7 +166,7 @@ impl Reports {
         Some(leftovers.filter_map(|(alloc, of)| of.is_collected.then_some(alloc)).collect())
     }
 
-    /// The state forgets an allocation. Whether it still runs here: an agent that were told now to remove it would never
+    /// The state forgets an allocation. Whether it still runs here: an agent that was instructed now to remove it would never
     /// say that it has ended.
     pub fn collected(&mut self, alloc: AllocId) -> bool {
         self.leftovers.get_mut(&alloc).is_some_and(|leftover| {
@@ -175,7 +175,7 @@ impl Reports {
         })
     }
 
-    /// The node is declared down: everything is to be reported anew.
+    /// The node is declared down: everything is to be reported again.
     pub fn lost(&mut self) {
         self.all = false;
         self.named = None;

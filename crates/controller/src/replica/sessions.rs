@@ -1,4 +1,4 @@
-//! The server's side of agents' sessions: who is let in, what it is told at once, and what its reports come to.
+//! The server's side of agents' sessions: who is admitted, what it is sent at once, and what follows from its reports.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -91,7 +91,7 @@ impl Replica {
             return Err((reason, false));
         }
         let cluster = self.store.cluster();
-        // An agent that came before the cluster had an id does not know it, and holds what it was told all the same.
+        // An agent that came before the cluster had an id does not know it, and holds what it was sent all the same.
         let is_ours = [cluster.id, 0].contains(&hello.cluster);
         if is_ours && hello.index > self.store.index() {
             let (theirs, ours) = (hello.index, self.store.index());
@@ -210,7 +210,7 @@ impl Replica {
         self.compare_observed(session, id, heartbeat);
     }
 
-    /// An agent that holds something else than it has reported, and keeps on doing so, reports everything anew.
+    /// An agent that holds something else than it has reported, and keeps on doing so, reports everything again.
     fn compare_observed(&mut self, session: SessionId, id: NodeId, heartbeat: &Heartbeat) {
         let record = self.publication.record_of(id).copied().unwrap_or_default();
         let Some(agent) = self.agents.get_mut(id) else { return };
@@ -227,7 +227,7 @@ impl Replica {
             }
             return self.agents.queue(id);
         }
-        // What it was told to forget it holds until it has heard so.
+        // What it was instructed to forget it holds until it has heard so.
         let is_told = self.store.nodes().find(id).is_none_or(|node| self.changes.is_told(node));
         let held = agent.reports.held(record.digest).filter(|_| is_still && is_told);
         let is_as_reported = |held| held == heartbeat.observed_digest && record.version == version;
@@ -246,7 +246,7 @@ impl Replica {
         shown
     }
 
-    /// What an agent was told when it came may be too often by now: the cluster has grown.
+    /// What an agent was given as an interval when it came may be too often by now: the cluster has grown.
     fn tell_heartbeat(&mut self, session: SessionId, actions: &mut Vec<Action>) {
         let untold = self.agents.heartbeat_untold(session, heartbeat_every(&self.store)).map(milliseconds);
         actions.extend(

@@ -1,6 +1,6 @@
-//! The replica's side of what it and the leader say to each other: it attaches to whoever leads, tells what it has
+//! The replica's side of what it and the leader say to each other: it attaches to whoever leads, reports what it has
 //! recorded, then its sessions, signs of life and reports, as far as the link takes them, and takes in what the leader
-//! gave its place. A frame that is missing begins it anew.
+//! gave its place. A frame that is missing begins it again.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
 /// Without a word from a leader for so long, agents are sent to other servers: well before the leader that may be there
 /// declares their nodes down.
 const LEADERLESS_MAX: Duration = Duration::from_secs(6);
-/// A leader that says nothing for so long is attached to anew.
+/// A leader that says nothing for so long is attached to again.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// A replica that has nothing to say says so this often.
 const SAY_EVERY: Duration = Duration::from_secs(1);
@@ -51,11 +51,11 @@ struct Attached {
     taken: u64,
     said_at: Duration,
     heard_at: Duration,
-    /// Up to which node it was told what is recorded; none once all has been.
+    /// Up to which node it was sent what is recorded; none once all has been.
     recorded: Option<Option<NodeId>>,
     /// Reports of which nobody knows whether the leader has them.
     again: Vec<NodeId>,
-    /// Nodes of which everything known is to be told.
+    /// Nodes of which everything known is to be reported.
     tell: Vec<NodeId>,
     /// Of one of these nodes, what the frames so far had no room for.
     waiting: VecDeque<Arc<NodeReport>>,
@@ -90,7 +90,7 @@ impl Replica {
         self.uplink.is_cut_off = !heard;
     }
 
-    /// Begins anew with the leader.
+    /// Begins again with the leader.
     fn attach(&mut self, ids: &mut IdSeed, listening: Duration) {
         let again = self.agents.begin_anew();
         self.uplink.attached = Some(Attached {
@@ -259,7 +259,7 @@ impl Replica {
             DownMessage::Began(index, after) => self.publication.on_began(index, after),
             DownMessage::Batch(batch) => {
                 if !self.publication.on_batch(batch) {
-                    // Its place has been passed while nobody told of it: it is told again, at another.
+                    // Its place has been passed while nobody reported it: it is reported again, at another.
                     self.detach();
                 }
             }
@@ -280,7 +280,7 @@ impl Replica {
         let EndSession { node, session, reason, retry } = end;
         let Some(agent) = self.agents.get_mut(node) else { return };
         if agent.session() != session {
-            // Nothing waits for what the agent said before it dialed anew.
+            // Nothing waits for what the agent said before it dialed again.
             agent.reports.refused(session);
             return self.agents.queue(node);
         }

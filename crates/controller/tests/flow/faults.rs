@@ -174,7 +174,7 @@ fn what_was_reported_while_nobody_led_is_in_the_state_of_the_next_leader() {
     assert!(shell.store.alloc(wanted[1].1).unwrap().1.is_terminal(), "its end is not in the log");
     assert_eq!(shell.running_seen, 1, "what was known is not forgotten");
     let welcome = |m: &ToNode| matches!(m, ToNode::Welcome { .. });
-    assert!(!shell.told.iter().any(|(_, m)| welcome(m)), "nobody has to report anew");
+    assert!(!shell.told.iter().any(|(_, m)| welcome(m)), "nobody has to report again");
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn what_has_failed_of_a_system_job_is_kept_until_the_job_changes() {
     };
     hours(&mut shell);
     assert!(shell.store.alloc(failed).is_some(), "it keeps its node covered");
-    assert_eq!(shell.wanted().len(), 0, "what failed is not started anew");
+    assert_eq!(shell.wanted().len(), 0, "what failed is not started again");
     shell.register_job(Job { meta: [("version".to_owned(), "2".to_owned())].into(), ..system });
     assert_eq!(shell.wanted().len(), 1);
     hours(&mut shell);

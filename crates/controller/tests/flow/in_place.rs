@@ -40,7 +40,7 @@ impl Shell {
         self.tell(Event::Observed { session, seq: revision + 2, desired_seq, allocs, resync_done: true });
     }
 
-    /// An agent connects anew that has taken in of some of what it runs what a revision says, and of the others nothing new.
+    /// An agent connects again that has taken in of some of what it runs what a revision says, and of the others nothing new.
     fn hello_as(&mut self, session: u64, told: &[AllocId], revision: u64) {
         let held = |id: AllocId| desired_hash(id, Some(if told.contains(&id) { revision } else { 0 }));
         let desired_digest = self.wanted_ids().into_iter().map(held).fold(0, u128::wrapping_add);

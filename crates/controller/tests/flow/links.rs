@@ -183,7 +183,7 @@ fn a_copy_of_an_agent_does_not_take_its_place() {
     shell.say_hello(3, |hello| hello.instance = 1);
     assert!(shell.refusals(3).is_empty(), "the same agent redialed");
     shell.say_hello(4, |hello| (hello.instance, hello.epoch) = (4, 2));
-    assert!(shell.refusals(4).is_empty(), "it was started anew");
+    assert!(shell.refusals(4).is_empty(), "it was started again");
     shell.say_hello(5, |hello| hello.instance = 1);
     assert!(shell.refusals(5)[0].contains("a newer start"));
 }

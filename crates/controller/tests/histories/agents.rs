@@ -181,7 +181,7 @@ impl Agent {
 
     fn run(&mut self, id: AllocId, terms: Terms) {
         match self.held.get_mut(&id) {
-            // Whether it is well as it is now is to be found anew.
+            // Whether it is well as it is now is to be found again.
             Some(held) if held.terms.revision != terms.revision => {
                 let held = Held { stop: Some(false), healthy: None, terms, ..*held };
                 self.change(id, held);

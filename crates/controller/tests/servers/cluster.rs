@@ -274,7 +274,7 @@ impl Cluster {
         self.tell(to.0 as usize - 1, Event::Told(from, Box::new(message)));
     }
 
-    /// Another server leads, or the same one anew; of what was proposed some is committed.
+    /// Another server leads, or the same one again; of what was proposed some is committed.
     pub fn change_leader(&mut self) {
         let up: Vec<usize> = (0..self.servers.len()).filter(|number| self.servers[*number].is_up).collect();
         let next = up[self.draw(up.len() as u128) as usize];
@@ -401,7 +401,7 @@ impl Cluster {
         }
     }
 
-    /// An agent does something, or its connection ends, or it starts anew.
+    /// An agent does something, or its connection ends, or it starts again.
     fn agent(&mut self) {
         let number = self.draw(NODES) as usize;
         let (what, fails) = (self.draw(24), self.draw(6) == 0);

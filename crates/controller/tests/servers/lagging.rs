@@ -58,7 +58,7 @@ fn what_a_server_missed_is_told_to_it_though_the_leaders_own_replica_has_not_pub
 }
 
 /// What was applied may be published some time later: an evaluation that is planned on what is published before that would not find
-/// its job, and be answered with nothing, for ever.
+/// its job, and be answered with nothing, forever.
 #[test]
 fn a_job_that_the_leaders_own_replica_has_not_published_yet_is_placed_all_the_same() {
     let mut cluster = settled(6);

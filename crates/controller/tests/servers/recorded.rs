@@ -63,7 +63,7 @@ fn what_was_kept_of_another_state_counts_for_nothing() {
     }
 }
 
-/// All servers start anew: what an agent is asked first.
+/// All servers start again: what an agent is asked first.
 fn asked_first(cluster: &mut Cluster, number: usize) -> WelcomeMode {
     cluster.agents[number].asked = None;
     cluster.restart_all();

@@ -65,7 +65,7 @@ fn what_another_server_said_before_a_restore_ends_nothing_of_the_restored_state(
     let (leader, follower) = (cluster.leader, (cluster.leader + 1) % SERVERS as usize);
     let (number, _, held) = agent_at(&mut cluster, follower);
     let saved = cluster.state().clone();
-    // That it is there anew, and what it says then, is on its way while the state is restored.
+    // That it is there again, and what it says then, is on its way while the state is restored.
     cluster.dial(number, follower);
     let session = cluster.agents[number].session.expect("it dialed");
     say_failed(&mut cluster, follower, session, &held);
@@ -108,7 +108,7 @@ fn what_waits_to_be_published_when_a_restore_is_applied_is_not_shown_of_the_rest
     let server = &cluster.servers[behind];
     for id in &held {
         let seen = server.view.alloc(*id).and_then(|(slot, _)| server.observed.get(slot, *id));
-        assert_eq!(seen.map(|seen| seen.alloc.status), Some(ClientStatus::Running), "its agent says so anew");
+        assert_eq!(seen.map(|seen| seen.alloc.status), Some(ClientStatus::Running), "its agent says so again");
     }
 }
 

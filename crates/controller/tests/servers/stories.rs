@@ -123,7 +123,7 @@ fn the_newest_start_of_an_agent_speaks_for_its_node_on_whatever_server() {
     cluster.dial(0, 0);
     cluster.drain();
     let old = cluster.agents[0].session.expect("it dialed");
-    // The agent starts anew and dials another server; the old connection has not ended for the first one.
+    // The agent starts again and dials another server; the old connection has not ended for the first one.
     cluster.agents[0].restart();
     cluster.dial(0, 1);
     cluster.drain();

@@ -31,7 +31,7 @@ const TYPES: &[(&str, JobType)] = &[
 ];
 
 /// How its groups are exchanged unless they say so themselves: services step by step, as in Nomad, also where nothing is
-/// said of it. Nomad's servers tell of the whole job's block how many go at once and how often, and nothing but zeros of the
+/// said of it. Nomad's servers report of the whole job's block how many go at once and how often, and nothing but zeros of the
 /// rest, which stands in its groups.
 fn update(body: &Body<'_>, job_type: JobType) -> Option<Box<Update>> {
     let of_groups = ["health_check", "min_healthy_time", "healthy_deadline", "progress_deadline"];

@@ -162,7 +162,7 @@ fn rows(driver: &str, above: &str, settings: &[Setting], page: &mut String) {
         let shown = format!("{above}{name}");
         let (default, means) = meaning(&format!("{driver}.{shown}"));
         let _ = writeln!(page, "| `{shown}` | {} | {default} | {means} |", form(*of));
-        // A list of the same blocks has been told already.
+        // A list of the same blocks has been documented already.
         if let (Form::Blocks(parts), false) = (of, *name == "mounts") {
             rows(driver, &format!("{shown}."), parts, page);
         }

@@ -29,13 +29,13 @@ enum State {
     New,
     /// Those that it needs are being evaluated.
     Begun,
-    /// None if it has no value; that has been told.
+    /// None if it has no value; that has been reported.
     Done(Option<Value>),
 }
 
 type Locals<'i, 's> = BTreeMap<&'i str, Local<'i, 's>>;
 
-/// The values of all locals. Those that have none are left out, and told.
+/// The values of all locals. Those that have none are left out, and reported.
 pub(super) fn values(evaluator: &Evaluator<'_>, items: &[Item<'_>], scope: Scope<'_>) -> Value {
     let mut locals = collect(evaluator, items);
     let names: Vec<&str> = locals.keys().copied().collect();
@@ -141,7 +141,7 @@ fn tell_cycle(evaluator: &Evaluator<'_>, locals: &mut Locals<'_, '_>, stack: &[&
     }
 }
 
-/// The locals of these names. None if one of them has no value: why has been told.
+/// The locals of these names. None if one of them has no value: why has been reported.
 fn known(locals: &Locals<'_, '_>, names: &[&str]) -> Option<Value> {
     let mut known = Members::new();
     for name in names {

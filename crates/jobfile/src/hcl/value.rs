@@ -41,7 +41,7 @@ impl Value {
 
     /// A number: a whole one where that is exact.
     pub fn number(number: f64) -> Self {
-        /// Up to here 64-bit floats tell whole numbers apart.
+        /// Up to here 64-bit floats distinguish whole numbers.
         const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
         if number.fract() == 0.0 && number.abs() <= EXACT_MAX {
             Self::Int(number as i64)

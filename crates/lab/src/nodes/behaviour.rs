@@ -26,7 +26,7 @@ pub struct Behaviour {
 pub struct TaskBehaviour {
     /// Passes before anything is heard of a start.
     pub start_delay: Span,
-    /// How many events a task then tells before it runs; the same number for each.
+    /// How many events a task then reports before it runs; the same number for each.
     pub events: u16,
     /// Between these.
     pub event_gap: Span,

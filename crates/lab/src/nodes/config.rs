@@ -43,7 +43,7 @@ pub struct NodesConfig {
 }
 
 impl NodesConfig {
-    /// Nodes of the common shape, which do as they are told.
+    /// Nodes of the common shape, which do what the servers ask for.
     pub fn new(server: impl Into<String>, count: u32) -> Self {
         Self {
             servers: vec![server.into()],

@@ -74,7 +74,7 @@ impl Fleet {
         Self { nodes, dialer, servers, common, clock, retry, patience, is_answered, random, broken, cut }
     }
 
-    /// Lives for ever: connected, or on the way to be so again.
+    /// Lives forever: connected, or on the way to be so again.
     pub async fn live(mut self) {
         let now_ns = self.clock.now_ns();
         self.nodes.iter_mut().for_each(|node| node.plan_troubles(now_ns, &mut self.common));
@@ -159,7 +159,7 @@ impl Fleet {
     async fn converse(&mut self, stream: Stream) -> io::Result<()> {
         let (mut reader, mut writer) = tokio::io::split(stream);
         let (mut input, mut greeted) = (BytesMut::new(), 0);
-        // What was written may wait in the connection until it is told that nothing follows.
+        // What was written may wait in the connection until it is informed that nothing follows.
         let mut is_flushed = true;
         self.cut.mark_unchanged();
         while self.broken.is_none() {

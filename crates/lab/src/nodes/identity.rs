@@ -101,7 +101,7 @@ pub(super) fn spec(config: &NodesConfig, number: u32) -> NodeSpec {
     }
 }
 
-/// GPUs as a trace tells of them.
+/// GPUs as a trace reports them.
 fn devices(shape: &Shape) -> Vec<DeviceSpec> {
     let instance = |gpu: u32| DeviceInstanceSpec { id: format!("GPU-{gpu}"), unhealthy: false };
     let gpus = DeviceSpec {

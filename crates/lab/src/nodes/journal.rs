@@ -1,4 +1,4 @@
-//! What becomes of tasks, told by the nodes that run them: an account in which no server has a hand.
+//! What becomes of tasks, reported by the nodes that run them: an account in which no server has a hand.
 
 use std::{
     collections::BTreeMap,
@@ -53,6 +53,6 @@ pub(crate) struct TaskEntry {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TaskChange {
     Started,
-    /// By itself, because it was told to, or with its machine.
+    /// By itself, because it was asked to, or with its machine.
     Ended,
 }

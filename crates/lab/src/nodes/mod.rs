@@ -1,5 +1,5 @@
 //! Simulated nodes: the agent's own life cycle, session and mock driver, its timers played by one loop for many nodes on
-//! one connection. A server cannot tell them from real ones.
+//! one connection. A server cannot distinguish them from real ones.
 
 mod behaviour;
 mod clock;

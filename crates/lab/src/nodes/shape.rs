@@ -113,7 +113,7 @@ impl Shapes {
     }
 }
 
-/// Traces count thousandths of cores: a core is taken for 1 GHz. They tell nothing of disks.
+/// Traces count thousandths of cores: a core is taken for 1 GHz. They say nothing of disks.
 impl From<openb::Node> for Shape {
     fn from(node: openb::Node) -> Self {
         let openb::Node { cpu_milli, memory_mib, gpus, gpu_model, .. } = node;

@@ -57,7 +57,7 @@ impl Stage {
         Self::Running,
     ];
 
-    /// Who tells its time.
+    /// Who reports its time.
     pub fn clock(self) -> Clock {
         match self {
             Self::Submitted | Self::Acknowledged | Self::Placed | Self::Running => Clock::Client,

@@ -19,7 +19,7 @@ const TO_RUNNING: Path = &[
     (Stage::Running, "running"),
 ];
 
-/// From the request to the decision, where the server tells when planners worked.
+/// From the request to the decision, where the server reports when planners worked.
 const TO_PLACED: Path = &[
     (Stage::Submitted, "waiting for a planner"),
     (Stage::Planning, "being planned"),

@@ -37,7 +37,7 @@ pub enum RunError {
         what: String,
         /// How.
         how: String,
-        /// The file with what it told.
+        /// The file with what it reported.
         told: String,
     },
     /// The server refused something, or cannot be reached.

@@ -19,7 +19,7 @@ use super::{Target, error::RunError};
 const PAGE: usize = 5_000;
 /// Longest line of a stream.
 const LINE_BYTES_MAX: usize = 64 << 20;
-/// Longest part of a refusal that is told.
+/// Longest part of a refusal that is shown.
 const REFUSAL_CHARS_MAX: usize = 500;
 
 /// One connection; one request at a time.

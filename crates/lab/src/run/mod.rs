@@ -25,6 +25,7 @@ mod progress;
 mod repeat;
 mod restart;
 mod revoke;
+mod scrapes;
 mod soak;
 mod state;
 mod updates;
@@ -97,7 +98,7 @@ pub struct Metric {
 /// What is common to all experiments.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Gets the result, the trace, the report and what the processes tell.
+    /// Gets the result, the trace, the report and what the processes report.
     pub out: PathBuf,
     /// Gets the servers' data while they run; below `out` unless given.
     pub data: Option<PathBuf>,

@@ -59,7 +59,7 @@ impl Progress {
         }
     }
 
-    /// How far it is now; told about once a second.
+    /// How far it is now; reported about once a second.
     pub fn counts(&self, now: Counts, expected: u64) {
         self.bar.set_length(expected);
         self.bar.set_position(now.running);

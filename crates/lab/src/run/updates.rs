@@ -1,4 +1,4 @@
-//! `updates`: allocations whose agents have much to tell. Published in 2023 in issue 9451 of Nomad, where updates from
+//! `updates`: allocations whose agents have much to report. Published in 2023 in issue 9451 of Nomad, where updates from
 //! clients were about 70 % of all entries of the log.
 //!
 //! The ideas of that issue cannot be switched off one by one here: that newer news overwrite older ones and that any news is a
@@ -64,7 +64,7 @@ const TASKS: [&str; 2] = ["task_one", "task_two"];
 const TASK_CPU_MHZ: u32 = 1;
 const TASK_MEMORY_MB: u32 = 10;
 const ALLOC_DISK_MB: u32 = 10;
-/// What agents have to tell of a start, besides what the job says.
+/// What agents have to report of a start, besides what the job says.
 const BEHAVIOUR: [&str; 4] = ["--events", "5", "--event-gap", "100ms..500ms"];
 /// Nodes have this many times the room that the jobs need: they are never full.
 const ROOM: u32 = 4;

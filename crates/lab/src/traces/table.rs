@@ -1,4 +1,4 @@
-//! Reading a table of a trace; a mistake in it is told with its file, line, column and reason.
+//! Reading a table of a trace; a mistake in it is reported with its file, line, column and reason.
 
 use std::path::{Path, PathBuf};
 

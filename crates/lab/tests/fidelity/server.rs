@@ -245,7 +245,7 @@ impl Server {
         }
     }
 
-    /// Asks something, and takes in what the node says until it has answered and told of an allocation that is so. The
+    /// Asks something, and takes in what the node says until it has answered and reported an allocation that is so. The
     /// answer and the update may come in either order.
     pub fn ask(&mut self, question: Question, is_so: impl Fn(&AllocStatus) -> bool) {
         let place = self.transcript.place();

@@ -17,7 +17,7 @@ impl Transcript {
         self.lines.join("\n") + "\n"
     }
 
-    /// What was told of each allocation, without which of it came in one update, and without what was told again as it
+    /// What was reported of each allocation, without which of it came in one update, and without what was reported again as it
     /// was: an agent writes allocations down at the same time, and tells of each when its own is on disk.
     pub fn by_alloc(&mut self) {
         let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -100,7 +100,7 @@ impl Transcript {
         }
     }
 
-    /// Sequence numbers begin anew with each start of the agent.
+    /// Sequence numbers begin again with each start of the agent.
     fn since_start(&self, seq: u64) -> u64 {
         seq.wrapping_sub(self.epoch << 32)
     }

@@ -7,7 +7,7 @@ use crate::{ids::Index, scheduling::SchedulerConfig};
 /// Part of a snapshot that is to take the place of the state, as [`crate::store::snapshot::write_records`] writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RestorePart {
-    /// From 0, without a gap; 0 begins anew.
+    /// From 0, without a gap; 0 begins again.
     #[n(0)]
     pub number: u32,
     /// Cut anywhere.

@@ -9,7 +9,7 @@ use crate::{
     variable::VariableKey,
 };
 
-/// What came of one command. A refusal changes nothing, and is told to whoever proposed the command.
+/// What came of one command. A refusal changes nothing, and is reported to whoever proposed the command.
 pub type Outcome = Result<(), Refusal>;
 
 /// Why a command changed nothing.

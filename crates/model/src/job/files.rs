@@ -46,7 +46,7 @@ impl Default for Artifact {
     }
 }
 
-/// What the task feels of a file that was rendered anew.
+/// What the task feels of a file that was rendered again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 #[cbor(index_only)]
 pub enum ChangeMode {
@@ -77,7 +77,7 @@ pub struct Template {
     /// The template; empty when a file holds it.
     #[n(2)]
     pub data: String,
-    /// When the file was rendered anew.
+    /// When the file was rendered again.
     #[n(3)]
     pub change_mode: ChangeMode,
     /// The signal of [`ChangeMode::Signal`].

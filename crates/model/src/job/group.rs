@@ -144,7 +144,7 @@ impl Group {
         self.on_disconnect().stops_after() == other.on_disconnect().stops_after()
     }
 
-    /// How long its tasks may take to end once they are told to.
+    /// How long its tasks may take to end once they are asked to.
     pub fn ending_max(&self) -> Duration {
         let tasks = self.tasks.iter().map(|task| task.shutdown_delay.saturating_add(task.kill_timeout));
         tasks.max().unwrap_or_default().saturating_add(self.shutdown_delay)

@@ -110,7 +110,7 @@ impl Job {
     }
 }
 
-/// What tells the token of a dispatch of a job from all others: the hash of both.
+/// What distinguishes the token of a dispatch of a job from all others: the hash of both.
 pub fn dispatch_hash(parent: &JobKey, token: &str) -> u128 {
     let JobKey { namespace, id } = parent;
     // No name holds a zero byte.

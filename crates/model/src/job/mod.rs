@@ -218,7 +218,7 @@ impl Job {
         self.periodic.is_some() || self.parameterized.is_some() && !self.dispatched
     }
 
-    /// Whether it tells how its owner wrote what could be written otherwise.
+    /// Whether it shows how its owner wrote what could be written otherwise.
     pub fn has_spelling(&self) -> bool {
         let ports = self.groups.iter().flat_map(|group| &group.networks).flat_map(|network| &network.ports);
         self.periodic.as_ref().is_some_and(|periodic| periodic.is_single)

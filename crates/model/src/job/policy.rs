@@ -35,7 +35,7 @@ pub struct RestartPolicy {
     /// Once attempts are used up.
     #[n(3)]
     pub mode: RestartMode,
-    /// Render the task's templates anew.
+    /// Render the task's templates again.
     #[n(4)]
     pub render_templates: bool,
 }
@@ -101,7 +101,7 @@ impl ReschedulePolicy {
         self.unlimited || self.attempts > 0
     }
 
-    /// Nomad's default for a type of job: services move for ever, batch work once a day, per-node work never.
+    /// Nomad's default for a type of job: services move forever, batch work once a day, per-node work never.
     pub fn default_for(job_type: JobType) -> Self {
         match job_type {
             JobType::Service => Self {

@@ -8,7 +8,7 @@ use crate::constraint::{Constraint, Operator};
 pub enum VersionChange {
     /// Nothing: it can stand for one of the newer version.
     Nothing,
-    /// To be told what is new, where its node meets the newer version's conditions: nothing of it is started anew.
+    /// To be sent what is new, where its node meets the newer version's conditions: nothing of it is started again.
     InPlace,
     /// To make room for one of the newer version.
     Replacement,
@@ -29,7 +29,7 @@ impl Job {
     /// Whether only how many are desired, or how and when they are replaced, differs.
     fn runs_the_same(&self, group: &Group, newer: &Self, newer_group: &Group) -> bool {
         let alike = Group {
-            // What the agent does by itself it is to be told.
+            // What the agent does by itself it is to be instructed to do.
             disconnect: if group.stops_alike(newer_group) {
                 group.disconnect.clone()
             } else {

@@ -105,7 +105,7 @@ impl Acl {
         self.tokens.get(&id)
     }
 
-    /// The token of a secret. Only the secret's hash is compared: how long that takes tells nothing of the secret.
+    /// The token of a secret. Only the secret's hash is compared: how long that takes reveals nothing of the secret.
     pub fn token_of(&self, secret: &SecretHash) -> Option<&Arc<AclToken>> {
         self.token(*self.by_secret.get(secret)?)
     }

@@ -47,7 +47,7 @@ pub struct AllocRow {
     pub name_index: u32,
     /// The version of the job that it runs.
     pub job_version: u64,
-    /// It was placed under an older version, and told what is new while it ran.
+    /// It was placed under an older version, and sent what is new while it ran.
     pub updated: bool,
     /// What it holds.
     pub held: Resources,
@@ -68,7 +68,7 @@ impl AllocRow {
         self.is_terminal() && self.client != ClientStatus::Lost && self.desired == DesiredStatus::Run
     }
 
-    /// What its agent was told of it last: the version of the job that it was updated to while it ran, 0 for as it was placed.
+    /// What its agent was last informed of: the version of the job that it was updated to while it ran, 0 for as it was placed.
     #[inline]
     pub fn revision(&self) -> u64 {
         if self.updated { self.job_version } else { 0 }
@@ -164,7 +164,7 @@ pub struct AllocExtra {
     // 15 is when its agent saw its end, kept with the results.
 }
 
-/// An allocation as written to a snapshot: slots are told by what they point to.
+/// An allocation as written to a snapshot: slots are identified by what they point to.
 #[derive(Debug, Clone, Encode, Decode)]
 pub(super) struct AllocRecord {
     #[n(0)]
@@ -425,7 +425,7 @@ impl<'b, C> Decode<'b, C> for Rest {
         let from = d.position();
         let Some(extra) = Option::<AllocExtra>::decode(d, context)? else { return Ok(Self::default()) };
         let Results { results, seen_at } = minicbor::decode(&d.input()[from..d.position()])?;
-        // Encoded anew, so that equal results are equal bytes whoever wrote them.
+        // Encoded again, so that equal results are equal bytes whoever wrote them.
         let results = TaskResults::new(&results, seen_at);
         // Whatever there was besides its results is written the same.
         let is_none = !results.is_nothing() && extra == *NO_EXTRA;
@@ -647,7 +647,7 @@ mod tests {
         }
     }
 
-    /// What an allocation becomes, and the record that tells of it.
+    /// What an allocation becomes, and the record that reports it.
     fn check(extra: AllocExtra, results: &[TaskResult], record: Option<BeforeExtra>) {
         let (eval, at) = (EvalId(7), Timestamp(1_700_000_000_000_000_000));
         let mut detail = AllocDetail::placed(eval, at, extra);

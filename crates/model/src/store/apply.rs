@@ -37,7 +37,7 @@ use crate::{
 };
 
 impl Store {
-    /// Applies one entry and tells what came of each command and what changed.
+    /// Applies one entry and reports what came of each command and what changed.
     ///
     /// # Panics
     /// When the entry's index is not above the last one's: the log is broken, and going on would hide it.
@@ -115,7 +115,7 @@ impl Store {
         }
     }
 
-    /// Tells that a job became pending, running or dead, unless a change of the job itself has just been told.
+    /// Reports that a job became pending, running or dead, unless a change of the job itself has just been reported.
     fn job_counted(&self, slot: JobSlot, StatusChanged(changed): StatusChanged, events: &mut Vec<Event>) {
         let told = matches!(
             events.last(),

@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Store {
-    /// What each allocation on a node that has not ended holds of devices and cores, be it after its predecessors, and
+    /// What each allocation on a node that has not ended holds of devices and cores, even if after its predecessors, and
     /// has promised to nobody.
     pub fn devices_to_promise(&self, node: NodeSlot) -> BTreeMap<AllocId, DevicesHeld> {
         self.devices_on(node).0
@@ -53,7 +53,7 @@ impl Store {
         holders
     }
 
-    /// Counts anew what is held of a node's devices and cores.
+    /// Counts again what is held of a node's devices and cores.
     pub(super) fn count_devices(&mut self, node: NodeSlot) {
         let (_, held) = self.devices_on(node);
         self.nodes.set_devices(node, held);

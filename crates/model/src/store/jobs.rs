@@ -91,7 +91,7 @@ impl JobStatus {
 /// takes a page of its own.
 pub type CountsTree = PageTree<GroupCounts, { 2 * size_of::<GroupCounts>() }>;
 
-/// How many allocations of a group are in which state; running and starting are told apart by what is observed.
+/// How many allocations of a group are in which state; running and starting are distinguished by what is observed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupCounts {
     /// The group's name; shared with what says why its allocations could not be placed.
@@ -139,7 +139,7 @@ pub struct JobRow {
     pub allocs_index: Index,
     /// The last change of any of its evaluations.
     pub evals_index: Index,
-    /// What tells the token with which it was dispatched, as it was registered first; 0 for none.
+    /// What distinguishes the token with which it was dispatched, as it was registered first; 0 for none.
     dispatch_hash: u128,
     /// The hash of its key, which is part of the hash of whatever belongs to it.
     pub(super) key_hash: u128,
@@ -371,7 +371,7 @@ impl GroupCounts {
         Self { group: group.into(), ..Self::default() }
     }
 
-    /// The hash of what snapshots tell of it; those that live are counted again.
+    /// The hash of what snapshots hold of it; those that live are counted again.
     fn hash(&self, job: u128) -> u128 {
         let mut bytes = [0; 48];
         bytes[..16].copy_from_slice(&job.to_be_bytes());

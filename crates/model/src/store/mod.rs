@@ -221,7 +221,7 @@ impl Store {
         row.is_terminal() && job.is_none_or(|job| !job.job().job_type.runs_to_completion())
     }
 
-    /// Whether an ended allocation is why nothing of its job, which runs on each node, is placed on its node anew.
+    /// Whether an ended allocation is why nothing of its job, which runs on each node, is placed on its node again.
     pub fn keeps_node_covered(&self, row: &AllocRow) -> bool {
         let covers = |job: &JobRow| job.job().job_type.is_per_node() && !job.job().stop && job.covers(row);
         row.ended_by_itself()

@@ -125,7 +125,7 @@ impl Namespaces {
         self.update(slot, |row| row.create_index = create_index);
     }
 
-    /// Makes a namespace, or describes it anew.
+    /// Makes a namespace, or describes it again.
     pub(super) fn put(&mut self, namespace: Namespace, index: Index) -> NamespaceSlot {
         self.modify_index = index;
         if let Some(slot) = self.find(&namespace.name) {

@@ -60,7 +60,7 @@ impl NodePools {
         }
     }
 
-    /// Makes a pool, or describes it anew.
+    /// Makes a pool, or describes it again.
     pub(super) fn put(&mut self, pool: NodePool, index: Index) {
         let create_index = self.rows.get(&pool.name).map_or(index, |row| row.create_index);
         self.restore(NodePoolRow { pool: Arc::new(pool), create_index, modify_index: index });

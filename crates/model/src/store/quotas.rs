@@ -79,7 +79,7 @@ impl Quotas {
         self.insert(QuotaRow { quota, used: Usage::default(), create_index, modify_index });
     }
 
-    /// Makes a quota, or describes it anew.
+    /// Makes a quota, or describes it again.
     pub(super) fn put(&mut self, quota: Quota, index: Index) {
         let old = self.rows.get(&quota.name);
         let (used, create_index) =
@@ -101,7 +101,7 @@ impl Quotas {
         }
     }
 
-    /// Counts anew, from what each namespace holds and the quotas it keeps to.
+    /// Counts again, from what each namespace holds and the quotas it keeps to.
     pub(super) fn count(&mut self, held: &[(Usage, Vec<String>)]) {
         let names: Vec<String> = self.rows.keys().cloned().collect();
         for name in names {

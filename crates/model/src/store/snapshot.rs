@@ -178,7 +178,7 @@ enum Record {
 }
 
 impl Record {
-    /// What it tells of, for errors.
+    /// What it reports, for errors.
     fn kind(&self) -> String {
         match self {
             Self::Header(..) => "header".to_owned(),
@@ -224,7 +224,7 @@ pub fn write(store: &Store, out: &mut impl Write) -> io::Result<()> {
     out.inner.write_all(&sum)
 }
 
-/// Writes what a snapshot holds, without what tells it from other files: what the log carries to restore a state.
+/// Writes what a snapshot holds, without what distinguishes it from other files: what the log carries to restore a state.
 ///
 /// # Errors
 /// When writing fails.

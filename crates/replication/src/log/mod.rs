@@ -1,6 +1,6 @@
 //! The log on disk: records in segment files, synced in batches by one writer, verified when they are read.
 //!
-//! The format is our own because of what it must tell apart: a write torn by a crash is wiped, a damaged record is
+//! The format is our own because of what it must distinguish: a write torn by a crash is wiped, a damaged record is
 //! never skipped. A general store, asked to open a log with one bit flipped, may well drop that record and all behind
 //! it as if they had never been written.
 
@@ -70,7 +70,7 @@ impl<R: Runtime> LogStore<R> {
         self.reader.replay(from..end.max(from), each)
     }
 
-    /// From now on tells which era this server is of, beginning with the last vote's.
+    /// From now on says which era this server is of, beginning with the last vote's.
     pub fn follow_era(&mut self, cluster: Cluster) {
         if let Some(vote) = self.reader.vote() {
             cluster.enter_era(era::of(vote.leader_id.term));

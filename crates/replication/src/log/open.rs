@@ -115,7 +115,7 @@ fn finish_cut(disk: &dyn Disk, dir: &Path, state: &mut LogState) -> io::Result<(
     state.save(disk, dir)
 }
 
-/// Ends what a crash may have interrupted: segments from before the log began anew go, and the state file names the
+/// Ends what a crash may have interrupted: segments from before the log began again go, and the state file names the
 /// newest one.
 fn tidy(disk: &dyn Disk, dir: &Path, state: &mut LogState, found: &Recovered) -> io::Result<()> {
     let (oldest, newest) = (found.segments.front().copied(), found.segments.back().copied());

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Numbers are little-endian. Records begin at multiples of 64 bytes, so that a header never spans two sectors: it is
-//! on disk whole or not at all. The fill ends a record with something that is not zero, which tells a sector that was
+//! on disk whole or not at all. The fill ends a record with something that is not zero, which distinguishes a sector that was
 //! never written from one that was. `durable` is how far the log was known to be synced when the record was made; a
 //! bad record that a later one calls durable is damage, never a torn write.
 

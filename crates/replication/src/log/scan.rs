@@ -1,4 +1,4 @@
-//! Reads a segment from its first record to its end, and tells three ends apart: nothing more was written, a write was
+//! Reads a segment from its first record to its end, and distinguishes three ends: nothing more was written, a write was
 //! torn by a crash, or something that was there is damaged.
 
 use super::record::{self, ALIGN_BYTES, HEADER_BYTES, Header};

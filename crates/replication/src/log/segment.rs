@@ -25,7 +25,7 @@ pub(crate) struct SegmentHeader {
     pub first: u64,
     /// The record before that one, in the segment before or covered by a snapshot.
     pub previous: Option<LogId>,
-    /// Whether the log begins here anew because a snapshot has covered all that came before.
+    /// Whether the log begins here again because a snapshot has covered all that came before.
     pub anew: bool,
     /// How long the file was made before anything was written to it, in bytes: it never becomes shorter. 0 in segments of
     /// earlier versions, which say nothing of it.

@@ -1,5 +1,5 @@
 //! The next segment, written full of zeros ahead of time: a sync of a file whose length and blocks do not change is one
-//! write to the disk instead of two. Its length is also what tells a torn write from a file that was cut short.
+//! write to the disk instead of two. Its length is also what distinguishes a torn write from a file that was cut short.
 
 use std::{
     io,

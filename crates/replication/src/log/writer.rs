@@ -1,4 +1,4 @@
-//! The one writer of the log: puts records into segments and syncs them, in the order in which it is told.
+//! The one writer of the log: puts records into segments and syncs them, in the order in which they come.
 
 use std::{
     collections::VecDeque,

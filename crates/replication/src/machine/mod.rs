@@ -1,4 +1,4 @@
-//! The state machine: applies what is committed to the store, in order, and tells the observer.
+//! The state machine: applies what is committed to the store, in order, and informs the observer.
 
 mod builder;
 mod schedule;

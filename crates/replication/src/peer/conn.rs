@@ -237,7 +237,7 @@ impl Conn {
         self.closed.borrow().clone()
     }
 
-    /// Ends it. Whoever waits for an answer is told that nobody knows.
+    /// Ends it. Those who wait for an answer get "unknown".
     pub fn close(&self, why: &str) {
         self.closed.send_if_modified(|closed| {
             let first = closed.is_none();

@@ -72,7 +72,7 @@ impl Cluster {
         self.0.era.fetch_max(era, Ordering::AcqRel);
     }
 
-    /// Who is told when it turns out that the cluster was recovered without this server.
+    /// Who is informed when it turns out that the cluster was recovered without this server.
     pub fn set_alarm(&self, alarm: &Arc<Alarm>) {
         *self.0.alarm.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(alarm);
     }
@@ -162,12 +162,12 @@ impl Greeting {
         (same && self.era < other.era).then(|| {
             format!(
                 "the cluster was recovered without this server: {other} belongs to what it is now, and what this server has \
-                 is from before. It takes no part any more; let it join anew with `berth server rejoin`"
+                 is from before. It takes no part any more; let it join again with `berth server rejoin`"
             )
         })
     }
 
-    /// The same, and tells whoever watches over this server.
+    /// The same, and informs whoever watches over this server.
     fn check_era(&self, other: &Self, cluster: &Cluster) -> Result<(), String> {
         let Some(why) = self.left_behind(other) else { return Ok(()) };
         cluster.raise(&why);
@@ -192,7 +192,7 @@ impl Greeting {
     }
 
     /// Whether the other belongs to another cluster, as far as both know theirs: for the people on this side. Ids are not enough
-    /// to tell the two: whoever founds a cluster alone has the id 1.
+    /// to distinguish the two: whoever founds a cluster alone has the id 1.
     pub fn other_cluster(&self, other: &Self) -> Option<String> {
         let (ours, theirs) = (self.cluster(), other.cluster());
         let differ = ours != 0 && theirs != 0 && ours != theirs;

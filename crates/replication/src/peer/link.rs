@@ -20,7 +20,7 @@ use crate::runtime::{Runtime, engine::AsyncRuntime};
 
 /// How long to wait for a connection and a greeting.
 pub(crate) const DIAL_MAX: Duration = Duration::from_secs(1);
-/// After a connection could not be opened, whoever asks within this time is told so at once.
+/// After a connection could not be opened, requests within this time fail with that at once.
 const DIAL_PAUSE: Duration = Duration::from_millis(50);
 /// A connection on which nothing is heard for this long, while an answer is waited for, has ended: after a partition a
 /// new one works at once, when the old one would wait for its carrier to send again.
@@ -95,7 +95,7 @@ impl Own {
     /// nothing, nor does one that is not who it says.
     ///
     /// # Errors
-    /// When it says so, with what people are told.
+    /// When it says so, with the text for people.
     pub async fn ask_era(&self, to: &PeerAddress, meant: u64) -> Result<(), String> {
         let Ok((channel, ours, remote)) = self.introduce(to, meant).await else { return Ok(()) };
         if channel.vouch(remote.server).is_err() {

@@ -30,7 +30,7 @@ const REQUESTS_MAX: usize = 1024;
 /// Servers of which it is remembered when they were heard.
 const HEARD_MAX: usize = 256;
 
-/// Bytes of messages that wait on one connection; whoever tells more waits.
+/// Bytes of messages that wait on one connection; whoever sends more waits.
 const MESSAGES_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of a request, an answer or a message of the server above.
@@ -197,7 +197,7 @@ impl<R: Runtime> Peers<R> {
     /// left out must not elect and be elected, not even for a moment.
     ///
     /// # Errors
-    /// When it was, with what people are told.
+    /// When it was, with the text for people.
     pub(crate) async fn ask_era(&self, members: &Members) -> Result<(), String> {
         let own = &self.shared.own;
         let others = members.all.iter().filter(|member| member.id != own.server);

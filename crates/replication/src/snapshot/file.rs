@@ -46,7 +46,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 enum Unreadable {
     /// It is not what was written.
     Damaged(String),
-    /// It is whole, as far as can be told, and has a format of a newer version.
+    /// It is whole, as far as can be known, and has a format of a newer version.
     Newer(String),
 }
 

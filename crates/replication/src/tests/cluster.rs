@@ -380,7 +380,7 @@ async fn leadership_is_handed_over_at_once() {
 }
 
 /// A leader that has yet to hear the majority of the new members leads on: were it told that it does not, and later that it
-/// does, it would begin anew in the middle of what it has proposed.
+/// does, it would begin again in the middle of what it has proposed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leadership_does_not_begin_twice_because_members_change() {
     let mut servers = three().await;

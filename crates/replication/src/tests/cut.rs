@@ -115,7 +115,7 @@ impl Server {
     }
 }
 
-/// A follower has taken in a snapshot that lies beyond its log: the log begins anew behind it.
+/// A follower has taken in a snapshot that lies beyond its log: the log begins again behind it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_power_cut_at_any_step_of_a_new_beginning_is_no_damage() {
     let upto = log_id(2, RECORDS + 100);

@@ -12,7 +12,7 @@ use openraft::storage::RaftLogStorage;
 use super::{Server, cut, propose};
 use crate::{disk::Disk, types::log_id};
 
-/// Set to write the files of the current layout anew; only while no release has that layout.
+/// Set to write the files of the current layout again; only while no release has that layout.
 const BLESS_VARIABLE: &str = "BERTH_BLESS";
 
 fn golden(layout: &str) -> PathBuf {

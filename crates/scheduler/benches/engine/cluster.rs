@@ -87,7 +87,7 @@ impl Cluster {
         Eval::pending(id, key, JobType::Service, 50, Trigger::JobRegister)
     }
 
-    /// Plans, and tells how long that took.
+    /// Plans, and reports how long that took.
     pub fn plan(&mut self, eval: &Eval) -> (Plan, Duration) {
         let claims = Claims::default();
         let start = WallTime.start();

@@ -16,7 +16,7 @@ use berth_model::{
 use cluster::{ASKS, COUNT, Cluster, ask, identical};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-/// Places jobs and tells how long it took in all.
+/// Places jobs and reports how long it took in all.
 fn rounds(cluster: &mut Cluster, rounds: u64, job: impl Fn(u32) -> Job) -> Duration {
     (0..rounds)
         .map(|round| {

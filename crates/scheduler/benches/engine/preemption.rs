@@ -54,7 +54,7 @@ fn fill(cluster: &mut Cluster, round: u32, filler: Filler) -> bool {
     is_whole
 }
 
-/// Places jobs that preempt others, and tells how long it took in all.
+/// Places jobs that preempt others, and reports how long it took in all.
 fn rounds(cluster: &mut Cluster, rounds: u64, filler: Filler) -> Duration {
     (0..rounds)
         .map(|round| {

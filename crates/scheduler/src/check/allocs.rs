@@ -66,7 +66,7 @@ fn stand_ins(checked: &Checked<'_>, faults: &mut Faults) {
     }
 }
 
-/// What leaves a node that is drained was told to; unless it must not stay, another stands in for it.
+/// What leaves a node that is drained was asked to; unless it must not stay, another stands in for it.
 fn migrated(checked: &Checked<'_>, stop: &Stop, faults: &mut Faults) {
     let allocs = checked.store.allocs();
     let told = || allocs.find(stop.alloc).and_then(|slot| allocs.extra(slot)?.migrate).is_some();

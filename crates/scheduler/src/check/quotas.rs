@@ -1,4 +1,4 @@
-//! Whether the quotas that a job's namespace keeps to are kept: counted anew from every allocation, in own code.
+//! Whether the quotas that a job's namespace keeps to are kept: counted again from every allocation, in own code.
 
 use std::collections::{BTreeMap, HashMap};
 

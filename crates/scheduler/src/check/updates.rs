@@ -1,5 +1,5 @@
 //! Allocations that go on under a newer version: their tasks run as they did, on nodes that may still have them, whose agents
-//! can be told what is new.
+//! can be sent what is new.
 
 use std::collections::HashSet;
 

@@ -47,7 +47,7 @@ pub struct Offer {
 }
 
 impl Catalog {
-    /// A node is there, or described anew, or gone.
+    /// A node is there, or described again, or gone.
     pub fn describe(&mut self, slot: NodeSlot, before: Option<&Node>, now: Option<&Node>) {
         for (at, device) in before.into_iter().flat_map(|node| node.devices.iter().enumerate()) {
             let Some(typed) = self.types.get_mut(&device.kind) else { continue };
@@ -117,7 +117,7 @@ impl Typed {
         })
     }
 
-    /// Devices are of one model when no constraint can tell them apart.
+    /// Devices are of one model when no constraint can distinguish them.
     fn model(&mut self, device: &NodeDevice) -> usize {
         let model = NodeDevice { instances: Vec::new(), ..device.clone() };
         self.models.iter().position(|known| *known == model).unwrap_or_else(|| {

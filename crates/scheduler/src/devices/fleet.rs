@@ -47,7 +47,7 @@ pub struct Fleet {
     free: Vec<f64>,
     recency: Recency,
     workload: Workload,
-    /// None while it has to be drawn up anew.
+    /// None while it has to be drawn up again.
     expected: Option<Expected>,
     /// Grows when all prices change.
     epoch: u64,
@@ -193,7 +193,7 @@ impl Prices<'_> {
     }
 
     /// The host where it costs least; none when it fits nowhere. Of equal ones the first, unless `replace` says
-    /// otherwise when told how many were equal before.
+    /// otherwise when given how many were equal before.
     pub fn least(&self, mut replace: impl FnMut(u32) -> bool) -> Option<usize> {
         let (mut least, mut best, mut equal) = (f64::INFINITY, None, 0);
         for at in 0..self.prices.len() {

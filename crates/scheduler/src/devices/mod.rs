@@ -1,6 +1,6 @@
 //! Devices: on which node the fewest are lost for those who come later.
 //!
-//! A [`Fleet`] holds what is left of the nodes that have devices of one type, learns from what is asked, and tells what
+//! A [`Fleet`] holds what is left of the nodes that have devices of one type, learns from what is asked, and reports what
 //! an ask would cost on each node. It knows nothing of jobs, so that experiments can drive it alone.
 
 mod catalog;

@@ -27,7 +27,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Prices anew what has changed.
+    /// Prices again what has changed.
     pub fn catch_up(&mut self, now: Moment, recency: &Recency, price: impl Fn(usize) -> f64) {
         match self.as_of.replace(now) {
             Some(then) if then.epoch == now.epoch => {

@@ -8,7 +8,7 @@ const PATIENCE: f64 = 0.02;
 const PRIOR_DEVICES: f64 = 10.0;
 /// Asks after which all that came before counts half, so that a workload may change.
 const MEMORY_ASKS: u64 = 1 << 16;
-/// Expectations are drawn up anew whenever the asks seen have doubled, at first after so many.
+/// Expectations are drawn up again whenever the asks seen have doubled, at first after so many.
 const FIRST_DRAW_ASKS: u64 = 16;
 
 /// What has been asked of the devices of one type.
@@ -40,8 +40,8 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// Somebody asks for devices. Who cannot use every model is told of with the models and how much of each is free.
-    /// Returns whether it is time to draw up expectations anew.
+    /// Somebody asks for devices. Who cannot use every model is reported with the models and how much of each is free.
+    /// Returns whether it is time to draw up expectations again.
     pub fn learn(&mut self, take: &Take, restricted_to: &[(usize, f64)]) -> bool {
         self.cpu_mhz += f64::from(take.cpu_mhz);
         self.memory_mb += f64::from(take.memory_mb);

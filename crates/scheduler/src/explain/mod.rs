@@ -62,7 +62,7 @@ pub struct GroupExplanation {
     pub here: Option<Vec<String>>,
 }
 
-/// Explains a job on a state: plans it anew, and looks at every node on which what is left over cannot be placed. None
+/// Explains a job on a state: plans it again, and looks at every node on which what is left over cannot be placed. None
 /// for a job that is not there.
 ///
 /// # Errors

@@ -2,9 +2,9 @@
 
 use berth_model::{device::WHOLE_MILLI, node::Node, quota::Usage};
 
-/// Resources that can be told apart.
+/// Resources that can be distinguished.
 pub const DIMENSIONS_MAX: usize = 8;
-/// The largest amount that is told apart from larger ones; stands for "no limit".
+/// The largest amount that is distinguished from larger ones; stands for "no limit".
 pub const AMOUNT_MAX: u64 = (1 << 48) - 1;
 
 /// An amount of each resource, each in its own unit, at most [`AMOUNT_MAX`]. What stands where is up to the caller, but for

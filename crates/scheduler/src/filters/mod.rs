@@ -95,14 +95,14 @@ pub enum Refused {
 pub struct Filters(Checks);
 
 impl Filters {
-    /// The filters of a group. Whatever they look at in a group is to be told apart by the cache of requirements and by
+    /// The filters of a group. Whatever they look at in a group must be distinguished by the cache of requirements and by
     /// [`crate::Demand::key`] too.
     pub fn of(job: &Job, group: &Group) -> Self {
         Self::made_by(FILTERS.iter(), job, group)
     }
 
     /// Those that decide whether what runs on a node may stay there: all but what its agent knows. An agent runs as it always
-    /// did what servers have just learned to tell apart.
+    /// did what servers have just learned to distinguish.
     pub fn of_what_runs(job: &Job, group: &Group) -> Self {
         Self::made_by(FILTERS.iter().filter(|rule| rule.is_for_running), job, group)
     }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::fairness::{Amounts, Weight};
 
-/// What the allocator must be told once.
+/// What the allocator must be given once.
 #[derive(Debug, Clone)]
 pub struct AllocatorConfig {
     /// An offer holds at least one of these; less is not worth sending. With none, any amount is.
@@ -38,7 +38,7 @@ impl AllocatorConfig {
     }
 }
 
-/// Decides who is offered what. It believes what it is told of frameworks and nodes, and never offers what somebody holds.
+/// Decides who is offered what. It believes what it is given about frameworks and nodes, and never offers what somebody holds.
 #[derive(Debug)]
 pub struct Allocator {
     pub(super) config: AllocatorConfig,

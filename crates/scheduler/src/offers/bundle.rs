@@ -7,9 +7,9 @@ use crate::fairness::Amounts;
 /// Amounts and ports of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bundle {
-    /// Of the resources that are told by number.
+    /// Of the resources that are identified by number.
     pub amounts: Amounts,
-    /// Of the resource that is told by name.
+    /// Of the resource that is identified by name.
     pub ports: Ports,
 }
 

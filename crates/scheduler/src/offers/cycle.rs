@@ -94,7 +94,7 @@ impl Cycle<'_> {
         }
     }
 
-    /// Offers a member of a role, or of one below it, what it is still guaranteed; tells whether there was one.
+    /// Offers a member of a role, or of one below it, what it is still guaranteed; reports whether there was one.
     fn meet_guarantee(&mut self, node: usize, role: RoleIx) -> bool {
         let place = self.allocator.roles.place(role);
         let Some(member) = self.poorest(place) else { return false };

@@ -1,4 +1,4 @@
-//! What the allocator is told, and what it offers.
+//! What the allocator is given, and what it offers.
 
 use berth_model::{NodeId, Timestamp};
 

@@ -77,7 +77,7 @@ impl Best {
 }
 
 impl<'a> Candidates<'a> {
-    /// The candidates of a group that has no allocation yet; tell of those it has with [`Self::add`], then
+    /// The candidates of a group that has no allocation yet; add those it has with [`Self::add`], then
     /// [`Self::open`].
     pub fn new(
         requirements: &'a Requirements,
@@ -117,7 +117,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Makes the cells, once all allocations are told.
+    /// Makes the cells, once all allocations are known.
     pub fn open(&mut self, columns: &mut Columns) {
         self.sought.learn(columns.grid().sizes());
         for zone in (0..).take(self.sought.requirements.zones().len()) {

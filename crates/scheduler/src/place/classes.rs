@@ -1,4 +1,4 @@
-//! Classes: nodes that no constraint can tell apart, but for what is unique to each of them.
+//! Classes: nodes that no constraint can distinguish, but for what is unique to each of them.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -38,7 +38,7 @@ pub struct Row {
     pub ready: bool,
     /// Whether it has devices, or cores that can be had alone.
     has_devices: bool,
-    /// Whether the grid has not been told of its last change.
+    /// Whether the grid has not been updated with its last change.
     is_unsettled: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct Columns {
     classes: Classes,
     /// The nodes that are ready, but for those that are unsettled as they were.
     grid: Grid,
-    /// Nodes of whose last change the grid has not been told, each once.
+    /// Nodes of whose last change the grid has not been updated with it, each once.
     unsettled: Vec<NodeSlot>,
     epoch: u64,
 }

@@ -133,7 +133,7 @@ impl<'a> GroupPlacer<'a> {
 
     /// Places one ask, where nothing is free by preempting others if there is a `preemptor`.
     ///
-    /// `admit` has the last word, and tells what comes of it.
+    /// `admit` has the last word, and reports what comes of it.
     ///
     /// # Errors
     /// When it fits nowhere, how the nodes fell out of consideration; or what `admit` says.
@@ -253,7 +253,7 @@ impl<'a> GroupPlacer<'a> {
         }
     }
 
-    /// Nodes with how well they pack, if that is not told by their room, and their affinity as far as devices go.
+    /// Nodes with how well they pack, if that does not follow from their room, and their affinity as far as devices go.
     fn offers(&mut self) -> Vec<(NodeSlot, Option<f64>, f64)> {
         let Some(request) = self.devices.requirements.first() else {
             return self.columns.slots().map(|slot| (slot, None, 0.0)).collect();

@@ -2,7 +2,7 @@
 //! requirements.
 //!
 //! The nodes that can run a group fall into **zones**: within one, all score the same by themselves and have the same values
-//! of the attributes by which allocations are counted, so that only packing tells them apart.
+//! of the attributes by which allocations are counted, so that only packing distinguishes them.
 
 mod cache;
 mod zones;

@@ -5,7 +5,7 @@
 //! asks goes on where the last one stopped.
 //!
 //! A search looks among all nodes first, and passes over what is in other zones. Where it passes over more than a look
-//! at each class of the zone would have cost, it begins anew among these classes alone.
+//! at each class of the zone would have cost, it begins again among these classes alone.
 
 use std::{
     cmp::Ordering,
@@ -201,7 +201,7 @@ impl Search {
         None
     }
 
-    /// Begins anew among the members of the zone.
+    /// Begins again among the members of the zone.
     fn narrow_down(&mut self, grid: &mut Grid, sought: &Sought<'_>, zone: u32) {
         self.wide = None;
         self.steps.retain(|step| matches!(step.to, To::Node { pile: None, .. }));

@@ -117,7 +117,7 @@ fn scores_no_worse(standing: &Standing<'_>, original: &Existing<'_>, replacement
 }
 
 /// Since when an allocation runs, where that decides who stays: its leader, or the task that runs longest. What started
-/// again began anew.
+/// again began again.
 pub(super) fn runs_since(
     observed: &Observed,
     (slot, row): (AllocSlot, &AllocRow),

@@ -130,7 +130,7 @@ fn needs_verdict(alloc: &Existing<'_>) -> bool {
     alloc.row.client == ClientStatus::Failed && alloc.is_current && alloc.row.desired == DesiredStatus::Run
 }
 
-/// Whether nobody has taken the place of an allocation that was told to end by request, was lost on a node that is there, or
+/// Whether nobody has taken the place of an allocation that was asked to end by request, was lost on a node that is there, or
 /// failed before there was another version of a service. As long as old ones stay old, they are succeeded like those of
 /// the newest version.
 fn is_to_be_succeeded(job: &Job, alloc: &Existing<'_>, keeps_old: bool) -> bool {
@@ -198,7 +198,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// What nothing is started anew for does not wait for others: only whether it is well under the newest version is waited
+    /// What nothing is started again for does not wait for others: only whether it is well under the newest version is waited
     /// for.
     fn update_in_place(&mut self, alloc: &Existing<'_>) {
         self.unproven += 1;
@@ -216,7 +216,7 @@ impl Step<'_, '_> {
         self.replaces_unknown && alloc.is_unknown()
     }
 
-    /// It may come back: it is not told to stop.
+    /// It may come back: it is not asked to stop.
     fn stand_in_for(&mut self, alloc: &Existing<'_>) {
         self.unproven += 1;
         if self.wanted.is_full() {

@@ -53,7 +53,7 @@ impl<'a> Newest<'a> {
         self.store.version() >= UPDATED_SINCE && node.is_some_and(|detail| self.fits(&detail.node, group))
     }
 
-    /// Whether a node's agent can be told, and may run what the group says now.
+    /// Whether a node's agent can be informed, and may run what the group says now.
     fn fits(&self, node: &Node, group: &str) -> bool {
         let Some((position, group)) = self.row.job().group(group) else { return false };
         let filters = self.filters[usize::from(position)].get_or_init(|| Filters::of(self.row.job(), group));

@@ -92,11 +92,11 @@ struct Existing<'a> {
     group: &'a str,
     /// Its group is still there, and what it says now needs no other allocation.
     is_current: bool,
-    /// It is yet to be told what its group says now.
+    /// It has yet to be sent what its group says now.
     is_outdated: bool,
     /// Of one that has not ended.
     whereabouts: Whereabouts,
-    /// Nobody on its node will tell of its end.
+    /// Nobody on its node will report its end.
     is_silent: bool,
     /// What not every allocation has.
     extra: Option<&'a AllocExtra>,
@@ -223,7 +223,7 @@ fn stop_all(existing: &[Existing<'_>], reason: StopReason, changes: &mut Changes
     lose_ending(existing.iter(), changes);
 }
 
-/// What is to end on a silent node has ended: its agent ends it once it is heard again, and tells nobody before.
+/// What is to end on a silent node has ended: its agent ends it once it is heard again, and reports to nobody before.
 fn stop(existing: &Existing<'_>, reason: StopReason) -> Stop {
     let lost = existing.is_silent && reason != StopReason::OriginalKept;
     Stop { alloc: existing.row.id, reason: if lost { StopReason::NodeLost } else { reason }, seen_at: None }

@@ -37,7 +37,7 @@ pub(super) fn reconcile(
     for alloc in existing {
         let node = alloc.row.node;
         if alloc.row.is_terminal() {
-            // What was lost with its node is wanted again there; what ended by itself is not started anew.
+            // What was lost with its node is wanted again there; what ended by itself is not started again.
             if alloc.is_current && alloc.row.ended_by_itself() {
                 covered.insert(node);
                 is_unhealthy |= alloc.row.client == ClientStatus::Failed;
@@ -69,7 +69,7 @@ pub(super) fn reconcile(
                 continue;
             }
             canaries += u32::from(rollout.canary(alloc) == Canary::Open);
-            // Nobody on a silent node tells how it is: the others do not wait for that.
+            // Nobody on a silent node reports how it is: the others do not wait for that.
             if !alloc.is_silent && !store.is_healthy_if_carried(alloc.slot) {
                 match store.allocs().detail(alloc.slot).and_then(|detail| detail.healthy) {
                     Some(_) => is_unhealthy = true,

@@ -112,7 +112,7 @@ fn remembered(policy: &ReschedulePolicy, past: &[Reschedule], now: Timestamp) ->
 }
 
 /// The delay before the replacement after `past` earlier ones. Once it has reached its maximum, an allocation that has run
-/// for longer than that begins anew.
+/// for longer than that begins again.
 fn delay(policy: &ReschedulePolicy, past: &[Reschedule], ended_at: Timestamp) -> Duration {
     // Of events that an older version wrote only the times are known.
     let waited = |event: &Reschedule| event.of.map_or(policy.delay, |of| of.delay);

@@ -14,7 +14,7 @@ use crate::{
     scores::{Candidate, NodeScores, Powers, SpreadScore, bin_pack},
 };
 
-/// What placement scores a node by, of one group whose other allocations have been told.
+/// What placement scores a node by, of one group whose other allocations are known.
 pub(super) struct Standing<'a> {
     store: &'a Store,
     job: &'a Job,

@@ -43,7 +43,7 @@ pub struct Score {
 /// What a score depends on, and so how often it is computed.
 #[derive(Debug)]
 enum Rule {
-    /// On the room that a node has left: it alone tells nodes of one zone apart. The search for the best node and the
+    /// On the room that a node has left: it alone distinguishes nodes of one zone. The search for the best node and the
     /// catalog of devices are built upon these, and each placement counts one of them.
     Packing,
     /// On the node and the group alone: computed once for a class of nodes.

@@ -13,7 +13,7 @@ pub(super) const SCORE: Score = Score {
 };
 
 /// Counts of one group's allocations by the values of one attribute, and what they mean for the next one. Values are
-/// told by their position in a list that its owner keeps.
+/// identified by their position in a list that its owner keeps.
 ///
 /// With targets, what counts is how far a value is below its share; without, how far below the fullest value it is.
 #[derive(Debug)]

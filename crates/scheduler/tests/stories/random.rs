@@ -62,7 +62,7 @@ fn group() -> impl Strategy<Value = String> {
         .prop_map(|(room, devices, cores, ports, place)| joined(vec![room, devices, cores, ports, place]))
 }
 
-/// What a later version says that nothing of an earlier one has to be started anew for.
+/// What a later version says that nothing of an earlier one has to be started again for.
 fn small_change() -> impl Strategy<Value = String> {
     let words = ["kill=1", "kill=20", "attempts=9", "constraint=${node.class}:!=:new", "parallel=2 kill=7"];
     (select(&["a", "b type=batch", "c", "d type=system"][..]), vec(select(words.to_vec()), 2..4)).prop_map(
@@ -78,7 +78,7 @@ fn joined_lines(lines: Vec<String>) -> String {
     lines.join("\n")
 }
 
-/// Registers one of a few jobs, perhaps anew, and plans it.
+/// Registers one of a few jobs, perhaps again, and plans it.
 fn job() -> impl Strategy<Value = String> {
     // A job is of one type for good.
     let types = ["a", "b type=batch", "c", "d type=system", "e type=sysbatch"];

@@ -1,5 +1,5 @@
 //! The readers' process: one thread that waits for all connections at once and looks at no more of an answer than when
-//! the change was made, so that the time until a reader is told is the server's and the kernel's.
+//! the change was made, so that the time until a reader is informed is the server's and the kernel's.
 
 use std::{
     collections::HashMap,
@@ -26,7 +26,7 @@ const BURST: usize = 64;
 /// Lets the server accept a burst: the kernel leaves who finds its queue full waiting for a second.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Prints `ready` when all have asked, and when all have been told p50, p99 and maximum of the microseconds until then,
+/// Prints `ready` when all have asked, and when all have been informed p50, p99 and maximum of the microseconds until then,
 /// and the milliseconds that this process took in its own code and in the kernel; each round. Ends with its input.
 pub fn run(address: &str, count: usize, rounds: usize) -> Outcome<()> {
     let mut readers = Readers::connect(address, count)?;
@@ -77,7 +77,7 @@ impl Readers {
         Ok(self.streams.iter_mut().try_for_each(|stream| stream.write_all(request.as_bytes()))?)
     }
 
-    /// How many microseconds after the change each of them was told.
+    /// How many microseconds after the change each of them was informed.
     fn told(&mut self) -> Outcome<Vec<u64>> {
         let mut times_us = Vec::with_capacity(self.streams.len());
         let mut begun: HashMap<usize, Vec<u8>> = HashMap::new();

@@ -21,7 +21,7 @@ use berth_server::{
 use crate::support;
 
 const NODES: u128 = 100;
-/// More than all batches together that a follower may be behind: one that is behind is told only the latest of each.
+/// More than all batches together that a follower may be behind: one that is behind is sent only the latest of each.
 const ALLOCS: u128 = 10_000;
 /// Changes that are published together.
 const BATCH_CHANGES: u128 = 25;

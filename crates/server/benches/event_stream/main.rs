@@ -23,7 +23,7 @@ use tokio::{net::TcpListener, sync::oneshot};
 use cluster::Cluster;
 use support::{Cpu, Outcome, resident_kib};
 
-/// Batches of changes that are told, a round.
+/// Batches of changes that are reported, a round.
 const BATCHES: usize = 2_000;
 /// The first rounds warm up.
 const ROUNDS: usize = 5;

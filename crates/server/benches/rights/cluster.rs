@@ -68,7 +68,7 @@ impl Cluster {
         support::state(&self.view, &Arc::default(), &Arc::default())
     }
 
-    /// Writes a job anew: no answer that was made before is right any more.
+    /// Writes a job again: no answer that was made before is right any more.
     pub fn change(&self) {
         let mut view = View::clone(&self.view.load());
         let register = RegisterJob {

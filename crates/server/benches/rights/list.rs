@@ -24,7 +24,7 @@ const WARM_UP: usize = 20;
 /// What is aimed at: percent that the token costs more.
 const MORE_PCT_MAX: f64 = 10.0;
 
-/// Prints what a list takes of both, made anew for each request.
+/// Prints what a list takes of both, made again for each request.
 pub async fn run(rounds: usize) -> Outcome<()> {
     let cluster = Cluster::new();
     let (open, guarded) = (cluster.state(), cluster.state().guarded());

@@ -21,7 +21,7 @@ pub enum Capability {
     DeregisterJob,
     /// Have what is known of a job forgotten as it is stopped.
     PurgeJob,
-    /// Evaluate jobs anew.
+    /// Evaluate jobs again.
     EvaluateJob,
     /// See what registering a job would do.
     PlanJob,
@@ -112,7 +112,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// Whether its routes tell how the server is, or keep it in order: they are answered when there is no room for others.
+    /// Whether its routes report how the server is, or keep it in order: they are answered when there is no room for others.
     pub fn is_upkeep(self) -> bool {
         matches!(
             self,
@@ -120,7 +120,7 @@ impl Capability {
         )
     }
 
-    /// Whether its routes tell what is secret, or may be.
+    /// Whether its routes reveal what is secret, or may be.
     pub fn tells_secrets(self) -> bool {
         matches!(
             self,

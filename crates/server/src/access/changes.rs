@@ -28,7 +28,7 @@ enum Target<'c> {
 }
 
 impl Access {
-    /// Whether the request may propose a command; `store` tells of the things that it names.
+    /// Whether the request may propose a command; `store` holds the things that it names.
     ///
     /// # Errors
     /// When it changes something that the request does not reach.

@@ -109,7 +109,7 @@ impl Access {
             let place = if capability.is_about_variables() { asked } else { realm };
             return Err(Denied::new(capability, place));
         }
-        // Whoever looks at the cluster comes across things of namespaces, which are told to those who may read them.
+        // Whoever looks at the cluster comes across things of namespaces, which are shown to those who may read them.
         let capability = if scope == Scope::Cluster { Capability::ReadJob } else { capability };
         Ok(Self { rights, capability, scope })
     }
@@ -136,7 +136,7 @@ impl Access {
         Ok(Self { rights, capability: of_jobs, scope })
     }
 
-    /// What the caller may do at all. Callers of equal rights are told the same.
+    /// What the caller may do at all. Callers of equal rights are shown the same.
     pub fn rights(&self) -> &Arc<Rights> {
         &self.rights
     }
@@ -269,7 +269,7 @@ impl Access {
             || self.rights.grant(Capability::ListNamespaces, Realm::Namespace(name))
     }
 
-    /// Whether the caller is told of what is gone, and with it the namespace in which it was.
+    /// Whether the caller is informed of what is gone, and with it the namespace in which it was.
     fn sees_everywhere(&self) -> bool {
         self.rights.grant(self.capability, Realm::AllNamespaces)
     }

@@ -1,4 +1,4 @@
-//! One agent connection: frames in become events, what sessions are told becomes frames out.
+//! One agent connection: frames in become events, what sessions are sent becomes frames out.
 
 #[cfg(test)]
 mod certificates;
@@ -206,7 +206,7 @@ impl Connection<'_> {
             );
             return self.refuse(number, reason).await;
         }
-        // One that is open may begin anew.
+        // One that is open may begin again.
         if self.sessions.len() >= SESSIONS_MAX && !self.sessions.contains_key(&number) {
             return self.refuse(number, format!("{SESSIONS_MAX} sessions are open on this connection")).await;
         }
@@ -264,7 +264,7 @@ impl Connection<'_> {
         })
     }
 
-    /// The agent shows its new certificate. What it may do is judged anew, a revocation that came meanwhile included.
+    /// The agent shows its new certificate. What it may do is judged again, a revocation that came meanwhile included.
     fn renewed(&mut self, renewed: &Renewed) {
         let Some(secure) = self.context.secure() else { return };
         let nodes = self.sessions.values().map(|session| session.node);
@@ -370,7 +370,7 @@ impl Connection<'_> {
     }
 }
 
-/// Writes what sessions are told; what has gathered meanwhile goes in one write.
+/// Writes what sessions are sent; what has gathered meanwhile goes in one write.
 async fn write<W: AsyncWrite + Unpin>(mut writer: W, mut messages: OutboundReader) -> io::Result<()> {
     let mut buffer = BytesMut::new();
     while let Some(message) = messages.next().await {

@@ -1,4 +1,4 @@
-//! What sessions are told, as frames. Desired state is encoded at once from the state that it was made from, in parts of
+//! What sessions are sent, as frames. Desired state is encoded at once from the state that it was made from, in parts of
 //! bounded size.
 
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ pub(crate) fn frame(session: u32, message: Down) -> Bytes {
     out.freeze()
 }
 
-/// What the controller tells a session, as frames.
+/// What the controller sends a session, as frames.
 pub fn frames(session: u32, message: ToNode, specs: &mut GroupSpecs) -> Vec<Bytes> {
     let message = match message {
         ToNode::Desired(desired) => return Parts::of(session, *desired, specs),

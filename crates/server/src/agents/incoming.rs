@@ -156,7 +156,7 @@ fn silent(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what.to_owned())
 }
 
-/// Browsers and probes that come to the wrong port are told so.
+/// Browsers and probes that come to the wrong port get this as their answer.
 fn http_hint(prefix: &[u8; 4]) -> &'static str {
     match prefix {
         b"GET " | b"HEAD" | b"POST" | b"PUT " | b"OPTI" | b"DELE" => {

@@ -1,19 +1,17 @@
 //! Agents that shut down and ask for their nodes to be drained first.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, SystemTime},
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use berth_api::agent::Leaving;
 use berth_model::{
     NodeId, Timestamp,
     command::{Command, DrainNode, NewDrain, Refusal},
 };
+use hyper::StatusCode;
 
 use super::{listen::Context, recorded::ROUTE};
 use crate::{
-    audit::{Changed, Requested, What, Who},
+    audit::{Changed, What, Who, fields_without_http},
     clock,
     convert::agent::secret_hash,
     shared::{Committed, ProposeError, State},
@@ -106,42 +104,23 @@ fn fields(by: &Who, node: NodeId, proposed: &Result<Committed, ProposeError>) ->
     let status = match proposed {
         Ok(committed) if refusal(committed).is_some() => {
             change.error = Some("refused");
-            409
+            StatusCode::CONFLICT
         }
         Ok(committed) => {
             change.index = Some(committed.index.0);
-            200
+            StatusCode::OK
         }
         Err(ProposeError::Unknown(_)) => {
             change.error = Some("unknown");
-            500
+            StatusCode::INTERNAL_SERVER_ERROR
         }
         Err(_) => {
             change.error = Some("refused");
-            503
+            StatusCode::SERVICE_UNAVAILABLE
         }
     };
-    let error = match status {
-        200 => None,
-        409 => Some("Conflict"),
-        500 => Some("Internal Server Error"),
-        _ => Some("Service Unavailable"),
-    };
     let what = What { method: "DRAIN".to_owned(), route: ROUTE, capability: "agent", ..What::default() };
-    Requested {
-        time: &humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
-        request: "",
-        who: by,
-        what: &what,
-        changes: &[change],
-        more_changes: 0,
-        status,
-        error,
-        streams: false,
-        took_us: 0,
-        shortened: false,
-    }
-    .fields()
+    fields_without_http(by, &what, &[change], status, Duration::ZERO)
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ impl Outbound {
     }
 
     /// Sends a message without waiting. A peer that is so far behind that there is no place for it loses the connection:
-    /// it comes back and is told everything.
+    /// it comes back and is sent everything.
     pub fn send_now(&self, message: Bytes) {
         self.in_flight.add(message.len());
         if let Err(error) = self.messages.try_send(message) {

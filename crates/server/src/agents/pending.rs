@@ -14,7 +14,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// The session of this node is over: whoever waits is told.
+    /// The session of this node is over: whoever waits is informed.
     pub fn end(&self, node: NodeId) {
         self.files.end(node);
         self.asks.end();

@@ -1,20 +1,21 @@
 //! What the audit log says of certificates that agents ask for: who joined, who renewed, and who was refused.
 
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use berth_api::agent::{Enroll, Enrolled};
 use berth_model::NodeId;
+use hyper::StatusCode;
 
 use super::listen::Context;
 use crate::{
-    audit::{AuditLog, Changed, Requested, Reservation, What, Who, cut},
+    audit::{AuditLog, Changed, Reservation, What, Who, cut, fields_without_http},
     net::{Stream, host},
 };
 
 /// What stands where requests of the API have the path.
 pub(super) const ROUTE: &str = "the agents' port";
 
-/// A request for a certificate, of which a line tells once it is answered.
+/// A request for a certificate, of which a line reports once it is answered.
 pub(super) struct Recorded<'r> {
     stream: &'r Stream,
     log: Option<AuditLog>,
@@ -44,7 +45,7 @@ impl<'r> Recorded<'r> {
         Ok(Self { stream, log, line, change, joins, begun: Instant::now() })
     }
 
-    /// Tells what came of it, which is what is answered; a join once that is on disk.
+    /// Records the outcome, and returns it as the answer; that of a join once its record is on disk.
     pub async fn end(self, certified: Result<Enrolled, String>) -> Result<Enrolled, String> {
         let Self { stream, log, line, mut change, joins, begun } = self;
         let (Some(log), Some(line)) = (log, line) else { return certified };
@@ -61,20 +62,8 @@ impl<'r> Recorded<'r> {
             ..Who::default()
         };
         let what = What { method: "ENROLL".to_owned(), route: ROUTE, capability: "join", ..What::default() };
-        let fields = Requested {
-            time: &humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
-            request: "",
-            who: &who,
-            what: &what,
-            changes: &[change],
-            more_changes: 0,
-            status: if certified.is_ok() { 200 } else { 403 },
-            error: certified.is_err().then_some("Forbidden"),
-            streams: false,
-            took_us: u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX),
-            shortened: false,
-        }
-        .fields();
+        let status = if certified.is_ok() { StatusCode::OK } else { StatusCode::FORBIDDEN };
+        let fields = fields_without_http(&who, &what, &[change], status, begun.elapsed());
         if joins && certified.is_ok() {
             let on_disk = line.tell_and_wait(fields).await;
             on_disk.map_err(|untold| {

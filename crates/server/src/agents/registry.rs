@@ -25,7 +25,7 @@ const HANDED_MAX: usize = 2;
 /// How long an agent may take to answer; it gives up on what it asks of others before.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// The welcomed sessions, and what all of them are told of the servers.
+/// The welcomed sessions, and what all of them are informed of the servers.
 #[derive(Default)]
 pub(crate) struct Registry {
     sessions: Mutex<HashMap<NodeId, (SessionId, Link)>>,
@@ -37,13 +37,13 @@ impl Registry {
         self.lock().insert(link.node, (session, link));
     }
 
-    /// What a session that begins is told of the servers; nothing while there is only one, and none was revoked.
+    /// What a session that begins is informed of the servers; nothing while there is only one, and none was revoked.
     pub fn servers(&self) -> Option<Down> {
         let servers = self.told().clone();
         (servers.addresses.len() > 1 || !servers.revoked.is_empty()).then_some(Down::Servers(servers))
     }
 
-    /// Servers take agents at these addresses: all sessions are told what they do not know yet, and nothing while there has been
+    /// Servers take agents at these addresses: all sessions are sent what they do not know yet, and nothing while there has been
     /// but one.
     pub fn set_servers(&self, mut addresses: Vec<String>) {
         addresses.truncate(SERVERS_MAX);
@@ -62,7 +62,7 @@ impl Registry {
         self.tell_all(&servers);
     }
 
-    /// These servers were revoked, by name, with seconds since 1970: all sessions are told.
+    /// These servers were revoked, by name, with seconds since 1970: all sessions are informed.
     pub fn set_revoked(&self, revoked: &BTreeMap<String, u64>) {
         let one = |(name, at_secs): (&String, &u64)| RevokedServer { name: name.clone(), at_secs: *at_secs };
         let revoked: Vec<_> = revoked.iter().map(one).collect();

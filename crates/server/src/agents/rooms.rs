@@ -16,7 +16,7 @@ use tokio::{
 use super::limits::AgentLimits;
 use crate::net::{Counted, PerAddress, Share, host};
 
-/// Between two lines that tell of connections that were turned away: strangers fill no disk.
+/// Between two lines that report connections that were turned away: strangers fill no disk.
 const TURNED_AWAY_EVERY: Duration = Duration::from_secs(1);
 /// One of so many places is left to those that are silent as yet: whoever needs a moment to say something has it, though others
 /// of larger addresses come meanwhile.

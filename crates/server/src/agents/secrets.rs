@@ -1,19 +1,16 @@
 //! Gives agents the secrets of their tasks. Each variable that is read leaves a record in the audit log, which is on disk before the
 //! agent is answered.
 
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    time::{Instant, SystemTime},
-};
+use std::{collections::BTreeMap, net::SocketAddr, time::Instant};
 
 use berth_api::agent::{ReadSecrets, SecretsRead};
 use berth_model::{AllocId, NodeId, variable::VariableKey};
+use hyper::StatusCode;
 
 use super::recorded::ROUTE;
 use crate::{
     access::Capability,
-    audit::{AuditLog, Requested, Untold, What, Who, cut},
+    audit::{AuditLog, Untold, What, Who, cut, fields_without_http},
     net::host,
     shared::State,
     workload::{READ_A_SECOND_MAX, Reading, no_secrets, read_secrets},
@@ -70,7 +67,7 @@ struct Record {
 }
 
 impl Record {
-    /// Returns once all is on disk that the answer tells of. Nothing waits for the record of a refusal.
+    /// Returns once all is on disk that the answer reports. Nothing waits for the record of a refusal.
     ///
     /// # Errors
     /// When that is not on disk: nothing may be told.
@@ -105,20 +102,8 @@ impl Record {
             objects,
             ..What::default()
         };
-        Requested {
-            time: &humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
-            request: "",
-            who: &who,
-            what: &what,
-            changes: &[],
-            more_changes: 0,
-            status: if variable.is_some() { 200 } else { 403 },
-            error: variable.is_none().then_some("Forbidden"),
-            streams: false,
-            took_us: u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX),
-            shortened: false,
-        }
-        .fields()
+        let status = if variable.is_some() { StatusCode::OK } else { StatusCode::FORBIDDEN };
+        fields_without_http(&who, &what, &[], status, self.begun.elapsed())
     }
 }
 

@@ -20,8 +20,8 @@ const GENERATION_BYTES_MAX: usize = 4 << 20;
 /// What one takes besides its own bytes: its key, and what is left of a job that is gone.
 const ENTRY_BYTES: usize = size_of::<(SpecKey, Kept)>() + size_of::<Job>();
 
-/// Which specification: the job's very version, its group, and whether memory is oversubscribed. A job is told by its
-/// place in memory, which is its own as long as it is kept here: names and versions begin anew after a purge.
+/// Which specification: the job's very version, its group, and whether memory is oversubscribed. A job is identified by its
+/// place in memory, which is its own as long as it is kept here: names and versions begin again after a purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SpecKey {
     job: usize,

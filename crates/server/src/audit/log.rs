@@ -1,4 +1,4 @@
-//! The log as requests see it: room is reserved, then what happened is told, and whoever must knows when that is on disk.
+//! The log as requests see it: room is reserved, then what happened is recorded, and callers that need it know when that is on disk.
 
 use std::{
     io,
@@ -60,7 +60,7 @@ pub(super) struct Desk {
     pub told: Vec<Told>,
     /// Room that nobody has reserved, in bytes.
     pub free: u64,
-    /// Room that requests have reserved, told ones that are not written included.
+    /// Room that requests have reserved, recorded ones that are not written included.
     pub reserved: u64,
     /// Room that requests wait for.
     pub wanted: u64,
@@ -92,7 +92,7 @@ pub(super) struct Counters {
     pub syncs: Histogram,
 }
 
-/// What happened cannot be told.
+/// What happened cannot be recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Untold(String);
@@ -169,7 +169,7 @@ impl AuditLog {
         Ok(Self { inner, stall_max: STALL_MAX })
     }
 
-    /// Whether reads are recorded that tell no secrets.
+    /// Whether reads are recorded that reveal no secrets.
     pub fn records_all_reads(&self) -> bool {
         self.inner.config.all_reads
     }
@@ -248,7 +248,7 @@ impl AuditLog {
     }
 
     /// Room for the line of one more refusal of an address; none where there is none, or there were too many. These are counted,
-    /// and told by the next line of that address that tells how many there were.
+    /// and counted by the next line of that address.
     pub fn reserve_for_refusal(&self, address: Option<IpAddr>) -> Option<Reservation> {
         let takes = self.inner.shared.desk().refusals.takes(address, Instant::now());
         let line = takes.then(|| self.reserve_now()).flatten();
@@ -299,7 +299,7 @@ impl AuditLog {
         std::iter::from_fn(|| self.reserve_now()).collect()
     }
 
-    /// Ends the log: what was told is written, unless its disk hangs.
+    /// Ends the log: what was recorded is written, unless its disk hangs.
     pub fn close(&self) {
         self.inner.shared.desk().stop = true;
         self.inner.shared.work.notify_one();

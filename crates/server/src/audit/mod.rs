@@ -18,7 +18,9 @@ use std::{path::PathBuf, time::Duration};
 
 pub use chain::ChainHash;
 pub(crate) use log::{AuditLog, Reservation, Untold};
-pub(crate) use record::{Changed, Ended, Requested, What, Who, WhoseToken, cut};
+pub(crate) use record::{
+    Changed, Ended, Requested, What, Who, WhoseToken, cut, fields_without_http, now,
+};
 pub use verify::{Problem, Verified, Wrong, verify};
 
 /// How a server keeps its audit log.
@@ -32,6 +34,6 @@ pub struct AuditConfig {
     pub files_max: usize,
     /// How old a file is at the least that is removed, however many there are.
     pub keep: Duration,
-    /// Whether reads are recorded that tell no secrets: lists, statuses and the like.
+    /// Whether reads are recorded that reveal no secrets: lists, statuses and the like.
     pub all_reads: bool,
 }

@@ -1,7 +1,11 @@
 //! What a line says. Never a secret: no body, no header, no token, and of a query only what names things.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
 
+use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use super::chain::{ChainHash, LINE_EXTRA_BYTES};
@@ -10,7 +14,7 @@ use super::chain::{ChainHash, LINE_EXTRA_BYTES};
 pub(super) const RECORD_BYTES_MAX: usize = 2048;
 /// Longest text that is repeated of what a client or an operator wrote.
 const TEXT_CHARS_MAX: usize = 128;
-/// Changes that are told one by one.
+/// Changes that are listed one by one.
 const CHANGES_MAX: usize = 4;
 /// Things that are named of one change.
 const OBJECTS_MAX: usize = 4;
@@ -136,10 +140,10 @@ pub(crate) struct Requested<'r> {
     pub what: &'r What,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub changes: &'r [Changed],
-    /// Further changes, which are not told.
+    /// Further changes, which are not listed.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_changes: u64,
-    /// Of the answer; 0 where nobody was there to be told.
+    /// Of the answer; 0 where the client had gone.
     pub status: u16,
     /// Why it was refused, in a word.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,6 +179,36 @@ pub(crate) struct Ended<'r> {
     pub status: Option<u16>,
     /// From the begin of the request.
     pub took_us: u64,
+}
+
+/// The fields of the line of a request that came another way than by HTTP: it has no id, and nothing follows its answer. `took` is
+/// the time until then.
+pub(crate) fn fields_without_http(
+    who: &Who,
+    what: &What,
+    changes: &[Changed],
+    status: StatusCode,
+    took: Duration,
+) -> Vec<u8> {
+    let requested = Requested {
+        time: &now(),
+        request: "",
+        who,
+        what,
+        changes,
+        more_changes: 0,
+        status: status.as_u16(),
+        error: status.canonical_reason().filter(|_| !status.is_success()),
+        streams: false,
+        took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        shortened: false,
+    };
+    requested.fields()
+}
+
+/// The time, as lines say it.
+pub(crate) fn now() -> String {
+    humantime::format_rfc3339_micros(SystemTime::now()).to_string()
 }
 
 impl Requested<'_> {

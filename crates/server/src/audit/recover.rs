@@ -27,7 +27,7 @@ pub(super) struct Recovered {
     pub torn_bytes: u64,
     /// Lines that the note of its end names, and that are not there.
     pub lost: u64,
-    /// There is no such note, though there are lines: whether any are missing at the end cannot be told.
+    /// There is no such note, though there are lines: whether any are missing at the end cannot be known.
     pub head_missing: bool,
     /// The first line that is not what was written, as `FILE:LINE`.
     pub damaged: Option<String>,

@@ -13,7 +13,7 @@ const ADDRESS_EACH: Duration = Duration::from_secs(10);
 /// The same of all addresses together.
 pub(super) const REFUSALS_BURST: u32 = 100;
 const ALL_EACH: Duration = Duration::from_secs(1);
-/// Addresses that are told from each other; those beyond are one.
+/// Addresses that are distinguished; those beyond are one.
 const REFUSED_ADDRESSES_MAX: usize = 64;
 /// How long refusals are counted until a line says how many there were.
 pub(super) const TALLY_MAX: Duration = Duration::from_secs(60);
@@ -74,13 +74,13 @@ impl Refusals {
         of_address.unwrap_or(&mut self.others).leave_out(now);
     }
 
-    /// How long it is until [`Self::due`] tells of any; none while there are none.
+    /// How long it is until [`Self::due`] reports any; none while there are none.
     pub fn due_in(&self, now: Instant) -> Option<Duration> {
         let since = self.all_refused().filter_map(|(_, refused)| refused.since).min()?;
         Some(TALLY_MAX.saturating_sub(now.duration_since(since)))
     }
 
-    /// Those that have been counted for long enough, or at all if `all` says so: at most so many, which are counted anew.
+    /// Those that have been counted for long enough, or at all if `all` says so: at most so many, which are counted again.
     pub fn due(&mut self, all: bool, count_max: usize, now: Instant) -> Vec<LeftOut> {
         let is_due = |since: Instant| all || now.duration_since(since) >= TALLY_MAX;
         let of = self.of.iter_mut().map(|(address, refused)| (Some(*address), refused));

@@ -116,7 +116,7 @@ impl Trail {
         Ok(trail)
     }
 
-    /// Why the first lines are not on disk yet, if they are not; told once.
+    /// Why the first lines are not on disk yet, if they are not; reported once.
     pub fn take_trouble(&mut self) -> Option<io::Error> {
         self.trouble.take()
     }
@@ -337,7 +337,7 @@ fn hold(head: &File) -> io::Result<()> {
 }
 
 /// Reserves room of a file without making it longer. Where the file system cannot do that it is only seen to it that there is
-/// room: others may take it meanwhile, and then what was told waits in memory until there is some again.
+/// room: others may take it meanwhile, and then what was recorded waits in memory until there is some again.
 fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => has_room(file, to - from),

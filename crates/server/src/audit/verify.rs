@@ -26,7 +26,7 @@ pub struct Verified {
     pub first: u64,
     /// Number of the last line.
     pub last: u64,
-    /// With which it ends: kept elsewhere, it tells later whether lines at the end are missing.
+    /// With which it ends: kept elsewhere, it shows later whether lines at the end are missing.
     pub hash: ChainHash,
     /// What is as it may be and should be known.
     pub notes: Vec<String>,

@@ -1,4 +1,4 @@
-//! The thread that writes: what was told since it wrote last goes to disk together.
+//! The thread that writes: what was recorded since its last write goes to disk together.
 
 use std::{
     io,
@@ -38,7 +38,7 @@ struct Writer {
     lazy_since: Option<Instant>,
     /// When it was found that the disk has less room than there should be ahead.
     cramped_since: Option<Instant>,
-    /// Those who are told once what has been written is on disk.
+    /// Those who are informed once what has been written is on disk.
     waits: Vec<tokio::sync::oneshot::Sender<Result<(), String>>>,
 }
 

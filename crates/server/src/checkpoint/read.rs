@@ -1,4 +1,4 @@
-//! What was kept before this server was started: read when an agent comes, and dropped once its node is recorded anew.
+//! What was kept before this server was started: read when an agent comes, and dropped once its node is recorded again.
 
 use std::{
     collections::BTreeMap,
@@ -71,7 +71,7 @@ impl KeptNodes {
         place.head.kept(place.header, &place.payload()?)
     }
 
-    /// Drops what was kept of nodes that are recorded anew, or are not there any more.
+    /// Drops what was kept of nodes that are recorded again, or are not there any more.
     pub fn keep_only(&self, keep: impl Fn(NodeId) -> bool) {
         self.nodes().retain(|node, _| keep(*node));
     }

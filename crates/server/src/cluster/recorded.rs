@@ -1,12 +1,13 @@
 //! What the audit log of who leads says of changes of the servers that nobody asked for by the API: who joined, who was let vote and in
 //! whose place, and to whom the leadership went. What an operator asks for is recorded where it is asked, with who asked.
 
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use berth_replication::{ChangeError, Peer};
+use hyper::StatusCode;
 
 use super::Cluster;
-use crate::audit::{AuditLog, Changed, Requested, Reservation, What, Who, cut};
+use crate::audit::{AuditLog, Changed, Reservation, What, Who, cut, fields_without_http};
 
 /// What stands where requests of the API have the path.
 const ROUTE: &str = "the servers' port";
@@ -101,27 +102,14 @@ impl Recorded {
 
     fn told(self, done: &Result<(), ChangeError>) -> Option<(Reservation, Vec<u8>)> {
         let Self { line, who, route, mut change, begun } = self;
-        let (status, error) = match done {
-            Ok(()) => (200, None),
-            Err(ChangeError::Unknown(_)) => (500, Some("Internal Server Error")),
+        let status = match done {
+            Ok(()) => StatusCode::OK,
+            Err(ChangeError::Unknown(_)) => StatusCode::INTERNAL_SERVER_ERROR,
             Err(ChangeError::NotLeader { .. } | ChangeError::Refused(_)) => return None,
         };
-        change.error = error.map(|_| "unknown");
+        change.error = done.is_err().then_some("unknown");
         let what = What { method: "SERVERS".to_owned(), route, capability: "server", ..What::default() };
-        let fields = Requested {
-            time: &humantime::format_rfc3339_micros(SystemTime::now()).to_string(),
-            request: "",
-            who: &who,
-            what: &what,
-            changes: &[change],
-            more_changes: 0,
-            status,
-            error,
-            streams: false,
-            took_us: u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX),
-            shortened: false,
-        }
-        .fields();
+        let fields = fields_without_http(&who, &what, &[change], status, begun.elapsed());
         Some((line?, fields))
     }
 }

@@ -63,7 +63,7 @@ impl CarryOut {
         }
     }
 
-    /// Keeps who is to be answered, and passes on what the controller is told; none at the end.
+    /// Keeps who is to be answered, and passes on what the controller is sent; none at the end.
     pub fn accept(&mut self, input: Input) -> Option<(Event, Share)> {
         let event = match input {
             Input::Event(event, share) => {
@@ -186,7 +186,7 @@ impl CarryOut {
             .for_each(|frame| link.outbound.send_now(frame));
         servers.into_iter().for_each(|servers| link.outbound.send_now(frame(link.number, servers)));
         if is_refused {
-            // It has been told why: nothing more is said to it.
+            // It has got the reason: nothing more is said to it.
             self.close(session);
         }
     }

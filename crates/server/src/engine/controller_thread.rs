@@ -31,7 +31,7 @@ pub(crate) struct ControllerThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the controller of a server and its planners; what it tells others goes to `relay`.
+/// Starts the controller of a server and its planners; what it sends to others goes to `relay`.
 pub(crate) fn start(
     shared: Arc<Shared>,
     inputs: (Sender<Input>, Receiver<Input>),
@@ -53,7 +53,7 @@ pub(crate) fn start(
 }
 
 impl ControllerThread {
-    /// Ends the thread once it has carried out what it was told.
+    /// Ends the thread once it has carried out what it was asked.
     pub fn stop(mut self) {
         let _ = self.inputs.send(Input::Stop);
         if let Some(thread) = self.thread.take() {
@@ -67,7 +67,7 @@ fn desired_hash(alloc: AllocId, revision: Option<u64>) -> u128 {
 }
 
 /// Runs the controller. Nothing that it decided can be relied on once it has panicked: the server ends with the reason,
-/// and begins anew from its log.
+/// and begins again from its log.
 fn ending_with(failure: &watch::Sender<Option<String>>, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         let reason = format!("internal error: the controller panicked: {}", panic_text(&*panic));

@@ -49,7 +49,7 @@ impl EngineHandle {
         Self { shared, inputs, ids: Mutex::new(IdSeed::new(random_u64())), replication, cluster }
     }
 
-    /// Passes on what another server tells; whether there was room. It holds its share of what may wait until it is dealt
+    /// Passes on what another server sends; whether there was room. It holds its share of what may wait until it is dealt
     /// with.
     pub fn told(&self, from: ServerId, message: Box<ServerMessage>, share: Share) -> bool {
         self.inputs.try_send(Input::Event(Event::Told(from, message), share)).is_ok()

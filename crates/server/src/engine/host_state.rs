@@ -16,7 +16,7 @@ pub enum HostState {
     /// A planner looks again after a while. Until then it knows of its own placements alone, so that others' show only
     /// when the applier refuses its plans.
     Cached,
-    /// A planner forgets all it knows before each evaluation, and reads all nodes anew.
+    /// A planner forgets all it knows before each evaluation, and reads all nodes again.
     Reread,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Renew {
     Nothing,
     /// Catch up with what has changed.
     Changes,
-    /// Read everything anew.
+    /// Read everything again.
     Everything,
 }
 

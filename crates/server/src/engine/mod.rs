@@ -40,7 +40,7 @@ pub(crate) use proposer::{Proposals, run as propose};
 #[cfg(test)]
 pub(crate) use state_metrics::of_state;
 
-/// Things told to the controller that may wait.
+/// Events for the controller that may wait.
 pub(crate) const INPUTS_MAX: usize = 1 << 16;
 
 /// What the threads share.
@@ -75,7 +75,7 @@ impl Shared {
     }
 }
 
-/// What the controller thread is told.
+/// What the controller thread is sent.
 pub(crate) enum Input {
     /// Something happened; with the share of the budget for incoming frames that it holds until it is dealt with.
     Event(Event, Share),
@@ -83,7 +83,7 @@ pub(crate) enum Input {
     Request { commands: EncodedCommands, reply: oneshot::Sender<Answer> },
     /// A planner has answered an evaluation.
     Planned { term: u64, plan: Box<Plan>, ticket: Ticket, trace: Box<PlanTrace> },
-    /// An agent opened a session; what it is told goes to `link`. With the share of its hello.
+    /// An agent opened a session; what it is sent goes to `link`. With the share of its hello.
     Open { session: SessionId, hello: Box<Hello>, link: Box<Link>, share: Share },
     /// No more.
     Stop,

@@ -24,7 +24,7 @@ use crate::{
 /// Evaluations handed to each planner: while it plans one, others wait for it, so that it need not.
 const PLANNING_PER_THREAD: usize = 64;
 
-/// How often a planner makes a plan anew because others have claimed what it takes.
+/// How often a planner makes a plan again because others have claimed what it takes.
 const OVERTAKEN_MAX: usize = 3;
 
 /// How many planners there are, and how they work.
@@ -101,7 +101,7 @@ impl PlannerPool {
     }
 }
 
-/// What a plan takes until the plan is handed over; taken back with it otherwise, be it by a panic.
+/// What a plan takes until the plan is handed over; taken back with it otherwise, even by a panic.
 struct ClaimedByPlanner {
     ledger: Ledger,
     ticket: Option<Ticket>,
@@ -178,7 +178,7 @@ impl PlannerThread {
         }
     }
 
-    /// Claims what a plan takes. None when others have claimed it meanwhile: then it is better made anew here and now than
+    /// Claims what a plan takes. None when others have claimed it meanwhile: then it is better made again here and now than
     /// refused by the applier, unless it is the `last` one that is made here.
     fn claim(&self, plan: &Plan, last: bool) -> Option<ClaimedByPlanner> {
         let wanted: Vec<Claim> = plan.claims().collect();

@@ -1,4 +1,4 @@
-//! Hands entries to the log in order, several at a time, and tells the controller of those that are not applied.
+//! Hands entries to the log in order, several at a time, and informs the controller of those that are not applied.
 
 use std::{sync::Arc, time::Instant};
 

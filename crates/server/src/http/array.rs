@@ -213,7 +213,7 @@ fn body<S: Source>(writer: Writer<S>, heavy: Heavy) -> Body {
         let heavy = heavy.clone();
         async move {
             let Some(mut writer) = writer else { return Ok::<_, io::Error>(None) };
-            // The status is sent: all that is left to tell of a mistake is to break the answer off.
+            // The status is sent: all that is left to report a mistake is to break the answer off.
             let (piece, writer) = heavy.run(move || (writer.piece(), writer)).await;
             let (text, is_last) = piece.map_err(|failure| io::Error::other(failure.text))?;
             Ok(Some((text, (!is_last).then_some(writer))))

@@ -10,7 +10,7 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     task::{Context, Poll},
-    time::{Instant, SystemTime},
+    time::Instant,
 };
 
 use axum::{
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{
     access::{Identity, SECRET_BYTES, SECRET_PREFIX, hash},
-    audit::{AuditLog, Changed, Ended, Requested, Reservation, What, Who, WhoseToken, cut},
+    audit::{AuditLog, Changed, Ended, Requested, Reservation, What, Who, WhoseToken, cut, now},
     engine::random_u64,
     workload::is_token,
 };
@@ -46,12 +46,12 @@ const REQUEST: HeaderName = HeaderName::from_static("x-berth-request");
 /// Parameters that name things, and may be recorded; others may hold anything.
 const NAMING: &[&str] =
     &["address", "id", "job", "name", "namespace", "node", "node_id", "path", "purge", "task", "type"];
-/// Changes of one request that are kept to be told.
+/// Changes of one request that are kept to be reported.
 const CHANGES_MAX: usize = 16;
 /// What stands where a secret was found.
 const SECRET: &str = "(a secret)";
 
-/// What is recorded of one request. When the last who holds it is gone, what has to be told of its end is told.
+/// What is recorded of one request. When the last who holds it is gone, what has to be recorded of its end is recorded.
 #[derive(Debug)]
 pub(crate) struct Audited {
     log: AuditLog,
@@ -68,19 +68,19 @@ pub(crate) struct Audited {
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// Room for the line that tells what came of it; none once that is told.
+    /// Room for the line that records the outcome; none once that is recorded.
     line: Option<Reservation>,
-    /// Room for the line that tells of the end of a stream.
+    /// Room for the line that reports the end of a stream.
     end: Option<Reservation>,
     streams: bool,
     sent_all: bool,
     /// Of a command that has ended.
     exit_code: Option<i32>,
-    /// Of the answer, where that is another than was told before.
+    /// Of the answer, where that is another than was recorded before.
     status: Option<u16>,
     changes: Vec<Changed>,
     more_changes: u64,
-    /// Changes that have been told.
+    /// Changes that have been recorded.
     told: usize,
 }
 
@@ -108,7 +108,7 @@ impl Seen<'_> {
         }
     }
 
-    /// The token that was shown, if it is one. A task's is signed anew all the time: it is known by its allocation.
+    /// The token that was shown, if it is one. A task's is signed again all the time: it is known by its allocation.
     fn token(&self, identity: &Identity) -> Option<WhoseToken> {
         match identity {
             Identity::Anonymous => None,
@@ -248,7 +248,7 @@ impl Audited {
         (progress.sent_all, progress.exit_code) = (exit_code.is_some(), exit_code);
     }
 
-    /// Records what is about to be done, which cannot be stopped later: it is on disk when this returns. What comes of it is told by
+    /// Records what is about to be done, which cannot be stopped later: it is on disk when this returns. Its outcome is recorded by
     /// the end.
     ///
     /// # Errors
@@ -267,7 +267,7 @@ impl Audited {
         })
     }
 
-    /// Records what came of the request, and hands its answer on. A change, and what tells secrets, is answered once its line is
+    /// Records what came of the request, and hands its answer on. A change, and what reveals secrets, is answered once its line is
     /// on disk.
     pub async fn answered(self: Arc<Self>, reply: Reply) -> Reply {
         let status = reply.as_ref().map_or_else(|failure| failure.status, Response::status);
@@ -361,7 +361,7 @@ impl Drop for Audited {
             if !self.takes(&progress) {
                 return;
             }
-            // The client is gone before it was answered: what has become of its changes is told as far as it is known.
+            // The client is gone before it was answered: the outcome of its changes is recorded as far as it is known.
             let fields = self.fields(&mut progress, 0, None);
             line.tell(fields);
         } else if let Some(end) = progress.end.take().filter(|_| progress.streams) {
@@ -425,10 +425,6 @@ fn is_secret(text: &str) -> bool {
     })
 }
 
-fn now() -> String {
-    humantime::format_rfc3339_micros(SystemTime::now()).to_string()
-}
-
 /// A name for a request that no other has.
 fn new_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -454,7 +450,7 @@ impl Recorded {
         }
     }
 
-    /// Whether it is, where reads that tell no secrets are or are not.
+    /// Whether it is, where reads that reveal no secrets are or are not.
     fn is_by(self, all_reads: bool) -> bool {
         match self {
             Self::Never => false,

@@ -142,7 +142,7 @@ impl<'w> Changes<'w> {
         Self { watches, next }
     }
 
-    /// Waits for a change that it has not told of. One that comes while what is read now is looked at is the next.
+    /// Waits for a change that it has not reported. One that comes while what is read now is looked at is the next.
     async fn next(&mut self) {
         let Self { watches, next } = self;
         std::future::poll_fn(|context| {

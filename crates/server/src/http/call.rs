@@ -143,7 +143,7 @@ impl Call {
         self.proposer().propose(command).await
     }
 
-    /// Changes the state for this request, be it after its end.
+    /// Changes the state for this request, even after its end.
     pub fn proposer(&self) -> Proposer {
         let Asker { access, lease, audited, .. } = &self.asker;
         let (lease, audited, written) = (lease.clone(), audited.clone(), self.written.clone());

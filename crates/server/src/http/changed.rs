@@ -11,7 +11,7 @@ use berth_model::{
 
 use crate::audit::Changed;
 
-/// What a command changes; `store` tells of the things that it names.
+/// What a command changes; `store` holds the things that it names.
 pub(super) fn changed(command: &Command, store: &Store) -> Changed {
     let of_cluster = |objects: Vec<String>| Changed::new(command.kind(), "", objects);
     let of_job = |job: &JobKey| Changed::new(command.kind(), &job.namespace, [job.id.to_string()]);

@@ -13,7 +13,7 @@ use tower::{ServiceExt, util::Oneshot};
 use super::{Limits, api::Api, caller::Caller};
 use crate::net::{KeepAlive, Stream};
 
-/// A blocked reader may be silent for minutes: only the kernel can tell that its machine is gone.
+/// A blocked reader may be silent for minutes: only the kernel can know that its machine is gone.
 const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(30), interval: Duration::from_secs(10), retries: 3 };
 /// How long a client may go on sending what nobody reads, after its answer was sent.
@@ -23,7 +23,7 @@ const LINGER_BUFFER_BYTES: usize = 16 << 10;
 
 type Connection = http1::Connection<TokioIo<Stream>, Serving>;
 
-/// The router, which is told by which connection requests come.
+/// The router, which is given by which connection requests come.
 struct Serving {
     router: Router,
     caller: Caller,

@@ -34,7 +34,7 @@ impl Heavy {
         }
     }
 
-    /// Does work that is told by a flag when its client has left, and may end then.
+    /// Does work that learns from a flag when its client has left, and may end then.
     pub async fn run_for_client<T: Send + 'static>(
         &self,
         work: impl FnOnce(&AtomicBool) -> Result<T, Cancelled> + Send + 'static,

@@ -41,9 +41,9 @@ use crate::{
     clock,
 };
 
-/// How often rights are looked at anew.
+/// How often rights are looked at again.
 const LOOK: Duration = Duration::from_millis(250);
-/// What whoever follows something is told when that ends.
+/// What followers of something are sent when that ends.
 pub(crate) const ENDED: &str = "the token was revoked, has expired, or may do something else now: ask again";
 
 /// All that is lent to requests that are under way.
@@ -205,7 +205,7 @@ impl Lease {
     /// Refuses to go on once it is over.
     ///
     /// # Errors
-    /// What the client is told then.
+    /// What the client is sent then.
     pub fn check(&self) -> Result<(), Failure> {
         if self.ended.is_cancelled() { Err(Self::failure()) } else { Ok(()) }
     }
@@ -218,7 +218,7 @@ impl Lease {
     /// Waits while nobody knows whether it is over: what a client sends on to a node stops as what it is sent does.
     ///
     /// # Errors
-    /// What the client is told once it is over, or was not known for too long.
+    /// What the client is sent once it is over, or was not known for too long.
     pub async fn may_go_on(&self) -> Result<(), Failure> {
         let held = self.sure();
         tokio::select! {
@@ -229,7 +229,7 @@ impl Lease {
         }
     }
 
-    /// What the client is told once it is over.
+    /// What the client is sent once it is over.
     pub fn failure() -> Failure {
         Failure::new(StatusCode::FORBIDDEN, ENDED)
     }
@@ -281,7 +281,7 @@ struct Guarded {
 /// How a body ends whose lease is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The connection is cut: nothing else tells that what has come is not the whole.
+    /// The connection is cut: nothing else shows that what has come is not the whole.
     Cut,
     /// By one more JSON object on a line of its own, which says why.
     Line,

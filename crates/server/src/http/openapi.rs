@@ -192,7 +192,7 @@ fn responses(route: &Route, asked: Option<&Operation>, schemas: &mut SchemaGener
     json!({ status: answer, "default": mistake })
 }
 
-/// A type's schema where it is used, be it a reference.
+/// A type's schema where it is used, perhaps as a reference.
 fn schema(shape: &Shape, schemas: &mut SchemaGenerator) -> Schema {
     let mut schema = (shape.schema)(schemas);
     RecursiveTransform(plain).transform(&mut schema);

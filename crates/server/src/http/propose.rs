@@ -81,7 +81,7 @@ impl Proposer {
         Ok(decided?)
     }
 
-    /// Takes back what a request has begun and does not finish: also where it may do nothing more, and nobody is told of it.
+    /// Takes back what a request has begun and does not finish: also where it may do nothing more, and nobody is informed of it.
     pub async fn take_back(&self, command: Command) {
         drop(self.state.engine.propose(vec![command]).await);
     }

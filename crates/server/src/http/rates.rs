@@ -14,7 +14,7 @@ use crate::{
     net::{Rates, TooOften},
 };
 
-/// Whose requests are counted. A task's token is signed anew all the time: those of an allocation count as one.
+/// Whose requests are counted. A task's token is signed again all the time: those of an allocation count as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Owner {
     Token(SecretHash),

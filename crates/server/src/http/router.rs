@@ -46,7 +46,7 @@ use crate::{
     workload::{TaskAt, Workload, is_token},
 };
 
-/// What a connection is told for which only reserved room is left.
+/// What a connection is answered for which only reserved room is left.
 const NO_ROOM: &str = "this server, or your address, has too many connections: close some, then retry, or have the operator raise \
      --http-connections-max or --http-connections-address; \
     until then only paths that tell how the server is are answered";
@@ -54,7 +54,7 @@ const NO_ROOM: &str = "this server, or your address, has too many connections: c
 /// A server that has not heard of who leads for longer does not know who may do what.
 const CONTACT_MAX: Duration = Duration::from_secs(1);
 
-/// What a task is told that shows no token.
+/// What a task is answered that shows no token.
 const NO_TOKEN_OF_TASK: &str = "a task that asks here shows who it is: send the token of one of its identities as \
     X-Nomad-Token, or as Authorization: Bearer";
 /// And one that shows that of another task.
@@ -276,7 +276,7 @@ struct Allowed {
 }
 
 /// Who asks and what that caller may do in a namespace, by what is acknowledged now: a token that was made a moment ago through
-/// another server holds here, and one that was revoked does not. A refusal is told with who was refused, as far as that is known.
+/// another server holds here, and one that was revoked does not. A refusal is recorded with who was refused, as far as that is known.
 async fn allowed(
     fresh: &Fresh<'_>,
     secret: Option<&str>,
@@ -372,7 +372,7 @@ async fn workload(
     identified.map_err(BadToken::Workload)
 }
 
-/// Whoever shows no token is told that one is needed.
+/// A caller without a token is informed that one is needed.
 fn refused(failure: Failure, api: &Api, identity: &Identity) -> Failure {
     if *identity == Identity::Anonymous && !api.policy.is_open() {
         let text = format!("{}, and no token was given", failure.text);
@@ -410,13 +410,13 @@ impl Fresh<'_> {
         }
         match self.wait().await {
             Ok(()) => Ok(true),
-            // How the servers are must be told when they are in trouble, too.
+            // The status of the servers must be available when they are in trouble, too.
             Err(_) if self.route.capability.is_upkeep() => Ok(false),
             Err(failure) => Err(failure),
         }
     }
 
-    /// Whether a token that was revoked must not be believed even while nothing is heard of the others: what is asked for tells
+    /// Whether a token that was revoked must not be believed even while nothing is heard of the others: what is asked for reveals
     /// secrets, or changes who the servers are.
     fn needs_sure_rights(&self) -> bool {
         let Self { route, stale, .. } = self;

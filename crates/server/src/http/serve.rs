@@ -1,4 +1,4 @@
-//! Accepts connections, as many as there is room for, until told to stop.
+//! Accepts connections, as many as there is room for, until asked to stop.
 
 use std::{future::Future, io, net::SocketAddr, sync::atomic::Ordering, time::Duration};
 

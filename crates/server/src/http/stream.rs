@@ -62,7 +62,7 @@ impl Writer {
         self.pieces.blocking_send(Ok(piece.into())).map_err(|_| Closed)
     }
 
-    /// Cuts the connection: of a stream of plain bytes nothing else tells that it is not whole.
+    /// Cuts the connection: of a stream of plain bytes nothing else shows that it is not whole.
     pub async fn break_off(&self, why: impl ToString) -> Result<(), Closed> {
         self.pieces.send(Err(BrokenOff::because(why))).await.map_err(|_| Closed)
     }

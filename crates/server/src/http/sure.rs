@@ -1,6 +1,6 @@
-//! Whether this server would know of a revocation. One that hears of no leader cannot tell an election from being cut off, where
+//! Whether this server would know of a revocation. One that hears of no leader cannot distinguish an election from being cut off, where
 //! tokens are revoked without it: what lasts is held meanwhile, and goes on once a read of the log says that all is known. No
-//! election ends a stream, and none tells more than that bound after its token was revoked elsewhere.
+//! election ends a stream, and none reports more than that bound after its token was revoked elsewhere.
 
 use std::{
     future::Future,
@@ -21,7 +21,7 @@ const ASK_EVERY: Duration = Duration::from_millis(200);
 const SURE_MAX: Duration = Duration::from_millis(700);
 /// What was held for so long is ended: longer than elections take.
 const HELD_MAX: Duration = Duration::from_secs(10);
-/// What whoever follows something is told when it is ended so.
+/// What followers of something are sent when it is ended so.
 pub(crate) const UNSURE: &str = "this server has heard of no leader for too long to know whether the token is still good: ask another server";
 
 /// What is known of that, for all that lasts on this server.

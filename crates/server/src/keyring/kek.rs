@@ -27,7 +27,7 @@ pub(super) const KEKS_MAX: usize = 64;
 /// The file that names the key which root keys are about to be wrapped with. It is there for as long as that is not done.
 const PENDING: &str = "rewrap.pending";
 /// How long such a key is used by the next try. One that was on disks for long before it opens anything may be in old copies of
-/// them, which may be why root keys are wrapped anew.
+/// them, which may be why root keys are wrapped again.
 const PENDING_LIFE: Duration = Duration::from_secs(3_600);
 /// What stands before a key in its file.
 const HEAD: &str = "# A key-encryption key of Berth. Whoever has it and a copy of the state reads all variables: keep it secret.\n\
@@ -98,7 +98,7 @@ pub(super) fn remove(dir: &Path, id: KekId) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// All keys in the files of a directory that is there; what cannot be read as one is told and left alone.
+/// All keys in the files of a directory that is there; what cannot be read as one is reported and left alone.
 pub(super) fn load(dir: &Path) -> io::Result<Vec<Kek>> {
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

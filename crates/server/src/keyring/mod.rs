@@ -65,7 +65,7 @@ pub(crate) enum KeyringError {
     /// A variable's encrypted items are not what was written.
     #[error(
         "variable {path:?} in namespace {namespace:?} cannot be decrypted with root key {key}: it was damaged, or is another \
-         variable's; write it anew, or restore a snapshot"
+         variable's; write it again, or restore a snapshot"
     )]
     DamagedVariable {
         /// Of the variable.
@@ -193,7 +193,7 @@ impl Keyring {
         })
     }
 
-    /// Encrypts a variable anew, with the active key.
+    /// Encrypts a variable again, with the active key.
     fn rekey(&self, keys: &RootKeys, variable: &Variable) -> Result<Rekeyed, KeyringError> {
         let items = self.unseal(keys, variable)?;
         let (root_key, sealed) = self.seal(keys, &variable.key, &items)?;
@@ -272,7 +272,7 @@ impl Keyring {
             return Ok(kek);
         }
         let kek = Kek::random()?;
-        // Noted first: a note of a key that is not there is harmless, a key that is there and not noted stays for ever.
+        // Noted first: a note of a key that is not there is harmless, a key that is there and not noted stays forever.
         if let Some(dir) = &self.dir {
             kek::note_pending(dir, kek.id()).map_err(|error| self.not_written(kek.id(), &error))?;
         }

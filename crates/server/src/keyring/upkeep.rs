@@ -1,5 +1,5 @@
 //! What servers do for their keyring: each sees to it that it has the key-encryption keys that open the root keys of the state;
-//! the leader makes the first root key, replaces it in time, and encrypts anew what older ones have encrypted.
+//! the leader makes the first root key, replaces it in time, and encrypts again what older ones have encrypted.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -19,9 +19,9 @@ use crate::{PANICKED, clock, cluster::Cluster, shared::State};
 const LOOK: Duration = Duration::from_millis(200);
 /// After something has failed, time until it is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Variables that could not be encrypted anew are left alone for so long.
+/// Variables that could not be encrypted again are left alone for so long.
 const LEFT_ALONE: Duration = Duration::from_secs(60);
-/// Bytes of variables that are encrypted anew by one command, about.
+/// Bytes of variables that are encrypted again by one command, about.
 const STEP_BYTES: usize = 256 << 10;
 
 /// Looks after the keyring until `stop` says so. The active root key is replaced once it is older than `rotation`.
@@ -62,13 +62,13 @@ struct Upkeep {
     rotation: Duration,
     /// Where the keyring that was looked at last stood.
     followed: Option<Index>,
-    /// Which missing keys people were told of.
+    /// Which missing keys were reported.
     told: Vec<KekId>,
     /// When others were asked for them.
     asked: Option<Instant>,
     /// When a new root key was tried last.
     rotated: Option<Instant>,
-    /// Why there was none, as people were told.
+    /// Why there was none, as reported.
     unrotated: String,
     left_alone: LeftAlone,
     /// Whether key-encryption keys that were replaced may still be here.
@@ -77,7 +77,7 @@ struct Upkeep {
     discarded: Option<Instant>,
 }
 
-/// What could not be encrypted anew.
+/// What could not be encrypted again.
 #[derive(Default)]
 struct LeftAlone {
     since: Option<Instant>,
@@ -85,7 +85,7 @@ struct LeftAlone {
     variables: BTreeSet<(VariableKey, Index)>,
 }
 
-/// Variables that were encrypted anew, and what could not be.
+/// Variables that were encrypted again, and what could not be.
 #[derive(Default)]
 struct Step {
     rekeyed: Vec<Rekeyed>,
@@ -218,7 +218,7 @@ impl Upkeep {
         keys.find(|key| !self.left_alone.keys.contains(&key.id)).map(|key| key.id)
     }
 
-    /// Encrypts some variables anew that a replaced key has encrypted. Whether there may be more.
+    /// Encrypts some variables again that a replaced key has encrypted. Whether there may be more.
     async fn rekey(&mut self) -> bool {
         if self.left_alone.since.is_some_and(|since| since.elapsed() > LEFT_ALONE) {
             self.left_alone = LeftAlone::default();
@@ -234,7 +234,7 @@ impl Upkeep {
         }
         self.left_alone.variables.extend(failed);
         if rekeyed.is_empty() {
-            // Nothing of it is left but what cannot be encrypted anew.
+            // Nothing of it is left but what cannot be encrypted again.
             self.left_alone.keys.insert(id);
             self.left_alone.since.get_or_insert_with(Instant::now);
             return true;
@@ -256,7 +256,7 @@ fn is_due(created_at: Timestamp, rotation: Duration, now: Timestamp) -> bool {
     now.0.saturating_sub(created_at.0) >= rotation
 }
 
-/// Encrypts some variables of a key anew.
+/// Encrypts some variables of a key again.
 fn step(keyring: &Keyring, store: &Store, key: RootKeyId, skipped: &BTreeSet<(VariableKey, Index)>) -> Step {
     let mut step = Step::default();
     let mut bytes = 0;

@@ -62,7 +62,7 @@ impl PerAddress {
 
 /// One address for all that a single host can take without asking anybody: both addresses that programs of this machine
 /// have, an IPv4 address in both its spellings, a network of IPv6. Whoever takes another address of loopback wants to be
-/// told from the rest, and cannot take anything from them.
+/// distinguished from the rest, and cannot take anything from them.
 pub(crate) fn host(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(Ipv6Addr::LOCALHOST) => Ipv4Addr::LOCALHOST.into(),

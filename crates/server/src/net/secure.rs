@@ -37,7 +37,7 @@ pub(crate) struct Secure {
     believed: ArcSwap<Believed>,
 }
 
-/// What the server shows, what agents are told, and what signs their certificates.
+/// What the server shows, what agents are sent, and what signs their certificates.
 struct Believed {
     own: Peer,
     authorities: Vec<CertificateDer<'static>>,
@@ -73,7 +73,7 @@ impl Secure {
         Self::with(config, &load(config, region, Some(name))?, region, Some(name.to_owned()), revoked)
     }
 
-    /// The same for whoever is told no region: it is the certificate's.
+    /// The same for clients that are given no region: it is the certificate's.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -100,7 +100,7 @@ impl Secure {
         }))
     }
 
-    /// Reads the files anew, for connections from now on.
+    /// Reads the files again, for connections from now on.
     ///
     /// # Errors
     /// As [`Self::load`]; then what was read before is used on.

@@ -1,4 +1,4 @@
-//! Writes that a peer does not take: whoever asks and never reads must not hold an answer in memory for ever.
+//! Writes that a peer does not take: whoever asks and never reads must not hold an answer in memory forever.
 
 use std::{
     future::Future,

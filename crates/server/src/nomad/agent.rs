@@ -107,7 +107,7 @@ pub(super) async fn health(call: Call) -> Reply {
 }
 
 /// `GET /healthz`: a server that says ok has published a state and serves reads; one of several has none before it hears
-/// of a leader. What else does not go as it should is told in further lines.
+/// of a leader. What else does not go as it should is reported in further lines.
 pub(super) async fn healthz(call: Call) -> Reply {
     has_state(&call).map_err(|reason| Failure::new(StatusCode::SERVICE_UNAVAILABLE, reason))?;
     let mut text = "ok\n".to_owned();

@@ -26,7 +26,7 @@ use crate::{
     nomad::convert,
 };
 
-/// Relatives told of one evaluation.
+/// Relatives listed for one evaluation.
 const RELATED_MAX: usize = 256;
 
 /// `GET /v1/evaluations`

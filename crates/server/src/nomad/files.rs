@@ -68,7 +68,7 @@ pub(super) async fn read_at(call: Call) -> Reply {
 async fn plain(call: Call, offset: u64, limit: u64) -> Reply {
     let node = agent_of(&call)?.node;
     let mut pieces = read(&call, limit, (offset, false), false).await?;
-    // A file that is not there is told by the answer's status, as long as nothing of it has been sent.
+    // A file that is not there is reported by the answer's status, as long as nothing of it has been sent.
     let silent = || AgentError::Silent(node);
     let first = timeout(ANSWER_MAX, pieces.recv()).await.map_err(|_| silent())?.transpose()?;
     call.give_leisure();

@@ -27,7 +27,7 @@ use crate::{
     keyring::{Kek, KeyringError},
 };
 
-/// The version of log entries from which on root keys can be wrapped anew.
+/// The version of log entries from which on root keys can be wrapped again.
 const REWRAPS_SINCE: u8 = 6;
 /// How often it is tried again because another root key was made meanwhile.
 const REWRAPPED_AGAIN_MAX: usize = 3;

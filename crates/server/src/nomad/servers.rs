@@ -1,4 +1,4 @@
-//! The servers, as clients of Nomad see them: one list for all routes that tell of them.
+//! The servers, as clients of Nomad see them: one list for all routes that report them.
 
 use std::time::Duration;
 

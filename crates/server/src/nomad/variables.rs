@@ -28,7 +28,7 @@ use crate::{
     keyring::Items,
 };
 
-/// How often a write is encrypted anew because the active root key was replaced meanwhile.
+/// How often a write is encrypted again because the active root key was replaced meanwhile.
 const SEALED_AGAIN_MAX: usize = 3;
 
 /// `GET /v1/vars`
@@ -93,7 +93,7 @@ pub(super) fn beginning_with<'v>(
 /// `GET /v1/var/:path`
 pub(super) async fn read(call: Call) -> Reply {
     let key = key(&call, call.namespace())?;
-    // Whoever may not read it is told so at once, and does not wait for a change of it.
+    // A caller who may not read it is refused at once, and does not wait for a change of it.
     call.view().variable(&key)?;
     let index = |view: &CallerView| match view.variable(&key) {
         Ok(Some(variable)) => variable.modify_index,
@@ -161,7 +161,7 @@ pub(super) async fn delete(call: Call) -> Reply {
     }
 }
 
-/// Encrypts the items with the key that is active, and proposes them; anew if another one is active by then.
+/// Encrypts the items with the key that is active, and proposes them; again if another one is active by then.
 async fn write(
     call: &Call,
     key: &VariableKey,

@@ -110,13 +110,13 @@ pub struct ExecRequest {
 /// ahead of the other.
 #[derive(Debug)]
 pub struct ExecLink {
-    /// What it is told.
+    /// What it is sent.
     pub input: mpsc::Sender<ExecInput>,
-    /// What it tells; nothing follows an error or its end.
+    /// What it reports; nothing follows an error or its end.
     pub output: mpsc::Receiver<Result<ExecOutput, AgentError>>,
 }
 
-/// What a command is told.
+/// What a command is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecInput {
     /// It may read this.
@@ -132,13 +132,13 @@ pub enum ExecInput {
     },
 }
 
-/// What a command tells.
+/// What a command reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecOutput {
     /// It wrote this.
     Stdout(Bytes),
     /// It complained.
     Stderr(Bytes),
-    /// It ended with this exit code, and has told all before.
+    /// It ended with this exit code, and has reported all before.
     Exited(i32),
 }

@@ -15,7 +15,7 @@ pub(super) fn public_key(store: &Store, kid: &str) -> Option<Vec<u8>> {
     Some(key.signing_public.clone())
 }
 
-/// A public key, as it is told to others.
+/// A public key, as it is published.
 pub(crate) struct PublicKey {
     /// Its name in tokens.
     pub kid: String,

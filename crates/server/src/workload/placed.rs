@@ -64,7 +64,7 @@ pub(super) struct Placed<'s> {
 
 impl<'s> Placed<'s> {
     /// The task, if the state places it on the node for which the session speaks, and it has not ended. What is not there and
-    /// what is another's are told alike: nothing is learned by asking.
+    /// what is another's are answered alike: nothing is learned by asking.
     pub fn find(store: &'s Store, asked: &Asked<'_>) -> Result<Self, Refusal> {
         no_longer_than_a_name([asked.task.len(), asked.secret.len()])?;
         let node = asked.node;
@@ -75,7 +75,7 @@ impl<'s> Placed<'s> {
         let alloc = AllocId::from_slice(asked.alloc_id)
             .ok_or_else(|| Refusal::for_good("an allocation's id is not 16 bytes long"))?;
         let row = store.alloc(alloc).map(|(_, row)| row).filter(|row| row.node == slot);
-        // Another server may have told it of the allocation, and be ahead of this one.
+        // Another server may have informed it of the allocation, and be ahead of this one.
         let row =
             row.ok_or_else(|| Refusal::denied(format!("allocation {alloc} is not placed on node {node}")))?;
         if row.is_terminal() {

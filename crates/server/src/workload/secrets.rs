@@ -22,7 +22,7 @@ pub(crate) const READ_A_SECOND_MAX: u32 = 100;
 pub(crate) struct Reading {
     /// The answer.
     pub told: SecretsRead,
-    /// Those that the answer tells of.
+    /// Those that the answer contains.
     pub variables: Vec<VariableKey>,
     /// They are not for whoever asks.
     pub denied: bool,

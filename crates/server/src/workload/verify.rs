@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::{TaskName, claims::Claims, job_known_as, jwt, keys};
 
-/// Tokens of which it is known that their signature is right; when there are more, they are verified anew.
+/// Tokens of which it is known that their signature is right; when there are more, they are verified again.
 const KNOWN_MAX: usize = 16_384;
 /// How far the clock of the server that signed may be ahead. The end of a token is taken at its word.
 const CLOCK_SKEW_SECS: u64 = 30;

@@ -28,7 +28,7 @@ pub struct Step {
     pub hash: u128,
 }
 
-/// Whether one entry came to the same twice. Slots are of one store and of no other: they begin anew with a snapshot.
+/// Whether one entry came to the same twice. Slots are of one store and of no other: they begin again with a snapshot.
 fn same(one: &Applied, other: &Applied) -> bool {
     let kinds = |applied: &Applied| applied.events.iter().map(std::mem::discriminant).collect::<Vec<_>>();
     (one.index, one.at, &one.outcomes) == (other.index, other.at, &other.outcomes)

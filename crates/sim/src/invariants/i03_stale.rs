@@ -19,7 +19,7 @@ const ACKNOWLEDGED_MAX: usize = 20_000;
 pub struct Ages(VecDeque<(Index, u64)>);
 
 impl Ages {
-    /// Somebody was told that what was asked is done.
+    /// Somebody was informed that what was asked is done.
     pub fn on_acknowledged(&mut self, index: Index) {
         if self.0.back().is_some_and(|(last, _)| *last >= index) {
             return;

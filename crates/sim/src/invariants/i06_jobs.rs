@@ -116,7 +116,7 @@ impl Jobs {
     }
 }
 
-/// Services whose owners were told last that they are to run are there and not stopped: the log itself may be wrong about what
+/// Services whose owners were last informed that they are to run are there and not stopped: the log itself may be wrong about what
 /// was asked. Of a job of which some request has an unknown fate nothing is said, nor where an older state was restored.
 pub fn none_is_lost(history: &History, operations: &[Operation]) -> Check {
     if history.commands().any(|(_, command)| matches!(command, Command::RestorePart(_))) {
@@ -151,7 +151,7 @@ fn is_service(key: &JobKey) -> bool {
     key.id.starts_with("service")
 }
 
-/// What goes on does so as its version says, and as none before one for which nothing has to be started anew.
+/// What goes on does so as its version says, and as none before one for which nothing has to be started again.
 pub fn on_nodes(store: &Store, machines: &[Machine]) -> Check {
     store.allocs().iter().filter(|(_, row)| row.is_wanted()).try_for_each(|(_, row)| {
         let job = store.jobs().row(row.job).filter(|job| !has_failed(store, job));

@@ -8,7 +8,7 @@ use berth_model::{AllocId, NodeId, event::Event as Change, store::Store};
 use super::{Check, history::Step};
 use crate::node::{Process, node_id};
 
-/// What was asked to end. An agent that was told so goes on with it, although a state is restored meanwhile that wants it.
+/// What was asked to end. An agent that was asked to goes on with it, although a state is restored meanwhile that wants it.
 #[derive(Default)]
 pub struct Untouched {
     stopped: BTreeSet<AllocId>,

@@ -33,7 +33,7 @@ pub struct Surroundings {
     pub machine: Machine,
     /// Its way to servers.
     pub network: Network,
-    /// Is told of all that happens.
+    /// Is informed of all that happens.
     pub truth: Truth,
     /// How many servers there are.
     pub servers: usize,

@@ -1,4 +1,4 @@
-//! The agent: executes what the life cycle decides, and keeps a server told.
+//! The agent: executes what the life cycle decides, and keeps a server informed.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -48,7 +48,7 @@ struct Agent {
     /// The server that was dialed last has said something.
     is_answered: bool,
     dial_at_ns: u64,
-    /// Starts that it watches, and whether it has told the life cycle that they run.
+    /// Starts that it watches, and whether it has reported to the life cycle that they run.
     watched: BTreeMap<TaskRef, bool>,
     waiting: VecDeque<Event>,
     /// Of a planted bug.

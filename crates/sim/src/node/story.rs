@@ -19,7 +19,7 @@ pub fn up(message: &Up) -> Option<String> {
     }
 }
 
-/// What an agent is told to do.
+/// What an agent is asked to do.
 pub fn desired(change: &Change) -> String {
     let Change { parts, left_out } = change;
     let ids = |ids: &[Vec<u8>]| list(&ids.iter().map(|id| short(id)).collect::<Vec<_>>());
@@ -42,7 +42,7 @@ pub fn desired(change: &Change) -> String {
     format!("{}{full}", if said.is_empty() { "run nothing".to_owned() } else { said.join("; ") })
 }
 
-/// The beginning of an id, which tells it from others.
+/// The beginning of an id, which distinguishes it from others.
 pub fn short(id: &[u8]) -> String {
     let id = AllocId::from_slice(id).map(|id| id.to_string()).unwrap_or_default();
     id.get(..8).unwrap_or(&id).to_owned()

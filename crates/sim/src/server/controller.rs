@@ -177,7 +177,7 @@ fn undo_nothing(entry: EncodedEntry) -> EncodedEntry {
     entry.into()
 }
 
-/// What was garbage at the last collection goes as well, although it may have been registered anew since.
+/// What was garbage at the last collection goes as well, although it may have been registered again since.
 fn collect_old(entry: EncodedEntry, collected: &mut Vec<JobKey>) -> EncodedEntry {
     let (mut entry, _) = entry.into_parts();
     let jobs = entry.commands.iter().find_map(|command| match command {

@@ -117,7 +117,7 @@ impl Server {
         lock(&self.0.removed_at).is_some()
     }
 
-    /// How old its state is at most, as it tells whoever reads without waiting.
+    /// How old its state is at most, as it reports to those who read without waiting.
     pub fn age(&self) -> Duration {
         let Some(log) = lock(&self.0.log).clone() else { return Duration::MAX };
         if log.is_leader() {

@@ -50,7 +50,7 @@ pub struct View {
     pub index: Index,
 }
 
-/// What the controller of a server is told.
+/// What the controller of a server is sent.
 enum Input {
     Event(Event),
     Request { commands: Vec<Command>, reply: oneshot::Sender<Answer> },
@@ -62,7 +62,7 @@ enum Input {
 pub struct Surroundings {
     /// Which it is, from 0.
     pub number: usize,
-    /// Its id, which it has until it is set up anew.
+    /// Its id, which it has until it is set up again.
     pub id: u64,
     /// How many servers there are.
     pub servers: usize,
@@ -72,7 +72,7 @@ pub struct Surroundings {
     pub disk: Arc<dyn Disk>,
     /// Its way to agents and servers.
     pub network: Network,
-    /// Is told of all that happens.
+    /// Is informed of all that happens.
     pub truth: Truth,
     /// Its wall clock.
     pub clock: WallClock,

@@ -11,7 +11,7 @@ use crate::{
     executor::{random_u64, sleep_ns},
 };
 
-/// How often a planner makes a plan anew because others have claimed what it takes.
+/// How often a planner makes a plan again because others have claimed what it takes.
 const OVERTAKEN_MAX: usize = 3;
 /// How long one takes for an evaluation, in nanoseconds: long enough to be overtaken.
 const PLAN_NS_MAX: u64 = 3_000_000;

@@ -1,4 +1,4 @@
-//! What the controllers of servers tell each other, on its way. Connections keep frames in order; here they are lost,
+//! What the controllers of servers send each other, on its way. Connections keep frames in order; here they are lost,
 //! doubled and overtaken besides, which controllers are to make up for.
 
 use std::{collections::VecDeque, sync::Mutex};
@@ -65,7 +65,7 @@ pub async fn carry(server: Server, replication: Replication<Simulated>, to: usiz
     }
 }
 
-/// Takes in what a server tells.
+/// Takes in what a server reports.
 pub fn take(server: &Server, from: u64, message: &Bytes) {
     if !server.is_open() {
         return;

@@ -19,7 +19,7 @@ use crate::network::{End, Host, Network};
 /// Between the ids of a server and that of the one that takes its place: more than there are servers.
 const GENERATION: u64 = 10;
 
-/// The id of a server, counted from 0, that was set up anew so often: who was removed never comes back under its old id.
+/// The id of a server, counted from 0, that was set up again so often: who was removed never comes back under its old id.
 pub fn id(number: usize, generation: u64) -> u64 {
     number as u64 + 1 + generation * GENERATION
 }

@@ -1,4 +1,4 @@
-//! People: each owns some jobs, asks for one thing after the other, and remembers what it was told.
+//! People: each owns some jobs, asks for one thing after the other, and remembers what it was answered.
 
 mod jobs;
 mod operators;
@@ -55,7 +55,7 @@ pub struct Client {
     pub random: Random,
     /// Whom it asks.
     pub servers: Servers,
-    /// Is told what it was told.
+    /// Gets the answer that it was given.
     pub truth: Truth,
     /// When it stops asking, in nanoseconds.
     pub until_ns: u64,
@@ -182,7 +182,7 @@ impl Client {
         (what, vec![Command::ScaleJob(Box::new(ScaleJob { job, event }))])
     }
 
-    /// The newest version, for which its tasks end and restart otherwise: none of them is started anew for that.
+    /// The newest version, for which its tasks end and restart otherwise: none of them is started again for that.
     fn tune(&mut self, server: &Server, key: &JobKey, eval: EvalId) -> Option<(String, Vec<Command>)> {
         let view = server.view();
         let row = view.store.job(key)?;

@@ -17,7 +17,7 @@ use crate::{
 
 /// How soon an agent that died is started again when nobody has said how soon.
 const RESTART_NS: u64 = 500_000_000;
-/// What happened within this time may not have been told, in nanoseconds.
+/// What happened within this time may not have been reported, in nanoseconds.
 const JUST_NS: u64 = 4_000_000_000;
 
 /// All of them.

@@ -40,7 +40,7 @@ pub struct Machines {
 }
 
 struct Machine {
-    /// How often it was set up anew.
+    /// How often it was set up again.
     generation: u64,
     /// No membership has named it yet since then.
     is_new: bool,
@@ -168,7 +168,7 @@ impl World {
 
     /// A server begins with nothing, under another id: under the old one the others hear it no more.
     fn set_up_anew(&mut self, number: usize) {
-        self.truth.tell(&format!("server {} is set up anew", number + 1));
+        self.truth.tell(&format!("server {} is set up again", number + 1));
         self.end_server(number);
         self.truth.facts().invariants.on_set_up_anew(number);
         let machine = &mut self.machines.all[number];

@@ -1,4 +1,4 @@
-//! What a container binds of the host: as the runtime is told, and where the keeper finds it.
+//! What a container binds of the host: as the runtime is given it, and where the keeper finds it.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ impl Binds {
         })
     }
 
-    /// What the keeper is told.
+    /// What the keeper is given.
     pub(super) fn into_sources(self) -> Vec<BindSource> {
         self.0
     }

@@ -1,4 +1,4 @@
-//! The config.json of a container: what the OCI runtime is told (opencontainers/runtime-spec 1.0.2).
+//! The config.json of a container: what the OCI runtime is given (opencontainers/runtime-spec 1.0.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(crate) const SECRETS: &str = "/secrets";
 /// The fewest cpu shares the kernel knows.
 const CPU_SHARES_MIN: u32 = 2;
 
-/// Parts of /proc and /sys that tell too much of the host.
+/// Parts of /proc and /sys that reveal too much of the host.
 const MASKED: [&str; 24] = [
     "/proc/acpi",
     "/proc/asound",
@@ -67,7 +67,7 @@ pub(super) struct Files {
     pub(super) binds: Binds,
 }
 
-/// What a keeper is told of a container, but for what its image alone says.
+/// What a keeper is given of a container, but for what its image alone says.
 pub(super) fn container(
     task: &TaskContext<'_>,
     runtime: &Runtime,
@@ -134,7 +134,7 @@ pub(super) fn container(
     })
 }
 
-/// The network of which `/sys` tells, where the container's own root has no right to mount it.
+/// The network that `/sys` shows, where the container's own root has no right to mount it.
 fn sys_network(task: &TaskContext<'_>, network: Network) -> String {
     match &task.network {
         _ if task.first_id.is_none() => String::new(),

@@ -1,4 +1,4 @@
-//! The files of devices in a container: made anew for it, and allowed by its cgroup; nothing else is.
+//! The files of devices in a container: made again for it, and allowed by its cgroup; nothing else is.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

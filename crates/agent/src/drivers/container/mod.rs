@@ -127,7 +127,7 @@ fn limits_swap() -> bool {
     first || (second && Path::new("/proc/swaps").exists())
 }
 
-/// As `crun version 1.8.1`; why there is none when the runtime does not even tell that.
+/// As `crun version 1.8.1`; why there is none when the runtime does not even report that.
 fn version(runtime: &str) -> Result<String, String> {
     let said = program::run(Command::new(runtime).arg("--version"), b"", VERSION_WAIT_MAX);
     let said = said.map_err(|error| format!("the OCI runtime {runtime} cannot be run: {error}"))?;

@@ -72,7 +72,7 @@ pub(super) fn blocks<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<Block>, 
 /// What a container is given besides its own files.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Mounts {
-    /// As the runtime is told.
+    /// As the runtime is given it.
     pub(super) told: Vec<Value>,
     /// What they bind.
     pub(super) binds: Binds,

@@ -74,7 +74,7 @@ const MACHINE: &str = "\
 /// All that need no look at what they are given.
 const ALLOWED: [&str; 8] = [FILES, READING, MEMORY, PROCESSES, SIGNALS, TIME, TALKING, MACHINE];
 
-/// Of the kernel's own state, of other namespaces or processes, or of old and rarely looked at.
+/// Of the kernel's own state, of other namespaces or processes, or old and rarely looked at.
 const REFUSED: [&str; 68] = [
     "_sysctl",
     "acct",

@@ -89,7 +89,7 @@ struct Entry {
     identitytoken: String,
 }
 
-/// What `file` has for this registry. Read anew each time: what `docker login` changes is seen at once.
+/// What `file` has for this registry. Read again each time: what `docker login` changes is seen at once.
 ///
 /// # Errors
 /// When the file cannot be read or understood.

@@ -43,7 +43,7 @@ impl PullError {
         Self { again: Again::Unreachable, reason: reason.into() }
     }
 
-    /// What a task is told whose image this was.
+    /// What is reported to a task whose image this was.
     pub(crate) fn failure(&self, image: &str) -> StartFailure {
         let kind = match self.again {
             Again::Never => StartFailureKind::Driver,

@@ -23,7 +23,7 @@ const LINK_BYTES_MAX: u64 = 4_096;
 /// As `unzip` does where nobody has said otherwise: nobody but the owner writes.
 const MODE_KEPT: u32 = 0o755;
 
-/// The files of one archive may not be told apart by kinds that tasks have no use for.
+/// The files of one archive may not be distinguished by kinds that tasks have no use for.
 const KIND: u32 = 0o170_000;
 const KINDS: [u32; 3] = [0, 0o100_000, 0o040_000];
 

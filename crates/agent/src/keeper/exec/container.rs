@@ -26,7 +26,7 @@ pub(super) fn start(run: &ContainerRun, console_socket: &str) -> Result<Pid, Fai
     started
 }
 
-/// Lets the command open its output anew.
+/// Lets the command open its output again.
 fn give_output(process: &str) -> Result<(), Failure> {
     let doing = || "read the command's description".to_owned();
     let process: Value = serde_json::from_str(process).map_err(|error| Failure::other(doing(), error))?;

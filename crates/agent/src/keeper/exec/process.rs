@@ -15,7 +15,7 @@ use crate::keeper::process::Process;
 /// Starts it; it leads a session of its own, which its terminal belongs to if it has one.
 pub(super) fn start(run: &ProcessRun, keeper_args: &[String]) -> Result<Pid, Failure> {
     let ends = ends()?;
-    // Not the task's cgroup: this process ends what it started, and tells why, before the task's end is known.
+    // Not the task's cgroup: this process ends what it started, and reports why, before the task's end is known.
     let mut run = ProcessRun { cgroup: String::new(), limits: Vec::new(), ..run.clone() };
     if !run.terminal {
         run.stdin = format!("/proc/{}/fd/0", Pid::this());

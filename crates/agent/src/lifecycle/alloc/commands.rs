@@ -73,7 +73,7 @@ impl Alloc {
                 self.note(task, asked);
                 self.start_again(task, now_ns);
             }
-            // It will run anew in any case.
+            // It will run again in any case.
             Phase::Running | Phase::Waiting | Phase::Preparing | Phase::Starting => {}
         }
     }

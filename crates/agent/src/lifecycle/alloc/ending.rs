@@ -59,7 +59,7 @@ impl Alloc {
     }
 
     fn end(&mut self, task: usize, cause: TaskEventKind, now_ns: u64, actions: &mut Vec<Action>) {
-        // One that has failed while it lives has been told why.
+        // One that has failed while it lives has a reason already.
         if cause != TaskEventKind::Killing && !self.status.tasks[task].failed {
             self.note(task, event(cause, now_ns, ""));
         }

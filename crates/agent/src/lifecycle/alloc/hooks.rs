@@ -49,7 +49,7 @@ impl Alloc {
         }
     }
 
-    /// What runs last is not tried for ever: whoever stops an allocation would wait for it in vain.
+    /// What runs last is not tried forever: whoever stops an allocation would wait for it in vain.
     pub(super) fn restart_policy(&self, task: usize) -> RestartSpec {
         let policy = self.run.group.tasks[task].restart;
         match self.hook(task) {

@@ -40,7 +40,7 @@ impl Setup {
 
 impl Alloc {
     /// Starts tasks whose attempts are on disk, now or once the allocation is prepared. No record is written in between:
-    /// an agent that reads this one looks for each of these tasks, and prepares anew before it starts any.
+    /// an agent that reads this one looks for each of these tasks, and prepares again before it starts any.
     pub(super) fn launch(&mut self, tasks: &[usize], actions: &mut Vec<Action>) {
         if self.setup == Setup::Prepared {
             for &task in tasks {
@@ -110,7 +110,7 @@ impl Alloc {
         actions.push(Action::CleanUp(self.id()));
     }
 
-    /// What there was of it is gone, but for what `left` tells of: that is no reason for the allocation never to end.
+    /// What there was of it is gone, but for what `left` reports: that is no reason for the allocation never to end.
     pub(in crate::lifecycle) fn on_cleaned_up(&mut self, left: Option<String>, now_ns: u64) {
         if self.setup != Setup::CleaningUp {
             return;

@@ -1,4 +1,4 @@
-//! What is new of an allocation that runs: nothing of it is started anew, and what it has shown counts no longer.
+//! What is new of an allocation that runs: nothing of it is started again, and what it has shown counts no longer.
 
 use expect_test::expect;
 use proptest::{collection::vec, prelude::*, sample::select};

@@ -63,7 +63,7 @@ enum Console {
 }
 
 impl Command {
-    /// Runs it to its end and tells of that. Should this future be dropped, the command is ended.
+    /// Runs it to its end and reports that. Should this future be dropped, the command is ended.
     pub(super) async fn run(self) {
         let news = match self.to_the_end().await {
             Ok(exit_code) => ExecNews::Exited(ExecExited { exit_code }),

@@ -8,11 +8,11 @@ use std::path::Path;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::net::if_::InterfaceFlags;
 
-/// What is told of at most; a node has few, unless something makes them without end.
+/// What is reported at most; a node has few, unless something makes them without end.
 const INTERFACES_MAX: usize = 32;
 const ADDRESSES_MAX: usize = 8;
 
-/// Megabits a second as the kernel tells them of an interface.
+/// Megabits a second as the kernel reports them of an interface.
 const SPEED_FILE: &str = "speed";
 
 /// By name.

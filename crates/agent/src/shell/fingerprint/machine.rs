@@ -1,4 +1,4 @@
-//! What the kernel tells of the machine: its processors and how they are arranged, memory, and the system on it.
+//! What the kernel reports of the machine: its processors and how they are arranged, memory, and the system on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 
 use crate::mountinfo::{self, Mount};
 
-/// Assumed where the kernel does not tell.
+/// Assumed where the kernel does not report it.
 const CPU_MHZ_ASSUMED: u32 = 1_000;
 
 /// Its processors. None of it changes while the system runs, but for the frequency, of which the most counts.
@@ -127,7 +127,7 @@ fn cores() -> Vec<u32> {
     (0..u32::try_from(CpuSet::count()).unwrap_or(u32::MAX)).filter(is_allowed).collect()
 }
 
-/// MHz of one core: the most it can do, where the kernel tells, else what it does now.
+/// MHz of one core: the most it can do, where the kernel reports, else what it does now.
 fn mhz(devices: &Path, cpuinfo: &str) -> u32 {
     let khz: Option<u32> = read(&devices.join("cpu/cpu0/cpufreq/cpuinfo_max_freq")).parse().ok();
     let now = || value(cpuinfo, "cpu MHz")?.parse::<f64>().ok().map(|mhz| mhz as u32);

@@ -29,7 +29,7 @@ const NOMAD_VERSION: &str = "1.11.0";
 
 /// What the node has for tasks, as it was found last.
 pub(super) struct Equipment {
-    /// As the servers are told of it.
+    /// As it is reported to the servers.
     pub(super) node: NodeSpec,
     /// Those that are on and work.
     pub(super) drivers: Vec<Arc<dyn Driver>>,
@@ -97,7 +97,7 @@ impl Inventory {
         self.equipment(self.drivers.find(), &devices, volumes, disk)
     }
 
-    /// What can be told while no look at the node is over: neither programs nor other disks are asked for anything.
+    /// What can be reported while no look at the node is over: neither programs nor other disks are asked for anything.
     pub(super) fn glance(&self) -> Equipment {
         let working = self
             .drivers

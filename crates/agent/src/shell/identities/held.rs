@@ -27,7 +27,7 @@ impl fmt::Debug for HeldToken {
 
 impl HeldToken {
     /// One that was signed just now: it is renewed once a half to two thirds of its life are over, at `random`, so that what
-    /// started together does not ask together for ever.
+    /// started together does not ask together forever.
     pub(super) fn new(signed: SignedToken, now_ns: u64, random: u64) -> Self {
         let life_ns = signed.life_ms.saturating_mul(1_000_000);
         let part = random as f64 / u64::MAX as f64;

@@ -31,7 +31,7 @@ struct TokensRecord {
 }
 
 /// Has the tokens of a task that starts, and its files written; answers with what it finds in its environment. While no
-/// server signs, the start waits, and says so; one that is told to end waits no longer.
+/// server signs, the start waits, and says so; one that is asked to end waits no longer.
 pub(in crate::shell) async fn obtain(
     runner: &Runner,
     commands: &mut mpsc::Receiver<TaskCommand>,

@@ -63,7 +63,7 @@ impl Counter {
     fn read(&self) -> Option<String> {
         let Some((file, _)) = &self.open else { return fs::read_to_string(&self.path).ok() };
         let mut bytes = vec![0; BYTES_MAX];
-        // All of it at once: the kernel writes it anew for each read.
+        // All of it at once: the kernel writes it again for each read.
         let read = file.read_at(&mut bytes, 0).ok()?;
         bytes.truncate(read);
         String::from_utf8(bytes).ok()

@@ -1,5 +1,5 @@
 //! What tasks and the machine use. All of it is looked at together, at most once a second, and only when somebody asks:
-//! whoever else asks within that second is told the same.
+//! others who ask within that second get the same answer.
 
 mod cgroup;
 mod machine;

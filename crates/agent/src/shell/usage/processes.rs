@@ -1,4 +1,4 @@
-//! What processes have used, as /proc tells.
+//! What processes have used, as /proc reports.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};

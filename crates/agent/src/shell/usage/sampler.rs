@@ -1,4 +1,4 @@
-//! Looks at all tasks and the machine at once, and tells everybody who asks soon after the same.
+//! Looks at all tasks and the machine at once, and answers everybody who asks soon after the same.
 
 use std::cell::LazyCell;
 use std::collections::HashMap;
@@ -19,9 +19,9 @@ use crate::keeper::plan::StartRecord;
 use crate::lifecycle::TaskRef;
 use crate::shell::runner::Context;
 
-/// How old a sample may be that somebody is told.
+/// How old a sample may be that somebody is shown.
 const AGE_MAX: Duration = Duration::from_secs(1);
-/// Time spent is the difference of two looks: of one that is older nothing is told of now.
+/// Time spent is the difference of two looks: of one that is older nothing is reported now.
 const BEFORE_MAX: Duration = Duration::from_secs(10);
 /// How far apart two looks are where there is none to compare with.
 const SPAN: Duration = Duration::from_millis(200);
@@ -71,7 +71,7 @@ struct Look {
 struct Standing {
     keeper: i32,
     main: i32,
-    /// Of a container; of other tasks their processes tell.
+    /// Of a container; of other tasks their processes are asked.
     counted: Option<Counted>,
 }
 

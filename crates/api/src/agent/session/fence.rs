@@ -27,14 +27,14 @@ impl Fence {
         match self.cluster {
             Some(ours) if ours == theirs => Ok(self),
             Some(ours) if !welcome.restored => Err(SessionError::OtherCluster { ours, theirs }),
-            // It had no name yet when the node was told what it holds.
+            // It had no name yet when the node was informed of what it holds.
             None if !welcome.restored => Ok(Self { cluster: Some(theirs), ..self }),
             _ => Ok(Self { cluster: Some(theirs), term: 0, index: 0 }),
         }
     }
 
     /// Whether this position is none that the node has passed. A later term alone says nothing: a server that knows of an
-    /// election may lag behind all that was told before it.
+    /// election may lag behind all that was reported before it.
     pub(super) fn allows(self, term: u64, index: u64) -> bool {
         match era(term).cmp(&era(self.term)) {
             Ordering::Equal => term >= self.term && index >= self.index,
@@ -53,7 +53,7 @@ impl Fence {
 /// Bits of a term that count elections; those above them count recoveries of the cluster.
 const ELECTION_BITS: u32 = 32;
 
-/// How often a cluster was recovered, and began anew: a new era knows nothing of what the old one told last.
+/// How often a cluster was recovered, and began again: a new era knows nothing of what the old one reported last.
 fn era(term: u64) -> u64 {
     term >> ELECTION_BITS
 }

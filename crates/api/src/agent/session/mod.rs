@@ -2,7 +2,7 @@
 //!
 //! The shell that owns the connection calls [`AgentSession::hello`] when it is open, [`AgentSession::on_down`] for each
 //! message, [`AgentSession::observe`] for each change of an allocation, and [`AgentSession::poll`] until nothing is left
-//! to say; [`AgentSession::deadline`] tells when to poll again. A session outlives its connections.
+//! to say; [`AgentSession::deadline`] says when to poll again. A session outlives its connections.
 
 mod change;
 mod error;
@@ -48,7 +48,7 @@ pub struct AgentIdentity {
     pub secret: Vec<u8>,
     /// Of the running kernel.
     pub boot_id: String,
-    /// Made anew at each start of the agent: tells it from one with a copy of its data directory.
+    /// Made again at each start of the agent: distinguishes it from one with a copy of its data directory.
     pub instance: [u8; 16],
 }
 
@@ -91,7 +91,7 @@ pub struct Change {
     /// What the server says: one message, or all parts of a full list. Ids are 16 bytes long, and each part holds the
     /// groups that it refers to.
     pub parts: Vec<Desired>,
-    /// What a full list did not name: to be stopped, and told of until it is forgotten.
+    /// What a full list did not name: to be stopped, and reported until it is forgotten.
     pub left_out: Vec<AllocId>,
 }
 
@@ -266,7 +266,7 @@ impl AgentSession {
         self.flush_at_ns = Some(self.flush_at_ns.map_or(at_ns, |flush_at_ns| flush_at_ns.min(at_ns)));
     }
 
-    /// The node is another than the last [`Self::hello`] said. Only the latest is told, and not too often.
+    /// The node is another than the last [`Self::hello`] said. Only the latest is reported, and not too often.
     pub fn node_changed(&mut self, node: NodeSpec) {
         self.changed.set(node);
     }

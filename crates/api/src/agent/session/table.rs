@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::AllocId;
 use crate::agent::{Desired, Digest, desired_hash, observed_hash};
 
-/// One allocation that the servers are told of. Sorted small vectors beat maps here: a node has at most a few
+/// One allocation that is reported to the servers. Sorted small vectors beat maps here: a node has at most a few
 /// hundred of them, and a lab process holds tens of thousands of nodes.
 #[derive(Debug)]
 struct Entry {
@@ -71,7 +71,7 @@ impl Table {
     }
 
     /// Those that a full list did not name, by id; `named` is sorted. Each counts as changed, after `seq`, so that it is
-    /// told of: the servers may know nothing of it.
+    /// reported: the servers may know nothing of it.
     pub(super) fn leave_out(&mut self, named: &[AllocId], seq: &mut u64) -> Vec<AllocId> {
         let all = self.entries.iter().map(|entry| entry.id);
         let left_out: Vec<_> = all.filter(|id| named.binary_search(id).is_err()).collect();

@@ -276,7 +276,7 @@ fn desired_state_older_than_the_last_is_dropped() {
     assert_eq!(session.digests(), before);
     assert!(tell(&mut session, desired(7, &[2], &[], &[]), 0).is_some());
     let recovered = Desired { term: 1 << 32, ..desired(6, &[3], &[], &[]) };
-    assert!(tell(&mut session, recovered, 0).is_some(), "the cluster has begun anew");
+    assert!(tell(&mut session, recovered, 0).is_some(), "the cluster has begun again");
 }
 
 #[test]

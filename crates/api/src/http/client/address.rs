@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use hyper::Uri;
 
-/// The port where servers listen unless they are told otherwise.
+/// The port where servers listen unless they are configured otherwise.
 const PORT_DEFAULT: u16 = 4646;
 
 /// Where a server listens.

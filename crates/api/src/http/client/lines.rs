@@ -15,7 +15,7 @@ const SILENCE_MAX_MS: u64 = 30_000;
 const LINE_BYTES_MAX: usize = 64 << 20;
 /// What servers send to say that they still live.
 const HEARTBEAT: &[u8] = b"{}";
-/// How the line begins that tells why nothing more follows.
+/// How the line begins that reports why nothing more follows.
 const ERROR: &[u8] = b"{\"Error\":";
 
 /// Why a server ends a stream that has no end.
@@ -37,7 +37,7 @@ impl ByteStream {
         Self { body, url }
     }
 
-    /// The next piece; none at the end. May wait for ever: plain bytes have no heartbeat.
+    /// The next piece; none at the end. May wait forever: plain bytes have no heartbeat.
     ///
     /// # Errors
     /// When the connection breaks.

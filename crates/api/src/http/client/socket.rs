@@ -80,7 +80,7 @@ impl<T: Serialize> SocketSender<T> {
     /// Says something; waits until the connection takes it.
     ///
     /// # Errors
-    /// When the connection is gone; the receiving end tells why.
+    /// When the connection is gone; the receiving end reports why.
     pub async fn send(&mut self, object: &T) -> Result<(), ApiError> {
         let text = serde_json::to_string(object).map_err(|error| ApiError::Encode(error.to_string()))?;
         self.sink.send(Message::text(text)).await.map_err(|error| ApiError::Encode(error.to_string()))

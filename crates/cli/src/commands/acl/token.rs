@@ -95,7 +95,7 @@ pub struct Create {
     /// `client`, which may do what its policies say, or `management`, which may do everything
     #[arg(long = "type", value_name = "TYPE", default_value = "client")]
     token_type: String,
-    /// How long it is to last, as 8h or 30m; else for ever
+    /// How long it is to last, as 8h or 30m; else forever
     #[arg(long, value_name = "DURATION")]
     ttl: Option<String>,
     /// Have every region know it

@@ -6,7 +6,7 @@ use berth_api::http::{TaskEvent, TaskState};
 
 use crate::output::Cell;
 
-/// What listings tell of the ends of an allocation's tasks.
+/// What listings show of the ends of an allocation's tasks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ends {
     /// Of all tasks together.

@@ -1,4 +1,4 @@
-//! `berth alloc restart`: starts tasks anew, where they are.
+//! `berth alloc restart`: starts tasks again, where they are.
 
 use clap::Args;
 

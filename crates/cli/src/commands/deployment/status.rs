@@ -23,7 +23,7 @@ pub struct Status {
     show: Show,
 }
 
-/// All that `deployment status` tells.
+/// All that `deployment status` shows.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Detail {

@@ -18,9 +18,9 @@ const DIRS_MAX: usize = 100;
 pub(super) async fn end(settings: &Settings) -> Result<(), Failure> {
     for dir in abandoned(&std::env::temp_dir()) {
         tracing::warn!(dir = %dir.display(), "ending what a berth dev left that was killed");
-        // Nobody is to be told of it: the servers that it knew are gone.
+        // Nobody is to be informed of it: the servers that it knew are gone.
         let _ = fs::remove_file(dir.join("agent/servers"));
-        // An agent that is told to stop before it has begun takes the tasks up and ends them, as it always does.
+        // An agent that is asked to stop before it has begun takes the tasks up and ends them, as it always does.
         let config = agent::config(settings, &dir, Vec::new(), &[])?;
         let ended = Agent::run(config, std::future::ready(()), ShutdownMode::StopTasks).await;
         let removed = ended.map_err(|failure| failure.to_string());

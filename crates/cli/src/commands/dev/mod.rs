@@ -30,7 +30,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// Runs them until they are told to stop.
+    /// Runs them until they are asked to stop.
     pub fn run(&self) -> Result<(), Failure> {
         let settings = self.settings.load()?;
         daemon::run(&settings, serve(&settings, self.servers))

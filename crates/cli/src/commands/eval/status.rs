@@ -24,7 +24,7 @@ pub struct Status {
     show: Show,
 }
 
-/// All that `eval status` tells.
+/// All that `eval status` shows.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct EvalDetail {

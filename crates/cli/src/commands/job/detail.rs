@@ -16,7 +16,7 @@ use crate::{
     remote::Remote,
 };
 
-/// All that `job status` tells of a job.
+/// All that `job status` shows of a job.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct JobDetail {

@@ -22,7 +22,7 @@ pub fn render(diff: &JobDiff, layout: Layout) -> String {
 
 struct Lines {
     layout: Layout,
-    /// Whether settings are told.
+    /// Whether settings are shown.
     settings: bool,
     text: String,
     depth: usize,

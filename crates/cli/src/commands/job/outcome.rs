@@ -108,18 +108,18 @@ async fn tell_what_next(remote: &Remote, id: &str) {
     }
 }
 
-/// What comes next of a job, as the API tells of it, that only makes other jobs.
+/// What comes next of a job, as the API reports it, that only makes other jobs.
 fn launches(job: &Value) -> Vec<String> {
     let next = job["PeriodicLaunch"]["Next"].as_u64().filter(|next| *next > 0).map(output::rfc3339);
     what_next(job, next.as_deref())
 }
 
-/// Whether a job, as the API tells of it, wants one allocation on each node instead of a count.
+/// Whether a job, as the API reports it, wants one allocation on each node instead of a count.
 fn is_per_node(job: &Value) -> bool {
     matches!(job["Type"].as_str(), Some("system" | "sysbatch"))
 }
 
-/// Whether the allocations of a job, as the API tells of it, end by themselves. One that only makes other jobs never ends.
+/// Whether the allocations of a job, as the API reports it, end by themselves. One that only makes other jobs never ends.
 pub fn ends(job: &Value) -> bool {
     let makes_jobs = !job["Periodic"].is_null() || !job["ParameterizedJob"].is_null();
     matches!(job["Type"].as_str(), Some("batch" | "sysbatch")) && !makes_jobs

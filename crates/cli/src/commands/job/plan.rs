@@ -1,7 +1,7 @@
 //! `berth job plan`: what registering a job would do, without doing it.
 //!
 //! It ends with 0 when no allocation would be made or ended, whatever else of the job changes, with 1 when some would, and
-//! with 255 when that cannot be told: the codes that scripts around Nomad know.
+//! with 255 when that cannot be known: the codes that scripts around Nomad know.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ struct Planned {
 }
 
 impl Plan {
-    /// Plans and prints. Whatever goes wrong ends with one code, so that a script can tell it from a change.
+    /// Plans and prints. Whatever goes wrong ends with one code, so that a script can distinguish it from a change.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         block_on(self.plan(global)).map_err(|failure| failure.ending_with(Exit::NoPlan))?.map_or(Ok(()), Err)
     }

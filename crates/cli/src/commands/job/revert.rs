@@ -26,7 +26,7 @@ pub struct Revert {
 }
 
 impl Revert {
-    /// Registers the earlier version anew, and follows it.
+    /// Registers the earlier version again, and follows it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
         let id = remote.find_job(&self.id).await?;

@@ -25,7 +25,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// Registers the version that was stopped anew, and follows it.
+    /// Registers the version that was stopped again, and follows it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let since = Instant::now();
         let id = remote.find_job(&self.id).await?;

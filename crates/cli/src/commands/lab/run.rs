@@ -161,7 +161,7 @@ fn arg(param: &Param) -> Arg {
     }
 }
 
-/// The defaults are told here and not to clap, as they depend on the scale.
+/// The defaults are set here and not in clap, as they depend on the scale.
 fn help(param: &Param) -> String {
     let [small, medium, full] = param.defaults;
     match param.kind {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::output::{Cell, Column, Fields, Layout, Table, View, age, now_ns, rfc3339, sections};
 
-/// All that `node status` tells of a node.
+/// All that `node status` shows of a node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NodeDetail {

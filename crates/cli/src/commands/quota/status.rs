@@ -34,7 +34,7 @@ impl Status {
     }
 }
 
-/// All that `quota status` tells of a quota.
+/// All that `quota status` shows of a quota.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct QuotaDetail {

@@ -92,7 +92,7 @@ impl View for RecoveryStatus {
         }
         let why = format!(
             "Held nodes are silent, and not declared lost: no more than {} % of all may be lost at a time, so that a broken \
-             switch does not\nhave the work of half a cluster started anew. Once they are back this ends by itself; if \
+             switch does not\nhave the work of half a cluster started again. Once they are back this ends by itself; if \
              they are gone:\n    berth operator scheduler set -lost-nodes-max 100\n",
             self.lost_nodes_max_percent
         );
@@ -136,7 +136,7 @@ mod tests {
             6f3a0000  n7
 
             Held nodes are silent, and not declared lost: no more than 40 % of all may be lost at a time, so that a broken switch does not
-            have the work of half a cluster started anew. Once they are back this ends by itself; if they are gone:
+            have the work of half a cluster started again. Once they are back this ends by itself; if they are gone:
                 berth operator scheduler set -lost-nodes-max 100
         "#]].assert_eq(&status.text(Layout::PLAIN));
         let narrow = Layout { columns: Some(30), ..Layout::PLAIN };

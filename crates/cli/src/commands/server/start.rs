@@ -34,10 +34,10 @@ pub fn run(settings: &Settings, until_stdin_closes: bool) -> Result<(), Failure>
     })
 }
 
-/// Reads certificates anew. A mistake in them must not end a server that runs.
+/// Reads certificates again. A mistake in them must not end a server that runs.
 fn reload(server: &Server) {
     match server.reload() {
-        Ok(()) => tracing::info!("certificates were read anew"),
+        Ok(()) => tracing::info!("certificates were read again"),
         Err(error) => tracing::error!(%error, "the certificates that were read before are used on"),
     }
 }

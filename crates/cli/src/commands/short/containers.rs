@@ -10,7 +10,7 @@ use crate::{
 /// The driver of one-liners.
 const DRIVER: &str = "container";
 
-/// Reasons that are told; many nodes most often have the same.
+/// Reasons that are shown; many nodes most often have the same.
 const REASONS_MAX: usize = 3;
 
 /// Fails, with the reasons of the nodes, when there are nodes and none of them can run containers.

@@ -101,7 +101,7 @@ fn is_range(text: &str) -> bool {
 }
 
 impl Port {
-    /// A label that is not `taken`: the number of what it leads to, with that of the node or a count where it has to be told
+    /// A label that is not `taken`: the number of what it leads to, with that of the node or a count where it has to be distinguished
     /// from others.
     fn free_label(&self, taken: &BTreeSet<String>) -> String {
         let label = self.to.map_or_else(|| "port".to_owned(), |to| format!("port-{to}"));
@@ -239,7 +239,7 @@ impl Spec {
         config
     }
 
-    /// The given id, or what is run, an image without its tag, and a few characters that tell it from others.
+    /// The given id, or what is run, an image without its tag, and a few characters that distinguish it from others.
     fn id(&self) -> String {
         self.name.clone().unwrap_or_else(|| {
             let last = self.words[0].rsplit('/').next().unwrap_or_default();

@@ -15,7 +15,7 @@ use crate::{
 pub enum Form {
     /// For people
     Table,
-    /// As the API tells it
+    /// As the API reports it
     Json,
     /// As a file that `berth var put @FILE` reads
     Hcl,

@@ -27,7 +27,7 @@ struct Counted {
     standing: Standing,
 }
 
-/// How an allocation stands that should run and is not told to leave.
+/// How an allocation stands that should run and is not asked to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Standing {
     /// None as long as nobody knows.
@@ -58,7 +58,7 @@ impl Pacing {
         self.jobs.contains_key(&job)
     }
 
-    /// Begins to count a job; all of its allocations are to be told.
+    /// Begins to count a job; all of its allocations are to be added.
     pub fn begin(&mut self, job: JobSlot) {
         self.jobs.entry(job).or_default();
     }
@@ -68,7 +68,7 @@ impl Pacing {
         self.counted.contains_key(&slot)
     }
 
-    /// Counts an allocation anew, not at all if it has no standing or its job does not leave. The jobs that this changes.
+    /// Counts an allocation again, not at all if it has no standing or its job does not leave. The jobs that this changes.
     pub fn count(
         &mut self,
         slot: AllocSlot,
@@ -100,7 +100,7 @@ impl Pacing {
         pace.leaving.iter().take(unwell + well as usize).map(|(_, _, slot)| *slot).collect()
     }
 
-    /// Whether nothing of a job is left to be told to leave.
+    /// Whether nothing of a job is left to be asked to leave.
     pub fn is_over(&self, job: JobSlot) -> bool {
         self.jobs
             .get(&job)

@@ -100,7 +100,7 @@ fn files(arguments: &Arguments<'_>) -> Result<Value, String> {
     Ok(Value::list(found.into_iter().map(Value::text).collect()))
 }
 
-/// Whether a path matches a pattern. Each row tells how much of the path the pattern so far can match.
+/// Whether a path matches a pattern. Each row holds how much of the path the pattern so far can match.
 fn matches(pattern: &[u8], path: &[u8]) -> bool {
     let mut reach = vec![false; path.len() + 1];
     reach[0] = true;

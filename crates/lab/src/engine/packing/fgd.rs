@@ -50,7 +50,7 @@ impl Policy for Fgd {
     }
 }
 
-/// The most frequent kinds of pods; memory tells none apart.
+/// The most frequent kinds of pods; memory distinguishes none.
 fn typical(pods: &[Wanted]) -> Vec<(Wanted, f64)> {
     let mut counts: HashMap<Wanted, u32> = HashMap::new();
     for pod in pods {

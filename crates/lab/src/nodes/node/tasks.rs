@@ -25,10 +25,10 @@ use crate::nodes::{
     timers::Due,
 };
 
-/// Exit code of a process that SIGKILL ended, as a shell tells it.
+/// Exit code of a process that SIGKILL ended, as a shell reports it.
 const KILLED: i32 = 128 + 9;
 
-/// Where tasks are told that their files are: nothing is there.
+/// Where tasks find their files according to their environment: nothing is there.
 const DATA_DIR: &str = "/simulated";
 
 impl SimNode {

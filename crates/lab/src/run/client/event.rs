@@ -48,7 +48,7 @@ pub(in crate::run) struct Seen {
 }
 
 impl Line {
-    /// What it tells.
+    /// What it reports.
     pub fn seen(self) -> Seen {
         let mut seen = Seen::default();
         for payload in self.events.into_iter().filter_map(|event| event.payload) {

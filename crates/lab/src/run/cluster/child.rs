@@ -20,7 +20,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 pub(in crate::run) struct Child {
     /// For people: `server`, `nodes 1`.
     pub name: String,
-    /// The file that gets what it tells on standard error.
+    /// The file that gets what it reports on standard error.
     told: PathBuf,
     process: std::process::Child,
     /// The child reads this pipe and ends with it: the kernel closes our end even if we are killed.
@@ -28,7 +28,7 @@ pub(in crate::run) struct Child {
 }
 
 impl Child {
-    /// Starts `berth` with these arguments and `--until-stdin-closes`. What it tells on standard error goes to a file in
+    /// Starts `berth` with these arguments and `--until-stdin-closes`. What it reports on standard error goes to a file in
     /// `told_dir`.
     pub fn start(
         berth: &Path,

@@ -20,7 +20,7 @@ pub(super) struct ServerSetup {
     pub berth: PathBuf,
     /// Holds the log.
     pub data: PathBuf,
-    /// Gets what they tell.
+    /// Gets what they report.
     pub told: PathBuf,
     /// More flags.
     pub more: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a process has used, as the kernel tells it.
+//! What a process has used, as the kernel reports it.
 
 use procfs::{ProcResult, process::Process};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::round::Took;
-use crate::run::{Metric, Outcome};
+use crate::run::{Metric, Outcome, scrapes::Scrapes};
 
 const fn metric(name: &'static str, unit: &'static str) -> Metric {
     Metric { name, unit }
@@ -47,6 +47,8 @@ pub(super) struct Shown {
     pub restart: Took,
     /// The server's memory in the end.
     pub rss_bytes: Option<u64>,
+    /// Of `/metrics`, while all were connected.
+    pub scrapes: Scrapes,
 }
 
 impl Shown {
@@ -78,7 +80,8 @@ impl Shown {
             ("restart_server_cpu_ms_per_agent", each_ms(self.restart.server_cpu_s)),
             ("server_rss_bytes", self.rss_bytes.map(|bytes| bytes as f64)),
         ];
-        found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+        let found = found.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        found.chain(self.scrapes.metrics()).collect()
     }
 
     fn resumed_pct(&self) -> f64 {
@@ -99,6 +102,7 @@ impl Shown {
         for (what, seconds, max) in times.into_iter().filter(|(_, seconds, max)| timed && seconds > max) {
             failures.push(format!("the agents took {seconds:.1} s to {what}, more than {max} s"));
         }
+        failures.extend(self.scrapes.failure().filter(|_| timed));
         failures
     }
 }
@@ -108,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slow_agents_and_sessions_that_are_begun_anew_fail_a_run() {
+    fn slow_agents_and_sessions_that_are_not_resumed_fail_a_run() {
         let took = |seconds| Took { seconds, server_cpu_s: 5.0, agents_cpu_s: 2.0 };
         let (connect, reconnect, restart) = (took(19.0), took(4.0), took(20.0));
         let shown = Shown {
@@ -120,6 +124,7 @@ mod tests {
             resumed: 9_950,
             restart,
             rss_bytes: None,
+            scrapes: Scrapes::default(),
         };
         let outcome = shown.outcome(true);
         assert!(outcome.failures.is_empty(), "{:?}", outcome.failures);

@@ -4,7 +4,7 @@
 mod figures;
 mod round;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use berth_tls::TlsFiles;
 
@@ -12,6 +12,7 @@ use super::{
     Experiment, Kind, Outcome, Param, Run, RunError, Scale,
     cluster::{Cluster, ClusterAsk, NodesAsk, on_cluster},
     params::same,
+    scrapes::{self, Scrapes},
 };
 use crate::nodes::{Crowd, NodesConfig};
 use figures::Shown;
@@ -41,12 +42,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             defaults: same("true"),
         },
     ],
-    metrics: &[figures::METRICS],
+    metrics: &[figures::METRICS, scrapes::METRICS],
     run,
 };
 
 /// This process has a file open for each, and so has the server.
 const AGENTS_MAX: u64 = 12_000;
+/// For how long `/metrics` is read while all are connected.
+const SCRAPED: Duration = Duration::from_secs(2);
 
 fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     run.needs_own_server()?;
@@ -73,6 +76,7 @@ async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError
     let connect = Round::begin(0, begun, cluster).until_all_are_open(&crowd, agents, cluster).await?;
     cluster.until_nodes_are_ready(agents).await?;
     let ready_s = begun.elapsed().as_secs_f64();
+    let scrapes = Scrapes::take(&cluster.target, SCRAPED).await?;
 
     run.progress.says("all connections are cut");
     let cut = Round::begin(crowd.links().opened(), Instant::now(), cluster);
@@ -87,6 +91,6 @@ async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError
     let restart = Round::begin(opened, crashed, cluster).until_all_are_open(&crowd, agents, cluster).await?;
     let rss_bytes = super::cluster::usage(cluster.children[0].pid()).map(|used| used.rss_bytes);
 
-    let shown = Shown { agents, is_secure, connect, ready_s, reconnect, resumed, restart, rss_bytes };
+    let shown = Shown { agents, is_secure, connect, ready_s, reconnect, resumed, restart, rss_bytes, scrapes };
     Ok(shown.outcome(run.options.scale == Scale::Full))
 }

@@ -1,5 +1,5 @@
 //! `failover`: the leader of three servers is killed, or all three are, while agents run what they run. Published in 2017 for
-//! masters of Mesos, whose agents all told everything anew. Here a new leader compares digests and asks for differences only,
+//! masters of Mesos, whose agents all reported everything again. Here a new leader compares digests and asks for differences only,
 //! over real connections, through three servers.
 
 mod agents;

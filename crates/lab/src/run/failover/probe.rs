@@ -120,7 +120,7 @@ impl Client {
         probed
     }
 
-    /// Whether it was accepted, be it after some tries that nobody has answered.
+    /// Whether it was accepted, even after some tries that nobody has answered.
     async fn write(&mut self, id: &str, probed: &mut Probed) -> bool {
         let body = self.template.body(id);
         loop {

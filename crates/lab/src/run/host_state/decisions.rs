@@ -9,7 +9,7 @@ pub(super) struct Request {
     pub decided_s: Option<f64>,
     /// Whether it first heard that there is none.
     pub refused: bool,
-    /// Whether it has a node, be it later.
+    /// Whether it has a node, even if later.
     pub placed: bool,
     /// Whether its task has been started.
     pub started: bool,

@@ -83,7 +83,7 @@ fn decided(outcome: &mut Outcome, scenario: &Scenario, measured: &Measured<'_>) 
     metrics.insert("wrong_refusals", *wrong_refusals as f64);
 }
 
-/// What the server tells of its planners.
+/// What the server reports of its planners.
 fn planned(outcome: &mut Outcome, planning: &Planning) {
     let [committed, refused] = planning.placements.map(|placements| placements as f64);
     let plans = planning.plans as f64;

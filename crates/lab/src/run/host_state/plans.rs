@@ -1,4 +1,4 @@
-//! What the server tells of its planners: which plan was made when, and what was refused of it.
+//! What the server reports of its planners: which plan was made when, and what was refused of it.
 
 use std::collections::HashMap;
 
@@ -39,7 +39,7 @@ pub(super) struct Planning {
     pub requests: HashMap<u32, Planned>,
     /// Plans that were made.
     pub plans: usize,
-    /// Plans that others overtook while they were made, and that were made anew.
+    /// Plans that others overtook while they were made, and that were made again.
     pub overtaken: u64,
     /// Plans of which the applier refused something, each of which is followed by another one.
     pub refused: usize,

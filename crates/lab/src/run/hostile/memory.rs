@@ -1,4 +1,4 @@
-//! The server's memory during an attack and after it, as the kernel tells it.
+//! The server's memory during an attack and after it, as the kernel reports it.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The few counts that only a server of ours can tell.
+//! The few counts that only a server of ours can report.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ const RECORDS: (&str, &str) = ("berth_log_commands_total{kind=\"", "\"}");
 pub(in crate::run) struct Counters(BTreeMap<String, f64>);
 
 impl Counters {
-    /// Asks the server; none when it does not tell.
+    /// Asks the server; none when it does not report it.
     pub async fn read(target: &Target) -> Option<Self> {
         let mut connection = Connection::open(target).await.ok()?;
         Self::of(&connection.text("/v1/metrics?format=prometheus").await.ok()?)

@@ -134,7 +134,7 @@ impl Ledger {
     }
 }
 
-/// Notes a time that somebody else tells, once.
+/// Notes a time that somebody else reports, once.
 fn first(time_s: &mut f64, clock: Clock, ns: u64) {
     if time_s.is_nan() && ns > 0 {
         *time_s = clock.at_s(ns);

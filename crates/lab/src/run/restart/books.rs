@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The label of a job that tells its revision; absent on jobs that never change.
+/// The label of a job that shows its revision; absent on jobs that never change.
 pub(super) const REVISION: &str = "revision";
 
 /// What a job is after a write.
@@ -42,7 +42,7 @@ impl JobState {
     }
 }
 
-/// The revision that a job's labels tell: 0 without the label.
+/// The revision that a job's labels show: 0 without the label.
 pub(super) fn revision_of(meta: Option<&BTreeMap<String, String>>) -> u64 {
     meta.and_then(|meta| meta.get(REVISION)?.parse().ok()).unwrap_or_default()
 }
@@ -51,7 +51,7 @@ pub(super) fn revision_of(meta: Option<&BTreeMap<String, String>>) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct Books {
     jobs: BTreeMap<String, JobBook>,
-    /// Outdated states are kept, as an answer that is on its way may tell of them.
+    /// Outdated states are kept, as an answer that is on its way may report them.
     holding: bool,
 }
 
@@ -93,7 +93,7 @@ impl Books {
         self.jobs.remove(id);
     }
 
-    /// From now on until [`Self::release`] an answer may tell of any state from now on.
+    /// From now on until [`Self::release`] an answer may report any state from now on.
     pub fn hold(&mut self) {
         self.holding = true;
         self.jobs.values_mut().for_each(JobBook::trim);

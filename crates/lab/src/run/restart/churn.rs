@@ -146,7 +146,7 @@ impl Client {
         self.make_sure().await
     }
 
-    /// Writes every job anew of which nobody knows what it is.
+    /// Writes every job again of which nobody knows what it is.
     async fn make_sure(&mut self) -> Result<(), RunError> {
         let begun = Instant::now();
         loop {

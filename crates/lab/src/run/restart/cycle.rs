@@ -207,7 +207,7 @@ impl Drive<'_> {
         Ok(())
     }
 
-    /// Until all nodes have told what they run; none when they never do.
+    /// Until all nodes have reported what they run; none when they never do.
     async fn until_confirmed(&mut self, target: &Target, started: Instant) -> Result<Option<f64>, RunError> {
         let mut connection = Connection::open(target).await?;
         while started.elapsed() < CONFIRMED_MAX {

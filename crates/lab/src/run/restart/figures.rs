@@ -8,7 +8,7 @@ use crate::{
     run::{Metric, Outcome},
 };
 
-/// Wrong answers that are told, for people.
+/// Wrong answers that are listed, for people.
 const TOLD_MAX: usize = 10;
 
 const fn metric(name: &'static str, unit: &'static str) -> Metric {
@@ -50,7 +50,7 @@ pub(super) struct Restart {
     pub confirmed_s: Option<f64>,
     /// Resident memory when that was so, or at the first right answers.
     pub rss_bytes: u64,
-    /// Written to the log by then, as the servers told before they were killed.
+    /// Written to the log by then, as the servers reported before they were killed.
     pub log_bytes: f64,
 }
 

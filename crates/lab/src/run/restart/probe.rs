@@ -22,7 +22,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(2);
 const RIGHT_MAX: Duration = Duration::from_secs(120);
 /// Jobs in the part of the list that is asked for.
 const LISTED: usize = 200;
-/// Wrong answers that are told, for people.
+/// Wrong answers that are listed, for people.
 const TOLD_MAX: usize = 5;
 
 /// What is asked, of jobs that change and of jobs that never do.

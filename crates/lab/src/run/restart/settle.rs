@@ -15,7 +15,7 @@ use crate::run::{RunError, Target, http::Connection};
 /// Until everything must be as it should.
 const SETTLED_MAX: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// Of each kind that are told, for people.
+/// Of each kind that are listed, for people.
 const TOLD_MAX: usize = 5;
 
 /// What is not as it should be.
@@ -44,7 +44,7 @@ struct EvalListed {
     status: String,
 }
 
-/// Waits until nothing is stuck, for as long as that may take, and tells what is.
+/// Waits until nothing is stuck, for as long as that may take, and reports what is.
 pub(super) async fn settle(target: &Target, account: &Account) -> Result<Stuck, RunError> {
     let begun = Instant::now();
     loop {

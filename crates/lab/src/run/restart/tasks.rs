@@ -1,4 +1,4 @@
-//! What runs, as the nodes tell it.
+//! What runs, as the nodes report it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -26,7 +26,7 @@ pub(super) struct Runs {
 }
 
 impl Tasks {
-    /// A node has told something. An end was asked for if a later write of its job had been begun by then.
+    /// A node has reported something. An end was asked for if a later write of its job had been begun by then.
     pub fn told(&mut self, entry: TaskEntry, books: &Books) {
         let revision = revision_of(Some(&entry.meta));
         match entry.change {

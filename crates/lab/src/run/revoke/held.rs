@@ -37,7 +37,7 @@ pub(super) enum Way {
 pub(super) struct Ended {
     pub way: Way,
     pub at: Instant,
-    /// It was told what it asked for, as if nothing had happened.
+    /// It was answered what it asked for, as if nothing had happened.
     pub was_answered: bool,
 }
 

@@ -77,7 +77,7 @@ async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError
     token.delete(&mut connection).await?;
     let answered_s = begun.elapsed().as_secs_f64();
     let mut ended = Vec::new();
-    // Whoever is never told is counted by the difference.
+    // Those never informed are counted by the difference.
     let _ = timeout(ENDED_MAX, collect(&mut held.clients, &mut ended)).await;
     let others_ended = others.clients.try_join_next().is_some();
     let cut_off = nodes::cut_off(run, cluster, run.params.count_u32("nodes")).await?;

@@ -21,7 +21,7 @@ use crate::run::{RunError, Target, client::JobIds, http::Connection};
 
 /// Clients, one request at a time each.
 const CLIENTS: u64 = 8;
-/// After so many of its requests, a client dials anew.
+/// After so many of its requests, a client dials again.
 const DIALS_EVERY: u64 = 100;
 /// Readers of the event stream; each reads for a while, leaves, and comes again.
 const STREAMS: u64 = 4;

@@ -1,4 +1,4 @@
-//! What changes while others read: half of the changes are jobs that are registered anew over HTTP, the other half are tasks that
+//! What changes while others read: half of the changes are jobs that are registered again over HTTP, the other half are tasks that
 //! end and are started again by their nodes. Neither adds to the lists or takes from them.
 
 use std::{
@@ -121,7 +121,7 @@ impl Changes {
 
 enum Never {}
 
-/// Registers jobs one after the other, each time with something new, for ever.
+/// Registers jobs one after the other, each time with something new, forever.
 async fn write(
     target: &Target,
     ids: JobIds,

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::run::{
     Outcome, Run, RunError, Scale, cluster::Child, cluster::Cluster, http::Connection, profile::Profiling,
+    scrapes::Scrapes,
 };
 
 /// Between two polls of a reader in part c.
@@ -65,17 +66,19 @@ async fn beside(
     changes.changed().await?;
     let read = match pace {
         Some(pace) => Some(readers::read(pace, ground, expected, cluster).await?),
-        None => {
-            tokio::time::sleep(quiet(run.options.scale, ground.part, polls)).await;
-            None
-        }
+        None => None,
+    };
+    // Beside readers, a read of the metrics waits for them: their time is that of nobody else.
+    let scrapes = match pace {
+        Some(_) => Scrapes::default(),
+        None => Scrapes::take(&cluster.target, quiet(run.options.scale, ground.part, polls)).await?,
     };
     let Changed { writes_ms, per_s } = changes.changed().await?;
     let probed = match probe {
         Some(probe) => Some(probe.end().await?),
         None => None,
     };
-    Ok(Beside { readers, read, writes_ms, changes_per_s: per_s, probed })
+    Ok(Beside { readers, read, scrapes, writes_ms, changes_per_s: per_s, probed })
 }
 
 /// For how long nobody reads: in part c for as long as the readers will.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     record::{Plot, PlotLine, mean, percentile},
-    run::{Metric, Outcome},
+    run::{Metric, Outcome, scrapes::Scrapes},
 };
 
 const fn metric(name: &'static str, unit: &'static str) -> Metric {
@@ -53,6 +53,8 @@ const QUIET: &str = "no readers";
 pub(super) struct Beside {
     pub readers: u32,
     pub read: Option<Read>,
+    /// Of `/metrics`, while nobody reads.
+    pub scrapes: Scrapes,
     /// The shortest first.
     pub writes_ms: Vec<f64>,
     pub changes_per_s: f64,
@@ -76,6 +78,7 @@ pub(super) fn outcome(shown: &Shown<'_>, counts: bool) -> Outcome {
     for beside in &shown.reading {
         let mut metrics = others(beside);
         metrics.extend(compared(&shown.quiet, beside));
+        metrics.extend(shown.quiet.scrapes.metrics());
         metrics.extend(beside.read.iter().flat_map(|read| answers(read, beside.readers)));
         // The most readers stand for all.
         outcome.metrics.clone_from(&metrics);
@@ -89,6 +92,7 @@ pub(super) fn outcome(shown: &Shown<'_>, counts: bool) -> Outcome {
     }
     outcome.notes = notes(shown);
     outcome.failures = too_few_changes(shown, counts);
+    outcome.failures.extend(shown.quiet.scrapes.failure().filter(|_| counts));
     outcome.series.plots = plots(shown);
     outcome
 }
@@ -105,6 +109,7 @@ pub(super) fn named(readers: u32) -> String {
 /// What those have seen who do not read everything.
 fn others(beside: &Beside) -> Metrics {
     let mut metrics = Metrics::from([("changes_per_s", beside.changes_per_s)]);
+    metrics.extend(beside.scrapes.metrics());
     let probed = beside.probed.as_ref();
     let of_all = [
         (Some(&beside.writes_ms), "write_latency_ms_p50", "write_latency_ms_p99"),
@@ -327,6 +332,7 @@ mod tests {
         let beside = |readers, write_ms: f64, placed_ms: f64| Beside {
             readers,
             read: None,
+            scrapes: Scrapes::default(),
             writes_ms: vec![1.0, write_ms],
             changes_per_s: 500.0,
             probed: Some(Probed { placed_ms: vec![placed_ms], healthy_ms: vec![1.0] }),

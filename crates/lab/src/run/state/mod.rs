@@ -14,6 +14,7 @@ use super::{
     Experiment, Kind, Outcome, Param, Run, RunError,
     cluster::{ClusterAsk, on_cluster},
     params::{SECURE, same},
+    scrapes,
 };
 use ground::Ground;
 
@@ -54,7 +55,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         SECURE,
     ],
-    metrics: &[figures::METRICS],
+    metrics: &[figures::METRICS, scrapes::METRICS],
     run,
 };
 

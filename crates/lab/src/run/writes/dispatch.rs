@@ -52,7 +52,7 @@ const RUN_FOR: &str = "100ms";
 const ROOM: u32 = 10;
 /// Of each payload as it is sent, in base64: of digits, which are some of its characters, 66 bytes.
 const PAYLOAD_CHARS: usize = 88;
-/// Kinds of refusals that are told apart.
+/// Kinds of refusals that are distinguished.
 const REASONS_MAX: usize = 8;
 /// How many of the runs that are missing are named.
 const NAMED_MAX: usize = 3;

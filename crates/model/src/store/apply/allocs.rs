@@ -15,7 +15,7 @@ impl Store {
         let Some((slot, row)) = self.alloc(stop.alloc) else { return };
         let is_silent = || self.nodes.row(row.node).is_none_or(|node| node.status.is_silent());
         let lost = match stop.reason {
-            // Nobody on a silent node will tell of its end.
+            // Nobody on a silent node will report its end.
             StopReason::NodeLost => !rules.losses_void_confirmations() || is_silent(),
             StopReason::OriginalKept => is_silent(),
             _ => false,
@@ -89,7 +89,7 @@ impl Store {
         let extra = self.allocs.extra(slot).cloned().unwrap_or_default();
         let ports = self.ports_left(&row, &extra);
         let bequest = rules.promises_are_handed_on().then(|| self.bequest(slot)).flatten();
-        // What heirs are charged is counted anew once they have taken its place.
+        // What heirs are charged is counted again once they have taken its place.
         let released = if bequest.is_some() { self.charge_of(slot) } else { self.tenant_release(slot) };
         self.discharge_tenant(row.job, &released);
         self.nodes.release(row.node, slot, freed, &ports);

@@ -63,7 +63,7 @@ impl Store {
         events.push(Event::EvalCollected(id));
     }
 
-    /// A job stays when anything of it lives or is to come, and when it changed, or was registered anew, after it was
+    /// A job stays when anything of it lives or is to come, and when it changed, or was registered again, after it was
     /// decided that it may go.
     fn collect_job(&mut self, key: &JobKey, decided_on: Option<Index>, events: &mut Vec<Event>) {
         let Some(slot) = self.jobs.find(key) else { return };

@@ -19,7 +19,7 @@ use crate::{
 /// What a plan placed for a deployment, by group: how many, and which of them are canaries.
 pub(super) type PlacedByGroup = BTreeMap<u16, (u32, Vec<AllocId>)>;
 
-/// Events among which one that tells the same is looked for.
+/// Events among which one that reports the same is looked for.
 const EVENTS_LOOKED_AT: usize = 8;
 /// Of a deployment that a newer version has overtaken.
 pub(super) const NEWER_VERSION: &str = "Cancelled due to newer version of job";
@@ -155,7 +155,7 @@ impl Store {
         group.is_canarying() && self.healthy_canaries(group) >= group.desired_canaries
     }
 
-    /// Whether the active deployment of the job carries over what this one has placed: it tells what of that is healthy.
+    /// Whether the active deployment of the job carries over what this one has placed: it shows what of that is healthy.
     pub fn is_carried(&self, over: &Deployment) -> bool {
         let active = self.jobs.find(&over.job).and_then(|job| self.deployments.active_of(job));
         let carried = active.into_iter().flat_map(|active| &active.groups).flat_map(|group| &group.carried);
@@ -232,7 +232,7 @@ impl Store {
         let at = self.at;
         self.change_deployment(job, (id, DeploymentChange::Status), events, |deployment| {
             if deployment.status == DeploymentStatus::Paused && status == DeploymentStatus::Running {
-                // What was held is given its time anew.
+                // What was held is given its time again.
                 let begun = |group: &&mut DeploymentGroup| group.require_progress_by != Timestamp::default();
                 deployment.groups.iter_mut().filter(begun).for_each(|group| expect_progress(group, at));
             }
@@ -349,7 +349,7 @@ impl Store {
             deployment.modified_at = at;
         });
         let told = Event::DeploymentChanged(id, what);
-        // A list of thousands is not searched for it: to be told twice does no harm.
+        // A list of thousands is not searched for it: to be listed twice does no harm.
         if !events.iter().rev().take(EVENTS_LOOKED_AT).any(|event| *event == told) {
             events.push(told);
         }

@@ -67,7 +67,7 @@ impl Store {
         events.push(Event::AllocMigrates(slot));
     }
 
-    /// The node stays closed. A drain that was called off or began anew meanwhile goes its own way.
+    /// The node stays closed. A drain that was called off or began again meanwhile goes its own way.
     pub(super) fn end_drain(
         &mut self,
         node: NodeId,

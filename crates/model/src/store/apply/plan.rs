@@ -213,7 +213,7 @@ impl Store {
         let changed = self.jobs.alloc_placed(carried.job, slot, &group.name, self.index);
         if let Some(replaced) = previous.and_then(|previous| self.allocs.find(previous)) {
             self.allocs.update(replaced, self.index, self.at, |_, detail| detail.extra_mut().next = Some(id));
-            // Of one that goes on until then, its stop tells.
+            // Of one that goes on until then, its stop is the report.
             if self.allocs.row(replaced).is_some_and(AllocRow::is_terminal) {
                 events.push(Event::AllocReplaced(replaced));
             }

@@ -189,7 +189,7 @@ impl Store {
         after.iter().map(|(before, _)| *before).filter(was_pushed).collect()
     }
 
-    /// What an allocation that has not ended holds, be it promised by its predecessors, and has promised to nobody.
+    /// What an allocation that has not ended holds, even if promised by its predecessors, and has promised to nobody.
     pub fn usage_to_promise(&self, slot: AllocSlot) -> Usage {
         let Some(row) = self.allocs.row(slot).filter(|row| !row.is_terminal()) else {
             return Usage::default();
@@ -266,7 +266,7 @@ impl Store {
         held
     }
 
-    /// The ports that an allocation holds, be it after its predecessors, and no successor has been given yet.
+    /// The ports that an allocation holds, even if after its predecessors, and no successor has been given yet.
     pub fn ports_to_promise(&self, slot: AllocSlot) -> Vec<u16> {
         let Some(row) = self.allocs.row(slot) else { return Vec::new() };
         let Some(extra) = self.allocs.extra(slot).filter(|extra| !extra.ports.is_empty()) else {

@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl Store {
-    /// Takes in a part; the first one begins anew, the last one replaces the state.
+    /// Takes in a part; the first one begins again, the last one replaces the state.
     pub(super) fn restore_part(
         &mut self,
         part: &RestorePart,
@@ -21,7 +21,7 @@ impl Store {
         if part.number == 0 {
             self.restoring = Some(Arc::default());
         }
-        // Taken out: a part that is refused ends the restore, which would keep snapshots from being written for ever.
+        // Taken out: a part that is refused ends the restore, which would keep snapshots from being written forever.
         let parts = self.restoring.take().filter(|parts| parts.next() == part.number);
         let mut parts = parts.ok_or_else(|| Refusal::restore_out_of_turn(part.number))?;
         let complete = Arc::make_mut(&mut parts).add(&part.bytes);
@@ -55,7 +55,7 @@ impl Store {
     }
 
     /// What a restored state says of nodes was true once. What runs there now may hold room and ports that it takes for
-    /// free: no node takes work before its agent has reported anew.
+    /// free: no node takes work before its agent has reported again.
     fn doubt_nodes(&mut self, index: Index) {
         let up = self.nodes.iter().filter(|(_, row)| row.status == NodeStatus::Ready);
         let (up, at): (Vec<NodeSlot>, _) = (up.map(|(slot, _)| slot).collect(), self.at);

@@ -71,7 +71,7 @@ impl Rules {
         self.version >= 5
     }
 
-    /// Whether a launch that makes up for others tells since when they were missed.
+    /// Whether a launch that makes up for others reports since when they were missed.
     pub fn missed_runs_are_recorded(self) -> bool {
         self.version >= 5
     }

@@ -190,7 +190,7 @@ impl Store {
         self.jobs.row(row.job).is_some_and(|job| &*job.key.namespace == namespace)
     }
 
-    /// Counts what the namespaces of each quota hold, after either was described anew.
+    /// Counts what the namespaces of each quota hold, after either was described again.
     pub(in crate::store) fn count_quotas(&mut self) {
         let held = self.namespaces.iter().map(|row| {
             let quotas = self.namespaces.quotas(&row.namespace.name);

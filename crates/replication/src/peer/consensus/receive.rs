@@ -138,7 +138,7 @@ impl Receiver {
                 Ok(Image { path: own, meta: found })
             }
             found => {
-                // What is bad is sent anew, and never becomes this server's state.
+                // What is bad is sent again, and never becomes this server's state.
                 self.forget();
                 let why =
                     found.err().map_or("it is not the one that was announced".to_owned(), |e| e.to_string());

@@ -309,7 +309,7 @@ pub(super) struct SnapshotBegin {
     /// Of the whole file.
     #[n(2)]
     pub bytes: u64,
-    /// The file's first bytes, which hold the checksum of all others: they tell whether it is the same as one of which a
+    /// The file's first bytes, which hold the checksum of all others: they show whether it is the same as one of which a
     /// part has arrived already.
     #[n(3)]
     #[cbor(with = "minicbor::bytes")]

@@ -35,7 +35,7 @@ pub struct Shelf {
     cells: Vec<Vec<Entry>>,
 }
 
-/// A pile in its cell, with all that tells whether it is worth a look.
+/// A pile in its cell, with all that decides whether it is worth a look.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     /// What its nodes have in common.

@@ -3,7 +3,7 @@
 use berth_model::resources::Resources;
 use rustc_hash::FxHashMap;
 
-/// Capacities that are told apart between an amount and its double.
+/// Capacities that are distinguished between an amount and its double.
 const STEPS_LOG2: u32 = 3;
 
 /// Nodes of about the same capacity.

@@ -1,5 +1,5 @@
 //! A block of nodes: what is free on each and what could be freed, in columns, so that the nodes on which an ask may find
-//! room are told all at once.
+//! room are applied all at once.
 //!
 //! Amounts are rounded to 24 bits here. What is asked for is taken for a little less, so that no rounding hides a node.
 

@@ -10,7 +10,7 @@ use berth_model::{
 pub const KINDS: usize = 5;
 
 /// MHz of cpu, MiB of memory, MiB of disk, thousandths of devices of any type; and cpu with memory added up as they are,
-/// which tells what has much of both from what has much of one. Sums stop at the largest number.
+/// which distinguishes what has much of both from what has much of one. Sums stop at the largest number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bulk([u32; KINDS]);
 

@@ -6,7 +6,7 @@ use berth_model::store::NodeSlot;
 
 use crate::{place::classes::ClassId, scores::ScoresOfNode};
 
-/// Nodes that only packing tells apart.
+/// Nodes that only packing distinguishes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Zone {
     /// What they score by themselves.
@@ -23,7 +23,7 @@ impl Hash for Zone {
     }
 }
 
-/// What is in which zone: classes, or where requirements tell nodes of one class apart, nodes.
+/// What is in which zone: classes, or where requirements distinguish nodes of one class, nodes.
 #[derive(Debug)]
 pub(super) enum Answers {
     ByClass(Answered<ClassId>),

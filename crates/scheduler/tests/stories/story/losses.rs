@@ -49,7 +49,7 @@ pub fn check(store: &Store, plan: &Plan) {
         }
         scene.take(slot, placement, *charge);
     }
-    // What a plan for all or nothing had tried is not told.
+    // What a plan for all or nothing had tried is not reported.
     for failure in plan.failures.iter().filter(|f| !job.all_at_once && f.funnel.quota.is_empty()) {
         let (position, _) = job.group(&failure.group).unwrap();
         if !job.job_type.is_per_node() {

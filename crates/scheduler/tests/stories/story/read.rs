@@ -45,7 +45,7 @@ pub fn quota(name: &str, settings: &Settings<'_>) -> Quota {
     Quota { name: name.to_owned(), guarantee: bounds("sure."), limit: bounds(""), ..Quota::default() }
 }
 
-/// `node NAME cpu=4000 mem=4000 disk=100000 dc=dc1 pool=default class= attr.NAME=VALUE meta.NAME=VALUE`; its agent can be told
+/// `node NAME cpu=4000 mem=4000 disk=100000 dc=dc1 pool=default class= attr.NAME=VALUE meta.NAME=VALUE`; its agent can be sent
 /// what is new of what runs, unless the attribute `berth.features` says what else it knows.
 pub fn node(id: NodeId, name: &str, settings: &Settings<'_>) -> Node {
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());

@@ -28,7 +28,7 @@ pub fn check(store: &Store, plan: &Plan) {
     let mut world = World::new(store, plan);
     for (placement, charge) in plan.placements.iter().zip(&plan.charges) {
         let (slot, _) = store.node(placement.node).unwrap();
-        // Devices have a reference of their own: prices that are worked out anew.
+        // Devices have a reference of their own: prices that are worked out again.
         let is_ranked_by_room = placement.devices.is_empty() && placement.cores.is_empty();
         let had_a_choice = placement.after.is_empty() && placement.previous.is_none() && is_ranked_by_room;
         if had_a_choice {

@@ -14,9 +14,9 @@ use berth_model::{
 use super::{attached::Attached, compile::PolicyGrants};
 use crate::{access::Rights, workload::TaskName};
 
-/// Owners whose rights are kept; when there are more, they are looked up anew.
+/// Owners whose rights are kept; when there are more, they are looked up again.
 const OWNERS_MAX: usize = 16_384;
-/// Bytes of rules of which it is kept what they grant, of policies and of sets of them; when there are more, they are read anew.
+/// Bytes of rules of which it is kept what they grant, of policies and of sets of them; when there are more, they are read again.
 const RULES_BYTES_MAX: usize = 16 << 20;
 
 /// Who has policies: a token, or everybody who shows none.
@@ -39,7 +39,7 @@ pub(super) struct Kept {
     rules_bytes: usize,
 }
 
-/// The rights of a token as it was: one that was written anew may have other policies.
+/// The rights of a token as it was: one that was written again may have other policies.
 #[derive(Debug)]
 struct OfOwner {
     token: Option<Arc<AclToken>>,

@@ -14,7 +14,7 @@ use berth_model::{
 
 use super::CallerView;
 
-/// An allocation and all that is told with it, looked up.
+/// An allocation and all that is shown with it, looked up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parts<'v> {
     /// What decisions read of it.
@@ -36,7 +36,7 @@ pub(crate) struct Parts<'v> {
     slot: AllocSlot,
     /// The deployment that it is part of.
     pub deployment: Option<&'v Deployment>,
-    /// Where that last changed; 0 once the log has told of the end.
+    /// Where that last changed; 0 once the log has the end.
     observed_index: Index,
     view: &'v CallerView,
 }
@@ -94,7 +94,7 @@ impl CallerView {
             observed: observed.get(slot, row.id),
             slot,
             deployment: store.deployment_with(row),
-            // The log tells of an end, at an index above all that was observed before.
+            // The log reports an end, at an index above all that was observed before.
             observed_index: if row.is_terminal() {
                 Index::default()
             } else {

@@ -158,13 +158,13 @@ impl CallerView {
         self.view.store.acl().modify_index()
     }
 
-    /// Where the first token was made; 0 for nowhere yet. Anybody who asks for it is told.
+    /// Where the first token was made; 0 for nowhere yet. It is shown to anybody who asks for it.
     pub fn bootstrapped_at(&self) -> Index {
         self.view.store.acl().bootstrapped_at()
     }
 
     /// All there is, for planning a job that the request reaches; none for another. What comes of it names other jobs and
-    /// nodes: they are looked up here before they are told.
+    /// nodes: they are looked up here before they are shown.
     pub fn to_plan(&self, job: &JobKey) -> Option<&Store> {
         self.access.reaches(&job.namespace).then_some(&self.view.store)
     }

@@ -76,7 +76,7 @@ impl CallerView {
         self.nodes_index().max(self.view.store.node_pools().modify_index())
     }
 
-    /// Whether any node has a driver of that name, whoever sees the nodes: what becomes of a job tells as much.
+    /// Whether any node has a driver of that name, whoever sees the nodes: what becomes of a job shows as much.
     pub fn has_driver(&self, name: &str) -> bool {
         let (nodes, attribute) = (self.view.store.nodes(), format!("driver.{name}"));
         let mut details = nodes.range(..).filter_map(|(_, slot)| nodes.detail(slot));

@@ -42,7 +42,7 @@ impl CallerView {
         Ok(self.view.store.variables().get(key).map(|variable| &**variable))
     }
 
-    /// A variable that the caller may write or delete, which tells where it was last written.
+    /// A variable that the caller may write or delete, which reports where it was last written.
     pub fn variable_to_change(&self, key: &VariableKey) -> Option<&Variable> {
         let mut changes = [Capability::VariablesWrite, Capability::VariablesDestroy].into_iter();
         let may_change = changes.any(|one| self.access.reaches_variable(key, one));

@@ -111,7 +111,7 @@ fn roles() -> [Role; 5] {
     [agent(NODE), agent(OTHER), Role::Agent(None), Role::Server(None), Role::Client]
 }
 
-/// What whoever shows this is told where he is not let in.
+/// The answer to a client that shows this where it is not admitted.
 fn turned_away(shown: &Shown) -> Option<&'static str> {
     match shown.fault {
         Fault::Expired => Some("expired"),
@@ -324,7 +324,7 @@ impl Session {
     }
 }
 
-/// All that is told until the last session has its answer.
+/// All that is sent until the last session has its answer.
 ///
 /// What is asked for secrets is answered beside what else is said: `secrets` says that it was asked, and by somebody who may.
 async fn hear<R: AsyncRead + Unpin>(reader: &mut R, secrets: bool) -> io::Result<Vec<Down>> {

@@ -15,7 +15,7 @@ use tokio::{
 use super::*;
 use crate::workload::tests::{ALLOC, NODE, SECRET, cluster};
 
-/// The agent's end of a connection, and what the controller is told.
+/// The agent's end of a connection, and what the controller is sent.
 struct Agent {
     reader: ReadHalf<DuplexStream>,
     writer: WriteHalf<DuplexStream>,
@@ -62,7 +62,7 @@ impl Agent {
         }
     }
 
-    /// What the controller is told next.
+    /// What the controller is sent next.
     async fn told(&self) -> Input {
         loop {
             match self.inputs.try_recv() {
@@ -113,7 +113,7 @@ async fn a_connection_carries_so_many_sessions_and_no_more() {
     assert_eq!(agent.refused().await, refused);
 
     agent.say(5, Up::Hello(hello(0))).await;
-    assert!(matches!(agent.told().await, Input::Event(Event::SessionClosed(_), _)), "one begins anew");
+    assert!(matches!(agent.told().await, Input::Event(Event::SessionClosed(_), _)), "one begins again");
     assert_eq!(agent.opened().await, NodeId(7));
 }
 

@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// Everything that runs, as the node is told it, in parts.
+    /// Everything that runs, as the node is sent it, in parts.
     fn told(&mut self) -> Vec<wire::Desired> {
         let (_, row) = self.store.node(NODE).expect("it is there");
         let run = self.store.nodes().live(row).collect();
@@ -177,5 +177,5 @@ fn a_job_that_was_purged_and_registered_again_is_not_told_as_it_was() {
     let parts = world.told();
     let run = parts[0].run.last().expect("it was placed");
     let group = parts[0].groups.iter().find(|group| group.group_ref == run.group_ref).expect("it is said");
-    assert_eq!((argument(&group.spec), run.job_version), ("new".into(), 0), "versions begin anew");
+    assert_eq!((argument(&group.spec), run.job_version), ("new".into(), 0), "versions begin again");
 }

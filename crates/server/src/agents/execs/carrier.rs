@@ -80,7 +80,7 @@ impl Carrier {
                 Ok(ExecOutput::Stderr(bytes)) => Some((ExecStream::Stderr, bytes.len())),
                 Ok(ExecOutput::Exited(_)) | Err(_) => None,
             };
-            // A command that sent too much has been given up, and its agent has not: it is told to end it.
+            // A command that sent too much has been given up, and its agent has not: it is instructed to end it.
             let ended = !matches!(next, Err(AgentError::Failed(_)));
             if outputs.send(next).await.is_err() {
                 return false;

@@ -93,7 +93,7 @@ impl Execs {
         self.lock().execs.remove(&number);
     }
 
-    /// The agent tells something.
+    /// The agent reports something.
     pub fn on_news(&self, up: ExecUp) {
         let exec = self.lock().execs.get(&up.request).cloned();
         if let (Some(exec), Some(news)) = (exec, up.news) {

@@ -105,7 +105,7 @@ fn records(dir: &Path) -> Vec<usize> {
     text.lines().filter_map(number).collect()
 }
 
-/// Writes, and says of which records it was told that they are on disk.
+/// Writes, and says of which records it was informed that they are on disk.
 fn write(trail: &mut Trail, acknowledged: &Cell<usize>) {
     for number in 0..RECORDS {
         trail.push(&record(number));

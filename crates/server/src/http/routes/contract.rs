@@ -23,7 +23,7 @@ pub struct Contract {
     pub body: Option<Carried>,
     /// What comes back.
     pub answer: Answer,
-    /// Whether that depends on who asks, and not on what they may do alone: it is told to nobody else.
+    /// Whether that depends on who asks, and not on what they may do alone: it is sent to nobody else.
     pub is_personal: bool,
 }
 
@@ -47,7 +47,7 @@ pub enum Answer {
     Socket {
         /// What a client says.
         says: Shape,
-        /// What it is told.
+        /// What it is sent.
         hears: Shape,
     },
     /// Plain text.

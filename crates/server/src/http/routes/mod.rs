@@ -66,9 +66,9 @@ impl Verb {
 pub enum Recorded {
     /// Nothing: anybody may ask.
     Never,
-    /// Reads that tell no secrets, where the operator wants them all.
+    /// Reads that reveal no secrets, where the operator wants them all.
     Read,
-    /// Each: it tells what is secret, or may be.
+    /// Each: it reveals what is secret, or may be.
     Guarded,
     /// Each: it changes something.
     Change,
@@ -101,12 +101,12 @@ pub struct Route {
 }
 
 impl Route {
-    /// It tells of the servers themselves: it is answered whatever has become of the others.
+    /// It is about the servers themselves: it is answered whatever has become of the others.
     pub(crate) fn without_state(self) -> Self {
         Self { needs_state: false, ..self }
     }
 
-    /// It tells whether the server is well, which costs next to nothing: what watches the server shares its address with clients,
+    /// It reports whether the server is well, which costs next to nothing: what watches the server shares its address with clients,
     /// behind a proxy or a gateway, and takes it out of service when it gets no answer.
     pub(crate) fn without_meter(self) -> Self {
         Self { is_metered: false, ..self }

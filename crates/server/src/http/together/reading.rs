@@ -22,7 +22,7 @@ const PIECES_MAX: usize = 64;
 const KEPT_BYTES_MAX: usize = 32 << 20;
 /// How long the first waits when so many are kept, before the last goes on by itself.
 const CATCH_UP_MAX: Duration = Duration::from_millis(5);
-/// What whoever reads is told when what writes has ended otherwise than it should.
+/// What readers are answered when what writes has ended otherwise than it should.
 const LOST: &str = "the list could not be written";
 
 /// What those share who have begun together.

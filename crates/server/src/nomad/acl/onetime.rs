@@ -70,7 +70,7 @@ pub(in crate::nomad) async fn exchange(mut call: Call) -> Reply {
         return Err(gone());
     }
     let owners = open(&asked.one_time_secret_id, &token.id.to_bytes(), &one_time.sealed).ok_or_else(gone)?;
-    // Whoever is first in the log has it: nobody else is told the secret.
+    // The first in the log gets it: nobody else is sent the secret.
     let index = match change(&call, ChangeAcl::TakeOneTime(secret)).await {
         Err(failure) if failure.status == StatusCode::NOT_FOUND => return Err(gone()),
         index => index?,

@@ -1,4 +1,4 @@
-//! Tokens. A secret is told once, to whoever has the token made; after that nobody but its owner knows it.
+//! Tokens. A secret is shown once, to the creator of the token; after that nobody but its owner knows it.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -155,7 +155,7 @@ pub(in crate::nomad) async fn delete(call: Call) -> Reply {
     changed(&call, ChangeAcl::DeleteToken(id(&call)?)).await
 }
 
-/// Has the first token written, and tells it.
+/// Has the first token written, and returns it.
 pub(super) async fn write_first(call: &Call, token: Token, again: Option<Index>, secret: String) -> Reply {
     let owner = Identity::Token(token.secret);
     let index = change(call, ChangeAcl::Bootstrap(Box::new(token), again)).await?;

@@ -1,4 +1,4 @@
-//! What only the agent on an allocation's node can do or tell.
+//! What only the agent on an allocation's node can do or report.
 
 mod checks;
 mod exec;

@@ -18,13 +18,13 @@ use crate::{
     shared::{Labels, Measured, Metric, MetricsNames},
 };
 
-/// Tasks that are told of; each has a series for each measurement.
+/// Tasks that are reported; each has a series for each measurement.
 const TASKS_MAX: usize = 10_000;
 /// Nodes that are asked at a time, and in all.
 const ASKED_AT_ONCE: usize = 16;
 const NODES_MAX: usize = 256;
 
-/// What is told of a task: the name, what it is, and its value where somebody measured it.
+/// What is reported of a task: the name, what it is, and its value where somebody measured it.
 type Family = (&'static str, &'static str, fn(&TaskUsage) -> Option<Measured>);
 
 const FAMILIES: &[Family] = &[

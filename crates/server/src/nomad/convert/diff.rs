@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// Maps of the owner's own names, whose members stand among the settings as `Meta[owner]`.
 const FLAT_MAPS: &[&str] = &["Meta", "Env", "SysCtl", "Sysctl"];
-/// Members that tell the objects of a list apart.
+/// Members that distinguish the objects of a list.
 const NAMES: &[&str] = &["Name", "Label", "ID"];
 
 type Object = Map<String, Value>;

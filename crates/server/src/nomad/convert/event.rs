@@ -1,4 +1,4 @@
-//! Changes, as the event stream tells them.
+//! Changes, as the event stream reports them.
 
 use berth_api::http::{Allocation, Deployment, Evaluation, Node, NodePool, ScalingEvent, VariableMetadata};
 use berth_model::{
@@ -68,7 +68,7 @@ pub struct Scaled {
     scaling_event: Option<ScalingEvent>,
 }
 
-/// What a change is about; none when what changed is gone by the end of its batch, which a later change tells.
+/// What a change is about; none when what changed is gone by the end of its batch, which a later change reports.
 pub fn subject<'v>(view: &'v CallerView, change: &'v Change) -> Option<Subject<'v>> {
     match change {
         Change::Observed(slot, id) => {
@@ -134,7 +134,7 @@ fn gone<'v>(topic: &'static str, kind: &'static str, key: Text<'v>) -> Subject<'
     Subject { topic, kind, key, namespace: None, filter_keys: Vec::new(), observed: false }
 }
 
-/// What may be done changed; what it is now is not told here.
+/// What may be done changed; what it is now is not contained here.
 fn acl<'v>(view: &'v CallerView, object: &'v AclObject) -> Option<Subject<'v>> {
     let acl = view.acl().ok()?;
     Some(match object {

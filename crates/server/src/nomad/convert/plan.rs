@@ -17,7 +17,7 @@ use berth_scheduler::Plan;
 use super::{AllocStubParts, allocation_stub, eval::failed_groups, id_text};
 use crate::{access::CallerView, http::text::Text};
 
-/// Placements that are told of one plan.
+/// Placements that are listed of one plan.
 const PLACEMENTS_MAX: usize = 1000;
 
 /// What a plan would do. `store` is the state with the job registered, on which it was planned; `view` the one before.

@@ -1,9 +1,9 @@
-//! Jobs without their secrets, for those who may follow changes and not read jobs. What is told is named here: whatever a
+//! Jobs without their secrets, for those who may follow changes and not read jobs. What is shown is named here: whatever a
 //! job may say besides, today or later, is left out.
 
 use serde_json::Value;
 
-/// What is told of a job.
+/// What is shown of a job.
 const JOB: &[&str] = &[
     "CreateIndex",
     "Datacenters",

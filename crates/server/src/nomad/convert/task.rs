@@ -68,7 +68,7 @@ fn event<'t, 'v>(
     }
 }
 
-/// The event that tells of the end of a process, as Nomad's clients know it.
+/// The event that reports the end of a process, as Nomad's clients know it.
 const TERMINATED: &str = "Terminated";
 
 /// The exit code, the signal, and whether the kernel killed it for want of memory.

@@ -33,7 +33,7 @@ const FILTERS_MAX: usize = 64;
 pub(in crate::nomad) struct Filter {
     /// Topic and key; `*` stands for all.
     topics: Vec<(String, String)>,
-    /// What is not reached is never asked about here; followers who reach the same are told the same lines.
+    /// What is not reached is never asked about here; followers who reach the same are sent the same lines.
     access: Arc<Access>,
 }
 
@@ -65,7 +65,7 @@ impl Filter {
     }
 }
 
-/// Refuses topics of all of which the caller would never be told anything for want of rights. What is told of one is asked of each
+/// Refuses topics of all of which the caller would never be sent anything for want of rights. What is sent of one is asked of each
 /// change.
 fn permit_any<'t>(access: &Access, topics: impl Iterator<Item = &'t str>) -> Result<(), Denied> {
     let asked: Vec<_> = topics.map(|topic| permit(access, topic)).collect();

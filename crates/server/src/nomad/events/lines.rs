@@ -1,4 +1,4 @@
-//! Lines that followers who want the same are told alike: written for the first of them, sent to all.
+//! Lines that followers who want the same are sent alike: written for the first of them, sent to all.
 
 use std::{
     collections::VecDeque,
@@ -34,7 +34,7 @@ struct Line {
 }
 
 impl Lines {
-    /// What followers with that filter are told of the batch at an index.
+    /// What followers with that filter are sent of the batch at an index.
     pub fn find(&self, filter: &Filter, index: Index) -> Option<Bytes> {
         let kept = self.lock();
         let found = kept.lines.iter().rev().find(|line| line.index == index && *line.filter == *filter);

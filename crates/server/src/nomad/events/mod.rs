@@ -34,7 +34,7 @@ const CATCH_UP_MAX: usize = 256;
 /// `GET /v1/event/stream`
 ///
 /// With `index`, the stream begins with the changes at that index, or the first after it; without, with the next one. A server
-/// that is behind tells nothing that comes before `index`, even if it has yet to hear of it.
+/// that is behind sends nothing that comes before `index`, even if it has yet to hear of it.
 pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
     let filter = Arc::new(Filter::of(&call)?);
     let from = call.query.number("index")?.filter(|index| *index > 0).map(Index);
@@ -49,11 +49,11 @@ pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
     })
 }
 
-/// Who is told, and of what.
+/// Who is informed, and of what.
 struct Follower {
     writer: Writer,
     filter: Arc<Filter>,
-    /// What others who want the same have been told.
+    /// What others who want the same have been sent.
     lines: Arc<Lines>,
 }
 
@@ -83,11 +83,11 @@ impl Follower {
         Err(Closed)
     }
 
-    /// Sends a batch and those that have come since. A follower that is behind is told only the latest of what was
+    /// Sends a batch and those that have come since. A follower that is behind is sent only the latest of what was
     /// observed of an allocation: it catches up however fast agents talk.
     async fn catch_up(&self, first: CallerBatch, events: &mut CallerEvents) -> Result<(), Closed> {
         let mut batches = vec![first];
-        // Too slow a follower is told so when it asks for the next batch.
+        // Too slow a follower is refused when it asks for the next batch.
         while batches.len() < CATCH_UP_MAX
             && let Ok(Some(next)) = events.try_next()
         {
@@ -141,7 +141,7 @@ fn latest_observed(batches: &[CallerBatch]) -> Latest {
     observed.collect()
 }
 
-/// Whether a later batch tells more than this change does.
+/// Whether a later batch reports more than this change does.
 fn is_overtaken(batch: &CallerBatch, change: &Change, latest: &Latest) -> bool {
     match change {
         Change::Observed(_, id) => latest.get(id).is_some_and(|index| *index > batch.index()),

@@ -26,7 +26,7 @@ pub(in crate::nomad) async fn explain(call: Call) -> Reply {
     let view = call.view();
     let explained = call.api.slow.run_for_client(move |left| {
         let Some(store) = view.to_plan(&key) else { return Ok(None) };
-        // Of a node that the caller does not see nothing is said that tells it from one that is not there.
+        // Of a node that the caller does not see nothing is said that distinguishes it from one that is not there.
         let seen = node.filter(|id| view.node(*id).is_some());
         let now = clock::now().max(store.at());
         let mut explained = berth_scheduler::explain::explain(store, &key, seen, now, &Budget::until(left))?;

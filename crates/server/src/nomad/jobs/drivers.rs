@@ -6,7 +6,7 @@ use berth_jobfile::{Diagnostics, Inputs};
 
 use crate::access::CallerView;
 
-/// Reads a job; once more with what the nodes have, if only they can tell whether it has a mistake.
+/// Reads a job; once more with what the nodes have, if only they can report whether it has a mistake.
 pub(super) fn read<T>(
     inputs: Inputs,
     latest: &impl Fn() -> CallerView,

@@ -130,7 +130,7 @@ impl Hits<'_> {
         }
         let found = self.found.entry(context).or_default();
         found.insert((at, name.to_owned(), scope()));
-        // One more than are told, to know whether there are more.
+        // One more than are returned, to know whether there are more.
         if found.len() > MATCHES_MAX + 1 {
             found.pop_last();
         }

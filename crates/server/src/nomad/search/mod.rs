@@ -11,7 +11,7 @@ use crate::{
     http::failure::Failure,
 };
 
-/// Matches told of one context.
+/// Matches returned of one context.
 const MATCHES_MAX: usize = 20;
 /// Names that one search looks at, some hundreds of milliseconds; what lies beyond is not found.
 const NAMES_MAX: usize = 1_000_000;

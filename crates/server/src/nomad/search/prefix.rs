@@ -65,7 +65,7 @@ fn found(
     Ok(found)
 }
 
-/// One more than are told, if there are so many.
+/// One more than are returned, if there are so many.
 fn matches(
     view: &CallerView,
     context: &str,

@@ -417,7 +417,7 @@ async fn a_version_is_read_as_it_was_written_down() {
         (&first["JobID"], &first["Namespace"], &first["Version"]),
         (&json!("own"), &json!("default"), &json!(0))
     );
-    // What says the same is written down anew; what does not say how it is written down leaves it.
+    // What says the same is written down again; what does not say how it is written down leaves it.
     register(&job, submission("first, with a comment")).await;
     register(&job, Value::Null).await;
     assert_eq!(source(0).await, "first, with a comment");

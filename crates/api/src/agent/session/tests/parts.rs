@@ -55,7 +55,7 @@ fn a_list_that_breaks_off_ends_and_forgets_nothing() {
         assert_eq!(hello.desired_digest, digests.0.to_bytes(), "the server sees that it was not told");
         welcome(&mut session, WelcomeMode::Equal, 0, 0);
         tell(&mut session, part(2, &[1, 2], true), 0);
-        assert_eq!(left_out(tell(&mut session, part(2, &[3], false), 0)), [4], "the list begins anew");
+        assert_eq!(left_out(tell(&mut session, part(2, &[3], false), 0)), [4], "the list begins again");
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
 const TYPED_BYTES_MAX: usize = 16 << 10;
 /// Pieces of it that wait to be sent.
 const TYPED_MAX: usize = 4;
-/// How often the server is told that somebody is still there.
+/// How often the server is informed that somebody is still there.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The exit code of whoever hangs up.
 const HUNG_UP: i32 = 130;

@@ -1,4 +1,4 @@
-//! One batch: its allocations are told to restart, and waited for.
+//! One batch: its allocations are asked to restart, and waited for.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `berth job restart`: starts a job's allocations anew, some at a time, each batch once the one before is well again.
+//! `berth job restart`: starts a job's allocations again, some at a time, each batch once the one before is well again.
 
 mod batch;
 mod health;

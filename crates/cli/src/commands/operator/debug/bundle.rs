@@ -23,7 +23,7 @@ pub(super) struct Bundle {
 impl Bundle {
     /// A new archive. A file that is there is never written over.
     pub fn create(path: &Path) -> Result<Self, Failure> {
-        // Secrets are left out as far as they can be told: what is left is for its owner to look at first.
+        // Secrets are left out as far as they can be recognized: what is left is for its owner to look at first.
         let file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
             Failure::new(Exit::Failed, format!("cannot make {}: {error}", path.display()))
         })?;

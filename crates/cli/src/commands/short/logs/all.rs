@@ -75,7 +75,7 @@ impl Printer {
         Self { id, name, has_ended: !matches!(status, "pending" | "running") }
     }
 
-    /// What tells it from others of its job: `front[0] 1a2b3c4d`.
+    /// What distinguishes it from others of its job: `front[0] 1a2b3c4d`.
     fn short_name(&self) -> String {
         format!("{} {}", clean(&self.name), short_id(&self.id))
     }

@@ -105,7 +105,7 @@ async fn connected(ground: &Ground) -> Result<TcpStream, String> {
             }
         }
     }
-    // The server wants to be told all there is, which is nothing.
+    // The server wants a report of all there is, which is nothing.
     let update = Update { resync_done: true, ..Update::default() };
     write(&mut stream, Up::Update(update)).await?;
     Ok(stream)

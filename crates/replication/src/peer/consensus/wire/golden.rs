@@ -15,7 +15,7 @@ use crate::{
     types::{LogEntry, Membership, Peer, Proposal, StoredMembership},
 };
 
-/// Name and bytes of each message. Written anew with `BERTH_BLESS=1`, which no release allows for what another has written.
+/// Name and bytes of each message. Written again with `BERTH_BLESS=1`, which no release allows for what another has written.
 const GOLDEN: &str = include_str!("golden.txt");
 
 fn hex(bytes: &[u8]) -> String {

@@ -35,7 +35,7 @@ const MESSAGE_BYTES_MAX: usize = 64 << 10;
 const BUFFER_BYTES: usize = 16 << 10;
 /// Messages on their way out together; one of output takes a third more than its bytes.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
-/// How often a client is told that the server still lives.
+/// How often a client is informed that the server still lives.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How long the other side may take to agree to the end.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
@@ -213,7 +213,7 @@ async fn read_all(
         for told in inputs(frame) {
             // Waits for room: who sends more than the command reads is not read any further.
             let Ok(room) = input.reserve().await else {
-                // Its end is told by what it writes.
+                // Its end is known from what it writes.
                 return std::future::pending().await;
             };
             // That may have taken long.

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Rights that a test sets anew between two requests to one server.
+/// Rights that a test sets again between two requests to one server.
 #[derive(Debug, Clone)]
 struct Changing(Arc<Mutex<Arc<Rights>>>);
 
