@@ -10,6 +10,7 @@ mod connection;
 mod credentials;
 mod damaged;
 mod data_dir;
+mod dial_log;
 mod disk_limits;
 mod disk_work;
 mod enrolling;
@@ -470,11 +471,8 @@ impl Agent {
                 tracing::error!(%error, "ended the session; tasks run on");
                 self.disconnect();
             }
-            Some(Told::Refused(refused)) => {
-                let again = if refused.retry { "soon" } else { "rarely: trying again cannot help by itself" };
-                tracing::error!(reason = refused.reason, again, "the server refuses this node");
-                self.disconnect();
-            }
+            // Whoever dials logs why, and tries again.
+            Some(Told::Refused(_)) => self.disconnect(),
             Some(Told::FileRead(read)) => {
                 if let (Some(alloc), Some(up)) = (AllocId::from_slice(&read.alloc_id), &self.up) {
                     let status = self.node.alloc(alloc).map(|alloc| alloc.status());
@@ -532,7 +530,9 @@ impl Agent {
     /// Says what there is to say. A connection that takes nothing any more is given up.
     fn speak(&mut self) {
         if self.session.is_deserted(self.clock.now_ns()) {
-            tracing::warn!("the server takes everything in and answers nothing: dialing again");
+            if self.session.is_open() {
+                tracing::warn!("the server takes everything in and answers nothing: dialing again");
+            }
             self.disconnect();
         }
         while let Some(up) = &self.up {
