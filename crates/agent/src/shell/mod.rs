@@ -23,6 +23,7 @@ mod interpolate;
 mod kept;
 mod leaving;
 mod looking;
+mod meta;
 mod mock;
 mod opening;
 mod prepare;
@@ -69,6 +70,7 @@ use self::fingerprint::Inventory;
 pub use self::leaving::DrainOnShutdown;
 use self::leaving::Leaving;
 use self::looking::Looking;
+use self::meta::Metadata;
 use self::opening::{containers, guard_rules, networks, user_ids};
 pub use self::prepare::Host;
 use self::reads::Reads;
@@ -145,6 +147,7 @@ pub struct Agent {
     disk_limits: DiskLimits,
     disk_look_at: Instant,
     looking: Looking,
+    meta: Arc<Metadata>,
     up: Option<Lines>,
     /// Where the servers of the node's cluster take agents; on disk, and known to whoever dials.
     learned: watch::Sender<Vec<String>>,
@@ -217,7 +220,9 @@ impl Agent {
         let user_ids = user_ids(config, data.path());
         let without = user_ids.as_ref().err().cloned();
         let inventory = Inventory::new(config, containers(config), networks.clone(), without);
-        let (looking, equipment) = Looking::begin(inventory);
+        let (looking, mut equipment) = Looking::begin(inventory);
+        let meta = Metadata::open(data.clone(), config.meta.clone())?;
+        equipment.node.meta = meta.effective();
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let node_id = AllocId(identity.node_id).to_string();
         let keeper = config.keeper_command.clone();
@@ -255,6 +260,7 @@ impl Agent {
             disk_limits: DiskLimits::default(),
             disk_look_at: Instant::now(),
             looking,
+            meta,
             up: None,
             learned,
             revoked: all_revoked,
@@ -274,6 +280,7 @@ impl Agent {
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
         let Inputs { mut events, mut done, mut asked } = inputs;
+        let mut meta_changes = self.meta.changes();
         let ended = self.restore().await?;
         self.finish_cleaning_up(&ended, &mut events, &mut done).await;
         let mut shutdown = pin!(shutdown);
@@ -322,6 +329,7 @@ impl Agent {
                     return Ok(());
                 }
                 Some(found) = self.looking.found() => self.on_found(found),
+                Ok(()) = meta_changes.changed() => self.on_meta_changed(),
             }
         }
     }

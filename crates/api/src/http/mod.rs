@@ -28,6 +28,7 @@ mod log;
 mod measure;
 mod namespace;
 mod node;
+mod node_meta;
 mod operator;
 mod plan;
 mod plan_trace;
@@ -90,6 +91,7 @@ pub use node::{
     NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeNetwork, NodeNetworkAddress, NodeProcessors,
     NodePurged, NodeResources, NodeStub, ReservedNetworks, ReservedResources,
 };
+pub use node_meta::{NodeMetaApply, NodeMetaRead};
 pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth, SnapshotRestored};
 pub use plan::{DesiredUpdates, JobPlan, JobPlanned, PlanAnnotations, PlannedChange, PlannedPlacement};
 pub use plan_trace::PlanTrace;
