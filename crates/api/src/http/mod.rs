@@ -57,8 +57,8 @@ pub use alloc::{
 };
 pub use check::AllocCheck;
 pub use client::{
-    Address, AddressError, Answer, ApiError, BLOCKING_MAX, ByteStream, Client, Lines, REQUEST_TIMEOUT_MS,
-    Refused, SocketReceiver, SocketSender, Target,
+    Address, AddressError, Answer, ApiError, BLOCKING_MAX, ByteStream, Client, Exchange, ExchangeAnswer,
+    Lines, REQUEST_TIMEOUT_MS, Refused, SocketReceiver, SocketSender, Target,
 };
 pub use deployment::{
     AllocDeploymentStatus, Deployment, DeploymentAllocHealth, DeploymentChanged, DeploymentPause,
