@@ -12,7 +12,10 @@ mod world;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use berth_api::agent::NodeSpec;
+use berth_api::agent::{
+    AskNodeMeta, ChangeNodeMeta, ClientStatus, DynamicMeta, NodeMeta, NodeSpec, Outcome, Question,
+    RefusalKind,
+};
 use common::eventually;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -80,4 +83,71 @@ fn a_look_that_never_ends_does_not_hold_up_the_end_of_the_agent() {
     kill(Pid::from_raw(pid), Signal::SIGKILL).expect("it hangs still");
     assert!(ended.success(), "{ended}");
     fs::remove_file(&hang).expect("removed");
+}
+
+/// The values of a node's metadata by the server's question.
+fn meta_of(outcome: Outcome) -> NodeMeta {
+    match outcome {
+        Outcome::NodeMeta(meta) => meta,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn change(pairs: &[(&str, Option<&str>)]) -> Question {
+    let change = |(key, value): &(&str, Option<&str>)| DynamicMeta {
+        key: (*key).to_owned(),
+        value: value.map(str::to_owned),
+    };
+    Question::ChangeNodeMeta(ChangeNodeMeta { changes: pairs.iter().map(change).collect() })
+}
+
+#[test]
+fn metadata_that_is_set_is_reported_and_outlives_the_agent() {
+    let mut world = World::new();
+    let applied = meta_of(world.server.ask(change(&[("rack", Some("r1")), ("row", Some("7"))])));
+    assert_eq!(
+        applied.effective,
+        [("rack".to_owned(), "r1".to_owned()), ("row".to_owned(), "7".to_owned())].into()
+    );
+    assert!(applied.configured.is_empty());
+    while world.server.node.as_ref().is_none_or(|node| node.meta != applied.effective) {
+        world.server.listen();
+    }
+    // A task that starts from now on sees it.
+    let tasks = vec![world::shell("t", "echo ${meta.rack}")];
+    world.server.desire(vec![world::run_without_ports(1, tasks)], &[], &[], &[]);
+    world.server.wait_for_status(1, ClientStatus::Complete);
+    assert_eq!(world.server.read_log(1, "t", 0, false).as_deref(), Ok("r1\n"));
+    world.kill_agent();
+    let (hello, _) = world.start_agent();
+    assert_eq!(hello.node.meta, applied.effective);
+    let unset = meta_of(world.server.ask(change(&[("rack", None)])));
+    assert_eq!(unset.dynamic, [DynamicMeta { key: "row".into(), value: Some("7".into()) }]);
+    let Outcome::Refused(refusal) = world.server.ask(change(&[("a b", Some("c"))])) else {
+        panic!("it is taken")
+    };
+    assert!(refusal.kind == RefusalKind::Invalid as i32 && refusal.text.contains("\"a b\""), "{refusal:?}");
+    assert_eq!(
+        meta_of(world.server.ask(Question::NodeMeta(AskNodeMeta {}))),
+        unset,
+        "nothing of it was taken"
+    );
+}
+
+#[test]
+fn metadata_that_cannot_be_read_is_not_done_without() {
+    let mut world = World::new();
+    meta_of(world.server.ask(change(&[("rack", Some("r1"))])));
+    world.kill_agent();
+    let record = world.data.path().join("meta");
+    let kept = fs::read(&record).expect("it was kept");
+    fs::write(&record, &kept[..kept.len() - 1]).expect("written");
+    let out = std::process::Command::new(common::agent_program())
+        .args(["run", world.data.path().to_str().expect("a plain path"), &world.server.address()])
+        .output()
+        .expect("it runs");
+    assert!(!out.status.success() && String::from_utf8_lossy(&out.stderr).contains("meta"), "{out:?}");
+    fs::write(&record, &kept).expect("written");
+    let (hello, _) = world.start_agent();
+    assert_eq!(hello.node.meta.get("rack").map(String::as_str), Some("r1"));
 }

@@ -10,6 +10,12 @@ use crate::output;
 const OTHER_PORT: &str = "if this is a server's port for agents or for other servers, ask its HTTP port: 4646 unless \
                           --http-addr says otherwise";
 
+/// How a server begins its answer to a path that it does not have.
+const NO_SUCH_PATH: &str = "no such path: ";
+/// What to do about that.
+const OLDER_SERVER: &str =
+    "the server is older than this program, or another one: `berth server members` shows its version";
+
 /// How a command ends when it does not end well, the same for every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -159,7 +165,13 @@ impl From<ApiError> for Failure {
             ApiError::Broken { .. } | ApiError::Decode { .. } | ApiError::Encode(_) => Exit::Failed,
         };
         let failure = Self::new(exit, output::clean(&error.to_string()));
-        if is_of_another_port(&error) { failure.help(OTHER_PORT) } else { failure }
+        match &error {
+            ApiError::Refused(refused) if refused.text.starts_with(NO_SUCH_PATH) => {
+                failure.help(OLDER_SERVER)
+            }
+            error if is_of_another_port(error) => failure.help(OTHER_PORT),
+            _ => failure,
+        }
     }
 }
 

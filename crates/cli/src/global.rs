@@ -50,7 +50,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
     tls_server_name: Option<String>,
     /// Believe whoever answers, and show him the token; else BERTH_SKIP_VERIFY, else NOMAD_SKIP_VERIFY, else no
-    #[arg(long, global = true, help_heading = HEADING)]
+    #[arg(long, alias = "insecure", global = true, help_heading = HEADING)]
     tls_skip_verify: bool,
 }
 
@@ -84,7 +84,7 @@ impl Global {
                 "client-cert" => global.client_cert = value(),
                 "client-key" => global.client_key = value(),
                 "tls-server-name" => global.tls_server_name = value(),
-                "tls-skip-verify" => global.tls_skip_verify = true,
+                "tls-skip-verify" | "insecure" => global.tls_skip_verify = true,
                 _ => {}
             }
         }
@@ -93,19 +93,23 @@ impl Global {
 
     /// The server, as seen from the namespace. Nothing is sent yet.
     pub fn remote(&self) -> Result<Remote, Failure> {
-        let address = given(self.address.as_ref(), ["BERTH_ADDR", "NOMAD_ADDR"], ADDRESS_DEFAULT);
+        self.remote_at(&self.server()?)
+    }
+
+    /// Another server than the one that is given, seen from the namespace. Nothing is sent yet.
+    pub fn remote_at(&self, address: &Address) -> Result<Remote, Failure> {
         refuse_unheeded()?;
         let token = match self.given_token() {
             Some(token) => token,
-            None => kept_token(&address)?,
+            None => kept_token(address)?,
         };
-        Remote::new(&address, &self.namespace(), &token, &self.certificates()?)
+        Remote::new(address.clone(), &self.namespace(), &token, &self.certificates()?)
     }
 
     /// The server, as whoever has this token sees it. Nothing is sent yet.
     pub fn remote_with(&self, token: &str) -> Result<Remote, Failure> {
         refuse_unheeded()?;
-        Remote::new(&self.server()?.to_string(), &self.namespace(), token, &self.certificates()?)
+        Remote::new(self.server()?, &self.namespace(), token, &self.certificates()?)
     }
 
     /// The server's address.
@@ -117,6 +121,17 @@ impl Global {
     /// The token that a flag or a variable gives.
     pub fn given_token(&self) -> Option<String> {
         Some(given(self.token.as_ref(), ["BERTH_TOKEN", "NOMAD_TOKEN"], "")).filter(|token| !token.is_empty())
+    }
+
+    /// The token that a flag gives.
+    pub fn token_of_flag(&self) -> Option<&str> {
+        self.token.as_deref().filter(|token| !token.is_empty())
+    }
+
+    /// The namespace that a flag or a variable gives.
+    pub fn given_namespace(&self) -> Option<String> {
+        let name = given(self.namespace.as_ref(), ["BERTH_NAMESPACE", "NOMAD_NAMESPACE"], "");
+        Some(name).filter(|name| !name.is_empty())
     }
 
     /// What servers that speak TLS are shown, and what makes them believed.
@@ -176,14 +191,14 @@ impl Global {
 
     /// The namespace.
     pub fn namespace(&self) -> String {
-        given(self.namespace.as_ref(), ["BERTH_NAMESPACE", "NOMAD_NAMESPACE"], NAMESPACE_DEFAULT)
+        self.given_namespace().unwrap_or_else(|| NAMESPACE_DEFAULT.to_owned())
     }
 }
 
-/// The token that `berth login` keeps for a server; empty for none, as for an address that is none.
-fn kept_token(address: &str) -> Result<String, Failure> {
-    let (Some(tokens), Ok(address)) = (Tokens::of_user(), address.parse()) else { return Ok(String::new()) };
-    Ok(tokens.find(&address)?.unwrap_or_default())
+/// The token that `berth login` keeps for a server; empty for none.
+fn kept_token(address: &Address) -> Result<String, Failure> {
+    let Some(tokens) = Tokens::of_user() else { return Ok(String::new()) };
+    Ok(tokens.find(address)?.unwrap_or_default())
 }
 
 /// The flag, or the first variable that says something, or the default.

@@ -9,6 +9,7 @@ mod commands;
 mod complete;
 mod daemon;
 mod failure;
+mod filter;
 mod follow;
 mod global;
 mod output;

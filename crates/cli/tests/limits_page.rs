@@ -14,6 +14,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("api/src/agent/frame.rs FRAME_BYTES_MAX", "any other frame"),
     ("api/src/agent/frame.rs HELLO_BYTES_MAX", "a node's description"),
     ("api/src/agent/frame.rs UPDATE_ALLOCS_MAX", "allocations of one report"),
+    ("api/src/agent/meta.rs DYNAMIC_META_BYTES_MAX", "dynamic metadata of a node"),
     ("jobfile/src/blocks/launch.rs CRONS_MAX", "`crons` of a job"),
     ("jobfile/src/decode/job.rs PAYLOAD_BYTES_MAX", "what a dispatch carries"),
     ("jobfile/src/decode/network.rs DNS_SERVERS_MAX", "`servers` of a network's `dns`"),

@@ -101,6 +101,14 @@ impl Agent {
                 let removing = async move { context.providers.images.remove(asked, allocs).await };
                 self.asks.answer(ask.request, up, removing);
             }
+            Some(Question::NodeMeta(_)) => {
+                let meta = self.meta.read();
+                self.asks.answer(ask.request, up, async { Ok(meta) });
+            }
+            Some(Question::ChangeNodeMeta(asked)) => {
+                let changing = self.meta.clone().change(asked, self.context.equipment());
+                self.asks.answer(ask.request, up, changing);
+            }
             None => {
                 let text = "the agent does not know this question: it is older than the server";
                 let refusal = Refusal::new(RefusalKind::Failed, text);

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::credentials::{Credentials, Renewals};
 use super::data_dir::random_number;
+use super::dial_log::{ConnectionEnd, DialLog};
 use super::servers::Servers;
 use crate::backoff::Backoff;
 use crate::failure::{Doing, Failure};
@@ -57,37 +58,37 @@ pub(super) async fn keep_connected(
     credentials: Credentials,
     links: mpsc::Sender<Link>,
 ) {
-    let mut retry = Backoff::default();
+    let (mut retry, mut log) = (Backoff::default(), DialLog::default());
     let (mut patience, since) = (DialPatience::default(), Instant::now());
     while !links.is_closed()
         && let Some(server) = servers.next(random_number())
     {
-        let mut heard = Heard::default();
+        let mut heard = Heard::of(&server);
         patience.begin(u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let dialed = Instant::now();
+        tracing::debug!(%server, "dialing");
         match dial(&server, &credentials, patience.span()).await {
             Ok((stream, renewals)) => {
-                tracing::info!(%server, "connected");
                 let revoked = credentials.until_revoked(stream.peer());
-                match talk(stream, renewals, &links, &mut heard, revoked).await {
-                    Err(_) => return,
-                    Ok(Some(why)) => tracing::warn!(%server, why, "the connection has ended"),
-                    Ok(None) => {}
-                }
+                let Ok(end) = talk(stream, renewals, &links, &mut heard, revoked).await else { return };
                 // Only a server that speaks is worth dialing again at once.
                 if heard.welcome {
                     retry.reset();
                     servers.reached();
+                    log.let_in(&server);
                 }
                 if let Some(heartbeat) = heard.heartbeat {
                     patience.welcomed(u64::try_from(heartbeat.as_nanos()).unwrap_or(u64::MAX));
                 }
                 retry.spread(heard.heartbeat);
-                tracing::info!(%server, "disconnected");
+                heard.log_end(end, &mut log);
             }
             Err(failure) => {
                 heard.refusal = dialed.elapsed() < patience.span();
-                tracing::warn!(%failure, "no connection");
+                let why = failure.to_string();
+                if log.is_new(&server, &why) {
+                    tracing::warn!(%server, why, "no connection; further attempts are logged when that changes");
+                }
             }
         }
         if heard.answer || heard.refusal {
@@ -103,7 +104,7 @@ pub(super) async fn keep_connected(
             Heard { .. } => retry.next_of(servers.count(), random),
         };
         if heard.refusal_for_good {
-            tracing::warn!(%server, seconds = pause.as_secs(), "refused: no server is dialed before that");
+            tracing::debug!(%server, seconds = pause.as_secs(), "refused: no server is dialed before that");
         }
         sleep(pause).await;
     }
@@ -132,12 +133,16 @@ async fn dial(
 /// What a server has said on a connection.
 #[derive(Debug, Default)]
 struct Heard {
+    /// Who says it.
+    server: String,
     /// Anything at all.
     answer: bool,
     /// That there is no connection, at once.
     refusal: bool,
     /// Anything but a refusal.
     welcome: bool,
+    /// Why it does not let the agent in, or no longer.
+    refused: Option<String>,
     /// That trying again cannot help.
     refusal_for_good: bool,
     /// How often it wants to hear of the node: seldom in a large cluster.
@@ -145,9 +150,14 @@ struct Heard {
 }
 
 impl Heard {
+    fn of(server: &str) -> Self {
+        Self { server: server.to_owned(), ..Self::default() }
+    }
+
     fn note(&mut self, frame: &DownFrame) {
         match &frame.message {
             Some(Down::Refused(refused)) => {
+                self.refused = Some(refused.reason.clone());
                 self.refusal_for_good |= !refused.retry;
                 return;
             }
@@ -159,19 +169,56 @@ impl Heard {
             }
             _ => {}
         }
+        if !self.welcome {
+            tracing::info!(server = self.server, "connected");
+        }
         self.welcome = true;
+    }
+
+    /// The connection is over: what was not said of it before is logged.
+    fn log_end(&self, end: ConnectionEnd, log: &mut DialLog) {
+        let server = self.server.as_str();
+        let again = if self.refusal_for_good { "rarely: trying again cannot help by itself" } else { "soon" };
+        match (&self.refused, self.welcome) {
+            (Some(reason), true) => tracing::error!(server, reason, again, "the server refuses this node"),
+            (Some(reason), false) if log.is_new(server, reason) => {
+                tracing::error!(
+                    server,
+                    reason,
+                    again,
+                    "the server refuses this node; the next reason is logged when it is another"
+                );
+            }
+            (Some(_), false) => {}
+            (None, true) => {
+                if let ConnectionEnd::Because(why) = end {
+                    tracing::warn!(server, why, "the connection has ended");
+                }
+                tracing::info!(server, "disconnected");
+            }
+            (None, false) => {
+                let why = end.without_a_session();
+                if log.is_new(server, &why) {
+                    tracing::warn!(
+                        server,
+                        why,
+                        "the agent is not let in; further attempts are logged when that changes"
+                    );
+                }
+            }
+        }
     }
 }
 
-/// Carries messages both ways until one side ends, or the server's certificate is revoked. Tells what TLS has to say of that, if
-/// anything: a server that does not want the agent's certificate says so only after the agent took the handshake for done.
+/// Carries messages both ways until one side ends, or the server's certificate is revoked. Tells how it ended, in the words of TLS
+/// where that has some: a server that does not want the agent's certificate says so only after the agent took the handshake for done.
 async fn talk(
     stream: Stream,
     renewals: Renewals,
     links: &mpsc::Sender<Link>,
     heard: &mut Heard,
     revoked: impl Future<Output = CertificateRevoked>,
-) -> Result<Option<String>, mpsc::error::SendError<Link>> {
+) -> Result<ConnectionEnd, mpsc::error::SendError<Link>> {
     let (session, session_up) = mpsc::channel(SESSION_MAX);
     let (replies, replies_up) = mpsc::channel(REPLIES_MAX);
     links.send(Link::Up(Lines { session, replies })).await?;
@@ -187,12 +234,12 @@ async fn talk(
             }
         }
     };
-    let why = tokio::select! {
-        why = carried => why,
-        revoked = revoked => Some(revoked.to_string()),
+    let end = tokio::select! {
+        end = carried => end,
+        revoked = revoked => ConnectionEnd::Because(revoked.to_string()),
     };
     links.send(Link::Down).await?;
-    Ok(why)
+    Ok(end)
 }
 
 async fn carry(
@@ -201,10 +248,10 @@ async fn carry(
     says: (mpsc::Receiver<Up>, mpsc::Receiver<Up>, Renewals),
     links: &mpsc::Sender<Link>,
     heard: &mut Heard,
-) -> Option<String> {
+) -> ConnectionEnd {
     tokio::select! {
-        why = receive(read, links, heard) => why,
-        () = send(write, says) => None,
+        end = receive(read, links, heard) => end,
+        () = send(write, says) => ConnectionEnd::LetGo,
     }
 }
 
@@ -212,7 +259,7 @@ async fn receive(
     mut read: impl AsyncRead + Unpin,
     links: &mpsc::Sender<Link>,
     heard: &mut Heard,
-) -> Option<String> {
+) -> ConnectionEnd {
     let mut buffer = BytesMut::with_capacity(READ_BUFFER_BYTES);
     let mut frame_bytes_max = WELCOME_BYTES_MAX;
     loop {
@@ -224,23 +271,32 @@ async fn receive(
                 heard.answer = true;
                 heard.note(&frame);
                 if links.send(Link::Message(frame)).await.is_err() {
-                    return None;
+                    return ConnectionEnd::LetGo;
                 }
             }
             Ok(None) => match read.read_buf(&mut buffer).await {
-                Ok(0) => return None,
+                Ok(0) => return ConnectionEnd::HungUp,
                 Ok(_) => {}
-                Err(error) => return berth_tls::explain(&error),
+                Err(error) => {
+                    return berth_tls::explain(&error).map_or(ConnectionEnd::HungUp, ConnectionEnd::Because);
+                }
             },
-            Err(FrameError::Tls) => {
-                return Some("it speaks TLS, and this agent has no certificate: get it one with `berth server cert agent`".into());
-            }
-            Err(error @ FrameError::Http) => return Some(error.to_string()),
-            Err(error) => {
-                tracing::warn!(%error, "the server breaks the protocol");
-                return None;
-            }
+            Err(error) => return ConnectionEnd::Because(broken_by(&error, heard)),
         }
+    }
+}
+
+/// What a frame says that is none. Of who has not let the agent in yet it is the same however often that is dialed.
+fn broken_by(error: &FrameError, heard: &Heard) -> String {
+    match error {
+        FrameError::Tls => {
+            "it speaks TLS, and this agent has no certificate: get it one with `berth server cert agent`".into()
+        }
+        FrameError::Http => error.to_string(),
+        error if heard.welcome => format!("the server breaks the protocol: {error}"),
+        _ => "it does not speak the protocol of agents: is it another program's port? agents connect to the port of \
+              --agent-addr, 4647 by default"
+            .into(),
     }
 }
 
@@ -275,7 +331,7 @@ mod tests {
     async fn a_port_that_is_not_for_agents_is_named() {
         let why = async |answer: &[u8]| {
             let (links, _down) = channel();
-            receive(answer, &links, &mut Heard::default()).await.unwrap_or_default()
+            receive(answer, &links, &mut Heard::default()).await.without_a_session()
         };
         let http = why(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         assert!(http.contains("this is an HTTP port") && http.contains("4647"), "{http}");
@@ -283,5 +339,11 @@ mod tests {
             let tls = why(&[record, 3, 3, 0, 2, 2, 40]).await;
             assert!(tls.contains("it speaks TLS"), "{tls}");
         }
+        for other in ["SSH-2.0-OpenSSH_9.9\r\n", "SSH-2.0-dropbear\r\n", "220 mail.example ESMTP\r\n"] {
+            let other = why(other.as_bytes()).await;
+            assert!(other.contains("does not speak the protocol of agents"), "{other}");
+        }
+        let silent = why(b"").await;
+        assert!(silent.contains("hangs up without an answer"), "{silent}");
     }
 }

@@ -111,6 +111,18 @@ impl Current {
     }
 }
 
+/// Why there was no handshake. Whoever does not speak TLS hangs up as soon as it reads the beginning of one.
+fn in_words(error: io::Error) -> io::Error {
+    match berth_tls::explain(&error) {
+        Some(why) => io::Error::other(why),
+        None if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => {
+            let why = "it hangs up at the beginning of the TLS handshake: is it a port without TLS, or another program's?";
+            io::Error::other(why)
+        }
+        None => error,
+    }
+}
+
 impl Credentials {
     /// Reads what there is. An agent that is to join has nothing yet, and one that was away for long nothing that is valid.
     pub fn open(
@@ -173,7 +185,7 @@ impl Credentials {
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
         let shaking = current.connector.connect(stream, server);
         let shaken = timeout(patience, shaking).await.map_err(late)?;
-        let stream = shaken.map_err(|error| berth_tls::explain(&error).map_or(error, io::Error::other))?;
+        let stream = shaken.map_err(in_words)?;
         Ok((stream, Renewals(Some(Shown { shown: current, current: own.current.subscribe() }))))
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use berth_api::agent::{AgentIdentity, AllocId, ClusterId, Fence, RevokedServer};
+use berth_api::agent::{AgentIdentity, AllocId, ClusterId, DynamicMeta, Fence, RevokedServer};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
@@ -26,6 +26,7 @@ const NODE_RECORD: &str = "node";
 const HEARD: &str = "heard";
 const FENCE_RECORD: &str = "fence";
 const SERVERS_RECORD: &str = "servers";
+const META_RECORD: &str = "meta";
 const ALLOC_RECORD: &str = "record";
 
 /// Holds directories that are being removed.
@@ -65,6 +66,13 @@ pub(crate) struct ServersRecord {
     /// Those whose certificates are not believed any more.
     #[prost(message, repeated, tag = "2")]
     pub(crate) revoked: Vec<RevokedServer>,
+}
+
+/// The dynamic metadata of the node.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+struct MetaRecord {
+    #[prost(message, repeated, tag = "1")]
+    dynamic: Vec<DynamicMeta>,
 }
 
 /// An allocation's directory whose record cannot be read.
@@ -156,6 +164,17 @@ impl DataDir {
         if let Err(failure) = disk::write(&self.path, SERVERS_RECORD, record) {
             tracing::warn!(%failure, "an agent that is started again knows only the servers that it is given");
         }
+    }
+
+    /// The dynamic metadata that an earlier run of the agent has kept. Jobs rely on it: an agent does not go on without what it
+    /// cannot read.
+    pub(crate) fn meta(&self) -> Result<Vec<DynamicMeta>, Failure> {
+        Ok(disk::read::<MetaRecord>(&self.path, META_RECORD)?.unwrap_or_default().dynamic)
+    }
+
+    /// Keeps it, for the next run.
+    pub(crate) fn keep_meta(&self, dynamic: Vec<DynamicMeta>) -> Result<(), Failure> {
+        disk::write(&self.path, META_RECORD, &MetaRecord { dynamic })
     }
 
     /// When a server was last heard of by an earlier run of the agent, nanoseconds since the Unix epoch; 0 where that is

@@ -77,7 +77,8 @@ impl Agent {
     }
 
     /// What a task starts with from now on, and what is reported to the servers, is what is there now.
-    pub(super) fn on_found(&mut self, found: Equipment) {
+    pub(super) fn on_found(&mut self, mut found: Equipment) {
+        found.node.meta = self.meta.effective();
         let before = self.context.equipment();
         if found.node != before.node {
             tracing::info!(changes = found.changes_since(&before).join(", "), "the node has changed");

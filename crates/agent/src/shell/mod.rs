@@ -10,6 +10,7 @@ mod connection;
 mod credentials;
 mod damaged;
 mod data_dir;
+mod dial_log;
 mod disk_limits;
 mod disk_work;
 mod enrolling;
@@ -22,6 +23,7 @@ mod interpolate;
 mod kept;
 mod leaving;
 mod looking;
+mod meta;
 mod mock;
 mod opening;
 mod prepare;
@@ -68,6 +70,7 @@ use self::fingerprint::Inventory;
 pub use self::leaving::DrainOnShutdown;
 use self::leaving::Leaving;
 use self::looking::Looking;
+use self::meta::Metadata;
 use self::opening::{containers, guard_rules, networks, user_ids};
 pub use self::prepare::Host;
 use self::reads::Reads;
@@ -144,6 +147,7 @@ pub struct Agent {
     disk_limits: DiskLimits,
     disk_look_at: Instant,
     looking: Looking,
+    meta: Arc<Metadata>,
     up: Option<Lines>,
     /// Where the servers of the node's cluster take agents; on disk, and known to whoever dials.
     learned: watch::Sender<Vec<String>>,
@@ -216,7 +220,9 @@ impl Agent {
         let user_ids = user_ids(config, data.path());
         let without = user_ids.as_ref().err().cloned();
         let inventory = Inventory::new(config, containers(config), networks.clone(), without);
-        let (looking, equipment) = Looking::begin(inventory);
+        let (looking, mut equipment) = Looking::begin(inventory);
+        let meta = Metadata::open(data.clone(), config.meta.clone())?;
+        equipment.node.meta = meta.effective();
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let node_id = AllocId(identity.node_id).to_string();
         let keeper = config.keeper_command.clone();
@@ -254,6 +260,7 @@ impl Agent {
             disk_limits: DiskLimits::default(),
             disk_look_at: Instant::now(),
             looking,
+            meta,
             up: None,
             learned,
             revoked: all_revoked,
@@ -273,6 +280,7 @@ impl Agent {
         mode: ShutdownMode,
     ) -> Result<(), Failure> {
         let Inputs { mut events, mut done, mut asked } = inputs;
+        let mut meta_changes = self.meta.changes();
         let ended = self.restore().await?;
         self.finish_cleaning_up(&ended, &mut events, &mut done).await;
         let mut shutdown = pin!(shutdown);
@@ -321,6 +329,7 @@ impl Agent {
                     return Ok(());
                 }
                 Some(found) = self.looking.found() => self.on_found(found),
+                Ok(()) = meta_changes.changed() => self.on_meta_changed(),
             }
         }
     }
@@ -470,11 +479,8 @@ impl Agent {
                 tracing::error!(%error, "ended the session; tasks run on");
                 self.disconnect();
             }
-            Some(Told::Refused(refused)) => {
-                let again = if refused.retry { "soon" } else { "rarely: trying again cannot help by itself" };
-                tracing::error!(reason = refused.reason, again, "the server refuses this node");
-                self.disconnect();
-            }
+            // Whoever dials logs why, and tries again.
+            Some(Told::Refused(_)) => self.disconnect(),
             Some(Told::FileRead(read)) => {
                 if let (Some(alloc), Some(up)) = (AllocId::from_slice(&read.alloc_id), &self.up) {
                     let status = self.node.alloc(alloc).map(|alloc| alloc.status());
@@ -532,7 +538,9 @@ impl Agent {
     /// Says what there is to say. A connection that takes nothing any more is given up.
     fn speak(&mut self) {
         if self.session.is_deserted(self.clock.now_ns()) {
-            tracing::warn!("the server takes everything in and answers nothing: dialing again");
+            if self.session.is_open() {
+                tracing::warn!("the server takes everything in and answers nothing: dialing again");
+            }
             self.disconnect();
         }
         while let Some(up) = &self.up {

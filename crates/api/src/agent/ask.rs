@@ -7,7 +7,7 @@ pub struct Ask {
     #[prost(uint64, tag = "1")]
     pub request: u64,
     /// What it is about.
-    #[prost(oneof = "Question", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
+    #[prost(oneof = "Question", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14")]
     pub question: Option<Question>,
 }
 
@@ -47,6 +47,12 @@ pub enum Question {
     /// Remove an image.
     #[prost(message, tag = "12")]
     RemoveImage(super::RemoveImage),
+    /// Which metadata the node has.
+    #[prost(message, tag = "13")]
+    NodeMeta(super::AskNodeMeta),
+    /// Set and unset keys of the dynamic metadata; answered once that is on disk.
+    #[prost(message, tag = "14")]
+    ChangeNodeMeta(super::ChangeNodeMeta),
 }
 
 /// Restart tasks of an allocation; their restart policy does not count it.
@@ -103,7 +109,7 @@ pub struct Answer {
     #[prost(uint64, tag = "1")]
     pub request: u64,
     /// What came of it.
-    #[prost(oneof = "Outcome", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "Outcome", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub outcome: Option<Outcome>,
 }
 
@@ -140,6 +146,9 @@ pub enum Outcome {
     /// Answers [`Question::LoadImages`].
     #[prost(message, tag = "11")]
     ImageLoad(super::ImageLoad),
+    /// Answers [`Question::NodeMeta`] and [`Question::ChangeNodeMeta`].
+    #[prost(message, tag = "12")]
+    NodeMeta(super::NodeMeta),
 }
 
 /// It is done, or under way.

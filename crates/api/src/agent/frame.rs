@@ -16,6 +16,8 @@ pub const HELLO_BYTES_MAX: usize = 256 << 10;
 pub const WELCOME_BYTES_MAX: usize = 64 << 10;
 /// An agent says no more often than this that its node has changed: milliseconds.
 pub const NODE_CHANGED_EVERY_MS: u64 = 30_000;
+/// The same where an operator has changed it: milliseconds.
+pub const NODE_CHANGED_BY_OPERATOR_EVERY_MS: u64 = 1_000;
 /// The most addresses in [`Servers`].
 pub const SERVERS_MAX: usize = 32;
 /// The most servers of which an agent is informed, and remembers, that they were revoked.
@@ -94,7 +96,7 @@ pub struct Renewed {
 }
 
 /// The node is another than the session's hello said, or the last of these: takes its place. At most one each
-/// [`NODE_CHANGED_EVERY_MS`], of at most [`HELLO_BYTES_MAX`] bytes.
+/// [`NODE_CHANGED_EVERY_MS`], or [`NODE_CHANGED_BY_OPERATOR_EVERY_MS`] where an operator has changed it, of at most [`HELLO_BYTES_MAX`] bytes.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NodeChanged {
     /// What the node is now.

@@ -23,6 +23,7 @@ mod file;
 mod frame;
 mod identity;
 mod image;
+mod meta;
 mod observed;
 mod secret;
 mod session;
@@ -49,9 +50,10 @@ pub use file::{AllocFiles, AskFiles, FILES_MAX, FileSpec};
 pub use frame::{
     Ack, DESIRED_ALLOCS_MAX, DESIRED_BYTES_MAX, Desired, Down, DownFrame, FRAME_BYTES_MAX, FileCancel,
     FileChunk, FileCredit, FileRead, FrameError, GroupEntry, HELLO_BYTES_MAX, Heartbeat, HeartbeatEvery,
-    Hello, Leaving, NODE_CHANGED_EVERY_MS, NodeChanged, RENEWED_CHAIN_MAX, REVOKED_SERVERS_MAX, Refused,
-    Renewed, RevokedServer, RunAlloc, SERVERS_MAX, Servers, StopAlloc, UPDATE_ALLOCS_MAX, Up, UpFrame,
-    Update, WELCOME_BYTES_MAX, Welcome, WelcomeMode, decode_frame, encode_frame,
+    Hello, Leaving, NODE_CHANGED_BY_OPERATOR_EVERY_MS, NODE_CHANGED_EVERY_MS, NodeChanged, RENEWED_CHAIN_MAX,
+    REVOKED_SERVERS_MAX, Refused, Renewed, RevokedServer, RunAlloc, SERVERS_MAX, Servers, StopAlloc,
+    UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WELCOME_BYTES_MAX, Welcome, WelcomeMode, decode_frame,
+    encode_frame,
 };
 pub use identity::{
     IDENTITIES_MAX, IdentityChange, IdentitySpec, SignTokens, SignedToken, SignedTokens, TOKEN_BYTES_MAX,
@@ -60,6 +62,7 @@ pub use image::{
     AskImages, IMAGE_PIECE_BYTES_MAX, ImageLoad, ImagePull, LoadImages, NodeImage, NodeImages, PullImage,
     RemoveImage,
 };
+pub use meta::{AskNodeMeta, ChangeNodeMeta, DYNAMIC_META_BYTES_MAX, DynamicMeta, NodeMeta};
 pub use observed::{AllocHealth, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
 pub use secret::{ReadSecrets, SECRETS_MAX, SecretItems, SecretSpec, SecretsRead};
 pub use session::{

@@ -28,6 +28,7 @@ mod log;
 mod measure;
 mod namespace;
 mod node;
+mod node_meta;
 mod operator;
 mod plan;
 mod plan_trace;
@@ -56,8 +57,8 @@ pub use alloc::{
 };
 pub use check::AllocCheck;
 pub use client::{
-    Address, AddressError, Answer, ApiError, BLOCKING_MAX, ByteStream, Client, Lines, REQUEST_TIMEOUT_MS,
-    Refused, SocketReceiver, SocketSender, Target,
+    Address, AddressError, Answer, ApiError, BLOCKING_MAX, ByteStream, Client, Exchange, ExchangeAnswer,
+    Lines, REQUEST_TIMEOUT_MS, Refused, SocketReceiver, SocketSender, Target,
 };
 pub use deployment::{
     AllocDeploymentStatus, Deployment, DeploymentAllocHealth, DeploymentChanged, DeploymentPause,
@@ -90,6 +91,7 @@ pub use node::{
     NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeNetwork, NodeNetworkAddress, NodeProcessors,
     NodePurged, NodeResources, NodeStub, ReservedNetworks, ReservedResources,
 };
+pub use node_meta::{NodeMetaApply, NodeMetaRead};
 pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth, SnapshotRestored};
 pub use plan::{DesiredUpdates, JobPlan, JobPlanned, PlanAnnotations, PlannedChange, PlannedPlacement};
 pub use plan_trace::PlanTrace;

@@ -2,12 +2,12 @@
 
 use berth_api::agent::{
     AllocChecks, AllocFiles, AllocUsage, AllocUsageOf, Answer, Ask, AskAllocChecks, AskAllocUsage, AskFiles,
-    AskImages, AskNodeAllocUsage, AskNodeUsage, CheckState, CheckStatus, CoreUsage, CpuUsage, DiskUsage,
-    Done, Down, DownFrame, ExecCancel, ExecCredit, ExecDown, ExecExited, ExecInput, ExecNews, ExecOrder,
-    ExecOutput, ExecStart, ExecStream, ExecUp, FileCancel, FileChunk, FileCredit, FileRead, FileSpec,
-    ImageLoad, ImagePull, LoadImages, MemoryUsage, NodeAllocUsage, NodeImage, NodeImages, NodeMemoryUsage,
-    NodeUsage, Outcome, PullImage, Question, Refusal, RefusalKind, RemoveImage, RestartTasks, SignalTasks,
-    TaskUsage, TerminalSize, Up, UpFrame,
+    AskImages, AskNodeAllocUsage, AskNodeMeta, AskNodeUsage, ChangeNodeMeta, CheckState, CheckStatus,
+    CoreUsage, CpuUsage, DiskUsage, Done, Down, DownFrame, DynamicMeta, ExecCancel, ExecCredit, ExecDown,
+    ExecExited, ExecInput, ExecNews, ExecOrder, ExecOutput, ExecStart, ExecStream, ExecUp, FileCancel,
+    FileChunk, FileCredit, FileRead, FileSpec, ImageLoad, ImagePull, LoadImages, MemoryUsage, NodeAllocUsage,
+    NodeImage, NodeImages, NodeMemoryUsage, NodeMeta, NodeUsage, Outcome, PullImage, Question, Refusal,
+    RefusalKind, RemoveImage, RestartTasks, SignalTasks, TaskUsage, TerminalSize, Up, UpFrame,
 };
 use expect_test::expect_file;
 
@@ -37,7 +37,15 @@ fn questions() -> Vec<Question> {
             cancel: true,
         }),
         Question::RemoveImage(RemoveImage { name: name() }),
+        Question::NodeMeta(AskNodeMeta {}),
+        Question::ChangeNodeMeta(ChangeNodeMeta { changes: dynamic_meta() }),
     ]
+}
+
+fn dynamic_meta() -> Vec<DynamicMeta> {
+    let dynamic =
+        |key: &str, value: Option<&str>| DynamicMeta { key: key.into(), value: value.map(Into::into) };
+    vec![dynamic("rack", Some("r2")), dynamic("row", None)]
 }
 
 fn alloc_usage() -> AllocUsage {
@@ -115,6 +123,11 @@ fn outcomes() -> Vec<Outcome> {
         }),
         Outcome::ImagePull(ImagePull { done_bytes: 1, total_bytes: 2, image: Some(image()) }),
         Outcome::ImageLoad(ImageLoad { offset: 4_096, done: true, images: vec![image()] }),
+        Outcome::NodeMeta(NodeMeta {
+            configured: [("rack".to_owned(), "r1".to_owned())].into(),
+            dynamic: dynamic_meta(),
+            effective: [("rack".to_owned(), "r2".to_owned())].into(),
+        }),
     ]
 }
 

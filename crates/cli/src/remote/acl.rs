@@ -13,7 +13,7 @@ impl Remote {
 
     /// All policies.
     pub async fn acl_policies(&self) -> Result<Vec<AclPolicyStub>, Failure> {
-        self.get(&Target::new("/v1/acl/policies")).await
+        self.get(&self.list(Target::new("/v1/acl/policies"))).await
     }
 
     /// A policy by its name.
@@ -33,12 +33,17 @@ impl Remote {
 
     /// All roles.
     pub async fn acl_roles(&self) -> Result<Vec<AclRole>, Failure> {
-        self.get(&Target::new("/v1/acl/roles")).await
+        self.get(&self.list(Target::new("/v1/acl/roles"))).await
     }
 
     /// A role by its name.
     pub async fn acl_role_named(&self, name: &str) -> Result<AclRole, Failure> {
         self.get(&Target::new("/v1/acl/role/name").part(name)).await
+    }
+
+    /// A role by its id.
+    pub async fn acl_role(&self, id: &str) -> Result<AclRole, Failure> {
+        self.get(&Target::new("/v1/acl/role").part(id)).await
     }
 
     /// Makes a role, or changes it if it has an id.
@@ -55,7 +60,7 @@ impl Remote {
 
     /// All tokens.
     pub async fn acl_tokens(&self) -> Result<Vec<AclToken>, Failure> {
-        self.get(&Target::new("/v1/acl/tokens")).await
+        self.get(&self.list(Target::new("/v1/acl/tokens"))).await
     }
 
     /// The token that is shown with each request.

@@ -65,12 +65,12 @@ pub enum StreamStart {
 impl Remote {
     /// All allocations, with how their tasks fare.
     pub async fn allocations(&self) -> Result<Vec<AllocationStub>, Failure> {
-        self.get(&self.target("/v1/allocations")).await
+        self.get(&self.list(self.target("/v1/allocations"))).await
     }
 
     /// All allocations, and where their tasks are in their lives.
     pub async fn allocations_with_tasks(&self) -> Result<Vec<AllocationStub>, Failure> {
-        self.get(&self.target("/v1/allocations")).await
+        self.get(&self.list(self.target("/v1/allocations"))).await
     }
 
     /// An allocation by its whole id.

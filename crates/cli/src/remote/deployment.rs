@@ -9,12 +9,12 @@ use crate::failure::Failure;
 impl Remote {
     /// All deployments.
     pub async fn deployments(&self) -> Result<Vec<Deployment>, Failure> {
-        self.get(&self.target("/v1/deployments")).await
+        self.get(&self.list(self.target("/v1/deployments"))).await
     }
 
     /// A job's deployments, newest first.
     pub async fn job_deployments(&self, job: &str) -> Result<Vec<Deployment>, Failure> {
-        self.get(&self.target("/v1/job").part(job).part("deployments")).await
+        self.get(&self.list(self.target("/v1/job").part(job).part("deployments"))).await
     }
 
     /// A job's last deployment, if it has had one.

@@ -13,7 +13,7 @@ impl Remote {
         status: Option<&str>,
         most: u32,
     ) -> Result<Vec<Evaluation>, Failure> {
-        let target = self.target("/v1/evaluations").param("per_page", most);
+        let target = self.list(self.target("/v1/evaluations")).param("per_page", most);
         let target = job.into_iter().fold(target, |target, job| target.param("job", job));
         let target = status.into_iter().fold(target, |target, status| target.param("status", status));
         self.get(&target).await

@@ -165,7 +165,7 @@ impl Remote {
         if let Some(notes) = &self.notes {
             notes.note_unseen();
         }
-        self.get(&self.target("/v1/jobs")).await
+        self.get(&self.list(self.target("/v1/jobs"))).await
     }
 
     /// A job as its owner wrote it, and what the server knows of it.
@@ -180,7 +180,7 @@ impl Remote {
 
     /// A job's allocations.
     pub async fn job_allocations(&self, id: &str) -> Result<Vec<AllocationStub>, Failure> {
-        self.get(&self.job_target(id, "allocations")).await
+        self.get(&self.list(self.job_target(id, "allocations"))).await
     }
 
     /// A job's evaluations that are still kept.

@@ -102,11 +102,22 @@ impl Remote {
 
     /// Of a job the newest allocation, rather one that runs than one that has ended.
     pub async fn newest_allocation(&self, job: &str) -> Result<AllocationStub, Failure> {
+        self.newest_allocation_of(job, None).await
+    }
+
+    /// The same, of one of the job's groups if that is named.
+    pub async fn newest_allocation_of(
+        &self,
+        job: &str,
+        group: Option<&str>,
+    ) -> Result<AllocationStub, Failure> {
         let mut allocs = self.job_allocations(job).await?;
+        allocs.retain(|alloc| group.is_none_or(|group| alloc.task_group == group));
         allocs.sort_by_key(|alloc| (alloc.client_status == "running", alloc.create_index));
         let several = allocs.len() > 1;
         let newest = allocs.pop().ok_or_else(|| {
-            Failure::new(Exit::NotFound, format!("job {} has no allocation yet", clean(job)))
+            let of_group = group.map(|group| format!(" of group {}", clean(group))).unwrap_or_default();
+            Failure::new(Exit::NotFound, format!("job {} has no allocation{of_group} yet", clean(job)))
                 .help(format!("berth job status {}", clean(job)))
         })?;
         if several {

@@ -43,6 +43,8 @@ pub struct Remote {
     client: Client,
     namespace: String,
     notes: Option<Notes>,
+    has_token: bool,
+    filter: Option<String>,
 }
 
 /// What is shown to a server that speaks TLS, and what makes it one that is believed.
@@ -93,16 +95,25 @@ impl Certificates {
 impl Remote {
     /// The server at that address. An empty token is none.
     pub fn new(
-        address: &str,
+        address: Address,
         namespace: &str,
         token: &str,
         certificates: &Certificates,
     ) -> Result<Self, Failure> {
-        let address: Address =
-            address.parse().map_err(|error| Failure::new(Exit::Usage, format!("{error}")))?;
         let client = certificates.client(address)?.keeping_to_one_cluster();
         let client = if token.is_empty() { client } else { client.with_token(token) };
-        Ok(Self { client, namespace: namespace.to_owned(), notes: None })
+        Ok(Self {
+            client,
+            namespace: namespace.to_owned(),
+            notes: None,
+            has_token: !token.is_empty(),
+            filter: None,
+        })
+    }
+
+    /// Whether requests show a token.
+    pub fn has_token(&self) -> bool {
+        self.has_token
     }
 
     /// The same server, seen from another namespace.
@@ -120,8 +131,18 @@ impl Remote {
         self.client.address()
     }
 
+    /// The same server, whose lists have only items that an expression holds for.
+    pub fn filtered(&self, filter: Option<&str>) -> Self {
+        Self { filter: filter.map(str::to_owned), ..self.clone() }
+    }
+
     fn target(&self, path: &str) -> Target {
         Target::new(path).param("namespace", &self.namespace)
+    }
+
+    /// A list, or of it what the filter chooses.
+    fn list(&self, of: Target) -> Target {
+        self.filter.iter().fold(of, |target, filter| target.param("filter", filter))
     }
 
     async fn get<T: DeserializeOwned>(&self, target: &Target) -> Result<T, Failure> {

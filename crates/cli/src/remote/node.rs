@@ -1,14 +1,17 @@
 //! Requests about nodes and their pools.
 
 use berth_api::http::{
-    AllocationStub, HostStats, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodePool, NodeStub,
-    NodeToken, NodeTokenAsked,
+    AllocationStub, HostStats, JobStub, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged,
+    NodeMetaApply, NodeMetaRead, NodePool, NodeStub, NodeToken, NodeTokenAsked,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Remote;
 use crate::failure::Failure;
+
+/// Where metadata of nodes is read and changed.
+const METADATA: &str = "/v1/client/metadata";
 
 /// What is read of an allocation that comes with its job. That alone has the job's type, which those of lists have beside
 /// it.
@@ -38,7 +41,7 @@ impl From<WholeAllocation> for AllocationStub {
 impl Remote {
     /// All nodes.
     pub async fn nodes(&self) -> Result<Vec<NodeStub>, Failure> {
-        self.get(&self.target("/v1/nodes")).await
+        self.get(&self.list(self.target("/v1/nodes"))).await
     }
 
     /// A node by its whole id.
@@ -56,6 +59,16 @@ impl Remote {
     /// What a node's machine uses.
     pub async fn node_usage(&self, id: &str) -> Result<HostStats, Failure> {
         self.get(&self.target("/v1/client/stats").param("node_id", id)).await
+    }
+
+    /// A node's metadata, as its agent has it.
+    pub async fn node_meta(&self, id: &str) -> Result<NodeMetaRead, Failure> {
+        self.get(&self.target(METADATA).param("node_id", id)).await
+    }
+
+    /// Sets and unsets keys of a node's metadata.
+    pub async fn apply_node_meta(&self, asked: &NodeMetaApply) -> Result<NodeMetaRead, Failure> {
+        self.put(&self.target(METADATA), asked).await
     }
 
     /// Opens a node to new work, or closes it.
@@ -89,12 +102,22 @@ impl Remote {
 
     /// All node pools.
     pub async fn node_pools(&self) -> Result<Vec<NodePool>, Failure> {
-        self.get(&self.target("/v1/node/pools")).await
+        self.get(&self.list(self.target("/v1/node/pools"))).await
     }
 
     /// A node pool by its name.
     pub async fn node_pool(&self, name: &str) -> Result<NodePool, Failure> {
         self.get(&self.target("/v1/node/pool").part(name)).await
+    }
+
+    /// The nodes of a node pool.
+    pub async fn nodes_of_pool(&self, name: &str) -> Result<Vec<NodeStub>, Failure> {
+        self.get(&self.list(self.target("/v1/node/pool").part(name).part("nodes"))).await
+    }
+
+    /// The jobs that use a node pool.
+    pub async fn jobs_of_pool(&self, name: &str) -> Result<Vec<JobStub>, Failure> {
+        self.get(&self.list(self.target("/v1/node/pool").part(name).part("jobs"))).await
     }
 
     /// Describes a node pool.

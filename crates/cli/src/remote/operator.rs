@@ -3,8 +3,9 @@
 use std::{fs::File, io, path::Path};
 
 use berth_api::http::{
-    AgentJoined, AgentMembers, AgentSelf, ByteStream, RecoveryStatus, SchedulerConfiguration,
-    SchedulerConfigurationRead, SchedulerConfigurationSet, ServerRevoked, SnapshotRestored, Target,
+    AgentJoined, AgentMembers, AgentSelf, ByteStream, Exchange, ExchangeAnswer, RecoveryStatus,
+    SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, ServerRevoked,
+    SnapshotRestored, Target,
 };
 use serde_json::{Value, json};
 
@@ -104,6 +105,11 @@ impl Remote {
     /// Forgets what has ended, without waiting until it is old.
     pub async fn collect_garbage(&self) -> Result<(), Failure> {
         self.put::<Value>(&self.target("/v1/system/gc"), &json!({})).await.map(drop)
+    }
+
+    /// Sends a request as it is written.
+    pub async fn exchange(&self, asked: Exchange) -> Result<ExchangeAnswer, Failure> {
+        Ok(self.client.exchange(asked).await?)
     }
 
     /// Whatever a path answers with these parameters, as JSON.

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 impl Remote {
     /// All namespaces.
     pub async fn namespaces(&self) -> Result<Vec<Namespace>, Failure> {
-        self.get(&self.target("/v1/namespaces")).await
+        self.get(&self.list(self.target("/v1/namespaces"))).await
     }
 
     /// A namespace by its name.
@@ -28,7 +28,7 @@ impl Remote {
 
     /// All quotas.
     pub async fn quotas(&self) -> Result<Vec<Quota>, Failure> {
-        self.get(&self.target("/v1/quotas")).await
+        self.get(&self.list(self.target("/v1/quotas"))).await
     }
 
     /// A quota by its name.

@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 impl Remote {
     /// The variables whose paths begin so.
     pub async fn variables(&self, prefix: &str) -> Result<Vec<VariableMetadata>, Failure> {
-        let target = self.target("/v1/vars");
+        let target = self.list(self.target("/v1/vars"));
         self.get(&if prefix.is_empty() { target } else { target.param("prefix", prefix) }).await
     }
 

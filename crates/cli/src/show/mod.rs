@@ -46,6 +46,13 @@ pub struct Show {
 }
 
 impl Show {
+    /// The same, with every column where `also` says so, too.
+    pub fn verbose(&self, also: bool) -> Self {
+        let mut show = self.clone();
+        show.print.verbose |= also;
+        show
+    }
+
     /// Reads and prints; with `-watch` again whenever something of what was read has changed.
     pub async fn show<T: View>(
         &self,

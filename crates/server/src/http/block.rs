@@ -84,6 +84,26 @@ fn known_index(query: &Query) -> Result<Option<Index>, Failure> {
     Ok(query.number("index")?.filter(|index| *index > 0).map(Index))
 }
 
+/// Waits until something holds of the state, and no longer than this. Whether it does.
+pub(crate) async fn until(
+    call: &Call,
+    key: WatchKey,
+    at_most: Duration,
+    holds: impl Fn(&CallerView) -> bool,
+) -> bool {
+    let deadline = Instant::now() + at_most;
+    let watches = [call.api.state.watchers.watch(key)];
+    let mut changes = Changes::of(&watches);
+    while !holds(&call.view()) {
+        tokio::select! {
+            () = changes.next() => {}
+            () = tokio::time::sleep_until(deadline) => return false,
+            () = call.api.stopping.cancelled() => return false,
+        }
+    }
+    true
+}
+
 /// The state to answer with, and whether the reader had to wait for it.
 async fn changed(
     call: &Call,

@@ -292,6 +292,12 @@ impl Call {
         self.body(self.api.limits.body_bytes_max, parse).await
     }
 
+    /// Reads a body in which null is a value of its own, and not what was never set.
+    pub async fn json_with_nulls<T: DeserializeOwned + Send + 'static>(&mut self) -> Result<T, Failure> {
+        self.check_body::<T>();
+        self.body(self.api.limits.body_bytes_max, parse_all).await
+    }
+
     /// Reads the body, which may be empty.
     pub async fn json_or_default<T: DeserializeOwned + Default + Send + 'static>(
         &mut self,
@@ -318,6 +324,10 @@ pub(crate) fn namespace(query: &Query) -> &str {
 
 /// Reads JSON that came in a body. Members that are null are absent.
 pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(&nulls::blanked(text))
+    parse_all(&nulls::blanked(text))
+}
+
+fn parse_all<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(text)
         .map_err(|error| Failure::bad_request(format!("decode the request's body: {error}")))
 }

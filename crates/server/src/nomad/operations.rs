@@ -77,6 +77,8 @@ pub const OPERATIONS: &[Operation] = &[
     ask(Get, "/v1/client/allocation/{id}/exec", "execAllocation", "/v1/client/allocation/$ALLOC/exec?task=main&command=%5B%22ls%22%5D").answers(101, "a WebSocket"),
     ask(Get, "/v1/client/stats", "readNodeStats", "/v1/client/stats?node_id=$NODE"),
     ask(Get, "/v1/client/stats/allocations", "readNodeAllocationStats", "/v1/client/stats/allocations?node_id=$NODE"),
+    ask(Get, "/v1/client/metadata", "readNodeMetadata", "/v1/client/metadata?node_id=$NODE").example(r#"{"Meta": {"rack": "r2"}, "Dynamic": {"rack": "r2"}, "Static": {"rack": "r1"}}"#),
+    send(Put, "/v1/client/metadata", "applyNodeMetadata", "/v1/client/metadata", r#"{"NodeID": "$NODE", "Meta": {"rack": "r2", "row": null}}"#).example(r#"{"Meta": {"rack": "r2"}, "Dynamic": {"rack": "r2"}, "Static": {"rack": "r1"}}"#),
     ask(Get, "/v1/client/images", "listNodeImages", "/v1/client/images?node_id=$NODE"),
     ask(Delete, "/v1/client/images", "removeNodeImage", "/v1/client/images?node_id=$NODE&name=app:1").answers(404, "the node has no such image"),
     send(Put, "/v1/client/images/pull", "pullNodeImage", "/v1/client/images/pull?node_id=$NODE", r#"{"Name": "127.0.0.1:1/app:1"}"#).answers(500, "no registry is there"),

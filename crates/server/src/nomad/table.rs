@@ -15,11 +15,11 @@ use berth_api::http::{
     JobScale, JobScaleStatus, JobStability, JobStatus, JobStatusesAsked, JobStub, JobSubmissionRead,
     JobSummary, JobTag, JobValidated, JobVersionChanged, JobVersions, JobsParse, Jwks, KeyringKey,
     KeyringRewrapped, KeyringRotated, Measurements, Namespace, Node, NodeDrain, NodeEligibility,
-    NodeEligibilityChanged, NodeImages, NodePool, NodePurged, NodeRevoked, NodeStub, NodeToken,
-    NodeTokenAsked, OpenIdConfiguration, PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration,
-    RecoveryStatus, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead,
-    SchedulerConfigurationSet, Search, ServerRevoked, SnapshotRestored, StreamFrame, Variable,
-    VariableMetadata,
+    NodeEligibilityChanged, NodeImages, NodeMetaApply, NodeMetaRead, NodePool, NodePurged, NodeRevoked,
+    NodeStub, NodeToken, NodeTokenAsked, OpenIdConfiguration, PeriodicForced, PlanTrace, Quota, QuotaUsage,
+    RaftConfiguration, RecoveryStatus, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
+    SchedulerConfigurationRead, SchedulerConfigurationSet, Search, ServerRevoked, SnapshotRestored,
+    StreamFrame, Variable, VariableMetadata,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -101,6 +101,8 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/client/allocation/{id}/exec", (AllocExec, Object), "Run a command within a task", websocket::<ExecInputFrame, ExecOutputFrame>(&["command", "task", "tty"]), client::exec),
         route(Get, "/v1/client/stats", (NodeRead, Cluster), "Read what a node uses", json::<HostStats>(&["node_id"]), client::node_usage),
         route(Get, "/v1/client/stats/allocations", (NodeRead, Cluster), "Read what the allocations of a node use", json::<BTreeMap<String, AllocResourceUsage>>(&["node_id", "format"]), client::allocations_usage),
+        route(Get, "/v1/client/metadata", (NodeRead, Cluster), "Read a node's metadata, and where each key is from", json::<NodeMetaRead>(&["node_id"]), client::meta),
+        route(Put, "/v1/client/metadata", (NodeWrite, Cluster), "Set and unset keys of a node's metadata", body_json::<NodeMetaApply, NodeMetaRead>(&["node_id"]), client::apply_meta),
         route(Get, "/v1/client/images", (NodeRead, Cluster), "List the images that a node has", json::<NodeImages>(&["node_id"]), client::images),
         route(Delete, "/v1/client/images", (NodeWrite, Cluster), "Remove an image from a node", json::<Map<String, Value>>(&["node_id", "name"]), client::remove_image),
         route(Put, "/v1/client/images/pull", (NodeWrite, Cluster), "Pull an image to a node, with its progress", body_json::<ImagePull, ImagePulled>(&["node_id"]), client::pull_image),

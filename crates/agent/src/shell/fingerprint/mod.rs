@@ -28,6 +28,7 @@ const MIB: u64 = 1 << 20;
 const NOMAD_VERSION: &str = "1.11.0";
 
 /// What the node has for tasks, as it was found last.
+#[derive(Clone)]
 pub(super) struct Equipment {
     /// As it is reported to the servers.
     pub(super) node: NodeSpec,

@@ -1,18 +1,21 @@
 //! What a session has yet to say of its node: the latest, and not too often.
 
-use crate::agent::{NODE_CHANGED_EVERY_MS, NodeChanged, NodeSpec};
+use crate::agent::{NODE_CHANGED_BY_OPERATOR_EVERY_MS, NODE_CHANGED_EVERY_MS, NodeChanged, NodeSpec};
 
 #[derive(Debug, Default)]
 pub(super) struct Change {
     // Boxed: a process may hold thousands of sessions, whose nodes never change.
     unsaid: Option<Box<NodeSpec>>,
-    /// Before this nothing more is said, in nanoseconds.
-    not_before_ns: u64,
+    /// An operator waits for it.
+    is_urgent: bool,
+    /// When the last one was said, in nanoseconds; none before the first.
+    said_at_ns: Option<u64>,
 }
 
 impl Change {
-    /// The node is this now.
-    pub(super) fn set(&mut self, node: NodeSpec) {
+    /// The node is this now. An urgent change stays urgent until it is said.
+    pub(super) fn set(&mut self, node: NodeSpec, is_urgent: bool) {
+        self.is_urgent = is_urgent || (self.is_urgent && self.unsaid.is_some());
         self.unsaid = Some(Box::new(node));
     }
 
@@ -23,13 +26,16 @@ impl Change {
 
     /// When there is something to say.
     pub(super) fn due_at(&self) -> Option<u64> {
-        self.unsaid.as_ref().map(|_| self.not_before_ns)
+        let every_ms = if self.is_urgent { NODE_CHANGED_BY_OPERATOR_EVERY_MS } else { NODE_CHANGED_EVERY_MS };
+        let next_ns = self.said_at_ns.map_or(0, |said_at_ns| said_at_ns.saturating_add(every_ms * 1_000_000));
+        self.unsaid.as_ref().map(|_| next_ns)
     }
 
     /// What there is to say by now.
     pub(super) fn take(&mut self, now_ns: u64) -> Option<NodeChanged> {
-        let node = self.unsaid.take_if(|_| self.not_before_ns <= now_ns)?;
-        self.not_before_ns = now_ns.saturating_add(NODE_CHANGED_EVERY_MS * 1_000_000);
+        self.due_at().filter(|due_at| *due_at <= now_ns)?;
+        let node = self.unsaid.take()?;
+        self.said_at_ns = Some(now_ns);
         Some(NodeChanged { node: *node })
     }
 }

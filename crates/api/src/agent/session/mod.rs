@@ -268,7 +268,12 @@ impl AgentSession {
 
     /// The node is another than the last [`Self::hello`] said. Only the latest is reported, and not too often.
     pub fn node_changed(&mut self, node: NodeSpec) {
-        self.changed.set(node);
+        self.changed.set(node, false);
+    }
+
+    /// The same for a change that an operator has asked for: reported sooner.
+    pub fn node_changed_by_operator(&mut self, node: NodeSpec) {
+        self.changed.set(node, true);
     }
 
     /// The next thing to say by now, if any; to be called until there is none. A heartbeat follows the updates that are

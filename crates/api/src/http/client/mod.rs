@@ -3,6 +3,7 @@
 mod address;
 mod answer;
 mod error;
+mod exchange;
 mod lines;
 mod socket;
 mod target;
@@ -28,6 +29,7 @@ use serde::{Serialize, de::DeserializeOwned};
 pub use address::{Address, AddressError};
 pub use answer::Answer;
 pub use error::{ApiError, Refused};
+pub use exchange::{Exchange, ExchangeAnswer};
 pub use lines::{ByteStream, Lines};
 pub use socket::{SocketReceiver, SocketSender};
 pub use target::{BLOCKING_MAX, Target};

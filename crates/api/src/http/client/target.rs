@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, time::Duration};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Longest time that a server waits for a change.
 pub const BLOCKING_MAX: Duration = Duration::from_secs(300);
@@ -10,6 +10,20 @@ pub const BLOCKING_MAX: Duration = Duration::from_secs(300);
 const BLOCKING_JITTER_PART: u32 = 16;
 /// What needs no encoding in any part of a URL.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// What no URL may hold as it is. A percent sign is left: it begins what is encoded already.
+const UNWRITABLE: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// A path and parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +37,21 @@ impl Target {
     /// A fixed path, as `/v1/jobs`.
     pub fn new(path: &str) -> Self {
         Self { path: path.to_owned(), query: String::new(), wait: Duration::ZERO }
+    }
+
+    /// A path with parameters as somebody has written them, as `/v1/jobs?prefix=web`; what no URL may hold is encoded.
+    pub fn written(text: &str) -> Self {
+        let (path, query) = text.split_at(text.find('?').unwrap_or(text.len()));
+        let encoded = |part: &str| utf8_percent_encode(part, UNWRITABLE).to_string();
+        // A question mark alone would part nothing from nothing.
+        let query = if query == "?" { String::new() } else { encoded(query) };
+        Self { path: encoded(path), query, wait: Duration::ZERO }
+    }
+
+    /// Whether it has a parameter of that name.
+    pub fn has_param(&self, name: &str) -> bool {
+        let mut params = self.query.trim_start_matches('?').split('&');
+        params.any(|param| param.split('=').next() == Some(name))
     }
 
     /// Adds a part to the path; slashes in it do not part it.
@@ -55,7 +84,8 @@ impl Target {
         self.wait
     }
 
-    pub(in crate::http) fn path_and_query(&self) -> String {
+    /// As it stands in a URL.
+    pub fn path_and_query(&self) -> String {
         format!("{}{}", self.path, self.query)
     }
 }

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use crate::{
     ask::Ask,
     failure::{Exit, Failure},
+    filter::Filter,
     output::{self, Column, Fields, Layout, Table, View, sections},
     remote::Remote,
     show::Show,
@@ -29,7 +30,9 @@ impl Verb {
     /// Does it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
-            Self::List(list) => list.show.show(remote, async |remote| remote.acl_policies().await).await,
+            Self::List(list) => {
+                list.show.show(&list.filter.of(remote), async |remote| remote.acl_policies().await).await
+            }
             Self::Info(info) => {
                 info.show.show(remote, async |remote| remote.acl_policy(&info.name).await).await
             }
@@ -42,6 +45,8 @@ impl Verb {
 /// Arguments of `acl policy list`.
 #[derive(Debug, Args)]
 pub struct List {
+    #[command(flatten)]
+    filter: Filter,
     #[command(flatten)]
     show: Show,
 }

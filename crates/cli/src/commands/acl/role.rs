@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use crate::{
     ask::Ask,
     failure::{Exit, Failure},
+    filter::Filter,
     output::{self, Column, Fields, Layout, Table, View},
     remote::Remote,
     show::Show,
@@ -28,10 +29,10 @@ impl Verb {
     /// Does it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
-            Self::List(list) => list.show.show(remote, async |remote| remote.acl_roles().await).await,
-            Self::Info(info) => {
-                info.show.show(remote, async |remote| remote.acl_role_named(&info.name).await).await
+            Self::List(list) => {
+                list.show.show(&list.filter.of(remote), async |remote| remote.acl_roles().await).await
             }
+            Self::Info(info) => info.show.show(remote, async |remote| info.read(remote).await).await,
             Self::Apply(apply) => apply.run(remote).await,
             Self::Delete(delete) => delete.run(remote).await,
         }
@@ -42,17 +43,34 @@ impl Verb {
 #[derive(Debug, Args)]
 pub struct List {
     #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
     show: Show,
 }
 
 /// Arguments of `acl role info`.
 #[derive(Debug, Args)]
 pub struct Info {
-    /// The role's name
-    #[arg(value_name = "NAME")]
+    /// The role's name, or its id
+    #[arg(value_name = "NAME|ID")]
     name: String,
+    /// It is a name, and no id
+    #[arg(long)]
+    by_name: bool,
     #[command(flatten)]
     show: Show,
+}
+
+impl Info {
+    async fn read(&self, remote: &Remote) -> Result<AclRole, Failure> {
+        match remote.acl_role_named(&self.name).await {
+            Err(failure) if failure.exit() == Exit::NotFound && !self.by_name => {
+                // What is said of a name that is none is the better answer of two.
+                remote.acl_role(&self.name).await.map_err(|_| failure)
+            }
+            role => role,
+        }
+    }
 }
 
 /// Arguments of `acl role apply`.

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use crate::{
     ask::Ask,
     failure::Failure,
+    filter::Filter,
     output::{self, Column, Fields, Layout, Table, View},
     remote::Remote,
     show::{Print, Show},
@@ -20,7 +21,7 @@ pub enum Verb {
     Info(Info),
     /// Show the token that is shown to the server
     #[command(name = "self")]
-    Own(List),
+    Own(Own),
     /// Make a token; its secret is shown once
     Create(Create),
     /// Change a token's name, policies and roles; what is not named is taken away
@@ -33,7 +34,9 @@ impl Verb {
     /// Does it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
-            Self::List(list) => list.show.show(remote, async |remote| remote.acl_tokens().await).await,
+            Self::List(list) => {
+                list.show.show(&list.filter.of(remote), async |remote| remote.acl_tokens().await).await
+            }
             Self::Info(info) => {
                 info.show.show(remote, async |remote| remote.acl_token(&info.accessor).await).await
             }
@@ -45,9 +48,18 @@ impl Verb {
     }
 }
 
-/// Arguments of `acl token list` and `acl token self`.
+/// Arguments of `acl token self`.
+#[derive(Debug, Args)]
+pub struct Own {
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Arguments of `acl token list`.
 #[derive(Debug, Args)]
 pub struct List {
+    #[command(flatten)]
+    filter: Filter,
     #[command(flatten)]
     show: Show,
 }
@@ -72,16 +84,21 @@ struct Grants {
     #[arg(long = "policy", value_name = "NAME")]
     policies: Vec<String>,
     /// A role that it has; may be repeated
-    #[arg(long = "role", value_name = "NAME")]
+    #[arg(long = "role", visible_alias = "role-name", value_name = "NAME")]
     roles: Vec<String>,
+    /// The same by the role's id
+    #[arg(long = "role-id", value_name = "ID")]
+    role_ids: Vec<String>,
 }
 
 impl Grants {
     fn token(&self) -> AclToken {
+        let named = self.roles.iter().map(|name| AclLink::named(name));
+        let by_id = self.role_ids.iter().map(|id| AclLink { id: id.clone(), ..AclLink::default() });
         AclToken {
             name: self.name.clone(),
             policies: Some(self.policies.clone()),
-            roles: Some(self.roles.iter().map(|name| AclLink::named(name)).collect()),
+            roles: Some(named.chain(by_id).collect()),
             ..AclToken::default()
         }
     }

@@ -3,7 +3,7 @@
 use berth_api::http::AllocFileInfo;
 use clap::Args;
 
-use super::{print, tail};
+use super::{OfJob, print, tail};
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -24,9 +24,8 @@ pub struct Fs {
     /// From the top of the allocation's directory, as `web/local/data`
     #[arg(value_name = "PATH", default_value = "/")]
     path: String,
-    /// Of the newest allocation of the job
-    #[arg(long)]
-    job: bool,
+    #[command(flatten)]
+    of_job: OfJob,
     /// Show what the file is instead of what it holds
     #[arg(long)]
     stat: bool,
@@ -52,12 +51,7 @@ pub struct Fs {
 impl Fs {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let alloc = if self.job {
-            let job = remote.find_job(&self.id).await?;
-            remote.newest_allocation(&job).await?.id
-        } else {
-            remote.find_allocation(&self.id).await?
-        };
+        let alloc = self.of_job.find(remote, &self.id).await?;
         let file = remote.file(&alloc, &self.path).await?;
         let listing = |files| Listing { files, machine: self.machine };
         if self.stat {

@@ -3,7 +3,7 @@
 use berth_api::http::StreamFrame;
 use clap::Args;
 
-use super::tail;
+use super::{OfJob, tail};
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -22,9 +22,8 @@ pub struct Logs {
     /// The allocation's id, or its beginning; with -job a job's
     #[arg(value_name = "ALLOC|JOB", add = complete::jobs_or_allocations())]
     id: String,
-    /// Of a job's newest allocation that runs, or ran
-    #[arg(long)]
-    job: bool,
+    #[command(flatten)]
+    of_job: OfJob,
     #[command(flatten)]
     options: LogOptions,
 }
@@ -32,12 +31,7 @@ pub struct Logs {
 impl Logs {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let alloc = if self.job {
-            let job = remote.find_job(&self.id).await?;
-            remote.newest_allocation(&job).await?.id
-        } else {
-            remote.find_allocation(&self.id).await?
-        };
+        let alloc = self.of_job.find(remote, &self.id).await?;
         self.options.print(remote, &alloc).await
     }
 }
@@ -54,6 +48,9 @@ pub struct LogOptions {
     /// Go on with what is written from now on, until the task has ended
     #[arg(long, short)]
     follow: bool,
+    /// Standard output, which it is in any case
+    #[arg(long, conflicts_with = "stderr", hide = true)]
+    stdout: bool,
     /// Standard error instead of standard output
     #[arg(long)]
     stderr: bool,
@@ -63,6 +60,9 @@ pub struct LogOptions {
     /// Begin with this many of the last lines
     #[arg(short = 'n', value_name = "LINES")]
     lines: Option<usize>,
+    /// Begin with this many of the last bytes
+    #[arg(short = 'c', value_name = "BYTES", conflicts_with_all = ["lines", "tail"])]
+    bytes: Option<u64>,
 }
 
 impl LogOptions {
@@ -88,7 +88,10 @@ impl LogOptions {
         mut take: impl AsyncFnMut(Vec<u8>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let source = StreamSource::Log { task, stream };
-        let start = StreamStart::Offset(from.unwrap_or(0));
+        let start = match (*from, self.bytes) {
+            (None, Some(bytes)) => StreamStart::BeforeEnd(bytes),
+            (from, _) => StreamStart::Offset(from.unwrap_or(0)),
+        };
         let mut read = StreamRead { alloc, source, from: start, follow: self.follow };
         if from.is_none()
             && let Some(lines) = self.lines.or(self.tail.then_some(TAIL_LINES))

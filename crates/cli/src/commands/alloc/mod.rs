@@ -5,6 +5,7 @@ mod ends;
 mod exec;
 mod fs;
 mod logs;
+mod of_job;
 mod restart;
 mod signal;
 mod stats;
@@ -20,6 +21,7 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 pub use ends::{Ends, last_exit};
 pub use exec::ExecOptions;
 pub use logs::{LogOptions, print};
+pub use of_job::OfJob;
 pub use stats::usage_cells;
 
 /// What can be done with allocations.

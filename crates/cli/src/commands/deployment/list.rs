@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::{
     failure::Failure,
+    filter::Filter,
     output::{Cell, Column, Layout, Table, View, age, now_ns},
     remote::Remote,
     show::Show,
@@ -15,6 +16,8 @@ use crate::{
 /// Arguments of `deployment list`.
 #[derive(Debug, Args)]
 pub struct List {
+    #[command(flatten)]
+    filter: Filter,
     #[command(flatten)]
     show: Show,
 }
@@ -27,7 +30,7 @@ impl List {
             deployments.sort_by_key(|deployment| Reverse(deployment.create_index));
             Ok(deployments)
         };
-        self.show.show(remote, read).await
+        self.show.show(&self.filter.of(remote), read).await
     }
 }
 

@@ -6,6 +6,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use crate::{
     complete,
     failure::Failure,
+    filter::Filter,
     output::{Cell, Column, Layout, Table, View, age, now_ns},
     remote::Remote,
     show::Show,
@@ -29,6 +30,8 @@ pub struct List {
     #[arg(short = 'n', long = "per-page", value_name = "COUNT", default_value_t = LISTED_DEFAULT)]
     most: u32,
     #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
     show: Show,
 }
 
@@ -36,7 +39,9 @@ impl List {
     /// Prints them.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let (job, status) = (self.job.as_deref(), self.status.as_deref());
-        self.show.show(remote, async |remote| remote.evaluations(job, status, self.most).await).await
+        self.show
+            .show(&self.filter.of(remote), async |remote| remote.evaluations(job, status, self.most).await)
+            .await
     }
 }
 

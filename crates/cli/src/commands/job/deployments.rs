@@ -5,6 +5,7 @@ use clap::Args;
 use crate::{
     complete,
     failure::{Exit, Failure},
+    filter::Filter,
     output::{self, clean, tell},
     remote::Remote,
     show::Show,
@@ -16,6 +17,8 @@ pub struct Deployments {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
+    #[command(flatten)]
+    filter: Filter,
     /// The newest alone
     #[arg(long)]
     latest: bool,
@@ -35,7 +38,7 @@ impl Deployments {
             }
             Ok(deployments)
         };
-        self.show.show(remote, read).await
+        self.show.show(&self.filter.of(remote), read).await
     }
 }
 

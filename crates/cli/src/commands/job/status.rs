@@ -7,6 +7,7 @@ use super::detail::{JobDetail, Parts};
 use crate::{
     complete,
     failure::Failure,
+    filter::Filter,
     output::{Cell, Column, Layout, Table, View, age, now_ns},
     remote::Remote,
     show::Show,
@@ -16,7 +17,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub struct Status {
     /// The job's id, or its beginning; all jobs when left out
-    #[arg(value_name = "JOB", add = complete::jobs())]
+    #[arg(value_name = "JOB", conflicts_with = "filter", add = complete::jobs())]
     id: Option<String>,
     /// Also what its allocations use right now
     #[arg(long, requires = "id")]
@@ -31,6 +32,8 @@ pub struct Status {
     #[arg(long, requires = "id", hide = true)]
     all_allocs: bool,
     #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
     show: Show,
 }
 
@@ -38,7 +41,7 @@ impl Status {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let Some(id) = &self.id else {
-            return self.show.show(remote, async |remote| remote.jobs().await).await;
+            return self.show.show(&self.filter.of(remote), async |remote| remote.jobs().await).await;
         };
         let id = remote.find_job(id).await?;
         let read = async |remote: &Remote| {

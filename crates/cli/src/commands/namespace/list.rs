@@ -5,6 +5,7 @@ use clap::Args;
 
 use crate::{
     failure::Failure,
+    filter::Filter,
     output::{Column, Layout, Table, View},
     remote::Remote,
     show::Show,
@@ -14,13 +15,15 @@ use crate::{
 #[derive(Debug, Args)]
 pub struct List {
     #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
     show: Show,
 }
 
 impl List {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.show.show(remote, async |remote| remote.namespaces().await).await
+        self.show.show(&self.filter.of(remote), async |remote| remote.namespaces().await).await
     }
 }
 

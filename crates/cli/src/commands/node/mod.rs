@@ -3,6 +3,7 @@
 mod detail;
 mod drain;
 mod eligibility;
+mod meta;
 mod pool;
 mod purge;
 mod revoke;
@@ -32,6 +33,9 @@ pub enum Verb {
     Token(token::Token),
     /// Revoke a node: its certificates are refused, and its connection ends within a second
     Revoke(revoke::Revoke),
+    /// Show a node's metadata, which constraints see, or change it
+    #[command(subcommand)]
+    Meta(meta::Verb),
     /// Describe the groups of nodes that jobs choose between
     #[command(subcommand)]
     Pool(pool::Verb),
@@ -49,6 +53,7 @@ impl Verb {
             Self::Purge(purge) => block_on(purge.run(&remote)),
             Self::Token(token) => block_on(token.run(&remote)),
             Self::Revoke(revoke) => block_on(revoke.run(&remote)),
+            Self::Meta(verb) => block_on(verb.run(&remote)),
             Self::Pool(verb) => block_on(verb.run(&remote)),
         }
     }

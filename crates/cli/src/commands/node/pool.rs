@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use crate::{
     ask::Ask,
     failure::{Exit, Failure},
-    output::{self, Column, Layout, Table, View},
+    filter::Filter,
+    output::{self, Column, Fields, Layout, Table, View},
     remote::Remote,
     show::Show,
 };
@@ -16,6 +17,12 @@ use crate::{
 pub enum Verb {
     /// List the node pools
     List(List),
+    /// Show a node pool
+    Info(Info),
+    /// List the nodes of a node pool
+    Nodes(Nodes),
+    /// List the jobs that use a node pool
+    Jobs(Jobs),
     /// Create a node pool, or change it; what is not named stays as it is
     Apply(Apply),
     /// Delete a node pool that no node is in and no job uses
@@ -25,6 +32,42 @@ pub enum Verb {
 /// Arguments of `node pool list`.
 #[derive(Debug, Args)]
 pub struct List {
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Arguments of `node pool info`.
+#[derive(Debug, Args)]
+pub struct Info {
+    /// The pool's name
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Arguments of `node pool nodes`.
+#[derive(Debug, Args)]
+pub struct Nodes {
+    /// The pool's name
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    show: Show,
+}
+
+/// Arguments of `node pool jobs`.
+#[derive(Debug, Args)]
+pub struct Jobs {
+    /// The pool's name
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    filter: Filter,
     #[command(flatten)]
     show: Show,
 }
@@ -94,9 +137,35 @@ impl Verb {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::Apply(apply) => apply.run(remote).await,
+            Self::Info(Info { name, show }) => {
+                show.show(remote, async |remote| remote.node_pool(name).await).await
+            }
+            Self::Nodes(Nodes { name, filter, show }) => {
+                show.show(&filter.of(remote), async |remote| remote.nodes_of_pool(name).await).await
+            }
+            Self::Jobs(Jobs { name, filter, show }) => {
+                show.show(&filter.of(remote), async |remote| remote.jobs_of_pool(name).await).await
+            }
             Self::Delete(delete) => delete.run(remote).await,
-            Self::List(list) => list.show.show(remote, async |remote| remote.node_pools().await).await,
+            Self::List(list) => {
+                list.show.show(&list.filter.of(remote), async |remote| remote.node_pools().await).await
+            }
         }
+    }
+}
+
+impl View for NodePool {
+    fn text(&self, layout: Layout) -> String {
+        let mut fields =
+            Fields::new(layout).with("Name", &self.name).with_some("Description", &self.description);
+        for (key, value) in self.meta.iter().flatten() {
+            fields = fields.with("Meta", format!("{key}={value}"));
+        }
+        fields.render()
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.name.clone()]
     }
 }
 

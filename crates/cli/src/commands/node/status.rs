@@ -7,6 +7,7 @@ use super::{detail::NodeDetail, which};
 use crate::{
     complete,
     failure::Failure,
+    filter::Filter,
     output::{Cell, Column, Layout, Table, View},
     remote::Remote,
     show::Show,
@@ -16,11 +17,13 @@ use crate::{
 #[derive(Debug, Args)]
 pub struct Status {
     /// The node's id, its beginning, or the node's name; all nodes when left out
-    #[arg(value_name = "NODE", add = complete::nodes())]
+    #[arg(value_name = "NODE", conflicts_with = "filter", add = complete::nodes())]
     id: Option<String>,
     /// The only node that the server has: that of a server and agent in one
-    #[arg(id = "self_", long = "self", conflicts_with = "id")]
+    #[arg(id = "self_", long = "self", conflicts_with_all = ["id", "filter"])]
     own: bool,
+    #[command(flatten)]
+    filter: Filter,
     #[command(flatten)]
     show: Show,
 }
@@ -31,7 +34,10 @@ impl Status {
         let id = match &self.id {
             Some(id) => remote.find_node(id).await?,
             None if self.own => which::only(remote).await?,
-            None => return self.show.show(remote, async |remote| remote.nodes().await).await,
+            None => {
+                let remote = self.filter.of(remote);
+                return self.show.show(&remote, async |remote| remote.nodes().await).await;
+            }
         };
         let read = async |remote: &Remote| {
             let (node, allocations) = tokio::try_join!(remote.node(&id), remote.node_allocations(&id))?;

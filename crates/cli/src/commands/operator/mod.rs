@@ -1,5 +1,6 @@
 //! `berth operator`: for those who look after the servers.
 
+mod api;
 mod audit;
 mod debug;
 mod root;
@@ -13,6 +14,8 @@ use crate::{failure::Failure, global::Global, remote::block_on};
 /// What can be done with the servers.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Send a request to the HTTP API, and print the answer
+    Api(api::Api),
     /// Check the record of who did what
     #[command(subcommand)]
     Audit(audit::Verb),
@@ -33,6 +36,7 @@ impl Verb {
     /// Does it.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
+            Self::Api(api) => api.run(global),
             Self::Audit(verb) => verb.run(),
             Self::Debug(debug) => block_on(debug.run(&global.remote()?)),
             Self::Root(verb) => block_on(verb.run(&global.remote()?)),

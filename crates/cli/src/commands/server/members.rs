@@ -14,6 +14,9 @@ use crate::{
 /// Arguments of `server members`.
 #[derive(Debug, Args)]
 pub struct Members {
+    /// The same as -verbose
+    #[arg(long, hide = true)]
+    detailed: bool,
     #[command(flatten)]
     show: Show,
 }
@@ -38,7 +41,7 @@ impl Members {
             let members = answer.members.into_iter();
             Ok(members.map(|member| Member { leader: leads(&member), member }).collect::<Vec<_>>())
         };
-        self.show.show(remote, read).await
+        self.show.verbose(self.detailed).show(remote, read).await
     }
 }
 

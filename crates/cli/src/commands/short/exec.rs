@@ -2,13 +2,21 @@
 
 use clap::Args;
 
-use crate::{commands::alloc::ExecOptions, complete, failure::Failure, global::Global, remote::block_on};
+use crate::{
+    commands::alloc::{ExecOptions, OfJob},
+    complete,
+    failure::Failure,
+    global::Global,
+    remote::block_on,
+};
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
 pub struct Exec {
     #[command(flatten)]
     options: ExecOptions,
+    #[command(flatten)]
+    of_job: OfJob,
     /// A job's id, or an allocation's, or the beginning of either
     #[arg(value_name = "JOB|ALLOC", add = complete::jobs_or_allocations())]
     id: String,
@@ -22,7 +30,7 @@ impl Exec {
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let remote = global.remote()?;
         block_on(async {
-            let alloc = remote.job_or_allocation(&self.id).await?;
+            let alloc = self.of_job.find_either(&remote, &self.id).await?;
             self.options.exec(&remote, &alloc, &self.command).await
         })
     }

@@ -7,6 +7,7 @@ use crate::{
     commands::alloc::Ends,
     complete,
     failure::Failure,
+    filter::Filter,
     global::Global,
     output::{Cell, Column, Layout, Table, View, age, now_ns},
     remote::{Remote, block_on},
@@ -22,6 +23,8 @@ pub struct Ps {
     /// Also what has ended
     #[arg(long, short, overrides_with = "all")]
     all: bool,
+    #[command(flatten)]
+    filter: Filter,
     #[command(flatten)]
     show: Show,
 }
@@ -46,7 +49,7 @@ impl Ps {
             allocs.sort_by_key(|alloc| std::cmp::Reverse(alloc.create_index));
             Ok(allocs)
         };
-        self.show.show(remote, read).await
+        self.show.show(&self.filter.of(remote), read).await
     }
 }
 

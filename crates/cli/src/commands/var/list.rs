@@ -6,6 +6,7 @@ use clap::Args;
 use crate::{
     complete,
     failure::Failure,
+    filter::Filter,
     output::{Column, Layout, Table, View, age, now_ns},
     remote::Remote,
     show::Show,
@@ -18,13 +19,15 @@ pub struct List {
     #[arg(value_name = "PREFIX", default_value = "", hide_default_value = true, add = complete::variables())]
     prefix: String,
     #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
     show: Show,
 }
 
 impl List {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.show.show(remote, async |remote| remote.variables(&self.prefix).await).await
+        self.show.show(&self.filter.of(remote), async |remote| remote.variables(&self.prefix).await).await
     }
 }
 

@@ -42,6 +42,9 @@ impl SimNode {
                 | Question::LoadImages(_)
                 | Question::RemoveImage(_),
             ) => unable("a simulated node has no images"),
+            Some(Question::NodeMeta(_) | Question::ChangeNodeMeta(_)) => {
+                unable("a simulated node has no metadata of its own: its workload says what it is")
+            }
             None => unable("the agent does not know this question: it is older than the server"),
         }
     }

@@ -3,6 +3,7 @@
 mod checks;
 mod exec;
 mod images;
+mod meta;
 mod task_commands;
 mod task_metrics;
 mod usage;
@@ -13,6 +14,7 @@ use crate::http::{agents::AllocAgent, call::Call, failure::Failure};
 pub(super) use checks::checks;
 pub(super) use exec::exec;
 pub(super) use images::{list as images, load as load_images, pull as pull_image, remove as remove_image};
+pub(super) use meta::{apply as apply_meta, read as meta};
 pub(super) use task_commands::{restart, signal};
 pub(super) use usage::{
     allocation as allocation_usage, allocations as allocations_usage, node as node_usage,

@@ -28,6 +28,7 @@ mod leases;
 mod limits;
 mod logs;
 mod metrics;
+mod node_meta;
 mod nodes;
 mod openapi;
 mod operator;

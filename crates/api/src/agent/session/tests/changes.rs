@@ -1,7 +1,7 @@
 //! Nodes that change while their session is open.
 
 use super::*;
-use crate::agent::NODE_CHANGED_EVERY_MS;
+use crate::agent::{NODE_CHANGED_BY_OPERATOR_EVERY_MS, NODE_CHANGED_EVERY_MS};
 
 fn node(name: &str) -> NodeSpec {
     NodeSpec { name: name.into(), ..NodeSpec::default() }
@@ -39,4 +39,19 @@ fn a_change_waits_for_a_session_and_a_hello_says_it_too() {
     let cluster_id = cluster(7).0.to_vec();
     session.on_down(Down::Welcome(Welcome { heartbeat_ms: 5_000, cluster_id, ..Welcome::default() }), MS);
     assert_eq!(told(&mut session, MS), ["b"]);
+}
+
+#[test]
+fn a_change_by_an_operator_waits_for_less_and_takes_others_along() {
+    let mut session = open_session(WelcomeMode::Equal);
+    session.node_changed(node("a"));
+    assert_eq!(told(&mut session, MS), ["a"]);
+    session.node_changed_by_operator(node("b"));
+    session.node_changed(node("c"));
+    let next_ns = MS + NODE_CHANGED_BY_OPERATOR_EVERY_MS * MS;
+    assert_eq!(told(&mut session, next_ns - 1), [""; 0]);
+    assert_eq!(told(&mut session, next_ns), ["c"]);
+    session.node_changed(node("d"));
+    assert_eq!(told(&mut session, 2 * next_ns), [""; 0], "the next one is no operator's");
+    assert_eq!(told(&mut session, next_ns + NODE_CHANGED_EVERY_MS * MS), ["d"]);
 }

@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal};
 
 use clap::Args;
 
+use super::OfJob;
 use crate::{
     complete,
     failure::{Exit, Failure},
@@ -20,9 +21,8 @@ use escape::Escape;
 pub struct Exec {
     #[command(flatten)]
     options: ExecOptions,
-    /// The id is a job's: the newest of its allocations that runs is meant
-    #[arg(long)]
-    job: bool,
+    #[command(flatten)]
+    of_job: OfJob,
     /// The allocation's id, or its beginning
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
@@ -34,12 +34,7 @@ pub struct Exec {
 impl Exec {
     /// Runs it, and ends as it ends.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let alloc = if self.job {
-            let job = remote.find_job(&self.id).await?;
-            remote.newest_allocation(&job).await?.id
-        } else {
-            remote.find_allocation(&self.id).await?
-        };
+        let alloc = self.of_job.find(remote, &self.id).await?;
         self.options.exec(remote, &alloc, &self.command).await
     }
 }

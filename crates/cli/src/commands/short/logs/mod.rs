@@ -7,7 +7,7 @@ use clap::Args;
 
 use self::all::Whose;
 use crate::{
-    commands::alloc::LogOptions,
+    commands::alloc::{LogOptions, OfJob},
     complete,
     failure::{Exit, Failure},
     global::Global,
@@ -20,6 +20,8 @@ pub struct Logs {
     /// A job's id, or an allocation's, or the beginning of either; of a job all allocations that have not ended are shown together
     #[arg(value_name = "JOB|ALLOC", add = complete::jobs_or_allocations())]
     id: String,
+    #[command(flatten)]
+    of_job: OfJob,
     #[command(flatten)]
     options: LogOptions,
     /// Standard output and standard error together, each line with the name of who printed it
@@ -36,12 +38,13 @@ impl Logs {
 
     async fn print(&self, remote: &Remote) -> Result<(), Failure> {
         let streams = if self.both { vec!["stdout", "stderr"] } else { vec![self.options.stream()] };
-        if let Some(job) = self.job(remote).await?
+        if !self.of_job.is_given()
+            && let Some(job) = self.job(remote).await?
             && all::has_several(remote, &job, &self.options).await?
         {
             return all::print(remote, &Whose::Job(job), &self.options, &streams).await;
         }
-        let alloc = remote.job_or_allocation(&self.id).await?;
+        let alloc = self.of_job.find_either(remote, &self.id).await?;
         if self.both {
             return all::print(remote, &Whose::Alloc(alloc), &self.options, &streams).await;
         }

@@ -1,0 +1,97 @@
+//! Each command and flag of Nomad does something, or is refused by its name.
+
+use clap::{CommandFactory, Parser};
+
+use super::*;
+use crate::{aliases, argv, cli::Cli};
+
+fn said(line: &str) -> Option<String> {
+    let args = argv::normalize(line.split(' ').map(Into::into), &Cli::command());
+    let args: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let error = Cli::try_parse_from(&args).expect_err("it is not there");
+    explain(&error, &args, &Cli::command()).map(|failure| failure.to_string())
+}
+
+#[test]
+fn each_is_absent_and_told_so() {
+    for (name, instead) in ABSENT {
+        let told = said(&format!("berth --namespace ops {name} x")).unwrap_or_default();
+        assert!(told.contains(&format!("`{name}` is a command of Nomad")), "{name}: {told}");
+        assert!(told.contains(instead), "{name}: {told}");
+    }
+    assert_eq!(said("berth jobs"), None, "what is misspelt is the parser's to tell");
+}
+
+#[test]
+fn what_to_use_instead_is_there() {
+    for (name, instead) in ABSENT {
+        let Some(words) = instead.strip_prefix("berth ") else { continue };
+        let mut command = &Cli::command();
+        for word in words.split(' ') {
+            let found = command.find_subcommand(word);
+            command = found.unwrap_or_else(|| panic!("{name}: there is no `{instead}`"));
+        }
+    }
+}
+
+#[test]
+fn flags_that_are_absent_are_named_with_what_to_do_instead() {
+    for (path, flag, instead) in ABSENT_FLAGS {
+        for dashes in ["-", "--"] {
+            let of = if path.is_empty() { "job status" } else { path };
+            let flag = flag.replace('*', "x");
+            let told = said(&format!("berth {of} {dashes}{flag} x")).unwrap_or_default();
+            assert!(told.contains(&format!("`-{flag}` is a flag of Nomad")), "{path} {flag}: {told}");
+            assert!(told.contains(instead), "{path} {flag}: {told}");
+        }
+    }
+    assert!(ABSENT_FLAGS.is_sorted());
+    assert_eq!(said("berth job run --jsn x"), None, "what is misspelt is the parser's to tell");
+}
+
+/// Nomad's commands, each with its flags.
+const NOMAD: &str = include_str!("nomad_commands.txt");
+
+/// Whether a command takes the flag; a short one has one letter.
+fn takes(command: &Command, root: &Command, flag: &str) -> bool {
+    let mut args = command.get_arguments().chain(root.get_arguments());
+    args.any(|arg| {
+        let longs = arg.get_long().into_iter().chain(arg.get_all_aliases().unwrap_or_default());
+        let shorts = arg.get_short().into_iter().chain(arg.get_all_short_aliases().unwrap_or_default());
+        longs.into_iter().any(|long| long == flag) || shorts.into_iter().any(|c| c.to_string() == flag)
+    })
+}
+
+#[test]
+fn each_command_and_flag_of_nomad_works_or_is_refused_by_name() {
+    let root = Cli::command();
+    let mut gaps = Vec::new();
+    for line in NOMAD.lines() {
+        let (command, flags) = line.split_once(':').expect("a command and its flags");
+        let words = format!("berth {command}").split(' ').map(Into::into).collect();
+        let words: Vec<String> = aliases::expand(words, &root)
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .filter(|word| !word.starts_with('-'))
+            .collect();
+        let found = words[1..].iter().try_fold(&root, |at, word| at.find_subcommand(word));
+        let words = words.join(" ");
+        let Some(found) = found else {
+            if said(&format!("{words} x")).is_none() {
+                gaps.push(command.to_owned());
+            }
+            continue;
+        };
+        for flag in flags.split_whitespace().filter(|flag| !takes(found, &root, flag)) {
+            if said(&format!("{words} -{flag} x")).is_none() {
+                gaps.push(format!("{command} -{flag}"));
+            }
+        }
+    }
+    assert!(gaps.is_empty(), "{gaps:#?}");
+}
+
+#[test]
+fn they_stand_in_order() {
+    assert!(ABSENT.is_sorted_by_key(|(name, _)| *name));
+}
