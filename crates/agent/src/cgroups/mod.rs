@@ -11,6 +11,9 @@ mod mounts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use nix::unistd::Pid;
 
 use crate::failure::{Doing, Failure};
 use crate::mountinfo;
@@ -75,6 +78,31 @@ pub(crate) fn of_container(id: &str) -> Vec<Cgroup> {
     let mounted = mountinfo::read().unwrap_or_default();
     let all = mounts::all(&mounted).into_iter().map(|found| found.mount.join(DIR).join(id));
     all.filter(|dir| dir.exists()).map(Cgroup::at).collect()
+}
+
+/// A cgroup that counts the processor time of all in it and within.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CpuAccount {
+    pub(crate) cgroup: Cgroup,
+    /// 1 or 2.
+    pub(crate) version: u8,
+}
+
+/// That of the container of this name, whose main process is this one; none where it does not count that.
+pub(crate) fn cpu_account(id: &str, main: Pid) -> Option<CpuAccount> {
+    static FOUND: LazyLock<Option<Hierarchy>> =
+        LazyLock::new(|| counting_cpu(&mountinfo::read().unwrap_or_default()));
+    let Hierarchy { mount, version, .. } = FOUND.as_ref()?;
+    let cgroup = Cgroup::at(mount.join(DIR).join(id));
+    // A runtime might have put it elsewhere: then this one counts nothing, whatever the container does.
+    cgroup.processes().contains(&main).then_some(CpuAccount { cgroup, version: *version })
+}
+
+/// Version 1 where it counts processor time: beside it, runtimes make no cgroups of version 2.
+fn counting_cpu(mounted: &[mountinfo::Mount]) -> Option<Hierarchy> {
+    let all = mounts::all(mounted);
+    let first = all.iter().find(|found| found.has("cpuacct"));
+    first.or_else(|| all.iter().find(|found| found.version == 2)).cloned()
 }
 
 impl Cgroups {
