@@ -125,22 +125,22 @@ fn run(dir: &Path, number: u8, spent: u32) {
 fn of_a_hundred_that_others_write_beside_those_are_measured_that_have_run() {
     let (dir, now) = (tempfile::tempdir().expect("a directory"), Instant::now());
     let (mut idle, all) = containers(dir.path(), 100, now);
-    let later = now + Duration::from_secs(1);
+    let later = |seconds| now + Duration::from_secs(seconds);
     // Another process takes a gigabyte. All may have passed their limits for all that the file system tells; none has run.
-    let due = idle.due(&all, FREE - (1 << 30), later);
+    let due = idle.due(&all, FREE - (1 << 30), later(1));
     assert_eq!((ids(&due), due.suspects), (vec![], 0));
     // What they have left counts from there.
     let near = FREE - (1 << 30) - MIB;
-    assert_eq!(idle.due(&all, near, later).suspects, 0);
+    assert_eq!(idle.due(&all, near, later(2)).suspects, 0);
     run(dir.path(), 7, 2);
-    let due = idle.due(&all, near - 1, later);
+    let due = idle.due(&all, near - 1, later(3));
     assert_eq!((ids(&due), due.suspects), (vec![id(7)], 1));
     // It stays suspect until it is measured, whoever else has not run.
-    assert_eq!(ids(&idle.due(&all, near - 2, later)), [id(7)]);
+    assert_eq!(ids(&idle.due(&all, near - 2, later(4))), [id(7)]);
     // One whose counter is gone has ended, and may have written before.
     fs::remove_dir_all(dir.path().join("9")).expect("removed");
     idle.activity.insert(id(9), activity_of_the_gone(dir.path()));
-    let due = idle.due(&all, near - 2 * MIB, later);
+    let due = idle.due(&all, near - 2 * MIB, later(5));
     assert_eq!(ids(&due), [id(7), id(9)]);
 }
 
