@@ -65,14 +65,7 @@ impl Known {
     /// One that is ended for it: it is measured with all others again.
     pub(super) fn reported(size: Size, measured: Measured) -> Self {
         let (bytes, headroom_bytes) = (size.bytes(), u64::MAX);
-        Self {
-            bytes,
-            headroom_bytes,
-            alarm_at_free_bytes: 0,
-            tolerated_bytes: 0,
-            measured,
-            failures: 0,
-        }
+        Self { bytes, headroom_bytes, alarm_at_free_bytes: 0, tolerated_bytes: 0, measured, failures: 0 }
     }
 
     /// One that could not be measured, after what was known of it: it may have passed its limit whatever the file system says.

@@ -95,9 +95,7 @@ impl Limited {
 
     fn is_same(&self, other: &Self) -> bool {
         let rest = |of: &Self| (of.alloc, of.limit_mb, of.inherits, of.cleans_up);
-        rest(self) == rest(other)
-            && Arc::ptr_eq(&self.group, &other.group)
-            && self.writers == other.writers
+        rest(self) == rest(other) && Arc::ptr_eq(&self.group, &other.group) && self.writers == other.writers
     }
 }
 

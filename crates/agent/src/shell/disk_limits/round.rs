@@ -1,16 +1,16 @@
 //! Measures allocations one after the other: files that have names, and those that are deleted and still open.
 
-use std::path::PathBuf;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 use tokio::sync::mpsc;
 
+use super::Limited;
 use super::activity::{self, Activity};
 use super::idle::{Due, Idle};
 use super::known::{Known, Measured};
-use super::Limited;
 use crate::alloc_dir::deleted::{Holder, held_bytes};
 use crate::alloc_dir::size::{Size, measure};
 use crate::keeper::plan::StartRecord;
@@ -91,8 +91,7 @@ impl<'a> Round<'a> {
         let left = if cleans_up { *self.idle.left.entry(alloc).or_insert(named.bytes()) } else { 0 };
         // The rest is not looked for while one goes on writing that has passed its limit without it.
         let alone = named.excess(limit_mb, left, 0);
-        let (deleted, looked) =
-            if alone.is_some() { (0, Duration::ZERO) } else { self.deleted_bytes(place) };
+        let (deleted, looked) = if alone.is_some() { (0, Duration::ZERO) } else { self.deleted_bytes(place) };
         let (size, measured) = (named.and(deleted), self.measured(began, looked));
         let Some(why) = alone.or_else(|| size.excess(limit_mb, left, deleted)) else {
             return Ok(Known::new(size, limit_mb, left, self.free_bytes, measured));
@@ -121,8 +120,9 @@ impl<'a> Round<'a> {
         let Ok(root) = place.root().metadata() else { return (0, Duration::ZERO) };
         let before = self.tree.as_ref().map(|(_, took)| *took);
         let keepers = place.root().join("keepers").read_dir().into_iter().flatten().flatten();
-        let holders: Vec<Holder> =
-            keepers.filter_map(|keeper| self.holder(place, &StartRecord::read(&keeper.path()).ok()??)).collect();
+        let holders: Vec<Holder> = keepers
+            .filter_map(|keeper| self.holder(place, &StartRecord::read(&keeper.path()).ok()??))
+            .collect();
         let looked = match (before, &self.tree) {
             (None, Some((_, took))) => *took,
             _ => Duration::ZERO,
@@ -138,7 +138,11 @@ impl<'a> Round<'a> {
         }
         if start.container.is_none() {
             // Processes' files are listed by paths without links, as that of the data directory is.
-            return Some(Holder { pids: self.below(start), dirs: vec![place.root().to_owned()], began_s: None });
+            return Some(Holder {
+                pids: self.below(start),
+                dirs: vec![place.root().to_owned()],
+                began_s: None,
+            });
         }
         let began_s = i64::try_from(start.started_ns / 1_000_000_000).ok()?;
         let pids = match activity::account(start) {

@@ -202,7 +202,10 @@ impl Cpu {
         };
         let spent = Spent { user_s: user? as f64 / per_second, system_s: system? as f64 / per_second };
         let throttled = periods.zip(throttled);
-        Some((spent, throttled.map(|(periods, time)| Throttled { periods, ns: time.saturating_mul(unit_ns) })))
+        Some((
+            spent,
+            throttled.map(|(periods, time)| Throttled { periods, ns: time.saturating_mul(unit_ns) }),
+        ))
     }
 }
 
