@@ -69,6 +69,11 @@ impl Cgroup {
         self.within().iter().all(|dir| processes(dir).is_empty())
     }
 
+    /// All that run in it and within.
+    pub(crate) fn processes(&self) -> Vec<Pid> {
+        self.within().iter().flat_map(|dir| processes(dir)).collect()
+    }
+
     /// The kernel refuses to remove one in which something lives.
     pub(super) fn try_remove(&self) -> bool {
         // Those within it come after those that they are in.

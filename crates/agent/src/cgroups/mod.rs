@@ -11,6 +11,9 @@ mod mounts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use nix::unistd::Pid;
 
 use crate::failure::{Doing, Failure};
 use crate::mountinfo;
@@ -77,6 +80,31 @@ pub(crate) fn of_container(id: &str) -> Vec<Cgroup> {
     all.filter(|dir| dir.exists()).map(Cgroup::at).collect()
 }
 
+/// A cgroup that counts the processor time of all in it and within.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CpuAccount {
+    pub(crate) cgroup: Cgroup,
+    /// 1 or 2.
+    pub(crate) version: u8,
+}
+
+/// That of the container of this name, whose main process is this one; none where it does not count that.
+pub(crate) fn cpu_account(id: &str, main: Pid) -> Option<CpuAccount> {
+    static FOUND: LazyLock<Option<Hierarchy>> =
+        LazyLock::new(|| counting_cpu(&mountinfo::read().unwrap_or_default()));
+    let Hierarchy { mount, version, .. } = FOUND.as_ref()?;
+    let cgroup = Cgroup::at(mount.join(DIR).join(id));
+    // A runtime might have put it elsewhere: then this one counts nothing, whatever the container does.
+    cgroup.processes().contains(&main).then_some(CpuAccount { cgroup, version: *version })
+}
+
+/// Version 1 where it counts processor time: beside it, runtimes make no cgroups of version 2.
+fn counting_cpu(mounted: &[mountinfo::Mount]) -> Option<Hierarchy> {
+    let all = mounts::all(mounted);
+    let first = all.iter().find(|found| found.has("cpuacct"));
+    first.or_else(|| all.iter().find(|found| found.version == 2)).cloned()
+}
+
 impl Cgroups {
     /// Those that this process may make.
     ///
@@ -115,6 +143,9 @@ impl Cgroups {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
@@ -135,6 +166,56 @@ mod tests {
             first.iter().map(|name| mount(format!("/sys/fs/cgroup/{name}").into(), "cgroup", name));
         let tmpfs = mount("/sys/fs/cgroup".into(), "tmpfs", "mode=755");
         [tmpfs].into_iter().chain(of_first).chain([mount(second.into(), "cgroup2", "")]).collect()
+    }
+
+    #[test]
+    fn processor_time_is_counted_by_version_1_where_that_counts_it() {
+        let found = |first: &[&str]| {
+            let found =
+                counting_cpu(&hybrid(first, Path::new("/sys/fs/cgroup/unified"))).expect("it is counted");
+            format!("{} v{}", found.mount.display(), found.version)
+        };
+        assert_eq!(found(&["cpu", "cpuacct"]), "/sys/fs/cgroup/cpuacct v1");
+        assert_eq!(found(&["memory"]), "/sys/fs/cgroup/unified v2");
+        assert_eq!(counting_cpu(&[]), None);
+    }
+
+    #[test]
+    fn what_sleeps_spends_nothing_and_what_runs_does() {
+        let Some(found) = counting_cpu(&mountinfo::read().expect("mounts")) else { return };
+        let name = format!("test-cpu-{}", std::process::id());
+        let cgroup = Cgroup::at(found.mount.join(DIR).join(&name));
+        // Only root may make one.
+        if cgroup.make().is_err() {
+            return;
+        }
+        let pipes = (Stdio::piped(), Stdio::piped());
+        let mut child = Command::new("cat").stdin(pipes.0).stdout(pipes.1).spawn().expect("a process");
+        let main = Pid::from_raw(child.id() as i32);
+        assert_eq!(cpu_account(&name, main), None, "it runs elsewhere");
+        cgroup.join(main).expect("joined");
+        let account = cpu_account(&name, main).expect("it counts");
+        assert_eq!((&account.cgroup, account.version), (&cgroup, found.version));
+        let file = if found.version == 1 { "cpuacct.usage" } else { "cpu.stat" };
+        let spent = || fs::read_to_string(cgroup.path().join(file)).expect("counted");
+        let (mut input, mut output) =
+            (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let mut echo = || {
+            input.write_all(b"x").expect("written");
+            output.read_exact(&mut [0]).expect("read");
+            // Until it waits for the next one.
+            while !fs::read_to_string(format!("/proc/{main}/stat")).expect("it lives").contains(") S ") {
+                std::thread::yield_now();
+            }
+            spent()
+        };
+        let first = echo();
+        assert_eq!(spent(), first, "it has slept since");
+        assert_ne!(echo(), first, "it has run");
+        drop(input);
+        child.wait().expect("an end");
+        assert!(cgroup.end());
+        assert_eq!(cpu_account(&name, main), None, "it has ended");
     }
 
     #[test]

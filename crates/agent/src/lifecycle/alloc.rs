@@ -209,6 +209,16 @@ impl Alloc {
         matches!(self.tasks[task].phase, Phase::Starting | Phase::Running)
     }
 
+    /// Its tasks that run, where no other of them is being started or prepared: whatever is written to its files, they write.
+    /// None where that is not so, or nothing runs.
+    pub fn only_writers(&self) -> Option<Vec<TaskRef>> {
+        let is_set_up = !matches!(self.setup, Setup::Preparing | Setup::CleaningUp);
+        let begins = self.tasks.iter().any(|task| matches!(task.phase, Phase::Preparing | Phase::Starting));
+        let running = (0..self.tasks.len()).filter(|task| self.tasks[*task].phase == Phase::Running);
+        let running: Vec<TaskRef> = running.map(|task| self.task_ref(task)).collect();
+        (is_set_up && !begins && !running.is_empty()).then_some(running)
+    }
+
     pub(super) fn is_waiting(&self) -> bool {
         !self.stop && !self.tasks_are_dead() && !self.has_started()
     }

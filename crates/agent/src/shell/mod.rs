@@ -425,6 +425,7 @@ impl Agent {
         };
         let mut actions = Vec::new();
         self.node.handle(event, self.clock.now_ns(), &mut actions);
+        self.disk_limits.on_change();
         self.perform(actions);
         if let Some(of) = started {
             self.keep_off_cores(of);

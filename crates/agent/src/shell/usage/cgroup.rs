@@ -13,10 +13,19 @@ use nix::unistd::Pid;
 use rustix::param::clock_ticks_per_second;
 
 use super::processes::Spent;
-use crate::cgroups::second_in;
+use crate::cgroups::{CpuAccount, second_in};
 
 /// No such file is longer.
 const BYTES_MAX: usize = 16 << 10;
+
+/// What a file is read into, one after the other.
+pub(super) struct Buffer([u8; BYTES_MAX]);
+
+impl Buffer {
+    pub(super) fn new() -> Self {
+        Self([0; BYTES_MAX])
+    }
+}
 
 /// How much a container was held back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,23 +69,42 @@ impl Counter {
     }
 
     /// None once its cgroup is gone.
-    fn read(&self) -> Option<String> {
-        let Some((file, _)) = &self.open else { return fs::read_to_string(&self.path).ok() };
-        let mut bytes = vec![0; BYTES_MAX];
-        // All of it at once: the kernel writes it again for each read.
-        let read = file.read_at(&mut bytes, 0).ok()?;
-        bytes.truncate(read);
-        String::from_utf8(bytes).ok()
+    fn read<'a>(&self, buffer: &'a mut Buffer) -> Option<&'a [u8]> {
+        let read = match &self.open {
+            Some((file, _)) => read_whole(file, buffer),
+            None => read_whole(&File::open(&self.path).ok()?, buffer),
+        };
+        buffer.0.get(..read?)
     }
 
-    fn number(&self) -> Option<u64> {
-        self.read()?.trim().parse().ok()
+    fn number(&self, buffer: &mut Buffer) -> Option<u64> {
+        number(self.read(buffer)?.trim_ascii())
     }
 }
 
-/// A value of a file of lines as `name 12`.
-fn value(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+/// All of it at once: the kernel generates it again for each read.
+fn read_whole(file: &File, buffer: &mut Buffer) -> Option<usize> {
+    file.read_at(&mut buffer.0, 0).ok()
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Values of a file of lines as `name 12`, in the order of their names. Lines are not looked at twice.
+fn values<const N: usize>(text: &[u8], names: [&str; N]) -> [Option<u64>; N] {
+    let mut found = [None; N];
+    for line in text.split(|&byte| byte == b'\n') {
+        let of = |name: &&str| line.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
+        let named = names.iter().enumerate().find_map(|(at, name)| Some((at, of(name)?)));
+        if let Some((at, value)) = named {
+            found[at] = number(value.trim_ascii());
+            if !found.contains(&None) {
+                break;
+            }
+        }
+    }
+    found
 }
 
 /// The cgroup of a process whose cgroups are these, as cgroups(7) has them, where they are mounted below `root`, for what
@@ -94,10 +122,10 @@ fn find(root: &Path, cgroups: &str, controller: &str) -> Option<(PathBuf, u8)> {
 
 /// What is counted of memory, those of the cgroups within it included.
 struct Memory {
-    /// With what is called so there, in bytes: of no file, and of files.
+    /// With what is called so there, in bytes: of no file, of files, and swapped out unless that has its own file.
     stat: Counter,
-    names: [&'static str; 2],
-    /// In bytes, or a line of `stat`.
+    names: [&'static str; 3],
+    /// In bytes; none where it is a line of `stat`.
     swap: Option<Counter>,
     usage: Counter,
     most: Counter,
@@ -110,14 +138,14 @@ impl Memory {
         match version {
             1 => Self {
                 stat,
-                names: ["total_rss", "total_cache"],
+                names: ["total_rss", "total_cache", "total_swap"],
                 swap: None,
                 usage: at("memory.usage_in_bytes"),
                 most: at("memory.max_usage_in_bytes"),
             },
             _ => Self {
                 stat,
-                names: ["anon", "file"],
+                names: ["anon", "file", "swap"],
                 swap: Some(at("memory.swap.current")),
                 usage: at("memory.current"),
                 most: at("memory.peak"),
@@ -125,17 +153,16 @@ impl Memory {
         }
     }
 
-    fn look(&self) -> Option<MemoryUsage> {
-        let stat = self.stat.read()?;
-        let [rss, cache] = self.names.map(|name| value(&stat, name));
+    fn look(&self, buffer: &mut Buffer) -> Option<MemoryUsage> {
+        let [rss, cache, swap] = values(self.stat.read(buffer)?, self.names);
         // Where nothing is swapped out, nothing may count it either.
-        let swap = self.swap.as_ref().map_or_else(|| value(&stat, "total_swap"), Counter::number);
+        let swap = self.swap.as_ref().map_or(swap, |swap| swap.number(buffer));
         Some(MemoryUsage {
             rss: rss?,
             swap: swap.unwrap_or_default(),
             cache,
-            usage: self.usage.number(),
-            usage_max: self.most.number(),
+            usage: self.usage.number(buffer),
+            usage_max: self.most.number(buffer),
         })
     }
 }
@@ -158,22 +185,27 @@ impl Cpu {
         Some(Self::First(Counter::at(dir.join("cpuacct.stat")), held_back))
     }
 
-    fn spent(&self) -> Option<Spent> {
-        let (text, names, per_second) = match self {
-            Self::First(spent, _) => (spent.read()?, ["user", "system"], clock_ticks_per_second() as f64),
-            Self::Second(stat) => (stat.read()?, ["user_usec", "system_usec"], 1e6),
+    fn look(&self, buffer: &mut Buffer) -> Option<(Spent, Option<Throttled>)> {
+        let (user, system, per_second, periods, throttled, unit_ns) = match self {
+            Self::First(spent, stat) => {
+                let [user, system] = values(spent.read(buffer)?, ["user", "system"]);
+                // None where nothing counts that.
+                let stat = stat.read(buffer).unwrap_or_default();
+                let [periods, throttled] = values(stat, ["nr_throttled", "throttled_time"]);
+                (user, system, clock_ticks_per_second() as f64, periods, throttled, 1)
+            }
+            Self::Second(stat) => {
+                let names = ["user_usec", "system_usec", "nr_throttled", "throttled_usec"];
+                let [user, system, periods, throttled] = values(stat.read(buffer)?, names);
+                (user, system, 1e6, periods, throttled, 1_000)
+            }
         };
-        let [user, system] = names.map(|name| value(&text, name));
-        Some(Spent { user_s: user? as f64 / per_second, system_s: system? as f64 / per_second })
-    }
-
-    fn throttled(&self) -> Option<Throttled> {
-        let (stat, name, unit_ns) = match self {
-            Self::First(_, stat) => (stat.read()?, "throttled_time", 1),
-            Self::Second(stat) => (stat.read()?, "throttled_usec", 1_000),
-        };
-        let ns = value(&stat, name)?.saturating_mul(unit_ns);
-        Some(Throttled { periods: value(&stat, "nr_throttled")?, ns })
+        let spent = Spent { user_s: user? as f64 / per_second, system_s: system? as f64 / per_second };
+        let throttled = periods.zip(throttled);
+        Some((
+            spent,
+            throttled.map(|(periods, time)| Throttled { periods, ns: time.saturating_mul(unit_ns) }),
+        ))
     }
 }
 
@@ -183,12 +215,22 @@ pub(super) struct Counted {
     cpu: Cpu,
 }
 
+/// What is counted for a container.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Counts {
+    pub(super) spent: Spent,
+    /// None where nothing counts that.
+    pub(super) throttled: Option<Throttled>,
+    /// What it holds and counts against its limit.
+    pub(super) memory: MemoryUsage,
+}
+
 impl Counted {
     /// Those of its main process; none where nothing counts.
     pub(super) fn of(main: Pid) -> Option<Self> {
         let cgroups = fs::read_to_string(format!("/proc/{main}/cgroup")).ok()?;
         let counted = Self::find(Path::new("/sys/fs/cgroup"), &cgroups)?;
-        counted.look().map(|_| counted)
+        counted.look(&mut Buffer::new()).map(|_| counted)
     }
 
     fn find(root: &Path, cgroups: &str) -> Option<Self> {
@@ -196,20 +238,41 @@ impl Counted {
         Some(Self { memory, cpu: Cpu::find(root, cgroups)? })
     }
 
-    /// What it has spent, and what it holds and counts against its limit; none once it has ended.
-    pub(super) fn look(&self) -> Option<(Spent, MemoryUsage)> {
-        Some((self.cpu.spent()?, self.memory.look()?))
+    /// None once it has ended.
+    pub(super) fn look(&self, buffer: &mut Buffer) -> Option<Counts> {
+        let (spent, throttled) = self.cpu.look(buffer)?;
+        Some(Counts { spent, throttled, memory: self.memory.look(buffer)? })
+    }
+}
+
+/// The processor time that a container has spent so far, to the least unit that is counted. It changes whenever any of its
+/// processes runs.
+pub(in crate::shell) struct CpuTime {
+    counter: Counter,
+    version: u8,
+}
+
+impl CpuTime {
+    pub(in crate::shell) fn of(account: &CpuAccount) -> Self {
+        let file = if account.version == 1 { "cpuacct.usage" } else { "cpu.stat" };
+        Self { counter: Counter::at(account.cgroup.path().join(file)), version: account.version }
     }
 
-    /// None where nothing counts that.
-    pub(super) fn throttled(&self) -> Option<Throttled> {
-        self.cpu.throttled()
+    /// None once the container has ended.
+    pub(in crate::shell) fn read(&self) -> Option<u64> {
+        let mut buffer = Buffer::new();
+        if self.version == 1 {
+            return self.counter.number(&mut buffer);
+        }
+        let [spent] = values(self.counter.read(&mut buffer)?, ["usage_usec"]);
+        spent
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cgroups::Cgroup;
 
     fn write(dir: &Path, files: &[(&str, &str)]) {
         fs::create_dir_all(dir).expect("made");
@@ -230,7 +293,8 @@ mod tests {
         ];
         write(&root.path().join("berth/task"), &files);
         let found = Counted::find(root.path(), "0::/berth/task\n").expect("a cgroup");
-        let (spent, memory) = found.look().expect("it is there");
+        let look = |found: &Counted| found.look(&mut Buffer::new()).expect("it is there");
+        let Counts { spent, throttled, memory } = look(&found);
         let expected = MemoryUsage {
             rss: 4_194_304,
             swap: 8_192,
@@ -239,10 +303,12 @@ mod tests {
             usage_max: Some(9_011_200),
         };
         assert_eq!((spent, memory), (Spent { user_s: 0.000_4, system_s: 0.000_512 }, expected));
-        assert_eq!(found.throttled(), Some(Throttled { periods: 4, ns: 73_000 }));
+        assert_eq!(throttled, Some(Throttled { periods: 4, ns: 73_000 }));
+        let account = CpuAccount { cgroup: Cgroup::at(root.path().join("berth/task")), version: 2 };
+        assert_eq!(CpuTime::of(&account).read(), Some(912));
         fs::remove_file(root.path().join("berth/task/memory.swap.current")).expect("removed");
         let found = Counted::find(root.path(), "0::/berth/task\n").expect("a cgroup");
-        assert_eq!(found.look().expect("it is there").1, MemoryUsage { swap: 0, ..expected });
+        assert_eq!(look(&found).memory, MemoryUsage { swap: 0, ..expected });
     }
 
     /// As Linux 6.1 has them for a container, where version 1 has these controllers.
@@ -262,7 +328,7 @@ mod tests {
         write(&of("memory"), &files);
         let cgroups = "7:memory:/berth/task\n5:cpu,cpuacct:/berth/task\n0::/\n";
         let found = Counted::find(root.path(), cgroups).expect("a cgroup");
-        let (spent, memory) = found.look().expect("it is there");
+        let Counts { spent, throttled, memory } = found.look(&mut Buffer::new()).expect("it is there");
         let ticks = clock_ticks_per_second() as f64;
         assert_eq!(spent, Spent { user_s: 300.0 / ticks, system_s: 50.0 / ticks });
         let (rss, swap, cache) = (4_194_304, 8_192, Some(1_351_680));
@@ -270,7 +336,14 @@ mod tests {
             memory,
             MemoryUsage { rss, swap, cache, usage: Some(6_201_344), usage_max: Some(9_011_200) }
         );
-        assert_eq!(found.throttled(), Some(Throttled { periods: 4, ns: 73_000 }));
+        assert_eq!(throttled, Some(Throttled { periods: 4, ns: 73_000 }));
+        // A controller that does not count that hides nothing else.
+        fs::remove_file(of("cpu").join("cpu.stat")).expect("removed");
+        let found = Counted::find(root.path(), cgroups).expect("a cgroup");
+        assert_eq!(found.look(&mut Buffer::new()), Some(Counts { spent, throttled: None, memory }));
+        write(&of("cpuacct"), &[("cpuacct.usage", "3500000123\n")]);
+        let account = CpuAccount { cgroup: Cgroup::at(of("cpuacct")), version: 1 };
+        assert_eq!(CpuTime::of(&account).read(), Some(3_500_000_123));
     }
 
     #[test]
@@ -281,17 +354,17 @@ mod tests {
         let open = Counter::at(path.clone());
         assert!(open.open.is_some(), "few are");
         let closed = Counter { path: path.clone(), open: None };
-        assert_eq!((open.number(), closed.number()), (Some(1), Some(1)));
+        let both = || [&open, &closed].map(|counter| counter.number(&mut Buffer::new()));
+        assert_eq!(both(), [Some(1); 2]);
         fs::write(&path, "20\n").expect("written");
-        assert_eq!((open.number(), closed.number()), (Some(20), Some(20)));
+        assert_eq!(both(), [Some(20); 2]);
     }
 
     #[test]
     fn values_are_found_by_their_whole_names() {
-        let stat = "nr_periods 3\nnr_throttled 2\nthrottled_time 500\n";
-        assert_eq!(
-            (value(stat, "nr_throttled"), value(stat, "throttled"), value(stat, "x")),
-            (Some(2), None, None)
-        );
+        let stat = b"nr_periods 3\nnr_throttled 2\nthrottled_time 500\nodd x\n";
+        let found = values(stat, ["nr_throttled", "throttled", "x", "odd", "nr_periods"]);
+        assert_eq!(found, [Some(2), None, None, None, Some(3)]);
+        assert_eq!(values(b"", ["a"]), [None]);
     }
 }

@@ -10,6 +10,7 @@ use berth_api::agent::{
     AllocUsage, AllocUsageOf, AskAllocUsage, NodeAllocUsage, Outcome, Refusal, TaskUsage,
 };
 
+pub(super) use self::cgroup::CpuTime;
 pub(super) use self::processes::Tree;
 pub(super) use self::sampler::Sampler;
 use self::sampler::{Measured, Sample};

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::agent::{CpuUsage, MemoryUsage, NodeUsage, TaskUsage};
+use berth_api::agent::{CpuUsage, NodeUsage, TaskUsage};
 use nix::unistd::Pid;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::cgroup::Counted;
+use super::cgroup::{Buffer, Counted, Counts, Throttled};
 use super::machine::Machine;
-use super::processes::{self, Spent, Tree};
+use super::processes::{self, Tree};
 use crate::failure::PANICKED;
 use crate::keeper::plan::StartRecord;
 use crate::lifecycle::TaskRef;
@@ -62,8 +62,7 @@ struct Looks {
 
 /// What one look at a task finds.
 struct Look {
-    spent: Spent,
-    memory: MemoryUsage,
+    counts: Counts,
     standing: Arc<Standing>,
 }
 
@@ -122,7 +121,9 @@ async fn look(tasks: Vec<Measured>, known: AllStanding) -> Looks {
     let looked = tokio::task::spawn_blocking(move || {
         let tree = LazyCell::new(Tree::read as fn() -> Tree);
         let measured = tasks.iter().filter(|task| !task.pretended);
-        let tasks = measured.map(|task| (task.of, look_at(task, known.get(&task.of), &tree))).collect();
+        let mut buffer = Buffer::new();
+        let mut look = |task: &Measured| look_at(task, known.get(&task.of), &tree, &mut buffer);
+        let tasks = measured.map(|task| (task.of, look(task))).collect();
         Looks { at: Instant::now(), machine: Machine::look(), tasks }
     });
     looked.await.unwrap_or_else(|_| Looks {
@@ -136,16 +137,22 @@ fn look_at(
     task: &Measured,
     known: Option<&Arc<Standing>>,
     tree: &LazyCell<Tree, fn() -> Tree>,
+    buffer: &mut Buffer,
 ) -> Option<Look> {
     let standing = known.cloned().or_else(|| Standing::find(task).map(Arc::new))?;
-    let (spent, memory) = match &standing.counted {
-        Some(counted) => counted.look()?,
+    let counts = match &standing.counted {
+        Some(counted) => counted.look(buffer)?,
         None => {
             let processes = tree.of_task(standing.keeper, standing.main);
-            (!processes.is_empty()).then(|| (tree.spent(&processes), processes::memory(&processes)))?
+            let counts = || Counts {
+                spent: tree.spent(&processes),
+                throttled: None,
+                memory: processes::memory(&processes),
+            };
+            (!processes.is_empty()).then(counts)?
         }
     };
-    Some(Look { spent, memory, standing })
+    Some(Look { counts, standing })
 }
 
 impl Standing {
@@ -178,7 +185,7 @@ impl Looks {
         let usage = |(of, after): (&TaskRef, &Option<Look>)| {
             let (before, after) = (before.tasks.get(of).and_then(Option::as_ref), after.as_ref()?);
             let cpu = before.map(|before| cpu(before, after, seconds, core_mhz));
-            Some((*of, TaskUsage { cpu, memory: Some(after.memory), ..TaskUsage::default() }))
+            Some((*of, TaskUsage { cpu, memory: Some(after.counts.memory), ..TaskUsage::default() }))
         };
         let node = self.machine.since(&before.machine, core_mhz, data_dir, context.clock.now_ns());
         Sample { node, tasks: self.tasks.iter().filter_map(usage).collect() }
@@ -193,9 +200,9 @@ fn core_mhz(context: &Context) -> f64 {
 
 fn cpu(before: &Look, after: &Look, seconds: f64, core_mhz: f64) -> CpuUsage {
     let percent = |before: f64, after: f64| ((after - before) / seconds * 100.0).max(0.0);
-    let user_percent = percent(before.spent.user_s, after.spent.user_s);
-    let system_percent = percent(before.spent.system_s, after.spent.system_s);
-    let throttled = after.standing.counted.as_ref().and_then(Counted::throttled);
+    let user_percent = percent(before.counts.spent.user_s, after.counts.spent.user_s);
+    let system_percent = percent(before.counts.spent.system_s, after.counts.spent.system_s);
+    let throttled: Option<Throttled> = after.counts.throttled;
     CpuUsage {
         user_percent,
         system_percent,

@@ -153,7 +153,9 @@ impl<'a> Bundle<'a> {
         }
         chown(at("upper"), Some(*root_id), Some(*root_id))?;
         let mut config = config.clone();
-        config["linux"]["cgroupsPath"] = json!(format!("/{}", self.id));
+        // Beside those of the agent. A container is set up within its own share of the processors, which counts among its
+        // siblings: at the top of the hierarchy that of 1 MHz would stand against all else that runs on the machine.
+        config["linux"]["cgroupsPath"] = json!(format!("/berth/{}", self.id));
         fs::write(at("config.json"), config.to_string())?;
         let options = format!(
             "lowerdir={},upperdir={},workdir={}",

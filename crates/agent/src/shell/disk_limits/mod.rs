@@ -1,0 +1,216 @@
+//! Allocations keep to the disk that their group asked for: it is measured what their files take, their logs and their
+//! containers' writable layers with them, and one that takes more fails, by SIGKILL and at once.
+//!
+//! Nobody can have passed its limit before the file system has lost as much free space as it had left when it was measured. So
+//! free space is looked at often, the more so the less is left to any of them, and who may have passed its limit by then is
+//! checked at once; all are from time to time, since what others give back meanwhile hides what one takes.
+//!
+//! A check begins with what costs least: a container that has spent no processor time has written nothing (`activity`). Only who
+//! has run is measured. Where there are many files, that takes long. Then one that cannot have passed its limit by much waits,
+//! until it may have, or until measuring it takes no more than a small part of the time: what others write is no reason to count
+//! files all day.
+
+mod activity;
+mod idle;
+mod known;
+mod round;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use berth_api::agent::{AllocId, GroupSpec};
+use tokio::sync::mpsc;
+
+use self::idle::Idle;
+use self::known::PART_OF_TIME;
+use self::round::{Round, Stopped};
+use super::Agent;
+use super::data_dir::DataDir;
+use crate::lifecycle::{Alloc, Event, TaskRef};
+
+/// How often all are checked.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// How often also those are measured whose tasks have not run since.
+const QUIET_EVERY: Duration = Duration::from_secs(60);
+
+/// How often free space is looked at while nobody is near its limit, and once somebody is. What is written meanwhile shows
+/// only then.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_EVERY_MIN: Duration = Duration::from_millis(25);
+
+/// How old the list of allocations may be though no event has changed any.
+const LISTED_EVERY: Duration = Duration::from_secs(1);
+
+/// What was measured, and when to look again.
+pub(super) struct DiskLimits {
+    shared: Arc<Shared>,
+    /// Those that have a limit.
+    list: Arc<[Limited]>,
+    listed_at: Instant,
+    /// Something may have changed since.
+    is_stale: bool,
+}
+
+/// With the thread that looks.
+struct Shared {
+    /// None while one does.
+    idle: Mutex<Option<Idle>>,
+    held_bytes: AtomicU64,
+    /// How long after a look at free space the next one is, in milliseconds.
+    look_after_ms: AtomicU64,
+}
+
+/// An allocation that has a limit.
+#[derive(Debug, Clone)]
+struct Limited {
+    alloc: AllocId,
+    group: Arc<GroupSpec>,
+    limit_mb: u32,
+    /// It takes files over from the one before it.
+    inherits: bool,
+    /// Only poststop tasks are left to run: they may take as much again as there was then.
+    cleans_up: bool,
+    /// The tasks that run, where nobody else writes to its files.
+    writers: Option<Vec<TaskRef>>,
+}
+
+impl Limited {
+    /// None of one that has no files, as what waits to begin. Tasks that are only pretended write nothing.
+    fn of(alloc: &Alloc) -> Option<Self> {
+        let spec = alloc.spec();
+        let group = spec.group.clone();
+        let writes = group.tasks.iter().any(|task| task.driver != "mock_driver");
+        if !writes || group.disk_mb == 0 || !alloc.has_files() {
+            return None;
+        }
+        let (limit_mb, inherits) = (group.disk_mb, !spec.previous.is_empty());
+        let (cleans_up, writers) = (alloc.only_cleans_up(), alloc.only_writers());
+        Some(Self { alloc: alloc.id(), group, limit_mb, inherits, cleans_up, writers })
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        let rest = |of: &Self| (of.alloc, of.limit_mb, of.inherits, of.cleans_up);
+        rest(self) == rest(other) && Arc::ptr_eq(&self.group, &other.group) && self.writers == other.writers
+    }
+}
+
+impl Default for DiskLimits {
+    fn default() -> Self {
+        let now = Instant::now();
+        let shared = Shared {
+            idle: Mutex::new(Some(Idle::new(now))),
+            held_bytes: AtomicU64::new(0),
+            look_after_ms: AtomicU64::new(millis(LOOK_EVERY)),
+        };
+        Self { shared: Arc::new(shared), list: Arc::default(), listed_at: now, is_stale: true }
+    }
+}
+
+impl DiskLimits {
+    /// What all that was measured last took together.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.shared.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// An allocation may have changed.
+    pub(super) fn on_change(&mut self) {
+        self.is_stale = true;
+    }
+
+    /// When to look at free space next.
+    fn next_look(&self) -> tokio::time::Instant {
+        let after = Duration::from_millis(self.shared.look_after_ms.load(Ordering::Relaxed));
+        tokio::time::Instant::now() + after
+    }
+
+    /// Those that have a limit; the same list as before if they are the same.
+    fn list<'a>(&mut self, allocs: impl Iterator<Item = &'a Alloc>) -> Arc<[Limited]> {
+        let now = Instant::now();
+        if self.is_stale || now >= self.listed_at + LISTED_EVERY {
+            let list: Vec<Limited> = allocs.filter_map(Limited::of).collect();
+            let is_same = self.list.len() == list.len()
+                && self.list.iter().zip(&list).all(|(before, now)| before.is_same(now));
+            if !is_same {
+                self.list = list.into();
+            }
+            (self.listed_at, self.is_stale) = (now, false);
+        }
+        self.list.clone()
+    }
+}
+
+impl Shared {
+    /// Begins, unless that has begun.
+    fn begin(&self) -> Option<Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn end(&self, idle: Idle) {
+        self.look_after_ms.store(millis(idle.look_after(Instant::now())), Ordering::Relaxed);
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(idle);
+    }
+}
+
+impl Agent {
+    /// A task has started, and may write what its allocation has left before free space is looked at again.
+    pub(super) fn look_at_disk_soon(&mut self) {
+        self.disk_look_at = self.disk_look_at.min(tokio::time::Instant::now() + LOOK_EVERY_MIN);
+    }
+
+    /// Measures what has to be, if it is time.
+    pub(super) fn check_disk(&mut self) {
+        self.disk_look_at = self.disk_limits.next_look();
+        let limited = self.disk_limits.list(self.node.allocs());
+        if limited.is_empty() {
+            return;
+        }
+        let shared = self.disk_limits.shared.clone();
+        let Some(mut idle) = shared.begin() else { return };
+        let (data, events) = (self.data.clone(), self.context.events.clone());
+        tokio::task::spawn_blocking(move || {
+            if look(&mut idle, &limited, &data, &events).is_ok() {
+                let held = idle.known.values().map(|known| known.bytes).sum();
+                shared.held_bytes.store(held, Ordering::Relaxed);
+                shared.end(idle);
+            }
+        });
+    }
+}
+
+/// Looks at free space, and measures who may have passed its limit.
+fn look(
+    idle: &mut Idle,
+    limited: &Arc<[Limited]>,
+    data: &DataDir,
+    events: &mpsc::Sender<Event>,
+) -> Result<(), Stopped> {
+    let now = Instant::now();
+    // Where that cannot be found out, only the time counts.
+    let free_bytes = free_bytes(data.path()).unwrap_or(u64::MAX);
+    if idle.is_calm(limited, free_bytes, now) {
+        return Ok(());
+    }
+    let due = idle.due(limited, free_bytes, now);
+    let mut round = Round::new(idle, &due, free_bytes, events);
+    due.these.iter().try_for_each(|limited| round.measure(limited, &data.place(limited.alloc)))?;
+    if due.is_all {
+        idle.all_at = Instant::now() + EVERY.max(now.elapsed() * PART_OF_TIME);
+    }
+    idle.settle();
+    Ok(())
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The free space of a file system, that of its administrator with it.
+fn free_bytes(path: &Path) -> Option<u64> {
+    let found = rustix::fs::statvfs(path).ok()?;
+    Some(found.f_bfree.saturating_mul(found.f_frsize))
+}
