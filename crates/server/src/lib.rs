@@ -26,7 +26,7 @@ mod workload;
 
 pub use agents::AgentLimits;
 pub use berth_replication::Recovery;
-pub use cluster::{LeadersAnswer, LeadersMajority, MajorityContact, recover, rejoin};
+pub use cluster::{LeadersAnswer, LeadersMajority, MajorityContact, OwnProgress, recover, rejoin};
 pub use engine::{HostState, PlannersConfig};
 pub use events::{Change, EventBatch, EventHub, Subscription, SubscriptionError};
 pub use keyring::{Kek, Keyring};

@@ -1,11 +1,13 @@
 //! What the leader says of its contact with a majority. A follower that hears a leader knows nothing of the others: they may
 //! have elected another one, on the far side of a cut, so its state is only as fresh as the leader's word of a majority. Nor does it
-//! know from hearing it what it has missed while it was away: the word counts once all that the leader's log held then is applied.
+//! know from hearing it what it has missed while it was away: the word counts once readers see all that the leader's log held then.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+
+use berth_model::Index;
 
 use super::status::MAJORITY_MAX;
 
@@ -20,7 +22,27 @@ struct Words {
     /// The newest that this server has caught up with: its state is as fresh as that one.
     reached: Option<Word>,
     /// One that this server has not caught up with yet. Newer ones do not replace it: a server that lags would wait for ever.
-    awaited: Option<(Word, u64)>,
+    awaited: Option<(Word, Awaited)>,
+}
+
+/// What has to happen before a word counts.
+#[derive(Debug, Clone, Copy)]
+enum Awaited {
+    /// That this server has applied a record of the log.
+    Record(u64),
+    /// That readers see the state at an index.
+    Index(Index),
+}
+
+/// How far this server has come, read in this order: what readers see includes what is applied only if it was read later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnProgress {
+    /// The last record of the log that it has applied.
+    pub log_index: u64,
+    /// The index of the newest state that it has applied.
+    pub applied: Index,
+    /// The index of the state that readers see.
+    pub published: Index,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -68,13 +90,13 @@ pub struct LeadersAnswer {
 }
 
 impl LeadersMajority {
-    /// A leader was asked at that time. `applied` is the last record of the log that this server has applied by now.
-    pub fn set(&self, said: LeadersAnswer, asked_at: Duration, applied: u64) {
+    /// A leader was asked at that time; `own` is how far this server has come by now.
+    pub fn set(&self, said: LeadersAnswer, asked_at: Duration, own: OwnProgress) {
         let LeadersAnswer { leader, term, ago_ms, log_index } = said;
         let ago = (ago_ms != u64::MAX).then(|| Duration::from_millis(ago_ms));
         let word = Word { leader, term, asked_at, ago };
         let mut words = self.words();
-        words.catch_up(applied);
+        words.catch_up(own);
         // Answers may overtake each other.
         if !word.is_newer_than(words.newest) {
             return;
@@ -82,16 +104,16 @@ impl LeadersMajority {
         words.newest = Some(word);
         // What a leader of an older term had in its log may never be applied by anybody.
         if words.awaited.is_none_or(|(awaited, _)| awaited.term < term) {
-            words.awaited = Some((word, log_index));
-            words.catch_up(applied);
+            words.awaited = Some((word, Awaited::Record(log_index)));
+            words.catch_up(own);
         }
     }
 
-    /// What the leader of a term said, at `now`, to a server that has applied this much of the log. Before this server has caught
-    /// up with anything, nothing is known of the age of its state, however long it has run.
-    pub fn of(&self, leader: u64, term: u64, now: Duration, applied: u64) -> MajorityContact {
+    /// What the leader of a term said, at `now`, to a server that has come so far. Before this server has caught up with anything,
+    /// nothing is known of the age of its state, however long it has run.
+    pub fn of(&self, leader: u64, term: u64, now: Duration, own: OwnProgress) -> MajorityContact {
         let mut words = self.words();
-        words.catch_up(applied);
+        words.catch_up(own);
         if words.newest.is_some_and(|word| word.term > term) {
             // Another was elected since, with a majority that the older one has not any more.
             return MajorityContact { age: Duration::MAX, is_cut_off: true };
@@ -108,9 +130,14 @@ impl LeadersMajority {
 }
 
 impl Words {
-    fn catch_up(&mut self, applied: u64) {
-        if let Some((word, _)) = self.awaited.take_if(|(_, log_index)| *log_index <= applied) {
-            self.reached = Some(word);
+    fn catch_up(&mut self, own: OwnProgress) {
+        let Some((word, awaited)) = &mut self.awaited else { return };
+        if matches!(awaited, Awaited::Record(log_index) if *log_index <= own.log_index) {
+            *awaited = Awaited::Index(own.applied);
+        }
+        if matches!(awaited, Awaited::Index(index) if *index <= own.published) {
+            self.reached = Some(*word);
+            self.awaited = None;
         }
     }
 }
@@ -139,6 +166,11 @@ mod tests {
         LeadersAnswer { leader, term, ago_ms, log_index }
     }
 
+    /// Readers see all that is applied: as much of the state as of the log.
+    fn own(log_index: u64) -> OwnProgress {
+        OwnProgress { log_index, applied: Index(log_index), published: Index(log_index) }
+    }
+
     fn contact(age_ms: u64, is_cut_off: bool) -> MajorityContact {
         MajorityContact { age: at(age_ms), is_cut_off }
     }
@@ -147,16 +179,16 @@ mod tests {
     fn contact_with_a_leader_is_as_old_as_that_one_s_with_a_majority() {
         let words = LeadersMajority::default();
         let unknown = MajorityContact { age: Duration::MAX, is_cut_off: false };
-        assert_eq!(words.of(1, 5, at(300), 10), unknown, "no server was heard since this one started");
-        words.set(said(1, 5, 100, 10), at(0), 10);
-        assert_eq!(words.of(1, 5, at(50), 10), contact(150, false));
-        let old = words.of(1, 5, at(60_000), 10);
+        assert_eq!(words.of(1, 5, at(300), own(10)), unknown, "no server was heard since this one started");
+        words.set(said(1, 5, 100, 10), at(0), own(10));
+        assert_eq!(words.of(1, 5, at(50), own(10)), contact(150, false));
+        let old = words.of(1, 5, at(60_000), own(10));
         assert_eq!(old.age, at(60_100), "the age grows while nothing new is said");
         assert!(!old.is_cut_off, "silence about it is no word that the leader is cut off");
-        words.set(said(1, 5, 2_000, 10), at(60_000), 10);
-        assert!(words.of(1, 5, at(60_000), 10).is_cut_off);
+        words.set(said(1, 5, 2_000, 10), at(60_000), own(10));
+        assert!(words.of(1, 5, at(60_000), own(10)).is_cut_off);
         assert_eq!(
-            words.of(2, 6, at(60_500), 10),
+            words.of(2, 6, at(60_500), own(10)),
             contact(2_500, false),
             "who leads next has not said yet that it hears a majority"
         );
@@ -165,33 +197,56 @@ mod tests {
     #[test]
     fn a_state_is_fresh_once_it_holds_what_the_leader_had() {
         let words = LeadersMajority::default();
-        words.set(said(1, 5, 0, 100), at(0), 40);
-        assert_eq!(words.of(1, 5, at(200), 40).age, Duration::MAX, "it was away, nobody knows for how long");
+        words.set(said(1, 5, 0, 100), at(0), own(40));
+        assert_eq!(
+            words.of(1, 5, at(200), own(40)).age,
+            Duration::MAX,
+            "it was away, nobody knows for how long"
+        );
         // A log that grows all the time is never reached as it is now: it need not be.
         for step in 1..10 {
-            words.set(said(1, 5, 0, 100 + 10 * step), at(100 * step), 40 + 6 * step);
-            assert_eq!(words.of(1, 5, at(100 * step), 40 + 6 * step).age, Duration::MAX);
+            words.set(said(1, 5, 0, 100 + 10 * step), at(100 * step), own(40 + 6 * step));
+            assert_eq!(words.of(1, 5, at(100 * step), own(40 + 6 * step)).age, Duration::MAX);
         }
-        assert_eq!(words.of(1, 5, at(1_000), 100), contact(1_000, false), "as it was when first asked");
-        words.set(said(1, 5, 0, 230), at(1_000), 101);
-        assert_eq!(words.of(1, 5, at(1_500), 229), contact(1_500, false));
-        assert_eq!(words.of(1, 5, at(1_500), 230), contact(500, false));
+        assert_eq!(words.of(1, 5, at(1_000), own(100)), contact(1_000, false), "as it was when first asked");
+        words.set(said(1, 5, 0, 230), at(1_000), own(101));
+        assert_eq!(words.of(1, 5, at(1_500), own(229)), contact(1_500, false));
+        assert_eq!(words.of(1, 5, at(1_500), own(230)), contact(500, false));
+    }
+
+    #[test]
+    fn what_is_applied_is_fresh_only_once_readers_see_it() {
+        let words = LeadersMajority::default();
+        let progress = |log_index, applied, published| OwnProgress {
+            log_index,
+            applied: Index(applied),
+            published: Index(published),
+        };
+        words.set(said(1, 5, 0, 100), at(0), progress(99, 990, 700));
+        assert_eq!(words.of(1, 5, at(100), progress(100, 1_000, 700)).age, Duration::MAX);
+        assert_eq!(words.of(1, 5, at(200), progress(120, 1_200, 999)).age, Duration::MAX);
+        let reached = words.of(1, 5, at(300), progress(120, 1_200, 1_000));
+        assert_eq!(reached, contact(300, false), "what came later is not waited for");
     }
 
     #[test]
     fn a_leader_s_word_that_it_is_cut_off_waits_for_nothing() {
         let words = LeadersMajority::default();
-        words.set(said(1, 5, 0, 100), at(0), 100);
-        words.set(said(1, 5, 3_000, 200), at(3_000), 100);
-        assert_eq!(words.of(1, 5, at(3_000), 100), contact(3_000, true));
+        words.set(said(1, 5, 0, 100), at(0), own(100));
+        words.set(said(1, 5, 3_000, 200), at(3_000), own(100));
+        assert_eq!(words.of(1, 5, at(3_000), own(100)), contact(3_000, true));
     }
 
     #[test]
     fn records_of_a_leader_that_was_replaced_are_not_waited_for() {
         let words = LeadersMajority::default();
-        words.set(said(1, 5, 0, 100), at(0), 80);
-        words.set(said(2, 6, 0, 90), at(1_000), 80);
-        assert_eq!(words.of(2, 6, at(1_100), 90), contact(100, false), "nobody has its last ten records");
+        words.set(said(1, 5, 0, 100), at(0), own(80));
+        words.set(said(2, 6, 0, 90), at(1_000), own(80));
+        assert_eq!(
+            words.of(2, 6, at(1_100), own(90)),
+            contact(100, false),
+            "nobody has its last ten records"
+        );
     }
 
     #[test]
@@ -208,13 +263,13 @@ mod tests {
     #[test]
     fn what_was_asked_last_counts_and_an_old_leader_has_no_say() {
         let words = LeadersMajority::default();
-        words.set(said(1, 5, NEVER, 10), at(1_000), 10);
-        words.set(said(1, 5, 0, 10), at(0), 10);
+        words.set(said(1, 5, NEVER, 10), at(1_000), own(10));
+        words.set(said(1, 5, 0, 10), at(0), own(10));
         let never = MajorityContact { age: Duration::MAX, is_cut_off: true };
-        assert_eq!(words.of(1, 5, at(1_000), 10), never);
-        words.set(said(2, 6, 0, 10), at(1_000), 10);
-        words.set(said(1, 5, 3_000, 10), at(2_000), 10);
-        assert_eq!(words.of(2, 6, at(2_000), 10), contact(1_000, false));
-        assert_eq!(words.of(1, 5, at(2_000), 10), never, "it leads nobody, whatever it said before");
+        assert_eq!(words.of(1, 5, at(1_000), own(10)), never);
+        words.set(said(2, 6, 0, 10), at(1_000), own(10));
+        words.set(said(1, 5, 3_000, 10), at(2_000), own(10));
+        assert_eq!(words.of(2, 6, at(2_000), own(10)), contact(1_000, false));
+        assert_eq!(words.of(1, 5, at(2_000), own(10)), never, "it leads nobody, whatever it said before");
     }
 }

@@ -43,7 +43,7 @@ use crate::{agents::Registry, audit::AuditLog, engine::EngineHandle, keyring::Ke
 pub(crate) use agents::AllAgents;
 use agents::Lent;
 use found::Founding;
-pub use majority::{LeadersAnswer, LeadersMajority, MajorityContact};
+pub use majority::{LeadersAnswer, LeadersMajority, MajorityContact, OwnProgress};
 pub use recover::recover;
 pub use rejoin::rejoin;
 pub(crate) use relay::Relay;

@@ -1,11 +1,18 @@
 //! How the servers are, as this one knows them.
 
-use std::{sync::PoisonError, time::Duration};
+use std::{
+    sync::{PoisonError, atomic::Ordering},
+    time::Duration,
+};
 
+use berth_model::Index;
 use berth_replication::NotWritten;
 use tokio::time::Instant;
 
-use super::{Cluster, majority::MajorityContact};
+use super::{
+    Cluster,
+    majority::{MajorityContact, OwnProgress},
+};
 use crate::shared::{Contact, ServerStatus, Servers};
 
 /// What people are told whose server was removed.
@@ -30,9 +37,14 @@ impl Cluster {
     /// What another server that leads said of its contact with a majority; none when nobody is known to lead.
     fn leaders_majority(&self) -> Option<MajorityContact> {
         let leader = self.replication.leader()?;
-        let (term, applied) =
-            (self.replication.term(), self.replication.last_applied_log().unwrap_or_default());
-        Some(self.leaders_majority.of(leader, term, self.begun.elapsed(), applied))
+        Some(self.leaders_majority.of(leader, self.replication.term(), self.begun.elapsed(), self.progress()))
+    }
+
+    /// How far this server has come with the log, and its readers with it.
+    pub(super) fn progress(&self) -> OwnProgress {
+        let log_index = self.replication.last_applied_log().unwrap_or_default();
+        let applied = Index(self.applied.load(Ordering::Acquire));
+        OwnProgress { log_index, applied, published: self.published.borrow().0 }
     }
 
     /// Whether the server that leads, as far as this one can tell, says that it has not heard a majority for too long.

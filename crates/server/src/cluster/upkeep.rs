@@ -90,12 +90,8 @@ impl Cluster {
                 let said = said_of_majority(pulse.majority_ms, pulse.leads, is_believed_to_lead);
                 if let Some(ago_ms) = said {
                     let (term, log_index) = (pulse.term, pulse.log_index);
-                    let applied = cluster.replication.last_applied_log().unwrap_or_default();
-                    cluster.leaders_majority.set(
-                        LeadersAnswer { leader: to.0, term, ago_ms, log_index },
-                        asked_at,
-                        applied,
-                    );
+                    let answer = LeadersAnswer { leader: to.0, term, ago_ms, log_index };
+                    cluster.leaders_majority.set(answer, asked_at, cluster.progress());
                 }
                 cluster.pulses.set(to.0, cluster.begun + asked_at, pulse);
             }

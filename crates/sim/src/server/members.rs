@@ -3,8 +3,9 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use berth_controller::{Event, Versions};
+use berth_model::Index;
 use berth_replication::Replication;
-use berth_server::MajorityContact;
+use berth_server::{MajorityContact, OwnProgress};
 
 use super::{Input, Server, lock, wire};
 use crate::{
@@ -96,15 +97,18 @@ impl Server {
             return None;
         }
         let log = lock(&self.0.log).clone()?;
-        Some(self.0.leaders_majority.of(log.leader()?, log.term(), self.uptime(), self.last_applied(&log)))
+        Some(self.0.leaders_majority.of(log.leader()?, log.term(), self.uptime(), self.progress(&log)))
     }
 
-    /// The last record of the log that this server has applied, for how fresh its state is.
-    pub(super) fn last_applied(&self, log: &Replication<Simulated>) -> u64 {
+    /// How far this server has come with the log, and its readers with it.
+    pub(super) fn progress(&self, log: &Replication<Simulated>) -> OwnProgress {
         if self.around().bug == Some(Bug::FreshBeforeApplied) {
-            return u64::MAX;
+            let (log_index, newest) = (u64::MAX, Index(u64::MAX));
+            return OwnProgress { log_index, applied: newest, published: newest };
         }
-        log.last_applied_log().unwrap_or_default()
+        let log_index = log.last_applied_log().unwrap_or_default();
+        let applied = *lock(&self.0.applied);
+        OwnProgress { log_index, applied, published: self.view().index }
     }
 
     /// Whether the server that leads says that it has not heard a majority for too long.

@@ -167,8 +167,8 @@ impl Server {
         let answer = log.peers().request(leader, &address, &[PING], PING_MAX).await;
         let Some(answer) = answer.ok().filter(|answer| answer.first() == Some(&DONE)) else { return };
         let [term, ago_ms, knows, log_index] = [0, 1, 2, 3].map(|nth| number(&answer, nth));
-        let applied = self.last_applied(&log);
-        self.0.leaders_majority.set(LeadersAnswer { leader, term, ago_ms, log_index }, asked_at, applied);
+        let answer = LeadersAnswer { leader, term, ago_ms, log_index };
+        self.0.leaders_majority.set(answer, asked_at, self.progress(&log));
         if term >= log.term() {
             let mut at = lock(&self.0.removed_at);
             *at = (knows == 0).then(|| at.unwrap_or_else(|| self.uptime()));
