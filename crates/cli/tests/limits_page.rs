@@ -130,7 +130,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/convert/agent.rs DEVICE_INSTANCES_MAX", "a node's description"),
     ("server/src/convert/agent.rs NAME_BYTES_MAX", "names of a node"),
     ("server/src/events.rs BATCHES_MAX", "changes that are kept for followers"),
-    ("server/src/events.rs PINNED_BYTES_MAX", "changes that are kept for followers"),
+    ("server/src/events.rs HELD_BYTES_MAX", "changes that are kept for followers"),
     ("server/src/ports.rs WAIT_MAX", "addresses that another still has"),
     ("server/src/nomad/job/launch.rs TOKEN_BYTES_MAX", "letters of a dispatch's `idempotency_token`"),
     ("server/src/http/block.rs WAIT_MAX", "a wait for a change"),

@@ -231,6 +231,28 @@ enum Kept {
     Ended(Packed),
 }
 
+/// What was observed last of one allocation, apart from the table: holds on to nothing else.
+#[derive(Debug, Clone)]
+pub struct LastSeen(Kept);
+
+impl LastSeen {
+    /// The latest observation, until the end of its allocation is in the log.
+    pub fn living(&self) -> Option<&Observation> {
+        match &self.0 {
+            Kept::Latest(observation) => Some(observation),
+            Kept::Ended(_) => None,
+        }
+    }
+
+    /// Once the end is in the log, without its hash. Decoded on each call.
+    pub fn ended(&self) -> Option<ObservedAlloc> {
+        match &self.0 {
+            Kept::Latest(_) => None,
+            Kept::Ended(packed) => Some(packed.read()),
+        }
+    }
+}
+
 impl Kept {
     fn id(&self) -> AllocId {
         match self {
@@ -341,6 +363,12 @@ impl Observed {
             Kept::Ended(packed) if packed.id() == id => Some(packed.read()),
             _ => None,
         }
+    }
+
+    /// What was observed last of an allocation, whether its end is in the log or not.
+    pub fn last(&self, slot: AllocSlot, id: AllocId) -> Option<LastSeen> {
+        let kept = self.allocs.get(slot.0 as usize)?.as_ref()?;
+        (kept.id() == id).then(|| LastSeen(kept.clone()))
     }
 
     /// When what was observed of an allocation last changed, by its node's clock; whether it ended or not.

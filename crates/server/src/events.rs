@@ -1,36 +1,30 @@
-//! What changed, in the one order of changes, for whoever follows along: a bounded ring of batches, each with the state
-//! it led to.
+//! What changed, in the one order of changes, for whoever follows along: a bounded ring of batches, each with what its changes
+//! are about.
 
 mod freed;
+mod past;
+mod weight;
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::VecDeque,
     sync::{Arc, Mutex},
 };
 
-use berth_model::{
-    AllocId, Index,
-    eval::Failures,
-    event::Event,
-    store::{AllocSlot, JobSlot},
-};
+use berth_model::{AllocId, Index, event::Event, store::AllocSlot};
 use tokio::sync::Notify;
 
+pub use self::past::{DeploymentJob, Past, PastAlloc, PastJob};
 use crate::shared::View;
 use freed::Freed;
 
 /// Batches kept for followers that join late or are slow.
 const BATCHES_MAX: usize = 4096;
-/// Bytes of old state that kept batches may hold on to.
-const PINNED_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of old state that they may hold on to once nobody can be catching up with them any more.
-const IDLE_PINNED_BYTES_MAX: u64 = 8 << 20;
+/// Bytes that kept batches may hold on to.
+const HELD_BYTES_MAX: u64 = 64 << 20;
+/// Bytes that they may hold on to once nobody can be catching up with them any more.
+const IDLE_HELD_BYTES_MAX: u64 = 8 << 20;
 /// A batch is that old after so many looks of [`EventHub::ease`].
 const EASED_LOOKS: usize = 6;
-/// A job in memory takes about so many times the bytes of its encoding.
-const JOB_BYTES_FACTOR: u64 = 2;
-/// About what an observation that has been replaced takes.
-const OBSERVATION_BYTES: u64 = 2 << 10;
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,15 +35,22 @@ pub enum Change {
     Observed(AllocSlot, AllocId),
 }
 
+/// A change and what it is about.
+#[derive(Debug)]
+pub struct Recorded {
+    /// What happened.
+    pub change: Change,
+    /// What it happened to, as the batch left it.
+    pub past: Past,
+}
+
 /// All changes of one index.
 #[derive(Debug)]
 pub struct EventBatch {
     /// Where they stand.
     pub index: Index,
-    /// The state they led to; later writes do not change it.
-    pub view: Arc<View>,
     /// In order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<Recorded>,
 }
 
 /// Keeps the last batches and wakes their followers.
@@ -62,11 +63,10 @@ pub struct EventHub {
 
 #[derive(Debug, Default)]
 struct Ring {
-    /// Each with what it makes the ring hold on to.
+    /// Each with what it makes the ring hold on to, in bytes.
     batches: VecDeque<(Arc<EventBatch>, u64)>,
-    /// What the kept batches hold on to, and what the last one's state had copied by then.
-    pinned_bytes: u64,
-    copied_bytes: u64,
+    /// What the kept batches hold on to together.
+    held_bytes: u64,
     /// How many batches were dropped from the front.
     dropped: u64,
     /// The index of the last of these.
@@ -101,19 +101,19 @@ pub struct Subscription {
 }
 
 impl EventHub {
-    /// Adds a batch; batches come in order of their index.
-    pub fn publish(&self, batch: EventBatch) {
+    /// Adds the changes of an index, which led to `view`; `before` is the state published before that. Batches come in order of their
+    /// index.
+    pub fn publish(&self, before: &View, view: &View, index: Index, changes: Vec<Change>) {
+        let recorded = |change| Recorded { past: Past::of(view, &change), change };
+        let batch = EventBatch { index, changes: changes.into_iter().map(recorded).collect() };
         // Large jobs and failures take a while to count, and nobody else publishes.
-        let before = self.lock().before(&batch);
-        let held_bytes = job_bytes(before.as_deref(), &batch)
-            + count_bytes(before.as_deref(), &batch)
-            + failure_bytes(&batch);
-        let dropped = self.lock().push(batch, held_bytes);
+        let bytes = weight::bytes(before, &batch);
+        let dropped = self.lock().push(batch, bytes);
         self.freed.take(dropped);
         self.published.notify_waiters();
     }
 
-    /// To be called every few seconds: batches that have been there for a while let go of large old states, which would
+    /// To be called every few seconds: batches that have been there for a while are dropped if they hold on to much, which would
     /// stay for as long as nothing happens.
     pub fn ease(&self) {
         self.freed.take(self.lock().ease());
@@ -147,7 +147,7 @@ impl EventHub {
         let mut ring = self.lock();
         ring.dropped += ring.batches.len() as u64 + 1;
         let batches = std::mem::take(&mut ring.batches);
-        (ring.pinned_bytes, ring.copied_bytes) = (0, 0);
+        ring.held_bytes = 0;
         ring.dropped_index = index;
         drop(ring);
         drop(batches);
@@ -164,24 +164,12 @@ impl Ring {
         Index(self.dropped_index.0.saturating_add(1))
     }
 
-    /// The last batch of another state.
-    fn before(&self, batch: &EventBatch) -> Option<Arc<EventBatch>> {
-        let mut newest_first = self.batches.iter().rev().map(|(kept, _)| kept);
-        newest_first.find(|kept| !Arc::ptr_eq(&kept.view, &batch.view)).cloned()
-    }
-
     /// Keeps a batch; what it evicts is the caller's to drop, which may take a while.
-    fn push(&mut self, batch: EventBatch, held_bytes: u64) -> Vec<Dropped> {
-        let copied_bytes = batch.view.store.copied_bytes() + batch.view.observed.copied_bytes();
-        let observed =
-            batch.changes.iter().filter(|change| matches!(change, Change::Observed(..))).count() as u64;
-        let bytes =
-            copied_bytes.saturating_sub(self.copied_bytes) + observed * OBSERVATION_BYTES + held_bytes;
-        self.copied_bytes = copied_bytes;
-        self.pinned_bytes += bytes;
+    fn push(&mut self, batch: EventBatch, bytes: u64) -> Vec<Dropped> {
+        self.held_bytes += bytes;
         self.batches.push_back((Arc::new(batch), bytes));
         let mut dropped = Vec::new();
-        while self.batches.len() > BATCHES_MAX || self.pinned_bytes > PINNED_BYTES_MAX {
+        while self.batches.len() > BATCHES_MAX || self.held_bytes > HELD_BYTES_MAX {
             let Some(oldest) = self.pop() else { break };
             dropped.push(oldest);
         }
@@ -190,7 +178,7 @@ impl Ring {
 
     fn pop(&mut self) -> Option<Dropped> {
         let (oldest, bytes) = self.batches.pop_front()?;
-        self.pinned_bytes -= bytes;
+        self.held_bytes -= bytes;
         self.dropped += 1;
         self.dropped_index = oldest.index;
         Some((oldest, bytes))
@@ -201,64 +189,12 @@ impl Ring {
         let old = if self.looks.len() == EASED_LOOKS { self.looks.pop_front() } else { None };
         self.looks.push_back(self.dropped + self.batches.len() as u64);
         let mut dropped = Vec::new();
-        while self.pinned_bytes > IDLE_PINNED_BYTES_MAX && old.is_some_and(|old| self.dropped < old) {
+        while self.held_bytes > IDLE_HELD_BYTES_MAX && old.is_some_and(|old| self.dropped < old) {
             let Some(oldest) = self.pop() else { break };
             dropped.push(oldest);
         }
         dropped
     }
-}
-
-/// What jobs take that a batch brought, and those that it let go: kept states hold on to them once newer ones do not.
-fn job_bytes(before: Option<&EventBatch>, batch: &EventBatch) -> u64 {
-    let bytes = batch.changes.iter().map(|change| match change {
-        Change::Logged(
-            Event::JobRegistered(slot) | Event::JobDeregistered(slot) | Event::JobLaunched(slot),
-        ) => batch.view.store.jobs().row(*slot).map_or(0, |row| row.job().encoded_len()),
-        Change::Logged(Event::JobCollected(slot, _)) => {
-            let row = before.and_then(|before| before.view.store.jobs().row(*slot));
-            row.map_or(0, |row| row.versions.iter().map(|version| version.job.encoded_len()).sum())
-        }
-        Change::Logged(_) | Change::Observed(..) => 0,
-    });
-    bytes.sum::<usize>() as u64 * JOB_BYTES_FACTOR
-}
-
-/// What the counts of jobs' groups take that a batch replaced: pages of them are written anew.
-fn count_bytes(before: Option<&EventBatch>, batch: &EventBatch) -> u64 {
-    let store = &batch.view.store;
-    let jobs: BTreeSet<JobSlot> = batch
-        .changes
-        .iter()
-        .filter_map(|change| match change {
-            Change::Logged(Event::AllocPlaced(slot) | Event::AllocEnded(slot)) => {
-                store.allocs().row(*slot).map(|row| row.job)
-            }
-            Change::Logged(Event::EvalChanged(id)) => store.jobs().find(&store.eval(*id)?.job),
-            _ => None,
-        })
-        .collect();
-    let replaced = jobs.into_iter().filter_map(|slot| {
-        let now = &store.jobs().row(slot)?.counts;
-        let old = &before?.view.store.jobs().row(slot)?.counts;
-        Some(now.copied_bytes().saturating_sub(old.copied_bytes()))
-    });
-    replaced.sum()
-}
-
-/// What the failures of evaluations take that a batch brought: each is replaced or forgotten sooner or later. Evaluations
-/// that follow from each other share theirs.
-fn failure_bytes(batch: &EventBatch) -> u64 {
-    let evals = batch.changes.iter().filter_map(|change| match change {
-        Change::Logged(Event::EvalChanged(id)) => batch.view.store.eval(*id),
-        _ => None,
-    });
-    let mut last: Option<&Failures> = None;
-    let bytes = evals.map(|eval| &eval.failures).filter(|failures| !failures.is_empty()).map(|failures| {
-        let is_known = last.replace(failures).is_some_and(|last| last.is_shared_with(failures));
-        if is_known { 0 } else { failures.memory_bytes() }
-    });
-    bytes.sum::<usize>() as u64
 }
 
 impl Subscription {
@@ -346,8 +282,8 @@ mod tests {
     fn kept_batches_hold_few_old_versions_of_a_large_job() {
         let engine = FakeEngine::default();
         let jobs: Vec<_> = (1..=150).map(|eval| register_large(&engine, "large", eval)).collect();
-        assert!(held_bytes(&jobs) <= PINNED_BYTES_MAX, "{}", held_bytes(&jobs));
-        assert!(held_bytes(&jobs) > PINNED_BYTES_MAX / 4, "some are there to be followed");
+        assert!(held_bytes(&jobs) <= HELD_BYTES_MAX, "{}", held_bytes(&jobs));
+        assert!(held_bytes(&jobs) > HELD_BYTES_MAX / 4, "some are there to be followed");
     }
 
     fn one_job(engine: &FakeEngine, eval: u128) -> Index {
@@ -388,16 +324,34 @@ mod tests {
     }
 
     #[test]
+    fn kept_batches_hold_nothing_of_the_state_but_what_they_are_about() {
+        let engine = FakeEngine::default();
+        one_job(&engine, 1);
+        let job = |engine: &FakeEngine| {
+            let view = engine.view.load();
+            Arc::downgrade(&view.store.job(&JobKey::new("default", "job")).expect("it is there").versions)
+        };
+        let before = job(&engine);
+        // The states that these led to have the other job in them.
+        (2..=10).for_each(|eval| drop(register_large(&engine, "large", eval)));
+        assert!(before.upgrade().is_some(), "it is part of the state");
+        let mut changed = small_job("job");
+        changed.meta.insert("changed".into(), "yes".into());
+        engine.apply(vec![register(changed, EvalId(11))]);
+        assert!(before.upgrade().is_none(), "and not of old ones");
+    }
+
+    #[test]
     fn old_batches_let_go_of_large_states_although_nothing_happens() {
         let engine = FakeEngine::default();
         let jobs: Vec<_> = (1..=30).map(|eval| register_large(&engine, "large", eval)).collect();
         for _ in 0..EASED_LOOKS {
             engine.events.ease();
         }
-        assert!(held_bytes(&jobs) > 2 * IDLE_PINNED_BYTES_MAX, "somebody may still be catching up");
+        assert!(held_bytes(&jobs) > 2 * IDLE_HELD_BYTES_MAX, "somebody may still be catching up");
         engine.events.ease();
         // They are freed on another thread; kept versions and the last batches stay.
-        let stays = IDLE_PINNED_BYTES_MAX + 8 * JOB_BYTES as u64;
+        let stays = IDLE_HELD_BYTES_MAX + 8 * JOB_BYTES as u64;
         for _ in 0..10_000 {
             if held_bytes(&jobs) <= stays {
                 return;
@@ -421,6 +375,6 @@ mod tests {
             engine.apply(vec![Command::Collect(Box::new(collect))]);
         }
         assert_eq!(engine.view.load().store.jobs().len(), 0);
-        assert!(held_bytes(&jobs) <= PINNED_BYTES_MAX, "{}", held_bytes(&jobs));
+        assert!(held_bytes(&jobs) <= HELD_BYTES_MAX, "{}", held_bytes(&jobs));
     }
 }

@@ -1,6 +1,7 @@
 //! What request handlers share: the state to read, a way to change it, and the way to agents of nodes.
 
 mod agents;
+mod lookup;
 
 use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 

@@ -1,8 +1,10 @@
 //! Forgetting what nobody asks for any more. What has ended waits its time in queues, oldest first, so that nothing is
 //! ever searched for; whatever is in use again by then stays (`apply` looks once more).
 
+mod waiting;
+
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -18,6 +20,7 @@ use berth_model::{
 };
 
 use crate::follow::Follower;
+use waiting::Waiting;
 
 /// Evaluations and allocations of services are kept this long after their end.
 const SERVICE_KEPT: Duration = Duration::from_secs(3600);
@@ -107,6 +110,20 @@ impl Follower for Collector {
                 let down = store.nodes().row(*slot).filter(|row| row.status == NodeStatus::Down);
                 self.nodes.extend(now, down.map(|row| row.id));
             }
+            // What is forgotten before its time would wait for it nevertheless: by an operator, or with its job.
+            Change::AllocCollected(..) => self.allocs.drop_gone(|id| store.alloc(*id).is_some()),
+            Change::EvalCollected(_) => {
+                let is_there = |id: &EvalId| store.eval(*id).is_some();
+                self.service_evals.drop_gone(is_there);
+                self.batch_evals.drop_gone(is_there);
+            }
+            Change::JobCollected(..) => self.jobs.drop_gone(|(slot, since)| {
+                store.jobs().row(*slot).is_some_and(|row| row.create_index == *since)
+            }),
+            Change::DeploymentCollected(_) => {
+                self.deployments.drop_gone(|id| store.deployments().get(*id).is_some());
+            }
+            Change::NodeCollected(..) => self.nodes.drop_gone(|id| store.node(*id).is_some()),
             _ => {}
         }
     }
@@ -233,48 +250,4 @@ fn old_evals(store: &Store, row: &JobRow, now: Timestamp) -> Vec<EvalId> {
     let is_old = |eval: &&Arc<Eval>| now.since(eval.modified_at) >= CROWDED_KEPT;
     let too_many = done.len().saturating_sub(EVALS_OF_JOB_MAX);
     done.into_iter().take(too_many).filter(is_old).map(|eval| eval.id).take(COLLECTED_MAX).collect()
-}
-
-/// Things by the second of their end, rounded up: those of a second share a list, as a list for each would take ten times what
-/// they are. What a state is full of is found in any order.
-#[derive(Debug, Clone)]
-struct Waiting<T>(BTreeMap<Timestamp, VecDeque<T>>);
-
-const SECOND_NS: u64 = 1_000_000_000;
-
-impl<T> Default for Waiting<T> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
-
-impl<T> Waiting<T> {
-    fn push(&mut self, at: Timestamp, thing: T) {
-        let second = Timestamp(at.0.div_ceil(SECOND_NS).saturating_mul(SECOND_NS));
-        self.0.entry(second).or_default().push_back(thing);
-    }
-
-    fn extend(&mut self, at: Timestamp, things: impl IntoIterator<Item = T>) {
-        things.into_iter().for_each(|thing| self.push(at, thing));
-    }
-
-    /// When the first has waited its time.
-    fn first_over(&self, kept: Duration) -> Option<Timestamp> {
-        self.0.keys().next().map(|at| at.after(kept))
-    }
-
-    /// Takes out what has waited its time, at most `max`.
-    fn over(&mut self, kept: Duration, now: Timestamp, max: usize) -> Vec<T> {
-        let mut over = Vec::new();
-        while over.len() < max
-            && let Some(mut first) = self.0.first_entry().filter(|first| now.since(*first.key()) >= kept)
-        {
-            let of_then = first.get_mut();
-            over.extend(of_then.drain(..of_then.len().min(max - over.len())));
-            if of_then.is_empty() {
-                first.remove();
-            }
-        }
-        over
-    }
 }

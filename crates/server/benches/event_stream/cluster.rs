@@ -14,7 +14,7 @@ use berth_model::{
     store::AllocSlot,
 };
 use berth_server::{
-    Change, EventBatch, EventHub,
+    Change, EventHub,
     shared::{State, View},
 };
 
@@ -50,17 +50,15 @@ impl Cluster {
     /// Publishes so many batches, and says how many changes are in them.
     pub fn change(&self, batches: usize) -> u64 {
         let mut view = View::clone(&self.view.load());
-        let mut changes = 0;
+        let (mut before, mut changes) = (self.view.load_full(), 0);
         for batch in 0..batches as u128 {
             view.index = Index(view.index.0 + 1);
             let allocs = (0..BATCH_CHANGES).map(|at| alloc_id((batch * BATCH_CHANGES + at) % ALLOCS));
             let changed = allocs.map(|id| observe(&mut view, id)).collect();
             changes += BATCH_CHANGES as u64;
-            self.events.publish(EventBatch {
-                index: view.index,
-                view: Arc::new(view.clone()),
-                changes: changed,
-            });
+            let published = Arc::new(view.clone());
+            self.events.publish(&before, &published, view.index, changed);
+            before = published;
         }
         self.view.store(Arc::new(view));
         changes

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use berth_model::{Index, event::Event};
 
-use super::{Access, CallerView, Capability};
-use crate::{Change, EventBatch, Subscription, SubscriptionError};
+use super::{Access, Capability};
+use crate::{
+    Change, EventBatch, Subscription, SubscriptionError,
+    events::{Past, Recorded},
+};
 
 /// A caller's place in the order of changes.
 #[derive(Debug)]
@@ -24,7 +27,7 @@ impl CallerEvents {
     /// # Errors
     /// When the follower was too slow and what it had to read next has been dropped.
     pub async fn next(&mut self) -> Result<CallerBatch, SubscriptionError> {
-        Ok(CallerBatch::new(self.subscription.next().await?, &self.access))
+        Ok(CallerBatch { batch: self.subscription.next().await?, access: self.access.clone() })
     }
 
     /// The next batch if it is there.
@@ -32,7 +35,7 @@ impl CallerEvents {
     /// # Errors
     /// As [`Self::next`].
     pub fn try_next(&mut self) -> Result<Option<CallerBatch>, SubscriptionError> {
-        Ok(self.subscription.try_next()?.map(|batch| CallerBatch::new(batch, &self.access)))
+        Ok(self.subscription.try_next()?.map(|batch| CallerBatch { batch, access: self.access.clone() }))
     }
 
     /// How many batches are there to be taken.
@@ -45,23 +48,24 @@ impl CallerEvents {
 #[derive(Debug, Clone)]
 pub(crate) struct CallerBatch {
     batch: Arc<EventBatch>,
-    view: CallerView,
+    access: Arc<Access>,
+}
+
+/// A change that the caller may see.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallerChange<'b> {
+    /// What happened.
+    pub change: &'b Change,
+    /// What it happened to.
+    pub past: &'b Past,
+    /// What the caller's request may reach.
+    pub access: &'b Access,
 }
 
 impl CallerBatch {
-    fn new(batch: Arc<EventBatch>, access: &Arc<Access>) -> Self {
-        let view = CallerView::new(batch.view.clone(), access.clone());
-        Self { batch, view }
-    }
-
     /// Where they stand.
     pub fn index(&self) -> Index {
         self.batch.index
-    }
-
-    /// The state they led to.
-    pub fn view(&self) -> &CallerView {
-        &self.view
     }
 
     /// How many changes there are, whoever sees them.
@@ -70,52 +74,65 @@ impl CallerBatch {
     }
 
     /// Those that the caller may see, in order.
-    pub fn changes(&self) -> impl Iterator<Item = &Change> {
-        self.batch.changes.iter().filter(|change| self.view.shows(change))
+    pub fn changes(&self) -> impl Iterator<Item = CallerChange<'_>> {
+        let access = &*self.access;
+        let all = self.batch.changes.iter();
+        all.map(|Recorded { change, past }| CallerChange { change, past, access })
+            .filter(CallerChange::is_shown)
     }
 }
 
-impl CallerView {
-    /// Whether a change is one of what the caller sees.
-    fn shows(&self, change: &Change) -> bool {
-        let event = match change {
-            Change::Observed(slot, _) => return self.alloc_row(*slot).is_some(),
-            Change::Logged(event) => event,
-        };
+impl CallerChange<'_> {
+    fn is_shown(&self) -> bool {
+        let Change::Logged(event) = self.change else { return self.is_of_reached() };
+        let access = self.access;
         match event {
             Event::NodeRegistered(_) | Event::NodeChanged(..) | Event::NodeCollected(..) => {
-                self.access().sees_nodes()
+                access.sees_nodes()
             }
-            Event::JobRegistered(slot) | Event::JobDeregistered(slot) => self.job_in(*slot).is_some(),
             // What is left of a purged job is none, and another may have its name.
-            Event::JobLaunched(slot) | Event::JobScaled(slot, _) | Event::JobStatusChanged(slot) => {
-                self.job_in(*slot).is_some_and(|row| !row.key.is_purged())
+            Event::JobLaunched(_) | Event::JobScaled(..) | Event::JobStatusChanged(_) => {
+                self.is_of_reached() && !matches!(self.past, Past::Job(job) if job.row.key.is_purged())
             }
             Event::JobPurged(_, key) | Event::JobCollected(_, key) => {
-                !key.is_purged() && self.access().reaches(&key.namespace)
+                !key.is_purged() && access.reaches(&key.namespace)
             }
-            Event::AllocPlaced(slot)
-            | Event::AllocStopped(slot)
-            | Event::AllocUpdated(slot, _)
-            | Event::AllocHealthChanged(slot)
-            | Event::AllocMigrates(slot)
-            | Event::AllocNodeChanged(slot)
-            | Event::AllocReplaced(slot)
-            | Event::AllocEnded(slot) => self.alloc_row(*slot).is_some(),
-            Event::DeploymentChanged(id, _) => self.deployment(*id).is_some(),
-            Event::EvalChanged(id) => self.eval(*id).is_some(),
+            Event::JobRegistered(_)
+            | Event::JobDeregistered(_)
+            | Event::AllocPlaced(_)
+            | Event::AllocStopped(_)
+            | Event::AllocUpdated(..)
+            | Event::AllocHealthChanged(_)
+            | Event::AllocMigrates(_)
+            | Event::AllocNodeChanged(_)
+            | Event::AllocReplaced(_)
+            | Event::AllocEnded(_)
+            | Event::DeploymentChanged(..)
+            | Event::EvalChanged(_) => self.is_of_reached(),
             // Nothing says any more in which namespace they were.
             Event::AllocCollected(..) | Event::EvalCollected(_) | Event::DeploymentCollected(_) => {
-                self.access().sees_everywhere()
+                access.sees_everywhere()
             }
-            Event::NamespaceChanged(name) => self.access().sees_namespace(name),
-            Event::NodePoolChanged(name) => self.access().reads_node_pool(name),
-            Event::QuotaChanged(_) => self.access().sees_quotas(),
-            Event::AclChanged(_) => self.access().has(Capability::Management),
+            Event::NamespaceChanged(name) => access.sees_namespace(name),
+            Event::NodePoolChanged(name) => access.reads_node_pool(name),
+            Event::QuotaChanged(_) => access.sees_quotas(),
+            Event::AclChanged(_) => access.has(Capability::Management),
             Event::VariableWritten(key) | Event::VariableDeleted(key) => {
-                self.access().reaches_variable(key, Capability::VariablesList)
+                access.reaches_variable(key, Capability::VariablesList)
             }
             Event::KeyringChanged | Event::SchedulerConfigChanged | Event::Restored => true,
         }
+    }
+
+    /// Whether it is about something that is there, in a namespace that the request reaches.
+    fn is_of_reached(&self) -> bool {
+        let namespace = match self.past {
+            Past::Job(job) => &job.row.key.namespace,
+            Past::Alloc(alloc) => &alloc.job.key.namespace,
+            Past::Eval(eval) => &eval.job.namespace,
+            Past::Deployment(of, _) => &of.job.namespace,
+            _ => return false,
+        };
+        self.access.reaches(namespace)
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use acl::{Acls, SECRET_BYTES, SECRET_PREFIX, hash};
 pub(crate) use capability::Capabilities;
 pub use capability::Capability;
 pub(crate) use denied::Denied;
-pub(crate) use events::{CallerBatch, CallerEvents};
+pub(crate) use events::{CallerBatch, CallerChange, CallerEvents};
 pub(crate) use policy::{BadToken, Identity, Policy, open};
 pub(crate) use rights::{Realm, Rights};
 pub(crate) use view::{CallerView, Maybe, Parts};

@@ -17,6 +17,8 @@ use crate::convert::agent as convert;
 
 /// Bytes of specifications in a generation, of which two are kept.
 const GENERATION_BYTES_MAX: usize = 4 << 20;
+/// So many may be kept of jobs that are gone.
+const UNSWEPT_MAX: usize = 64;
 /// What one takes besides its own bytes: its key, and what is left of a job that is gone.
 const ENTRY_BYTES: usize = size_of::<(SpecKey, Kept)>() + size_of::<Job>();
 
@@ -33,16 +35,25 @@ pub(super) struct SpecKey {
 /// job holds, which is far more than its specification, goes with the state's last version of it.
 #[derive(Debug)]
 struct Kept {
-    _place: Weak<Job>,
+    job: Weak<Job>,
     spec: Bytes,
 }
 
-/// Those that were asked for last: what is not asked for while a generation fills is forgotten with the next.
+impl Kept {
+    fn bytes(&self) -> usize {
+        self.spec.len() + ENTRY_BYTES
+    }
+}
+
+/// Those that were asked for last: what is not asked for while a generation fills is forgotten with the next, and what is of
+/// jobs that are gone with a sweep, as each of these few bytes would keep a page of memory from being used otherwise.
 #[derive(Debug, Default)]
 pub struct GroupSpecs {
     recent: HashMap<SpecKey, Kept>,
     older: HashMap<SpecKey, Kept>,
     recent_bytes: usize,
+    /// With more than this in the recent generation, the next sweep is due.
+    sweep_above: usize,
 }
 
 impl GroupSpecs {
@@ -55,7 +66,7 @@ impl GroupSpecs {
             return Some((key, kept.spec.clone()));
         }
         let kept = self.older.remove(&key).unwrap_or_else(|| Kept {
-            _place: Arc::downgrade(job),
+            job: Arc::downgrade(job),
             spec: convert::group_spec(job, group, oversubscribed).encode_to_vec().into(),
         });
         let spec = kept.spec.clone();
@@ -64,12 +75,24 @@ impl GroupSpecs {
     }
 
     fn keep(&mut self, key: SpecKey, kept: Kept) {
-        self.recent_bytes += kept.spec.len() + ENTRY_BYTES;
+        self.recent_bytes += kept.bytes();
         self.recent.insert(key, kept);
+        if self.recent.len() > self.sweep_above {
+            self.sweep();
+        }
         if self.recent_bytes > GENERATION_BYTES_MAX {
             self.older = mem::take(&mut self.recent);
-            self.recent_bytes = 0;
+            (self.recent_bytes, self.sweep_above) = (0, UNSWEPT_MAX);
         }
+    }
+
+    /// Forgets those of jobs that are gone. The next sweep is due once there are twice as many as are left.
+    fn sweep(&mut self) {
+        for generation in [&mut self.recent, &mut self.older] {
+            generation.retain(|_, kept| kept.job.strong_count() > 0);
+        }
+        self.recent_bytes = self.recent.values().map(Kept::bytes).sum();
+        self.sweep_above = UNSWEPT_MAX.max(2 * self.recent.len());
     }
 }
 
@@ -81,7 +104,7 @@ mod tests {
 
     fn kept(job: &Arc<Job>, spec_bytes: usize) -> (SpecKey, Kept) {
         let key = SpecKey { job: Arc::as_ptr(job) as usize, group: 0, oversubscribed: false };
-        (key, Kept { _place: Arc::downgrade(job), spec: vec![0; spec_bytes].into() })
+        (key, Kept { job: Arc::downgrade(job), spec: vec![0; spec_bytes].into() })
     }
 
     #[test]
@@ -98,5 +121,21 @@ mod tests {
             assert!(bytes <= 2 * (GENERATION_BYTES_MAX + (1 << 20)), "{bytes} after {number}");
         }
         assert!(first.is_some_and(|job| job.upgrade().is_none()));
+    }
+
+    #[test]
+    fn what_is_of_jobs_that_are_gone_goes_and_the_rest_stays() {
+        let (mut specs, mut living) = (GroupSpecs::default(), Vec::new());
+        for number in 0..10_000 {
+            let job = Arc::new(Job::new(JobKey::new("default", "web"), JobType::Service));
+            let (key, kept) = kept(&job, 10);
+            specs.keep(key, kept);
+            if number % 100 == 0 {
+                living.push((job, key));
+            }
+            let all = specs.recent.len() + specs.older.len();
+            assert!(all <= 2 * living.len() + UNSWEPT_MAX + 1, "{all} with {} living", living.len());
+        }
+        assert!(living.iter().all(|(_, key)| specs.recent.contains_key(key)));
     }
 }

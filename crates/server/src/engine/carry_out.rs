@@ -20,7 +20,7 @@ use super::{
 use crate::{
     agents::{GroupSpecs, Share, frame, frames},
     cluster::Relay,
-    events::{Change, EventBatch},
+    events::Change,
     shared::{PlanTrace, View},
 };
 
@@ -165,7 +165,7 @@ impl CarryOut {
                 continue;
             }
             shared.watchers.wake(changes.iter().flat_map(|change| wake::keys(view, change)));
-            shared.events.publish(EventBatch { index, view: view.clone(), changes });
+            shared.events.publish(&before, view, index, changes);
         }
     }
 

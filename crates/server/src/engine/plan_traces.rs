@@ -5,58 +5,181 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use berth_model::EvalId;
+use berth_model::{EvalId, Index, JobKey, NodeId, Timestamp};
 
 use crate::shared::PlanTrace;
 
 /// Plans kept; the oldest goes first.
 const KEPT_MAX: usize = 1 << 15;
+/// Plans that share their memory.
+const CHUNK_PLANS: usize = 512;
 
 /// The latest plans, in the order in which the applier judged them.
 #[derive(Debug, Default)]
-pub(crate) struct PlanTraces(Mutex<VecDeque<PlanTrace>>);
+pub(crate) struct PlanTraces(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// Oldest first; all but the last are full.
+    chunks: VecDeque<Chunk>,
+    /// Of the oldest chunk, so many are kept no longer.
+    skipped: usize,
+}
+
+/// Some plans, apart from what they are about: each would hold on to the name of a job long after the job is gone, and each of
+/// these few bytes would keep a page of memory from being used otherwise.
+#[derive(Debug)]
+struct Chunk {
+    plans: Vec<Packed>,
+    /// Namespaces and ids of their jobs, one behind the other.
+    names: String,
+    /// The nodes of placements that were refused, one behind the other.
+    nodes: Vec<NodeId>,
+}
+
+/// A plan, without what has no fixed length.
+#[derive(Debug, Clone, Copy)]
+struct Packed {
+    eval: EvalId,
+    planner: u16,
+    snapshot_index: Index,
+    begun_at: Timestamp,
+    ended_at: Timestamp,
+    overtaken: usize,
+    committed: usize,
+    refused: usize,
+    /// Where its namespace, the id of its job and its nodes end in those of the chunk.
+    ends: [usize; 3],
+}
 
 impl PlanTraces {
     pub fn keep(&self, trace: PlanTrace) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == KEPT_MAX {
-            kept.pop_front();
-        }
-        kept.push_back(trace);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(trace);
     }
 
     /// Those of an evaluation, or all.
     pub fn read(&self, eval: Option<EvalId>) -> Vec<PlanTrace> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().filter(|trace| eval.is_none_or(|eval| trace.eval == eval)).cloned().collect()
+        let all = kept.chunks.iter().flat_map(|chunk| (0..chunk.plans.len()).map(move |at| (chunk, at)));
+        let asked = |(chunk, at): &(&Chunk, usize)| eval.is_none_or(|eval| chunk.plans[*at].eval == eval);
+        all.skip(kept.skipped).filter(asked).map(|(chunk, at)| chunk.read(at)).collect()
+    }
+}
+
+impl Kept {
+    fn push(&mut self, trace: PlanTrace) {
+        match self.chunks.back_mut() {
+            Some(last) if last.plans.len() < CHUNK_PLANS => last.push(trace),
+            _ => {
+                let mut next = Chunk::default();
+                next.push(trace);
+                self.chunks.push_back(next);
+            }
+        }
+        let last = self.chunks.back().map_or(0, |chunk| chunk.plans.len());
+        let held = (self.chunks.len() - 1) * CHUNK_PLANS + last;
+        self.skipped = held.saturating_sub(KEPT_MAX);
+        if self.skipped == CHUNK_PLANS {
+            self.chunks.pop_front();
+            self.skipped = 0;
+        }
+    }
+}
+
+impl Default for Chunk {
+    fn default() -> Self {
+        Self { plans: Vec::with_capacity(CHUNK_PLANS), names: String::new(), nodes: Vec::new() }
+    }
+}
+
+impl Chunk {
+    fn push(&mut self, trace: PlanTrace) {
+        let PlanTrace {
+            eval,
+            job,
+            planner,
+            snapshot_index,
+            begun_at,
+            ended_at,
+            overtaken,
+            committed,
+            refused,
+            refused_nodes,
+        } = trace;
+        self.names.push_str(&job.namespace);
+        let namespace_end = self.names.len();
+        self.names.push_str(&job.id);
+        self.nodes.extend(refused_nodes);
+        let ends = [namespace_end, self.names.len(), self.nodes.len()];
+        self.plans.push(Packed {
+            eval,
+            planner,
+            snapshot_index,
+            begun_at,
+            ended_at,
+            overtaken,
+            committed,
+            refused,
+            ends,
+        });
+    }
+
+    fn read(&self, at: usize) -> PlanTrace {
+        let Packed { eval, planner, snapshot_index, begun_at, ended_at, overtaken, committed, refused, ends } =
+            self.plans[at];
+        let [_, name_begin, nodes_begin] = at.checked_sub(1).map_or([0; 3], |before| self.plans[before].ends);
+        let [namespace_end, name_end, nodes_end] = ends;
+        PlanTrace {
+            eval,
+            job: JobKey::new(&self.names[name_begin..namespace_end], &self.names[namespace_end..name_end]),
+            planner,
+            snapshot_index,
+            begun_at,
+            ended_at,
+            overtaken,
+            committed,
+            refused,
+            refused_nodes: self.nodes[nodes_begin..nodes_end].to_vec(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use berth_model::{Index, JobKey, Timestamp};
-
     use super::*;
+
+    fn trace(number: usize) -> PlanTrace {
+        PlanTrace {
+            eval: EvalId(number as u128),
+            job: JobKey::new("default", &format!("web-{number}")),
+            planner: 0,
+            snapshot_index: Index(1),
+            begun_at: Timestamp(1),
+            ended_at: Timestamp(2),
+            overtaken: 0,
+            committed: 1,
+            refused: number % 3,
+            refused_nodes: (0..number % 3).map(|node| NodeId((number + node) as u128)).collect(),
+        }
+    }
 
     #[test]
     fn the_latest_are_kept_and_found_by_their_evaluation() {
         let traces = PlanTraces::default();
-        for number in 0..KEPT_MAX + 10 {
-            traces.keep(PlanTrace {
-                eval: EvalId(number as u128),
-                job: JobKey::new("default", "web"),
-                planner: 0,
-                snapshot_index: Index(1),
-                begun_at: Timestamp(1),
-                ended_at: Timestamp(2),
-                overtaken: 0,
-                committed: 1,
-                refused: 0,
-                refused_nodes: Vec::new(),
-            });
-        }
+        (0..KEPT_MAX + 10).for_each(|number| traces.keep(trace(number)));
         let all = traces.read(None);
         assert_eq!((all.len(), all[0].eval), (KEPT_MAX, EvalId(10)));
         assert_eq!((traces.read(Some(EvalId(10))).len(), traces.read(Some(EvalId(9))).len()), (1, 0));
+    }
+
+    #[test]
+    fn each_is_read_as_it_was_kept() {
+        let traces = PlanTraces::default();
+        let numbers = KEPT_MAX + 2 * CHUNK_PLANS + 7;
+        (0..numbers).for_each(|number| traces.keep(trace(number)));
+        let shown = |trace: &PlanTrace| (trace.eval, trace.job.clone(), trace.refused_nodes.clone());
+        let kept: Vec<_> = traces.read(None).iter().map(shown).collect();
+        let expected: Vec<_> = (numbers - KEPT_MAX..numbers).map(|number| shown(&trace(number))).collect();
+        assert!(kept == expected, "the first is {:?}", kept.first());
     }
 }

@@ -1,5 +1,4 @@
-//! Old batches on their way out: freeing the states that they alone hold takes a while, which whoever publishes should not
-//! spend.
+//! Old batches on their way out: freeing what they alone hold takes a while, which whoever publishes should not spend.
 
 use std::sync::{
     Arc, Mutex, PoisonError,

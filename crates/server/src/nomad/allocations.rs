@@ -119,8 +119,7 @@ pub(super) async fn read(call: Call) -> Reply {
 
 /// An allocation with the version of its job that it runs.
 pub(super) fn with_job<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
-    let version = parts.job_row.version(parts.row.job_version);
-    let job = version.map(|version| convert::job(parts.view(), parts.job_row, version));
+    let job = parts.job_version().map(|(view, row, version)| convert::job(view, row, version));
     Allocation { job, ..convert::allocation(parts) }
 }
 

@@ -163,15 +163,15 @@ impl Store {
     }
 
     /// The deployment that an allocation is part of: the active one of its job, or the one of its version.
-    pub fn deployment_with(&self, row: &AllocRow) -> Option<&Deployment> {
+    pub fn deployment_with(&self, row: &AllocRow) -> Option<&Arc<Deployment>> {
         if self.deployments.is_empty() {
             return None;
         }
         if let Some((id, _)) = self.deployment_of(row) {
-            return self.deployments.get(id).map(|deployment| &**deployment);
+            return self.deployments.get(id);
         }
         let key = &self.jobs.row(row.job)?.key;
-        self.deployments.of_version(key, row.job_version).map(|deployment| &**deployment)
+        self.deployments.of_version(key, row.job_version)
     }
 
     /// The active deployment that an allocation is part of, and the position of its group there.

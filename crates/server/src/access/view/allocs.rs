@@ -3,16 +3,17 @@
 use std::ops::RangeBounds;
 
 use berth_model::{
-    AllocId, Index, Timestamp,
+    AllocId, EvalId, Index, Timestamp,
     alloc::ClientStatus,
     deployment::Deployment,
     job::{Group, Job},
-    node::{Node, NodeStatus},
-    observed::{Observation, ObservedAlloc},
-    store::{AllocDetail, AllocRow, AllocSlot, JobRow},
+    node::Node,
+    observed::{LastSeen, Observation, ObservedAlloc},
+    store::{AllocDetail, AllocRow, AllocSlot, JobRow, JobVersion},
 };
 
 use super::CallerView;
+use crate::{access::Access, events::PastAlloc};
 
 /// An allocation and all that is shown with it, looked up.
 #[derive(Debug, Clone, Copy)]
@@ -21,8 +22,6 @@ pub(crate) struct Parts<'v> {
     pub row: &'v AllocRow,
     /// The rest.
     pub detail: &'v AllocDetail,
-    /// Its job.
-    pub job_row: &'v JobRow,
     /// The version of its job that it runs.
     pub job: &'v Job,
     /// Its group there.
@@ -33,23 +32,51 @@ pub(crate) struct Parts<'v> {
     pub is_unknown: bool,
     /// What its agent saw last, until its end is in the log.
     pub observed: Option<&'v Observation>,
-    slot: AllocSlot,
     /// The deployment that it is part of.
     pub deployment: Option<&'v Deployment>,
     /// Where that last changed; 0 once the log has the end.
     observed_index: Index,
-    view: &'v CallerView,
+    source: Source<'v>,
+}
+
+/// Where an allocation was looked up.
+#[derive(Debug, Clone, Copy)]
+enum Source<'v> {
+    State { view: &'v CallerView, slot: AllocSlot, job: &'v JobRow },
+    Event { past: &'v PastAlloc, access: &'v Access },
 }
 
 impl<'v> Parts<'v> {
-    /// What the caller sees besides.
-    pub fn view(&self) -> &'v CallerView {
-        self.view
+    /// The allocation of an event, if its namespace is reached.
+    pub fn of_event(past: &'v PastAlloc, access: &'v Access) -> Option<Self> {
+        access.reaches(&past.job.key.namespace).then(|| Self {
+            row: &past.row,
+            detail: &past.detail,
+            job: &past.job,
+            group: past.group(),
+            node: past.node.as_deref(),
+            is_unknown: past.is_unknown,
+            observed: past.seen.as_ref().and_then(LastSeen::living),
+            deployment: past.deployment.as_deref(),
+            observed_index: past.observed_index,
+            source: Source::Event { past, access },
+        })
+    }
+
+    /// Its job, the version that it runs, and what the caller sees of both; none for the allocation of an event.
+    pub fn job_version(&self) -> Option<(&'v CallerView, &'v JobRow, &'v JobVersion)> {
+        match self.source {
+            Source::State { view, job, .. } => Some((view, job, job.version(self.row.job_version)?)),
+            Source::Event { .. } => None,
+        }
     }
 
     /// What its agent saw last, once its end is in the log. Decoded for the caller: ended allocations are kept packed.
     pub fn observed_end(&self) -> Option<ObservedAlloc> {
-        self.view.view.observed.ended(self.slot, self.row.id)
+        match self.source {
+            Source::State { view, slot, .. } => view.view.observed.ended(slot, self.row.id),
+            Source::Event { past, .. } => past.seen.as_ref()?.ended(),
+        }
     }
 
     /// When its last change was, logged or observed, by the clock of whoever saw it. Once it has ended the log alone says so: what
@@ -64,10 +91,25 @@ impl<'v> Parts<'v> {
         self.row.modify_index.max(self.observed_index)
     }
 
+    /// The evaluation that waits for the time at which something takes its place.
+    pub fn followup(&self) -> Option<EvalId> {
+        match self.source {
+            Source::State { view, .. } => view.view.followup(self.row, self.detail),
+            Source::Event { past, .. } => past.followup,
+        }
+    }
+
     /// Whether the caller sees another allocation that this one names, or it is gone.
     pub fn may_name(&self, other: AllocId) -> bool {
-        let store = &self.view.view.store;
-        store.alloc(other).is_none_or(|(slot, _)| self.view.alloc_row(slot).is_some())
+        match self.source {
+            Source::State { view, .. } => {
+                view.view.store.alloc(other).is_none_or(|(slot, _)| view.alloc_row(slot).is_some())
+            }
+            Source::Event { past, access } => {
+                let mut there = past.named.iter().filter(|(id, _)| *id == other);
+                there.all(|(_, namespace)| access.reaches(namespace))
+            }
+        }
     }
 }
 
@@ -86,28 +128,15 @@ impl CallerView {
         Some(Parts {
             row,
             detail: store.allocs().detail(slot)?,
-            job_row,
             job,
             group,
             node: store.nodes().detail(row.node).map(|detail| &*detail.node),
-            is_unknown: self.is_unknown(row),
+            is_unknown: self.view.is_unknown(row),
             observed: observed.get(slot, row.id),
-            slot,
-            deployment: store.deployment_with(row),
-            // The log reports an end, at an index above all that was observed before.
-            observed_index: if row.is_terminal() {
-                Index::default()
-            } else {
-                observed.alloc_index(slot, row.id)
-            },
-            view: self,
+            deployment: store.deployment_with(row).map(|deployment| &**deployment),
+            observed_index: self.view.observed_index(slot, row),
+            source: Source::State { view: self, slot, job: job_row },
         })
-    }
-
-    /// Whether an allocation's node is disconnected, so that nobody knows how it is.
-    fn is_unknown(&self, row: &AllocRow) -> bool {
-        let node = || self.view.store.nodes().row(row.node);
-        row.is_wanted() && node().is_some_and(|node| node.status == NodeStatus::Disconnected)
     }
 
     /// How many allocations of a job's group are on nodes that are disconnected, and how many of them ran when they were

@@ -5,11 +5,17 @@ use std::{ops::RangeBounds, sync::Arc};
 use berth_model::{DeploymentId, Index, JobKey, deployment::Deployment};
 
 use super::CallerView;
+use crate::events::DeploymentJob;
 
 impl CallerView {
     /// A deployment.
     pub fn deployment(&self, id: DeploymentId) -> Option<&Arc<Deployment>> {
         self.view.store.deployments().get(id).filter(|of| self.sees_deployment(of))
+    }
+
+    /// What is told of a deployment's job with it.
+    pub fn deployment_job(&self, of: &Deployment) -> DeploymentJob {
+        self.view.deployment_job(of)
     }
 
     /// The deployments whose ids are in a range, by id.

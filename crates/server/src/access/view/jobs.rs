@@ -38,6 +38,11 @@ impl CallerView {
         self.view.store.jobs().row(slot).filter(|row| self.sees_job(row))
     }
 
+    /// The outcome of a job that is dead by itself: `failed`, `complete`, or nothing.
+    pub fn job_outcome(&self, row: &JobRow) -> &'static str {
+        self.view.job_outcome(row)
+    }
+
     /// Where any job last changed.
     pub fn jobs_index(&self) -> Index {
         self.view.store.jobs().modify_index()

@@ -57,11 +57,6 @@ impl CallerView {
         &self.view.recovery
     }
 
-    /// What the request may reach.
-    pub fn access(&self) -> &Access {
-        &self.access
-    }
-
     /// All there is, for those who keep the servers in order: they clean it up.
     ///
     /// # Errors

@@ -56,11 +56,6 @@ impl CallerView {
         self.node_pools().remove(name)
     }
 
-    /// A pool that the caller may read, if an operator has described it.
-    pub fn described_node_pool(&self, name: &str) -> Option<&NodePoolRow> {
-        self.view.store.node_pools().get(name).filter(|_| self.access.reads_node_pool(name))
-    }
-
     /// How many pools operators have described, whoever reads them.
     pub fn node_pools_described(&self) -> usize {
         self.view.store.node_pools().iter().count()

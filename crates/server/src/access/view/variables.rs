@@ -49,12 +49,6 @@ impl CallerView {
         self.view.store.variables().get(key).filter(|_| may_change).map(|variable| &**variable)
     }
 
-    /// A variable that the caller may list.
-    pub fn listed_variable(&self, key: &VariableKey) -> Option<&Variable> {
-        let lists_it = self.access.reaches_variable(key, Capability::VariablesList);
-        self.view.store.variables().get(key).filter(|_| lists_it).map(|variable| &**variable)
-    }
-
     /// The variables of a range, by namespace and path. Whether the caller may list one is found out when it is looked at: it takes
     /// work, and whoever may list few of many must not cause all of it at once.
     pub fn variables(

@@ -11,7 +11,6 @@ use berth_model::{
     AllocId,
     alloc::{ClientStatus, DesiredStatus, StopReason},
     deployment::{Deployment, DeploymentStatus},
-    eval::{EvalStatus, Trigger},
     job::{MEMORY_MAX_OF_NODE, Network, Task},
     node::Node,
     resources::Resources,
@@ -114,7 +113,7 @@ pub fn allocation_stub<'v>(parts: &Parts<'v>, with: StubParts) -> AllocationStub
         client_description: parts.client_description(),
         task_states: with.task_states.then(|| task_states(parts)).flatten(),
         deployment_status: parts.deployment_status(),
-        followup_eval_id: followup(parts),
+        followup_eval_id: Text::maybe(parts.followup()),
         next_allocation: Text::maybe(parts.extra().and_then(|extra| extra.next)),
         reschedule_tracker: reschedule_tracker(parts),
         create_index: parts.row.create_index.0,
@@ -150,7 +149,7 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
         task_states: task_states(parts),
         deployment_id: Text::maybe(parts.deployment.map(|deployment| deployment.id)),
         deployment_status: parts.deployment_status(),
-        followup_eval_id: followup(parts),
+        followup_eval_id: Text::maybe(parts.followup()),
         previous_allocation: Text::maybe(extra.and_then(|extra| extra.previous)),
         next_allocation: Text::maybe(extra.and_then(|extra| extra.next)),
         waits_for: named(parts, extra.iter().flat_map(|extra| &extra.after).map(|(id, _)| *id)),
@@ -263,23 +262,4 @@ fn reschedule_tracker<'v>(parts: &Parts<'v>) -> Option<RescheduleTracker<Text<'v
         delay: event.of.map_or(0, |of| u64::try_from(of.delay.as_nanos()).unwrap_or(u64::MAX)),
     });
     Some(RescheduleTracker { events: events.collect() })
-}
-
-/// The evaluation that waits for the time at which something takes the place of an allocation: of one that failed, or
-/// that is unknown.
-fn followup<'v>(parts: &Parts<'v>) -> Text<'v> {
-    let trigger = match parts.row.client {
-        ClientStatus::Failed if parts.row.desired == DesiredStatus::Run => Trigger::RetryFailedAlloc,
-        _ if parts.is_unknown => Trigger::DisconnectTimeout,
-        _ => return Text::default(),
-    };
-    let replaced = parts.extra().is_some_and(|extra| extra.next.is_some());
-    if parts.job_row.open_evals == 0 || replaced && !parts.is_unknown {
-        return Text::default();
-    }
-    let view = parts.view();
-    let mut evals = view.evals_of(parts.job_row).filter_map(|slot| view.eval_in(slot));
-    Text::maybe(
-        evals.find(|eval| eval.trigger == trigger && eval.status == EvalStatus::Pending).map(|eval| eval.id),
-    )
 }

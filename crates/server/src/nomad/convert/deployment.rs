@@ -3,13 +3,16 @@
 use berth_api::http::{Deployment, DeploymentState, Time, UnhealthyAlloc};
 use berth_model::deployment::{Culprit, Deployment as Known, DeploymentGroup};
 
-use crate::access::CallerView;
+use crate::{access::CallerView, events::DeploymentJob};
 
 /// A deployment.
 pub fn deployment(view: &CallerView, of: &Known) -> Deployment {
-    let row = view.job(&of.job);
-    let version = row.and_then(|row| row.version(of.job_version));
-    let index = version.map_or(0, |version| version.index.0);
+    deployment_of(view.deployment_job(of), of)
+}
+
+/// A deployment, and what is told of its job.
+pub(super) fn deployment_of(job: DeploymentJob, of: &Known) -> Deployment {
+    let index = job.version_index;
     Deployment {
         id: of.id.to_string(),
         namespace: of.job.namespace.to_string(),
@@ -22,7 +25,7 @@ pub fn deployment(view: &CallerView, of: &Known) -> Deployment {
         task_groups: of.groups.iter().map(|group| (group.name.clone(), state(group))).collect(),
         status: of.status.as_str().to_owned(),
         status_description: of.description.clone(),
-        eval_priority: row.map_or(0, |row| row.job().priority),
+        eval_priority: job.priority,
         create_index: of.create_index.0,
         modify_index: of.modify_index.0,
         create_time: of.created_at.0,

@@ -2,18 +2,21 @@
 
 use berth_api::http::{Allocation, Deployment, Evaluation, Node, NodePool, ScalingEvent, VariableMetadata};
 use berth_model::{
-    AllocId, DeploymentId, EvalId, JobKey, NodeId,
+    JobKey,
     event::{AclObject, DeploymentChange, Event as Logged, NodeChange},
-    store::{AllocSlot, JobSlot},
     variable::VariableKey,
 };
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{allocation, deployment, evaluation, job, node, redact::without_secrets, scale::scaling_event};
+use super::{
+    allocation, deployment::deployment_of, evaluation, job::job_with, node, redact::without_secrets,
+    scale::scaling_event,
+};
 use crate::{
     Change,
-    access::CallerView,
+    access::{Access, CallerChange, Parts},
+    events::{Past, PastJob},
     http::text::Text,
     nomad::{pools, variables},
 };
@@ -69,49 +72,48 @@ pub struct Scaled {
 }
 
 /// What a change is about; none when what changed is gone by the end of its batch, which a later change reports.
-pub fn subject<'v>(view: &'v CallerView, change: &'v Change) -> Option<Subject<'v>> {
-    match change {
-        Change::Observed(slot, id) => {
-            let subject = alloc(view, *slot, "AllocationUpdated")?;
-            Some(Subject { observed: true, ..subject }).filter(|subject| subject.key == (*id).into())
+pub fn subject<'v>(shown: CallerChange<'v>) -> Option<Subject<'v>> {
+    match shown.change {
+        Change::Observed(..) => {
+            Some(Subject { observed: true, ..alloc_subject(shown, "AllocationUpdated")? })
         }
-        Change::Logged(event) => logged(view, event),
+        Change::Logged(event) => logged(shown, event),
     }
 }
 
-fn logged<'v>(view: &'v CallerView, event: &'v Logged) -> Option<Subject<'v>> {
+fn logged<'v>(shown: CallerChange<'v>, event: &'v Logged) -> Option<Subject<'v>> {
     match event {
-        Logged::NodeRegistered(slot) => node_subject(view.node_in(*slot)?.0.id, "NodeRegistration"),
-        Logged::NodeChanged(slot, what) => {
+        Logged::NodeRegistered(_) => node_subject(shown.past, "NodeRegistration"),
+        Logged::NodeChanged(_, what) => {
             let kind = match what {
                 NodeChange::Status => "NodeStreamEvent",
                 NodeChange::Eligibility => "NodeEligibility",
                 NodeChange::Drain => "NodeDrain",
             };
-            node_subject(view.node_in(*slot)?.0.id, kind)
+            node_subject(shown.past, kind)
         }
-        Logged::NodeCollected(_, id) => node_subject(*id, "NodeDeregistration"),
-        Logged::JobRegistered(slot) => job_subject(&view.job_in(*slot)?.job().key, "JobRegistered"),
-        Logged::JobDeregistered(slot) => job_subject(&view.job_in(*slot)?.job().key, "JobDeregistered"),
-        Logged::JobLaunched(slot) => job_subject(&view.job_in(*slot)?.job().key, "JobLaunched"),
-        Logged::JobScaled(slot, _) => job_subject(&view.job_in(*slot)?.job().key, "JobScaled"),
-        Logged::JobStatusChanged(slot) => job_subject(&view.job_in(*slot)?.job().key, "JobStatusChanged"),
+        Logged::NodeCollected(_, id) => Some(gone("Node", "NodeDeregistration", (*id).into())),
+        Logged::JobRegistered(_) => job_subject(past_key(shown.past)?, "JobRegistered"),
+        Logged::JobDeregistered(_) => job_subject(past_key(shown.past)?, "JobDeregistered"),
+        Logged::JobLaunched(_) => job_subject(past_key(shown.past)?, "JobLaunched"),
+        Logged::JobScaled(..) => job_subject(past_key(shown.past)?, "JobScaled"),
+        Logged::JobStatusChanged(_) => job_subject(past_key(shown.past)?, "JobStatusChanged"),
         Logged::JobPurged(_, key) | Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
-        Logged::AllocPlaced(slot) | Logged::AllocUpdated(slot, _) => alloc(view, *slot, "PlanResult"),
-        Logged::AllocStopped(slot) | Logged::AllocMigrates(slot) | Logged::AllocReplaced(slot) => {
-            alloc(view, *slot, "AllocationUpdateDesiredStatus")
+        Logged::AllocPlaced(_) | Logged::AllocUpdated(..) => alloc_subject(shown, "PlanResult"),
+        Logged::AllocStopped(_) | Logged::AllocMigrates(_) | Logged::AllocReplaced(_) => {
+            alloc_subject(shown, "AllocationUpdateDesiredStatus")
         }
-        Logged::AllocEnded(slot) | Logged::AllocHealthChanged(slot) | Logged::AllocNodeChanged(slot) => {
-            alloc(view, *slot, "AllocationUpdated")
+        Logged::AllocEnded(_) | Logged::AllocHealthChanged(_) | Logged::AllocNodeChanged(_) => {
+            alloc_subject(shown, "AllocationUpdated")
         }
-        Logged::DeploymentChanged(id, what) => deployment_subject(view, *id, *what),
+        Logged::DeploymentChanged(_, what) => deployment_subject(shown.past, *what),
         Logged::DeploymentCollected(id) => Some(gone("Deployment", "DeploymentCollected", (*id).into())),
         Logged::AllocCollected(_, id, _) => Some(gone("Allocation", "AllocationCollected", (*id).into())),
-        Logged::EvalChanged(id) => eval(view, *id),
+        Logged::EvalChanged(_) => eval_subject(shown.past),
         Logged::EvalCollected(id) => Some(gone("Evaluation", "EvaluationCollected", (*id).into())),
-        Logged::AclChanged(object) => acl(view, object),
+        Logged::AclChanged(object) => acl(shown.past, object),
         Logged::NodePoolChanged(name) => {
-            let is_there = view.described_node_pool(name).is_some();
+            let is_there = matches!(shown.past, Past::NodePool(_));
             let kind = if is_there { "NodePoolUpserted" } else { "NodePoolDeleted" };
             Some(gone("NodePool", kind, (&**name).into()))
         }
@@ -135,131 +137,90 @@ fn gone<'v>(topic: &'static str, kind: &'static str, key: Text<'v>) -> Subject<'
 }
 
 /// What may be done changed; what it is now is not contained here.
-fn acl<'v>(view: &'v CallerView, object: &'v AclObject) -> Option<Subject<'v>> {
-    let acl = view.acl().ok()?;
-    Some(match object {
-        AclObject::Policy(name) if acl.policy(name).is_some() => {
-            gone("ACLPolicy", "ACLPolicyUpserted", (&**name).into())
+fn acl<'v>(past: &Past, object: &'v AclObject) -> Option<Subject<'v>> {
+    let is_there = matches!(past, Past::There);
+    let of = |topic, [upserted, deleted]: [&'static str; 2], key: Text<'v>| {
+        Some(gone(topic, if is_there { upserted } else { deleted }, key))
+    };
+    match object {
+        AclObject::Policy(name) => {
+            of("ACLPolicy", ["ACLPolicyUpserted", "ACLPolicyDeleted"], (&**name).into())
         }
-        AclObject::Policy(name) => gone("ACLPolicy", "ACLPolicyDeleted", (&**name).into()),
-        AclObject::Role(id) if acl.role(*id).is_some() => gone("ACLRole", "ACLRoleUpserted", (*id).into()),
-        AclObject::Role(id) => gone("ACLRole", "ACLRoleDeleted", (*id).into()),
-        AclObject::Token(id) if acl.token(*id).is_some() => {
-            gone("ACLToken", "ACLTokenUpserted", (*id).into())
-        }
-        AclObject::Token(id) => gone("ACLToken", "ACLTokenDeleted", (*id).into()),
+        AclObject::Role(id) => of("ACLRole", ["ACLRoleUpserted", "ACLRoleDeleted"], (*id).into()),
+        AclObject::Token(id) => of("ACLToken", ["ACLTokenUpserted", "ACLTokenDeleted"], (*id).into()),
         // They are between those who have them.
         AclObject::OneTimeToken(_)
         | AclObject::JoinToken
         | AclObject::Certificates(_)
-        | AclObject::ServerCertificates(_) => return None,
-    })
+        | AclObject::ServerCertificates(_) => None,
+    }
 }
 
-fn node_subject<'v>(id: NodeId, kind: &'static str) -> Option<Subject<'v>> {
-    Some(gone("Node", kind, id.into()))
+fn node_subject(past: &Past, kind: &'static str) -> Option<Subject<'static>> {
+    let Past::Node(node) = past else { return None };
+    Some(gone("Node", kind, node.0.id.into()))
+}
+
+fn past_key(past: &Past) -> Option<&JobKey> {
+    if let Past::Job(job) = past { Some(&job.row.job().key) } else { None }
 }
 
 fn job_subject<'v>(key: &'v JobKey, kind: &'static str) -> Option<Subject<'v>> {
     Some(Subject { namespace: Some(&key.namespace), ..gone("Job", kind, (&*key.id).into()) })
 }
 
-fn alloc<'v>(view: &'v CallerView, slot: AllocSlot, kind: &'static str) -> Option<Subject<'v>> {
-    let parts = view.alloc_in(slot)?;
-    let job = &parts.job.key;
-    let subject = gone("Allocation", kind, parts.row.id.into());
-    let node = parts.node.map(|node| node.id.into());
-    let deployment = parts.deployment.map(|deployment| deployment.id.into());
+fn alloc_subject<'v>(shown: CallerChange<'v>, kind: &'static str) -> Option<Subject<'v>> {
+    let Past::Alloc(alloc) = shown.past else { return None };
+    let job = &alloc.job.key;
+    let subject = gone("Allocation", kind, alloc.row.id.into());
+    let node = alloc.node.as_ref().map(|node| node.id.into());
+    let deployment = alloc.deployment.as_ref().map(|deployment| deployment.id.into());
     let filter_keys = [Some((&*job.id).into()), node, deployment].into_iter().flatten().collect();
     Some(Subject { namespace: Some(&job.namespace), filter_keys, ..subject })
 }
 
-fn eval(view: &CallerView, id: EvalId) -> Option<Subject<'_>> {
-    let job = &view.eval(id)?.job;
-    let subject = gone("Evaluation", "EvaluationUpdated", id.into());
-    let filter_keys = vec![job.name().into()];
-    Some(Subject { namespace: Some(&job.namespace), filter_keys, ..subject })
+fn eval_subject(past: &Past) -> Option<Subject<'_>> {
+    let Past::Eval(eval) = past else { return None };
+    let subject = gone("Evaluation", "EvaluationUpdated", eval.id.into());
+    let filter_keys = vec![eval.job.name().into()];
+    Some(Subject { namespace: Some(&eval.job.namespace), filter_keys, ..subject })
 }
 
-fn deployment_subject(view: &CallerView, id: DeploymentId, what: DeploymentChange) -> Option<Subject<'_>> {
-    let deployment = view.deployment(id)?;
+fn deployment_subject(past: &Past, what: DeploymentChange) -> Option<Subject<'_>> {
+    let Past::Deployment(deployment, _) = past else { return None };
     let kind = match what {
         DeploymentChange::Status => "DeploymentStatusUpdate",
         DeploymentChange::Promotion => "DeploymentPromotion",
         DeploymentChange::AllocHealth => "DeploymentAllocHealth",
     };
-    let subject = gone("Deployment", kind, id.into());
+    let subject = gone("Deployment", kind, deployment.id.into());
     let filter_keys = vec![(&*deployment.job.id).into()];
     Some(Subject { namespace: Some(&deployment.job.namespace), filter_keys, ..subject })
 }
 
 /// What changed, as it was after the whole batch of changes; none when it is gone.
-pub fn payload<'v>(view: &'v CallerView, change: &Change) -> Option<Payload<'v>> {
-    match change {
-        Change::Observed(slot, id) => alloc_payload(view, *slot, Some(*id)),
-        Change::Logged(event) => logged_payload(view, event),
-    }
+pub fn payload<'v>(shown: CallerChange<'v>) -> Option<Payload<'v>> {
+    let CallerChange { change, past, access } = shown;
+    Some(match past {
+        Past::Nothing | Past::There => return None,
+        Past::Node(parts) => Payload::Node(Box::new(node(&parts.0, &parts.1))),
+        Past::Job(past) => match change {
+            Change::Logged(Logged::JobScaled(_, group)) => {
+                let event = past.row.scaling_events(group).next().map(scaling_event);
+                let job = job_payload(past, access);
+                Payload::Scaled(Box::new(Scaled { job, group: group.clone(), scaling_event: event }))
+            }
+            _ => Payload::Job(job_payload(past, access)),
+        },
+        Past::Alloc(past) => Payload::Allocation(Box::new(allocation(&Parts::of_event(past, access)?))),
+        Past::Eval(eval) => Payload::Evaluation(Box::new(evaluation(eval))),
+        Past::Deployment(of, job) => Payload::Deployment(Box::new(deployment_of(*job, of))),
+        Past::NodePool(row) => Payload::NodePool(Box::new(pools::pool(&row.pool.name, Some(row)))),
+        Past::Variable(variable) => Payload::Variable(Box::new(variables::metadata(variable))),
+    })
 }
 
-fn logged_payload<'v>(view: &'v CallerView, event: &Logged) -> Option<Payload<'v>> {
-    match event {
-        Logged::NodeRegistered(slot) | Logged::NodeChanged(slot, _) => {
-            let (row, detail) = view.node_in(*slot)?;
-            Some(Payload::Node(Box::new(node(row, detail))))
-        }
-        Logged::JobRegistered(slot)
-        | Logged::JobDeregistered(slot)
-        | Logged::JobLaunched(slot)
-        | Logged::JobStatusChanged(slot) => job_payload(view, *slot).map(Payload::Job),
-        Logged::JobScaled(slot, group) => {
-            let event = view.job_in(*slot)?.scaling_events(group).next().map(scaling_event);
-            let job = job_payload(view, *slot)?;
-            Some(Payload::Scaled(Box::new(Scaled { job, group: group.clone(), scaling_event: event })))
-        }
-        Logged::AllocPlaced(slot)
-        | Logged::AllocUpdated(slot, _)
-        | Logged::AllocStopped(slot)
-        | Logged::AllocHealthChanged(slot)
-        | Logged::AllocMigrates(slot)
-        | Logged::AllocNodeChanged(slot)
-        | Logged::AllocReplaced(slot)
-        | Logged::AllocEnded(slot) => alloc_payload(view, *slot, None),
-        Logged::EvalChanged(id) => Some(Payload::Evaluation(Box::new(evaluation(view.eval(*id)?)))),
-        Logged::DeploymentChanged(id, _) => {
-            let changed = view.deployment(*id)?;
-            Some(Payload::Deployment(Box::new(deployment(view, changed))))
-        }
-        Logged::VariableWritten(key) => {
-            Some(Payload::Variable(Box::new(variables::metadata(view.listed_variable(key)?))))
-        }
-        Logged::NodePoolChanged(name) => {
-            let row = view.described_node_pool(name)?;
-            Some(Payload::NodePool(Box::new(pools::pool(name, Some(row)))))
-        }
-        Logged::DeploymentCollected(_)
-        | Logged::VariableDeleted(_)
-        | Logged::KeyringChanged
-        | Logged::NodeCollected(..)
-        | Logged::JobPurged(..)
-        | Logged::JobCollected(..)
-        | Logged::AllocCollected(..)
-        | Logged::EvalCollected(_)
-        | Logged::AclChanged(_)
-        | Logged::NamespaceChanged(_)
-        | Logged::QuotaChanged(_)
-        | Logged::SchedulerConfigChanged
-        | Logged::Restored => None,
-    }
-}
-
-fn job_payload(view: &CallerView, slot: JobSlot) -> Option<Value> {
-    let row = view.job_in(slot)?;
-    let whole = job(view, row, row.current());
-    let reads_it = view.access().reads_jobs_of(&row.key.namespace);
-    Some(if reads_it { whole } else { without_secrets(whole) })
-}
-
-fn alloc_payload(view: &CallerView, slot: AllocSlot, id: Option<AllocId>) -> Option<Payload<'_>> {
-    let parts = view.alloc_in(slot).filter(|parts| id.is_none_or(|id| parts.row.id == id))?;
-    Some(Payload::Allocation(Box::new(allocation(&parts))))
+fn job_payload(past: &PastJob, access: &Access) -> Value {
+    let whole = job_with(past.outcome, &past.row, past.row.current());
+    if access.reads_jobs_of(&past.row.key.namespace) { whole } else { without_secrets(whole) }
 }

@@ -5,19 +5,24 @@ use berth_api::http::{
     ChildrenSummary, GroupSummary, JobStanding, JobStub, JobSummary, JobVersionTag, PeriodicLaunch,
 };
 use berth_model::{
-    Index, JobKey,
-    alloc::{ClientStatus, DesiredStatus},
+    JobKey,
     job::VersionTag,
-    store::{AllocRow, GroupCounts, JobRow, JobStatus, JobVersion},
+    store::{GroupCounts, JobRow, JobStatus, JobVersion},
 };
 use serde_json::Value;
 
-use crate::access::{CallerView, Parts};
+use crate::access::CallerView;
 
 /// One version of a job, whole.
 pub fn job(view: &CallerView, row: &JobRow, version: &JobVersion) -> Value {
+    let is_newest = version.version == row.current().version;
+    job_with(if is_newest { view.job_outcome(row) } else { "" }, row, version)
+}
+
+/// One version of a job, whole, with the outcome of the job if it is the newest one.
+pub(super) fn job_with(outcome: &str, row: &JobRow, version: &JobVersion) -> Value {
     let mut job = berth_jobfile::to_json(&version.job);
-    let standing = serde_json::to_value(standing(view, row, version));
+    let standing = serde_json::to_value(standing(outcome, row, version));
     if let (Value::Object(job), Ok(Value::Object(standing))) = (&mut job, standing) {
         job.extend(standing);
     }
@@ -42,15 +47,14 @@ fn add_scaling(job: &mut Value, row: &JobRow, version: &JobVersion) {
     }
 }
 
-fn standing(view: &CallerView, row: &JobRow, version: &JobVersion) -> JobStanding {
-    let outcome = Some(outcome(view, row)).filter(|_| version.version == row.current().version);
+fn standing(outcome: &str, row: &JobRow, version: &JobVersion) -> JobStanding {
     JobStanding {
         parent_id: version.job.parent_id.clone(),
         dispatched: version.job.dispatched,
         payload: (!version.job.payload.is_empty()).then(|| STANDARD.encode(&version.job.payload)),
         status: row.status().as_str().to_owned(),
         status_description: String::new(),
-        outcome: outcome.unwrap_or_default().to_owned(),
+        outcome: outcome.to_owned(),
         stable: version.stable,
         version: version.version,
         version_tag: version.tag.as_deref().map(tag),
@@ -68,39 +72,6 @@ fn tag(tag: &VersionTag) -> JobVersionTag {
         description: tag.description.clone(),
         tagged_time: tag.tagged_at.0,
     }
-}
-
-/// What became of a job that is dead by itself. Its allocations are looked at only if some of them ended badly.
-fn outcome(view: &CallerView, row: &JobRow) -> &'static str {
-    if row.status() != JobStatus::Dead || row.job().stop {
-        return "";
-    }
-    if row.counts.iter().any(|counts| counts.failed + counts.lost > 0) {
-        let unreplaced = view.allocs_of(row).filter_map(|slot| view.alloc_in(slot)).filter(ended_unreplaced);
-        if let Some(last) = unreplaced.map(|parts| parts.row.modify_index).max() {
-            return if was_judged(view, row, last) { "failed" } else { "" };
-        }
-    }
-    let completed =
-        row.job().job_type.runs_to_completion() && row.counts.iter().any(|counts| counts.complete > 0);
-    if completed { "complete" } else { "" }
-}
-
-/// Whether an allocation of what the job says today ended badly, and nothing took its place.
-fn ended_unreplaced(parts: &Parts<'_>) -> bool {
-    let AllocRow { client, desired, .. } = *parts.row;
-    let replaced = || parts.detail.extra().is_some_and(|extra| extra.next.is_some());
-    matches!(client, ClientStatus::Failed | ClientStatus::Lost)
-        && desired == DesiredStatus::Run
-        && !replaced()
-        && parts.job_row.covers(parts.row)
-}
-
-/// Whether somebody decided what is to follow from an end, which may be written before the evaluation that it asks for.
-fn was_judged(view: &CallerView, row: &JobRow, ended: Index) -> bool {
-    let mut evals = view.evals_of(row).filter_map(|slot| view.eval_in(slot)).peekable();
-    // Those of long ago are collected.
-    evals.peek().is_none() || evals.any(|eval| eval.snapshot_index >= ended)
 }
 
 /// When a periodic job was and will be due.
@@ -132,7 +103,7 @@ pub fn job_stub(view: &CallerView, row: &JobRow, with_meta: bool) -> JobStub {
         stop: job.stop,
         status: row.status().as_str().to_owned(),
         status_description: String::new(),
-        outcome: outcome(view, row).to_owned(),
+        outcome: view.job_outcome(row).to_owned(),
         job_summary: summary(view, row),
         meta: with_meta.then(|| job.meta.clone()),
         version: version.version,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::{
     Change, SubscriptionError,
-    access::{CallerBatch, CallerEvents},
+    access::{CallerBatch, CallerChange, CallerEvents},
     http::{
         call::{Call, Reply},
         reply::JSON,
@@ -103,7 +103,7 @@ impl Follower {
     /// Sends what is wanted of a batch.
     async fn tell(&self, batch: &CallerBatch, latest: &Latest) -> Result<(), Closed> {
         let is_one_line = batch.len() <= LINE_EVENTS_MAX;
-        if !is_one_line || batch.changes().any(|change| is_overtaken(batch, change, latest)) {
+        if !is_one_line || batch.changes().any(|shown| is_overtaken(batch, shown, latest)) {
             return self.write(batch, latest).await;
         }
         let line = self.lines.find(&self.filter, batch.index()).unwrap_or_else(|| {
@@ -132,7 +132,7 @@ type Latest = HashMap<AllocId, Index>;
 
 fn latest_observed(batches: &[CallerBatch]) -> Latest {
     let observed = batches.iter().flat_map(|batch| {
-        let ids = batch.changes().filter_map(|change| match change {
+        let ids = batch.changes().filter_map(|shown| match shown.change {
             Change::Observed(_, id) => Some(*id),
             Change::Logged(_) => None,
         });
@@ -142,8 +142,8 @@ fn latest_observed(batches: &[CallerBatch]) -> Latest {
 }
 
 /// Whether a later batch reports more than this change does.
-fn is_overtaken(batch: &CallerBatch, change: &Change, latest: &Latest) -> bool {
-    match change {
+fn is_overtaken(batch: &CallerBatch, shown: CallerChange<'_>, latest: &Latest) -> bool {
+    match shown.change {
         Change::Observed(_, id) => latest.get(id).is_some_and(|index| *index > batch.index()),
         Change::Logged(_) => false,
     }
@@ -151,12 +151,12 @@ fn is_overtaken(batch: &CallerBatch, change: &Change, latest: &Latest) -> bool {
 
 /// What a follower wants of a batch.
 fn wanted<'b>(batch: &'b CallerBatch, latest: &Latest, filter: &Filter) -> Vec<Wanted<'b>> {
-    let changes = batch.changes().filter(|change| !is_overtaken(batch, change, latest));
-    let subjects = changes.filter_map(|change| Some((convert::subject(batch.view(), change)?, change)));
+    let changes = batch.changes().filter(|shown| !is_overtaken(batch, *shown, latest));
+    let subjects = changes.filter_map(|shown| Some((convert::subject(shown)?, shown)));
     subjects.filter(|(subject, _)| filter.passes(subject)).collect()
 }
 
-type Wanted<'b> = (Subject<'b>, &'b Change);
+type Wanted<'b> = (Subject<'b>, CallerChange<'b>);
 
 /// One line, and whether more of the same batch follow.
 fn frame<'b>(
@@ -164,14 +164,14 @@ fn frame<'b>(
     wanted: Vec<Wanted<'b>>,
     more: bool,
 ) -> EventFrame<Option<Payload<'b>>, Text<'b>> {
-    let events = wanted.into_iter().map(|(subject, change)| event(batch, subject, change)).collect();
+    let events = wanted.into_iter().map(|(subject, shown)| event(batch, subject, shown)).collect();
     EventFrame { index: batch.index().0, events, more, error: String::new(), resume_index: 0 }
 }
 
 fn event<'b>(
     batch: &'b CallerBatch,
     subject: Subject<'b>,
-    change: &Change,
+    shown: CallerChange<'b>,
 ) -> Event<Option<Payload<'b>>, Text<'b>> {
     Event {
         topic: subject.topic.into(),
@@ -181,7 +181,7 @@ fn event<'b>(
         filter_keys: subject.filter_keys,
         index: batch.index().0,
         observed: subject.observed,
-        payload: convert::payload(batch.view(), change),
+        payload: convert::payload(shown),
     }
 }
 

@@ -1,6 +1,9 @@
 //! The event stream: order, filters, resuming, and its end.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use axum::body::Body;
 use berth_api::http::EventFrame;
@@ -9,7 +12,7 @@ use expect_test::{Expect, expect, expect_file};
 use http_body_util::BodyExt;
 
 use super::{
-    exchange::{api, request, send},
+    exchange::{api, get, request, send},
     fake_engine::FakeEngine,
     world::{FAILED, RUNNING, observed, register, small_job, world},
 };
@@ -183,6 +186,39 @@ async fn payloads_are_what_reads_give() {
     let line = stream.line().await.expect("a line");
     let json: serde_json::Value = serde_json::from_str(&line).expect("an object");
     expect_file!["golden/event.txt"].assert_eq(&format!("{json:#}\n"));
+}
+
+#[tokio::test]
+async fn the_last_payload_of_each_thing_is_what_a_read_of_it_gives() {
+    let world = world();
+    world.observe(observed(RUNNING, ClientStatus::Complete));
+    let mut stream = Stream::open(&world, "index=1").await;
+    let mut last = BTreeMap::new();
+    // The observation at index 5 is overtaken.
+    for _ in [1, 2, 3, 4, 6, 7] {
+        for event in stream.frame().await.events {
+            last.insert((event.topic, event.key), event.payload);
+        }
+    }
+    let api = api(&world);
+    for ((topic, key), payload) in &last {
+        let path = match topic.as_str() {
+            "Node" => "node",
+            "Job" => "job",
+            "Allocation" => "allocation",
+            "Evaluation" => "evaluation",
+            other => panic!("no read of a {other} is known here"),
+        };
+        let mut read = get(&api, &format!("/v1/{path}/{key}")).await.json();
+        let mut told = payload[topic].clone();
+        // Reads of one allocation tell its job, too.
+        for whole in [&mut told, &mut read] {
+            whole.as_object_mut().expect("an object").remove("Job");
+        }
+        assert_eq!(told, read, "{topic} {key}");
+    }
+    let topics: BTreeSet<_> = last.keys().map(|(topic, _)| topic.as_str()).collect();
+    assert_eq!(topics.len(), 4, "{topics:?}");
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ use berth_model::{
 
 use super::fake_agents::FakeAgents;
 use crate::{
-    Change, EventBatch, EventHub, Kek, Keyring, WatchKey, Watchers, access,
+    Change, EventHub, Kek, Keyring, WatchKey, Watchers, access,
     engine::of_state,
     shared::{
         Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo,
@@ -114,9 +114,9 @@ impl FakeEngine {
 
     fn publish(&self, view: View, changes: Vec<Change>) {
         let view = Arc::new(view);
-        self.view.store(view.clone());
+        let before = self.view.swap(view.clone());
         let keys: Vec<WatchKey> = changes.iter().flat_map(|change| keys(&view, change)).collect();
-        self.events.publish(EventBatch { index: view.index, view, changes });
+        self.events.publish(&before, &view, view.index, changes);
         self.watchers.wake(keys);
     }
 }

@@ -1,0 +1,155 @@
+//! What changes are about, as they left it: all that followers may be told of them, apart from the state. A batch that held on
+//! to its state would keep a page of each table that the next ones change.
+
+mod alloc;
+
+use std::sync::Arc;
+
+use berth_model::{
+    deployment::Deployment,
+    eval::Eval,
+    event::{AclObject, Event},
+    store::{JobRow, JobSlot, JobVersion, NodeDetail, NodePoolRow, NodeRow, NodeSlot, PageTree},
+    variable::Variable,
+};
+
+pub use self::alloc::PastAlloc;
+use super::Change;
+use crate::shared::View;
+
+/// What a change is about, as it was after the last change of its batch.
+#[derive(Debug)]
+pub enum Past {
+    /// It is gone, or the change itself says all there is.
+    Nothing,
+    /// It is there, and nobody is told more.
+    There,
+    /// A node.
+    Node(Box<(NodeRow, NodeDetail)>),
+    /// A job.
+    Job(Box<PastJob>),
+    /// An allocation.
+    Alloc(Box<PastAlloc>),
+    /// An evaluation.
+    Eval(Arc<Eval>),
+    /// A deployment.
+    Deployment(Arc<Deployment>, DeploymentJob),
+    /// A node pool that operators described.
+    NodePool(Box<NodePoolRow>),
+    /// A variable.
+    Variable(Arc<Variable>),
+}
+
+/// A job in its newest version.
+#[derive(Debug)]
+pub struct PastJob {
+    /// Without older versions, the text of the newest one and counts, which change with every allocation.
+    pub row: JobRow,
+    /// As [`View::job_outcome`].
+    pub outcome: &'static str,
+}
+
+/// What is told of a job with its deployment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DeploymentJob {
+    /// Where the version was registered that is deployed; 0 once that is not kept.
+    pub version_index: u64,
+    /// Of the newest version; 0 once the job is gone.
+    pub priority: u8,
+}
+
+impl Past {
+    /// What a change in this state is about.
+    pub(super) fn of(view: &View, change: &Change) -> Self {
+        let found = match change {
+            Change::Observed(slot, id) => {
+                view.past_alloc(*slot).filter(|alloc| alloc.row.id == *id).map(Self::Alloc)
+            }
+            Change::Logged(event) => view.past(event),
+        };
+        found.unwrap_or(Self::Nothing)
+    }
+}
+
+impl View {
+    fn past(&self, event: &Event) -> Option<Past> {
+        let store = &self.store;
+        match event {
+            Event::NodeRegistered(slot) | Event::NodeChanged(slot, _) => self.past_node(*slot),
+            Event::JobRegistered(slot)
+            | Event::JobDeregistered(slot)
+            | Event::JobLaunched(slot)
+            | Event::JobScaled(slot, _)
+            | Event::JobStatusChanged(slot) => self.past_job(*slot),
+            Event::AllocPlaced(slot)
+            | Event::AllocUpdated(slot, _)
+            | Event::AllocStopped(slot)
+            | Event::AllocHealthChanged(slot)
+            | Event::AllocMigrates(slot)
+            | Event::AllocNodeChanged(slot)
+            | Event::AllocReplaced(slot)
+            | Event::AllocEnded(slot) => self.past_alloc(*slot).map(Past::Alloc),
+            Event::EvalChanged(id) => store.eval(*id).cloned().map(Past::Eval),
+            Event::DeploymentChanged(id, _) => {
+                let deployment = store.deployments().get(*id)?;
+                Some(Past::Deployment(deployment.clone(), self.deployment_job(deployment)))
+            }
+            Event::NodePoolChanged(name) => {
+                store.node_pools().get(name).map(|row| Past::NodePool(Box::new(row.clone())))
+            }
+            Event::VariableWritten(key) => store.variables().get(key).cloned().map(Past::Variable),
+            Event::AclChanged(object) => self.has(object).then_some(Past::There),
+            Event::NodeCollected(..)
+            | Event::JobPurged(..)
+            | Event::JobCollected(..)
+            | Event::AllocCollected(..)
+            | Event::EvalCollected(_)
+            | Event::DeploymentCollected(_)
+            | Event::NamespaceChanged(_)
+            | Event::QuotaChanged(_)
+            | Event::KeyringChanged
+            | Event::VariableDeleted(_)
+            | Event::SchedulerConfigChanged
+            | Event::Restored => None,
+        }
+    }
+
+    fn past_node(&self, slot: NodeSlot) -> Option<Past> {
+        let nodes = self.store.nodes();
+        // Ports change with every allocation, and no event tells them.
+        let detail = NodeDetail { ports: Arc::default(), ..nodes.detail(slot)?.clone() };
+        Some(Past::Node(Box::new((nodes.row(slot)?.clone(), detail))))
+    }
+
+    fn past_job(&self, slot: JobSlot) -> Option<Past> {
+        let row = self.store.jobs().row(slot)?;
+        let outcome = self.job_outcome(row);
+        let mut row = row.clone();
+        row.versions = Arc::new(vec![JobVersion { submission: None, ..row.current().clone() }]);
+        row.counts = PageTree::default();
+        Some(Past::Job(Box::new(PastJob { row, outcome })))
+    }
+
+    /// What is told of a job with its deployment.
+    pub(crate) fn deployment_job(&self, of: &Deployment) -> DeploymentJob {
+        let row = self.store.job(&of.job).filter(|row| !row.key.is_purged());
+        let version = row.and_then(|row| row.version(of.job_version));
+        DeploymentJob {
+            version_index: version.map_or(0, |version| version.index.0),
+            priority: row.map_or(0, |row| row.job().priority),
+        }
+    }
+
+    fn has(&self, object: &AclObject) -> bool {
+        let acl = self.store.acl();
+        match object {
+            AclObject::Policy(name) => acl.policy(name).is_some(),
+            AclObject::Role(id) => acl.role(*id).is_some(),
+            AclObject::Token(id) => acl.token(*id).is_some(),
+            AclObject::OneTimeToken(_)
+            | AclObject::JoinToken
+            | AclObject::Certificates(_)
+            | AclObject::ServerCertificates(_) => false,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! How much memory a batch holds on to that the state is free to replace, about.
+
+use berth_model::{
+    deployment::DeploymentGroup,
+    eval::Failures,
+    event::Event,
+    store::{JobSlot, JobVersion},
+};
+
+use super::{Change, EventBatch, Past, Recorded};
+use crate::shared::View;
+
+/// A job in memory takes about so many times the bytes of its encoding.
+const JOB_BYTES_FACTOR: u64 = 2;
+/// About what an observation takes.
+const OBSERVATION_BYTES: u64 = 2 << 10;
+/// About what the description of a node takes.
+const NODE_BYTES: u64 = 8 << 10;
+
+/// What a batch holds on to in bytes, and what the batches before it hold on to since it replaced that. Evaluations that follow
+/// from each other share their failures, which count once.
+pub(super) fn bytes(before: &View, batch: &EventBatch) -> u64 {
+    let mut last: Option<&Failures> = None;
+    let failures = batch.changes.iter().filter_map(|recorded| match &recorded.past {
+        Past::Eval(eval) if !eval.failures.is_empty() => Some(&eval.failures),
+        _ => None,
+    });
+    let failure_bytes = failures.map(|failures| {
+        let is_known = last.replace(failures).is_some_and(|last| last.is_shared_with(failures));
+        if is_known { 0 } else { failures.memory_bytes() as u64 }
+    });
+    failure_bytes.sum::<u64>() + batch.changes.iter().map(|recorded| one(before, recorded)).sum::<u64>()
+}
+
+fn one(before: &View, Recorded { change, past }: &Recorded) -> u64 {
+    let own = size_of::<Recorded>() as u64 + past_bytes(past);
+    own + match change {
+        Change::Observed(..) => OBSERVATION_BYTES,
+        Change::Logged(Event::JobRegistered(_) | Event::JobDeregistered(_) | Event::JobLaunched(_)) => {
+            newest_job_bytes(past)
+        }
+        // Events of its allocations hold on to its versions, and the state no longer does.
+        Change::Logged(Event::JobCollected(slot, _)) => all_versions_bytes(before, *slot),
+        Change::Logged(Event::NodeRegistered(_) | Event::NodeCollected(..)) => NODE_BYTES,
+        Change::Logged(_) => 0,
+    }
+}
+
+/// What is held for this change alone.
+fn past_bytes(past: &Past) -> u64 {
+    let bytes = match past {
+        Past::Nothing | Past::There => 0,
+        Past::Node(node) => size_of_val(&**node),
+        Past::Job(job) => size_of_val(&**job) + size_of::<JobVersion>(),
+        Past::Alloc(alloc) => {
+            let extra = alloc.detail.extra().map_or(0, size_of_val);
+            size_of_val(&**alloc) + extra + size_of_val(&*alloc.named)
+        }
+        Past::Eval(eval) => size_of_val(&**eval),
+        Past::Deployment(of, _) => size_of_val(&**of) + size_of::<DeploymentGroup>() * of.groups.len(),
+        Past::NodePool(row) => size_of_val(&**row),
+        Past::Variable(variable) => size_of_val(&**variable) + variable.sealed.len(),
+    };
+    bytes as u64
+}
+
+fn newest_job_bytes(past: &Past) -> u64 {
+    let Past::Job(job) = past else { return 0 };
+    job.row.job().encoded_len() as u64 * JOB_BYTES_FACTOR
+}
+
+fn all_versions_bytes(before: &View, slot: JobSlot) -> u64 {
+    let row = before.store.jobs().row(slot);
+    let versions = row.iter().flat_map(|row| row.versions.iter());
+    versions.map(|version| version.job.encoded_len() as u64).sum::<u64>() * JOB_BYTES_FACTOR
+}
