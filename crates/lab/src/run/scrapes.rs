@@ -70,10 +70,7 @@ mod tests {
         assert_eq!(of(1).failure(), None);
         assert_eq!(of(1).metrics(), BTreeMap::from([("metrics_ms_p50", 5.0), ("metrics_ms_p99", 5.0)]));
         let failure = of(3).failure();
-        assert_eq!(
-            failure.as_deref(),
-            Some("a read of /metrics takes 21.0 ms at p99, more than 20 ms")
-        );
+        assert_eq!(failure.as_deref(), Some("a read of /metrics takes 21.0 ms at p99, more than 20 ms"));
         assert_eq!(Scrapes::default().metrics(), BTreeMap::new());
     }
 }

@@ -91,6 +91,7 @@ async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcome, RunError
     let restart = Round::begin(opened, crashed, cluster).until_all_are_open(&crowd, agents, cluster).await?;
     let rss_bytes = super::cluster::usage(cluster.children[0].pid()).map(|used| used.rss_bytes);
 
-    let shown = Shown { agents, is_secure, connect, ready_s, reconnect, resumed, restart, rss_bytes, scrapes };
+    let shown =
+        Shown { agents, is_secure, connect, ready_s, reconnect, resumed, restart, rss_bytes, scrapes };
     Ok(shown.outcome(run.options.scale == Scale::Full))
 }
