@@ -108,7 +108,11 @@ fn what_waits_to_be_published_when_a_restore_is_applied_is_not_shown_of_the_rest
     let server = &cluster.servers[behind];
     for id in &held {
         let seen = server.view.alloc(*id).and_then(|(slot, _)| server.observed.get(slot, *id));
-        assert_eq!(seen.map(|seen| seen.alloc.status), Some(ClientStatus::Running), "its agent says so again");
+        assert_eq!(
+            seen.map(|seen| seen.alloc.status),
+            Some(ClientStatus::Running),
+            "its agent says so again"
+        );
     }
 }
 

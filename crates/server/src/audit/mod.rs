@@ -18,9 +18,7 @@ use std::{path::PathBuf, time::Duration};
 
 pub use chain::ChainHash;
 pub(crate) use log::{AuditLog, Reservation, Untold};
-pub(crate) use record::{
-    Changed, Ended, Requested, What, Who, WhoseToken, cut, fields_without_http, now,
-};
+pub(crate) use record::{Changed, Ended, Requested, What, Who, WhoseToken, cut, fields_without_http, now};
 pub use verify::{Problem, Verified, Wrong, verify};
 
 /// How a server keeps its audit log.

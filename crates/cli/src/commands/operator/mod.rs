@@ -30,7 +30,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Audit(verb) => verb.run(),
