@@ -1,4 +1,5 @@
-//! Long flags with one dash: `-detach` means `--detach`, as Nomad's users write it.
+//! Long flags with one dash: `-detach` means `--detach`, as Nomad's users write it. And switches with their value behind a space:
+//! `--raw-exec true` means `--raw-exec=true`, as the setting has it in a file.
 
 use std::{collections::BTreeSet, ffi::OsString};
 
@@ -8,15 +9,28 @@ use crate::output::nearest;
 
 /// A word of more letters after one dash is a misspelt long flag rather than a cluster of short ones.
 const CLUSTER_CHARS_MAX: usize = 3;
+/// What may follow a switch as its value; any other word is the next argument.
+const SWITCH_VALUES: &[&str] = &["true", "false", "yes", "no", "on", "off"];
 
 /// The command line with each long flag behind two dashes. What stands behind `--` is left alone, and so is what a
 /// command passes on to others.
 pub fn normalize(args: impl IntoIterator<Item = OsString>, command: &Command) -> Vec<OsString> {
     let long_flags = long_flags(command);
-    let mut walk = Walk { root: command, command, long_flags, is_value: false, is_over: false };
+    let mut walk =
+        Walk { root: command, command, long_flags, is_value: false, is_switch: false, is_over: false };
     let mut args = args.into_iter();
-    let binary = args.next();
-    binary.into_iter().chain(args.map(|arg| walk.step(arg))).collect()
+    let mut normalized: Vec<OsString> = args.next().into_iter().collect();
+    for arg in args {
+        let is_switch = std::mem::take(&mut walk.is_switch);
+        match normalized.last_mut() {
+            Some(switch) if is_switch && SWITCH_VALUES.iter().any(|value| arg == *value) => {
+                switch.push("=");
+                switch.push(arg);
+            }
+            _ => normalized.push(walk.step(arg)),
+        }
+    }
+    normalized
 }
 
 /// Where in a command line we are.
@@ -27,11 +41,13 @@ struct Walk<'a> {
     long_flags: BTreeSet<String>,
     /// The next word is the value of the flag before it.
     is_value: bool,
+    /// The word before was a switch, which may have its value behind it.
+    is_switch: bool,
     /// No flags follow.
     is_over: bool,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
     fn step(&mut self, arg: OsString) -> OsString {
         if self.is_over || std::mem::take(&mut self.is_value) {
             return arg;
@@ -40,7 +56,12 @@ impl Walk<'_> {
         let arg = if is_long { prefixed(&arg) } else { arg };
         match arg.to_str() {
             Some("--") => self.is_over = true,
-            Some(flag) if flag.starts_with('-') && flag.len() > 1 => self.is_value = self.takes_a_value(flag),
+            Some(flag) if flag.starts_with('-') && flag.len() > 1 => {
+                let found = self.find(flag);
+                self.is_value =
+                    found.is_some_and(|arg| arg.get_action().takes_values() && !arg.is_require_equals_set());
+                self.is_switch = found.is_some_and(is_switch);
+            }
             Some(word) => match self.command.find_subcommand(word) {
                 Some(below) => self.command = below,
                 None => self.is_over = passes_on(self.command),
@@ -61,16 +82,21 @@ impl Walk<'_> {
         !is_short && letters.next().is_some()
     }
 
-    /// Whether the word after the flag is its value.
-    fn takes_a_value(&self, flag: &str) -> bool {
+    /// The flag of that name.
+    fn find(&self, flag: &str) -> Option<&'a Arg> {
         let short = flag.chars().nth(1).filter(|_| flag.chars().count() == 2);
         let is_it = |arg: &&Arg| match flag.strip_prefix("--") {
             Some(long) => arg.get_long() == Some(long),
             None => short.is_some() && arg.get_short() == short,
         };
-        let needs = |arg: &Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
-        self.command.get_arguments().chain(self.root.get_arguments()).find(is_it).is_some_and(needs)
+        self.command.get_arguments().chain(self.root.get_arguments()).find(is_it)
     }
+}
+
+/// Whether it is on without a value, and off with one.
+fn is_switch(arg: &Arg) -> bool {
+    let is_bool = |names: &[clap::builder::Str]| names.iter().any(|name| name == "BOOL");
+    arg.is_require_equals_set() && arg.get_value_names().is_some_and(is_bool)
 }
 
 /// Whether the command passes on all that follows its first word.
@@ -132,6 +158,15 @@ mod tests {
         check("berth job run -- -detach", "berth job run -- -detach");
         check("berth run -exec -name x sh -detach", "berth run --exec --name x sh -detach");
         check("berth ps -t -all", "berth ps -t -all");
+    }
+
+    #[test]
+    fn a_switch_may_have_its_value_behind_a_space() {
+        check("berth agent --raw-exec true --data-dir x", "berth agent --raw-exec=true --data-dir x");
+        check("berth dev -containers off", "berth dev --containers=off");
+        check("berth dev --raw-exec=false true", "berth dev --raw-exec=false true");
+        check("berth dev --raw-exec --data-dir true", "berth dev --raw-exec --data-dir true");
+        check("berth job stop -purge true", "berth job stop --purge true");
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! What `berth dev`, `berth server` and `berth agent` have in common: a runtime, a log on standard error, and an end.
 
-use std::{
-    io::{self, IsTerminal},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use tokio::{
@@ -16,6 +13,7 @@ use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::Sub
 
 use crate::{
     failure::{Exit, Failure},
+    output::Palette,
     panics,
     settings::Settings,
 };
@@ -46,11 +44,17 @@ fn leave_no_core() {
 pub fn data_dir(settings: &Settings) -> Result<&Path, Failure> {
     let dir = settings.data_dir.as_deref();
     let dir = dir.ok_or_else(|| Failure::new(Exit::Usage, "no data directory is set"))?;
+    is_directory(dir)?;
+    Ok(dir)
+}
+
+/// Refuses a data directory that is something else.
+pub fn is_directory(dir: &Path) -> Result<(), Failure> {
     if dir.exists() && !dir.is_dir() {
         let text = format!("--data-dir: {} is not a directory", dir.display());
         return Err(Failure::new(Exit::Usage, text));
     }
-    Ok(dir)
+    Ok(())
 }
 
 /// Lets the process open as many files as it may ask for: each connection is one, and each keeper of an agent. Tasks do not
@@ -69,8 +73,7 @@ pub fn host_name() -> String {
 
 /// Logs to standard error from now on.
 pub fn log_to_stderr(level: LevelFilter) {
-    let colors =
-        io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colors = Palette::of(&io::stderr()) == Palette::Ansi;
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(colors);
     tracing_subscriber::registry().with(lines.with_filter(loudness(level))).init();
 }

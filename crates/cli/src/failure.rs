@@ -65,7 +65,7 @@ impl Exit {
 pub const EXIT_CODES: &[(u8, &str)] = &[
     (0, "it did what it was asked; of `job plan`: no allocation would be made or ended"),
     (1, "it failed; of `job plan`: some allocation would be made or ended"),
-    (2, "the command line or a setting is wrong, or nobody is there to be asked"),
+    (2, "the command line or a setting is wrong, or there is no terminal to ask at"),
     (3, "what was asked for does not exist"),
     (4, "it is not permitted"),
     (5, "no server answers"),

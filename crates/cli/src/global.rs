@@ -49,7 +49,7 @@ pub struct Global {
     /// The name that the server's certificate must have; else BERTH_TLS_SERVER_NAME, else NOMAD_TLS_SERVER_NAME, else the address's
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
     tls_server_name: Option<String>,
-    /// Believe whoever answers, and show him the token; else BERTH_SKIP_VERIFY, else NOMAD_SKIP_VERIFY, else no
+    /// Accept any certificate, and send the token to the server that shows it; else BERTH_SKIP_VERIFY, else NOMAD_SKIP_VERIFY, else no
     #[arg(long, alias = "insecure", global = true, help_heading = HEADING)]
     tls_skip_verify: bool,
 }

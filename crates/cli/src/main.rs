@@ -25,7 +25,7 @@ mod tokens;
 
 use std::{ffi::OsString, process::ExitCode};
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::Cli;
 
@@ -38,20 +38,33 @@ fn main() -> ExitCode {
     }
     let args = aliases::expand(std::env::args_os().collect(), &Cli::command());
     let args = argv::normalize(args, &Cli::command());
-    let cli = Cli::try_parse_from(&args).unwrap_or_else(|error| refused(&error, &args));
+    let cli = parse(&args).unwrap_or_else(|error| refused(&error, &args));
     match cli.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprint!("{failure}");
+            output::complain(&failure.to_string());
             failure.exit().into()
         }
     }
 }
 
+/// Reads a command line; help is as wide as the terminal.
+fn parse(args: &[OsString]) -> Result<Cli, clap::Error> {
+    let command = Cli::command().term_width(output::help_columns());
+    let matches = command.try_get_matches_from(args)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))
+}
+
 /// Ends with what is wrong with a command line, or with the help that was asked for.
 fn refused(error: &clap::Error, args: &[OsString]) -> ! {
     let words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let Some(failure) = absent::explain(error, &words, &Cli::command()) else { error.exit() };
-    eprint!("{failure}");
-    std::process::exit(failure.exit().code().into())
+    if let Some(failure) = absent::explain(error, &words, &Cli::command()) {
+        output::complain(&failure.to_string());
+        std::process::exit(failure.exit().code().into());
+    }
+    if !error.use_stderr() {
+        error.exit();
+    }
+    output::complain(&error.to_string());
+    std::process::exit(error.exit_code())
 }

@@ -119,7 +119,7 @@ pub enum ToNode {
     },
     /// The session is not, or no longer, open.
     Refused {
-        /// For people.
+        /// The reason, in words.
         reason: String,
         /// Whether trying again can help.
         retry: bool,

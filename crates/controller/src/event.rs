@@ -55,7 +55,7 @@ pub enum Event {
     Follows {
         /// Of its leadership.
         term: u64,
-        /// Which.
+        /// The server.
         leader: ServerId,
     },
     /// Another server says something.
@@ -95,7 +95,7 @@ pub enum Event {
         term: u64,
         /// The evaluation.
         eval: EvalId,
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
     /// An agent opened a session.

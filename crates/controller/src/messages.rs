@@ -170,7 +170,7 @@ impl Version {
 /// What a replica has recorded of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct RecordedNode {
-    /// Which.
+    /// The node.
     #[n(0)]
     pub node: NodeId,
     /// Up to here.
@@ -189,7 +189,7 @@ pub struct SessionState {
     #[n(0)]
     #[cbor(with = "codec::session")]
     pub session: SessionId,
-    /// Whose.
+    /// The node.
     #[n(1)]
     pub node: NodeId,
     /// Of the agent's start; the newest wins.
@@ -219,7 +219,7 @@ pub struct SessionState {
 /// What was observed on a node, or a part of it.
 #[derive(Debug, Clone, PartialEq, Encode, Decode)]
 pub struct NodeReport {
-    /// Which.
+    /// The node.
     #[n(0)]
     pub node: NodeId,
     /// The session that it was said in; none when a replica reports what it had recorded.
@@ -241,7 +241,7 @@ pub struct Seen {
     #[n(0)]
     #[cbor(with = "codec::slot")]
     pub slot: AllocSlot,
-    /// What.
+    /// The allocation.
     #[n(1)]
     #[cbor(encode_with = "berth_model::codec::shared::encode")]
     pub alloc: Arc<ObservedAlloc>,
@@ -253,14 +253,14 @@ pub struct Seen {
 /// A session is not to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct EndSession {
-    /// Whose.
+    /// The node.
     #[n(0)]
     pub node: NodeId,
     /// Which.
     #[n(1)]
     #[cbor(with = "codec::session")]
     pub session: SessionId,
-    /// For people.
+    /// The reason, in words.
     #[n(2)]
     pub reason: String,
     /// Whether trying again can help.

@@ -40,7 +40,7 @@ pub struct AclPolicy {
     /// Letters, digits, dashes and underscores.
     #[n(0)]
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     #[n(1)]
     pub description: String,
     /// In HCL or JSON, as it was written.
@@ -104,7 +104,7 @@ pub struct AclRole {
     /// As a policy's; no two roles have the same.
     #[n(1)]
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     #[n(2)]
     pub description: String,
     /// Names of policies; one that is not there grants nothing.
@@ -164,7 +164,7 @@ pub struct AclToken {
     /// Of its secret.
     #[n(1)]
     pub secret: SecretHash,
-    /// For people.
+    /// A name to read; it need not be unique.
     #[n(2)]
     pub name: String,
     /// What it may do.
@@ -269,7 +269,7 @@ pub enum ChangeAcl {
 /// A token that was revoked.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct RevokedToken {
-    /// Which.
+    /// The token.
     #[n(0)]
     pub token: AclTokenId,
     /// When.

@@ -47,7 +47,7 @@ pub enum Departure {
 /// An allocation that is to leave its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct MigrateAlloc {
-    /// Which.
+    /// The allocation.
     #[n(0)]
     pub alloc: AllocId,
     /// How.
@@ -157,7 +157,7 @@ pub struct Reschedule {
 /// A failed allocation that was replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Rescheduled {
-    /// Which.
+    /// The allocation.
     #[n(0)]
     pub alloc: AllocId,
     /// Where it failed.
@@ -198,7 +198,7 @@ impl<'b, C> Decode<'b, C> for Reschedule {
 /// The decision that an allocation shall end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct Stop {
-    /// Which.
+    /// The allocation.
     #[n(0)]
     pub alloc: AllocId,
     /// Why, for people.
@@ -319,7 +319,7 @@ pub const RESULT_MESSAGE_BYTES_MAX: usize = 256;
 /// The end of an allocation, as its agent reported it or as the cluster decided when it gave its node up.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct AllocEnd {
-    /// Which.
+    /// The allocation.
     #[n(0)]
     pub alloc: AllocId,
     /// A terminal status.

@@ -105,7 +105,7 @@ pub struct DeploymentGroup {
 /// An allocation that was found unhealthy.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Culprit {
-    /// Which.
+    /// The allocation.
     #[n(0)]
     pub alloc: AllocId,
     /// Its last task event, or what its agent waited for in vain.
@@ -128,7 +128,7 @@ pub struct Deployment {
     /// Where it is in its life.
     #[n(3)]
     pub status: DeploymentStatus,
-    /// For people.
+    /// In words, what it is.
     #[n(4)]
     pub description: String,
     /// Groups that are rolled out, in the order of the job.
@@ -199,7 +199,7 @@ pub struct NewDeployment {
 /// What an agent found of an allocation's health, as evidence of its deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct AllocHealth {
-    /// Which.
+    /// The allocation.
     #[n(0)]
     pub alloc: AllocId,
     /// Whether it is well.
@@ -217,13 +217,13 @@ pub struct AllocHealth {
 /// Something becomes of a deployment that is active; of any other this changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct SetDeployment {
-    /// Which.
+    /// The deployment.
     #[n(0)]
     pub id: DeploymentId,
     /// What it becomes.
     #[n(1)]
     pub status: DeploymentStatus,
-    /// For people.
+    /// In words, what it is.
     #[n(2)]
     pub description: String,
     /// The version of the job that takes its place again, byte for byte, as a new version.
@@ -237,7 +237,7 @@ pub struct SetDeployment {
 /// Old allocations may be replaced: the canaries have shown enough.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct PromoteDeployment {
-    /// Which.
+    /// The deployment.
     #[n(0)]
     pub id: DeploymentId,
     /// The names of groups; none for all of them.

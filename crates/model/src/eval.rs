@@ -167,7 +167,7 @@ pub struct Eval {
     /// Where it is in its life.
     #[n(5)]
     pub status: EvalStatus,
-    /// For people.
+    /// In words, what it is.
     #[n(6)]
     pub description: String,
     /// Not before this; zero for at once.

@@ -64,7 +64,7 @@ pub struct Join {
 /// A node whose certificates are good for nothing if they are valid from then on or earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct RevokedNode {
-    /// Which.
+    /// The node.
     #[n(0)]
     pub node: NodeId,
     /// When that was said.

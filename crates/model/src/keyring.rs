@@ -124,7 +124,7 @@ pub struct WrappedKey {
 /// A key-encryption key that was replaced, so that servers take it away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct RetiredKek {
-    /// Which.
+    /// The key.
     #[n(0)]
     pub id: KekId,
     /// Where it was replaced.

@@ -21,7 +21,7 @@ pub struct Namespace {
     /// Letters, digits, dashes and underscores.
     #[n(0)]
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     #[n(1)]
     pub description: String,
     /// The namespace above it; none for one at the top.

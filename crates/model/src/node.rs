@@ -147,7 +147,7 @@ pub struct Node {
     /// Made by the agent at its first start.
     #[n(0)]
     pub id: NodeId,
-    /// For people.
+    /// A name to read; it need not be unique.
     #[n(1)]
     pub name: String,
     /// The datacenter's name.

@@ -12,7 +12,7 @@ pub struct NodePool {
     /// Letters, digits, dashes and underscores.
     #[n(0)]
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     #[n(1)]
     pub description: String,
     /// The operator's own labels.

@@ -50,7 +50,7 @@ pub struct TaskEvent {
     /// By the node's clock.
     #[n(1)]
     pub at: Timestamp,
-    /// For people.
+    /// In words, what happened.
     #[n(2)]
     pub message: String,
     /// Of a process that ended.
@@ -105,7 +105,7 @@ pub struct ObservedTask {
 /// One allocation as its agent sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct ObservedAlloc {
-    /// Which.
+    /// The allocation.
     #[n(0)]
     pub id: AllocId,
     /// How it fares as a whole.

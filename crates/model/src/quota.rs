@@ -12,7 +12,7 @@ pub struct Quota {
     /// Letters, digits, dashes and underscores.
     #[n(0)]
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     #[n(1)]
     pub description: String,
     /// As long as they hold less, their work goes before that of others.

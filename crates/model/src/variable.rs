@@ -112,7 +112,7 @@ pub enum ChangeVariable {
 /// A variable that was encrypted again.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Rekeyed {
-    /// Which.
+    /// The variable.
     #[n(0)]
     pub key: VariableKey,
     /// Where it was last written when that was done.

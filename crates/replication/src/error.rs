@@ -15,7 +15,7 @@ use crate::DiskFull;
     file.display()
 )]
 pub struct Damage {
-    /// Where.
+    /// The path.
     pub file: PathBuf,
     /// Which record, and what is wrong with it.
     pub what: String,
@@ -104,17 +104,17 @@ pub enum OpenError {
     /// The disk does not let us read.
     #[error("read {}: {source}", path.display())]
     Read {
-        /// What.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The disk does not let us write.
     #[error("write {}: {source}", path.display())]
     Write {
-        /// What.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The consensus engine did not start, or no leader was found.

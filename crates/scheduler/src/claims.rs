@@ -167,7 +167,7 @@ pub struct Claims {
 /// What was claimed and did not come true: whoever was refused for its sake may have it now.
 #[derive(Debug, Default)]
 pub struct Freed {
-    /// Where.
+    /// The node.
     pub nodes: BTreeSet<NodeId>,
     /// Of which namespaces it was.
     pub namespaces: BTreeSet<Arc<str>>,

@@ -1,6 +1,7 @@
 //! A server from start to stop: its log, its threads, its listeners.
 
 use std::{
+    collections::BTreeMap,
     io,
     net::SocketAddr,
     path::PathBuf,
@@ -127,7 +128,7 @@ pub enum StartError {
         setting: &'static str,
         /// What it says.
         addr: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The log cannot be opened.
@@ -144,7 +145,7 @@ pub enum StartError {
     Audit {
         /// Where it is.
         dir: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A thread cannot be started.
@@ -346,14 +347,16 @@ impl Server {
         self.secure.as_ref().map_or(Ok(()), |secure| secure.reload())
     }
 
-    /// Completes once work can be placed on a node.
-    pub async fn node_ready(&self) {
+    /// Completes once work can be placed on a node, with the attributes of one such.
+    pub async fn node_ready(&self) -> BTreeMap<String, String> {
         loop {
             let watch = self.state.watchers.watch(WatchKey::Nodes);
             let changed = watch.changed();
             let view = self.state.view();
-            if view.store.nodes().iter().any(|(_, row)| row.status == NodeStatus::Ready) {
-                return;
+            let nodes = view.store.nodes();
+            let ready = nodes.iter().find(|(_, row)| row.status == NodeStatus::Ready);
+            if let Some(detail) = ready.and_then(|(slot, _)| nodes.detail(slot)) {
+                return detail.node.attributes.clone();
             }
             changed.await;
         }
@@ -570,7 +573,11 @@ impl Observer for TellController {
     }
 
     fn on_leadership(&self, term: u64, leadership: Leadership) {
-        tracing::debug!(term, ?leadership, "leadership");
+        match leadership {
+            Leadership::Own => tracing::info!(term, "this server leads"),
+            Leadership::Other(leader) => tracing::info!(term, leader, "another server leads"),
+            Leadership::Unknown => tracing::info!(term, "no server is known to lead"),
+        }
         match self.opening().as_mut() {
             Some(opening) => opening.leader = (term, leadership),
             None => self.tell_leader((term, leadership)),

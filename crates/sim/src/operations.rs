@@ -18,7 +18,7 @@ pub enum Outcome {
 /// What somebody wants of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asks {
-    /// Which.
+    /// The job.
     pub job: JobKey,
     /// Whether it is to run.
     pub runs: bool,
@@ -50,7 +50,7 @@ pub struct Operation {
     pub number: u64,
     /// Names it in the log.
     pub eval: EvalId,
-    /// For people.
+    /// In words, what it concerns.
     pub what: String,
     /// What it asks of a job; none where that is of no job, or changes nothing of whether it is to run.
     pub asks: Option<Asks>,

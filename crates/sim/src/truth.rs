@@ -32,7 +32,7 @@ const STORY_MAX: usize = 20_000;
 /// A rule that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The name of the invariant.
     pub invariant: &'static str,
     /// What was seen.
     pub what: String,

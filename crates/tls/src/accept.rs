@@ -83,7 +83,7 @@ pub struct Accepted {
 /// Why a connection was not taken in.
 #[derive(Debug)]
 pub struct Refused {
-    /// Why.
+    /// The cause.
     pub error: io::Error,
     /// The connection, where it did not even speak TLS.
     pub not_tls: Option<TcpStream>,

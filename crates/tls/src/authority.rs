@@ -47,7 +47,7 @@ pub enum HostName {
 pub struct CertificateRequest {
     /// What its holder may be.
     pub role: Role,
-    /// Where.
+    /// The region.
     pub region: String,
     /// Names and addresses under which browsers and others find it.
     pub hosts: Vec<HostName>,

@@ -10,23 +10,23 @@ pub enum TlsError {
     /// A file cannot be read.
     #[error("read {path}: {source}")]
     Read {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A file cannot be written.
     #[error("write {path}: {source}")]
     Write {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A file does not hold what it should.
     #[error("{path}: {why}")]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
         /// What is wrong with it.
         why: String,

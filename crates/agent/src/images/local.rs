@@ -53,7 +53,14 @@ impl From<&Metadata> for Stamp {
 
 impl Local {
     pub(super) fn new(dirs: &[PathBuf], store: Arc<Store>, unpack_command: Vec<String>) -> Self {
-        let allowed = dirs.iter().filter_map(|dir| dir.canonicalize().ok()).collect();
+        let found = dirs.iter().map(|dir| (dir, dir.canonicalize()));
+        let allowed = found.filter_map(|(dir, found)| {
+            let lacking = |error: &std::io::Error| {
+                tracing::warn!(path = %dir.display(), %error, "jobs can name no images in this directory here");
+            };
+            found.inspect_err(lacking).ok()
+        });
+        let allowed = allowed.collect();
         Self { allowed, store, unpack_command, digests: Mutex::default() }
     }
 

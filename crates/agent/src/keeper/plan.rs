@@ -365,7 +365,7 @@ pub struct ExitRecord {
     /// Nanoseconds since the Unix epoch.
     #[prost(uint64, tag = "5")]
     pub finished_ns: u64,
-    /// For people.
+    /// In words, what happened.
     #[prost(string, tag = "6")]
     pub message: String,
     /// It never began.

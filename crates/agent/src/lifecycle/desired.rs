@@ -16,7 +16,7 @@ const LEFT_OUT: &str = "the servers do not know it any more";
 /// An allocation that should run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSpec {
-    /// Which.
+    /// The allocation.
     pub alloc: AllocId,
     /// Which of the group's allocations it is, from 0.
     pub name_index: u32,
@@ -101,7 +101,7 @@ pub enum DesiredError {
     /// Not a group.
     #[error("read desired state: decode the group of allocation {alloc}: {source}")]
     Group {
-        /// Whose.
+        /// The allocation.
         alloc: AllocId,
         /// What is wrong.
         source: prost::DecodeError,

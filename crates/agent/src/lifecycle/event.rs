@@ -53,9 +53,9 @@ pub enum Event {
     Run(RunSpec),
     /// It should end.
     Stop {
-        /// Which.
+        /// The allocation.
         alloc: AllocId,
-        /// For people.
+        /// The reason, in words.
         reason: String,
     },
     /// Its end is in the servers' log: no longer reported, never run again; its files stay.
@@ -69,25 +69,25 @@ pub enum Event {
     PrepareFailed(AllocId, StartFailure),
     /// Answers [`Action::CleanUp`].
     CleanedUp {
-        /// Which.
+        /// The allocation.
         alloc: AllocId,
         /// What could not be removed, and why; for people.
         left: Option<String>,
     },
     /// How far a start has come.
     Noted {
-        /// Which.
+        /// The task.
         of: TaskRef,
         /// What is going on.
         kind: TaskEventKind,
         /// When: nanoseconds since the Unix epoch.
         at_ns: u64,
-        /// For people.
+        /// In words, what happened.
         message: String,
     },
     /// The task's process lives.
     Started {
-        /// Which.
+        /// The task.
         of: TaskRef,
         /// Since when: nanoseconds since the Unix epoch.
         at_ns: u64,
@@ -98,9 +98,9 @@ pub enum Event {
     Exited(TaskRef, Exit),
     /// The task is to be restarted, which its restart policy does not count.
     RestartAsked {
-        /// Which.
+        /// The task.
         of: TaskRef,
-        /// For people.
+        /// The reason, in words.
         why: String,
     },
     /// Answers [`Action::Recover`]; an end found then is reported as [`Event::Exited`] or [`Event::StartFailed`].
@@ -109,7 +109,7 @@ pub enum Event {
     Checked(CheckRef, CheckAnswer),
     /// An allocation takes more of the node than it may.
     Overran {
-        /// Which.
+        /// The allocation.
         alloc: AllocId,
         /// By what its poststop tasks have added, the others having ended.
         cleaning_up: bool,
@@ -127,7 +127,7 @@ pub enum Event {
 pub struct StartFailure {
     /// Whose fault it is.
     pub kind: StartFailureKind,
-    /// For people.
+    /// In words, what happened.
     pub message: String,
 }
 
@@ -202,7 +202,7 @@ pub enum Action {
     Check(CheckRef),
     /// [`super::Alloc::status`] changed; of one that has ended, nothing is left that others could want.
     Report {
-        /// Whose.
+        /// The allocation.
         alloc: AllocId,
         /// The client status changed, not only what people like to read.
         urgent: bool,

@@ -63,7 +63,8 @@ impl Subnets {
         Ok(subnets)
     }
 
-    fn read(v4: &str, v6: Option<&str>, forwards: bool) -> Result<Self, Failure> {
+    /// None of the host's is looked at.
+    pub(super) fn read(v4: &str, v6: Option<&str>, forwards: bool) -> Result<Self, Failure> {
         let wrong = |text: &str, why: &str| Failure::other(format!("read the subnet {text:?}"), why);
         let (first, bits) = read_subnet::<Ipv4Addr>(v4)
             .filter(|(first, bits)| (8..=29).contains(bits) && u32::from(*first) & host_mask(*bits) == 0)

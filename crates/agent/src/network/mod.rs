@@ -71,6 +71,16 @@ impl Default for NetworkConfig {
     }
 }
 
+impl NetworkConfig {
+    /// Whether the subnets are ones that addresses can be taken from, on any host.
+    ///
+    /// # Errors
+    /// With the subnet that is none, and what one looks like.
+    pub fn check(&self) -> Result<(), Failure> {
+        Subnets::read(&self.subnet, Some(&self.subnet_v6), true).map(drop)
+    }
+}
+
 /// What a task needs of a network besides the host's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetworkNeed {

@@ -12,7 +12,7 @@ use crate::failure::{Doing, Failure};
 /// A network of an allocation, or its ports in the host's.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct NetworkRecord {
-    /// Whose.
+    /// The id of the allocation.
     #[prost(bytes = "vec", tag = "1")]
     pub alloc_id: Vec<u8>,
     /// Which of its tasks alone has it, counted from 1; 0 for all of them.

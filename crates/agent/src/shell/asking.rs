@@ -31,7 +31,7 @@ const START_MAX: Duration = Duration::from_secs(300);
 /// Why a server gave nothing, and whether that may pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unanswered {
-    /// For people.
+    /// In words, what happened.
     pub(super) text: String,
     pub(super) retry: bool,
     /// What was given before is not to be used any more.

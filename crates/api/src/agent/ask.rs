@@ -175,7 +175,7 @@ pub struct Refusal {
     /// Whose fault it is.
     #[prost(enumeration = "RefusalKind", tag = "1")]
     pub kind: i32,
-    /// For people.
+    /// In words, what happened.
     #[prost(string, tag = "2")]
     pub text: String,
 }

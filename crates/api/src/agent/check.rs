@@ -6,7 +6,7 @@ pub struct CheckSpec {
     /// The service that it speaks for.
     #[prost(string, tag = "1")]
     pub service: String,
-    /// For people.
+    /// A name to read; it need not be unique.
     #[prost(string, tag = "2")]
     pub name: String,
     /// The task that it is about, and within which a script runs; empty for the group.
@@ -166,7 +166,7 @@ pub struct CheckStatus {
     /// The service that it speaks for.
     #[prost(string, tag = "1")]
     pub service: String,
-    /// For people.
+    /// A name to read; it need not be unique.
     #[prost(string, tag = "2")]
     pub name: String,
     /// The task that it is about; empty for the group.

@@ -311,7 +311,7 @@ pub struct RevokedServer {
 /// Ends a session.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Refused {
-    /// For people.
+    /// The reason, in words.
     #[prost(string, tag = "1")]
     pub reason: String,
     /// Whether trying again can help.
@@ -424,7 +424,7 @@ pub struct StopAlloc {
     /// 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub alloc_id: Vec<u8>,
-    /// For people.
+    /// The reason, in words.
     #[prost(string, tag = "2")]
     pub reason: String,
 }

@@ -144,7 +144,7 @@ pub struct DiskUsage {
     /// What is mounted, as `/dev/sda1`.
     #[prost(string, tag = "1")]
     pub device: String,
-    /// Where.
+    /// Where it is mounted.
     #[prost(string, tag = "2")]
     pub mountpoint: String,
     /// How large it is.

@@ -12,7 +12,7 @@ use crate::secrets::debug_shows;
 pub struct AclPolicy {
     /// Its name: letters, digits, dashes and underscores.
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     pub description: String,
     /// What it allows, in HCL or JSON.
     pub rules: String,
@@ -46,7 +46,7 @@ pub struct AclPolicyJob {
 pub struct AclPolicyStub {
     /// Its name.
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     pub description: String,
     /// Where it was made.
     pub create_index: u64,
@@ -90,7 +90,7 @@ pub struct AclRole {
     pub id: String,
     /// Its name: letters, digits, dashes and underscores.
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     pub description: String,
     /// Its policies, by their names.
     pub policies: Vec<AclLink>,
@@ -110,7 +110,7 @@ pub struct AclToken {
     /// What its owner shows. Told once, when it is made; ignored in requests.
     #[serde(rename = "SecretID", skip_serializing_if = "String::is_empty")]
     pub secret_id: String,
-    /// For people.
+    /// A name to read; it need not be unique.
     pub name: String,
     /// `client` or `management`.
     #[serde(rename = "Type")]

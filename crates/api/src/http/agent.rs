@@ -73,6 +73,6 @@ pub struct AgentHealth {
 pub struct HealthState {
     /// Whether it is well.
     pub ok: bool,
-    /// For people.
+    /// In words, what happened.
     pub message: String,
 }

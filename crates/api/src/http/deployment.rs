@@ -33,7 +33,7 @@ pub struct Deployment {
     pub task_groups: BTreeMap<String, DeploymentState>,
     /// `running`, `paused`, `successful`, `failed` or `cancelled`.
     pub status: String,
-    /// For people.
+    /// In words, why its status is what it is.
     pub status_description: String,
     /// The priority of its evaluations.
     pub eval_priority: u8,

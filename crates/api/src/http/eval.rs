@@ -64,7 +64,7 @@ pub struct EvaluationStub {
     pub deployment_id: String,
     /// `pending`, `blocked`, `complete`, `failed` or `canceled`.
     pub status: String,
-    /// For people.
+    /// In words, why its status is what it is.
     pub status_description: String,
     /// Not before this.
     pub wait_until: Time,

@@ -23,7 +23,7 @@ pub struct JobStanding {
     pub payload: Option<String>,
     /// `pending`, `running` or `dead`.
     pub status: String,
-    /// For people.
+    /// In words, why its status is what it is.
     pub status_description: String,
     /// What became of a job that is dead, and that nobody stopped: `complete`, or `failed` when something of it ended
     /// badly and is not tried again; else empty.
@@ -95,7 +95,7 @@ pub struct JobStub {
     /// The job that made this one; empty for none.
     #[serde(rename = "ParentID")]
     pub parent_id: String,
-    /// For people.
+    /// A name to read; it need not be unique.
     pub name: String,
     /// The tenant that owns it.
     pub namespace: String,
@@ -116,7 +116,7 @@ pub struct JobStub {
     pub stop: bool,
     /// `pending`, `running` or `dead`.
     pub status: String,
-    /// For people.
+    /// In words, why its status is what it is.
     pub status_description: String,
     /// What became of a job that is dead, and that nobody stopped: `complete`, or `failed` when something of it ended
     /// badly and is not tried again; else empty.

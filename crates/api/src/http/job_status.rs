@@ -37,7 +37,7 @@ pub struct JobStatus {
     pub id: String,
     /// Its namespace.
     pub namespace: String,
-    /// For people.
+    /// A name to read; it need not be unique.
     pub name: String,
     /// `service`, `batch`, `system` or `sysbatch`.
     #[serde(rename = "Type")]

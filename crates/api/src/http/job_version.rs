@@ -24,7 +24,7 @@ pub struct JobVersions {
 pub struct JobVersionTag {
     /// Unique among the versions of the job.
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     pub description: String,
     /// When the version got it, nanoseconds.
     pub tagged_time: u64,
@@ -36,7 +36,7 @@ pub struct JobVersionTag {
 pub struct JobTag {
     /// The version that gets the tag; the newest one when there is none.
     pub version: Option<u64>,
-    /// For people.
+    /// In words, what it is.
     pub description: String,
 }
 

@@ -39,7 +39,7 @@ debug_shows!(NodeToken { node_id, expires_at, index });
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeRevoked {
-    /// Where.
+    /// The index.
     pub index: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct NodeRevoked {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ServerRevoked {
-    /// Where.
+    /// The index.
     pub index: u64,
     /// What that does not reach, and what to do; empty for nothing.
     pub warnings: String,

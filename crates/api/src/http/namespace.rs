@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Namespace {
     /// Its name: letters, digits, dashes and underscores.
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     pub description: String,
     /// The namespace above it; empty for one at the top.
     pub parent: String,

@@ -22,7 +22,7 @@ pub struct NodeStub {
     pub attributes: Option<BTreeMap<String, String>>,
     /// The datacenter's name.
     pub datacenter: String,
-    /// For people.
+    /// A name to read; it need not be unique.
     pub name: String,
     /// The operator's own class.
     pub node_class: String,
@@ -38,7 +38,7 @@ pub struct NodeStub {
     pub scheduling_eligibility: String,
     /// `initializing`, `ready`, `down` or `disconnected`.
     pub status: String,
-    /// For people.
+    /// In words, why its status is what it is.
     pub status_description: String,
     /// By name.
     pub drivers: BTreeMap<String, DriverInfo>,
@@ -63,7 +63,7 @@ pub struct Node {
     pub id: String,
     /// The datacenter's name.
     pub datacenter: String,
-    /// For people.
+    /// A name to read; it need not be unique.
     pub name: String,
     /// Always empty: agents are reached through servers.
     #[serde(rename = "HTTPAddr")]
@@ -94,7 +94,7 @@ pub struct Node {
     pub scheduling_eligibility: String,
     /// `initializing`, `ready`, `down` or `disconnected`.
     pub status: String,
-    /// For people.
+    /// In words, why its status is what it is.
     pub status_description: String,
     /// When the status last changed, seconds since the epoch.
     pub status_updated_at: u64,

@@ -14,7 +14,7 @@ use super::AclTtl;
 pub struct NodePool {
     /// Letters, digits, dashes and underscores.
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     pub description: String,
     /// The operator's own labels.
     pub meta: Option<BTreeMap<String, String>>,

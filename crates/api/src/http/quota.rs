@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Quota {
     /// Its name: letters, digits, dashes and underscores.
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     pub description: String,
     /// What they may not exceed; at most one, as there is one region.
     pub limits: Option<Vec<QuotaLimit>>,

@@ -88,6 +88,6 @@ pub struct SchedulerConfigurationRead {
 pub struct SchedulerConfigurationSet {
     /// Whether it was made: not when `?cas=` was not true.
     pub updated: bool,
-    /// Where.
+    /// The index.
     pub index: u64,
 }

@@ -38,9 +38,9 @@ pub struct TaskEvent<S: Text = String> {
     pub kind: S,
     /// By the node's clock, nanoseconds.
     pub time: u64,
-    /// For people.
+    /// In words, what happened.
     pub message: S,
-    /// For people.
+    /// In words, what happened.
     pub display_message: S,
     /// The same for programs.
     pub details: BTreeMap<S, S>,

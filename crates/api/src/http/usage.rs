@@ -133,7 +133,7 @@ pub struct HostCpuStats {
 pub struct HostDiskStats {
     /// What is mounted.
     pub device: String,
-    /// Where.
+    /// Where it is mounted.
     pub mountpoint: String,
     /// How large it is.
     pub size: u64,

@@ -34,7 +34,7 @@ enum Verb {
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self) -> Result<(), Failure> {
         match &self.verb {
             Some(Verb::InstallUnit(install)) => install.run(Daemon::Agent),
@@ -74,6 +74,9 @@ pub(super) fn config(
     own_ports: &[u16],
 ) -> Result<AgentConfig, Failure> {
     let node = &settings.node;
+    node.network.check().map_err(|error| {
+        Failure::new(Exit::Usage, error.to_string()).help("see --bridge-subnet and --bridge-subnet-ipv6")
+    })?;
     // Those of this process, and those of servers, which may be on this host.
     let ports = own_ports.iter().copied().chain(servers.iter().filter_map(|server| port_of(server)));
     let own_ports: Vec<u16> = ports.collect::<BTreeSet<u16>>().into_iter().collect();

@@ -74,7 +74,7 @@ fn queue(queue: &QueueStanding) -> String {
 fn group(group: &GroupExplanation) -> String {
     let failure = group.failure.iter().map(|failure| (group.name.clone(), failure.clone())).collect();
     let mut text = match &group.failure {
-        None => format!("group {}: nothing is missing\n", clean(&group.name)),
+        None => format!("group {}: no allocation waits for a node\n", clean(&group.name)),
         Some(failure) if group.missing == 0 => no_node(&group.name, failure),
         Some(_) => funnels(&failure),
     };

@@ -24,7 +24,7 @@ pub use redraw::Redraw;
 pub use style::{Palette, Tone};
 pub use table::{Cell, Column, Table};
 pub use template::Template;
-pub use terminal::stdout_rows;
+pub use terminal::{help_columns, stdout_rows};
 pub use text::{bytes, clean, count, id, nearest, short_id};
 pub use time::{age, lasting, now_ns, rfc3339};
 
@@ -39,10 +39,16 @@ pub fn print_bytes(data: &[u8]) -> io::Result<()> {
     write_to(io::stdout().lock(), data)
 }
 
-/// Tells something on standard error.
+/// Says something on standard error.
 pub fn tell(line: &str) {
-    // Whoever closed standard error does not want to know.
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    complain(&format!("{line}\n"));
+}
+
+/// Writes a message to standard error as it is, but for the colours of its labels.
+pub fn complain(text: &str) {
+    let message = Palette::of(&io::stderr()).message(text);
+    // Who closed standard error does not want to know.
+    let _ = io::stderr().lock().write_all(message.as_bytes());
 }
 
 fn write_to(mut out: impl Write, data: &[u8]) -> io::Result<()> {

@@ -1,6 +1,7 @@
-//! Colours: a few tones for words that say how things fare. None when NO_COLOR is set, or NOMAD_CLI_NO_COLOR, or where no terminal is.
+//! Colours: a few tones for words that say how things are. None when NO_COLOR is set, or NOMAD_CLI_NO_COLOR, or where no terminal is
+//! and neither FORCE_COLOR nor CLICOLOR_FORCE asks for them.
 
-use std::io::IsTerminal;
+use std::{ffi::OsString, io::IsTerminal};
 
 /// How a word sounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,12 +64,40 @@ pub enum Palette {
 }
 
 impl Palette {
-    /// What suits the stream: <https://no-color.org>.
+    /// What suits the stream and the environment.
     pub fn of(stream: &impl IsTerminal) -> Self {
-        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let refused = ["NO_COLOR", "NOMAD_CLI_NO_COLOR"].into_iter().any(is_set);
-        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        if stream.is_terminal() && !refused && !dumb { Self::Ansi } else { Self::Plain }
+        Self::wanted(stream.is_terminal(), |name| std::env::var_os(name))
+    }
+
+    /// As <https://no-color.org> and <https://bixense.com/clicolors> have it: refusing counts before forcing, and either before what
+    /// the stream is.
+    fn wanted(is_terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let given = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let is_on = |name: &&str| given(name).is_some_and(|value| value != "0" && value != "false");
+        let is_off = |name: &&str| given(name).is_some_and(|value| value == "0" || value == "false");
+        let refused = ["NO_COLOR", "NOMAD_CLI_NO_COLOR"].iter().any(|name| given(name).is_some())
+            || ["FORCE_COLOR", "CLICOLOR"].iter().any(is_off);
+        let forced = ["FORCE_COLOR", "CLICOLOR_FORCE"].iter().any(is_on);
+        let dumb = given("TERM").is_none_or(|term| term == "dumb");
+        if !refused && (forced || is_terminal && !dumb) { Self::Ansi } else { Self::Plain }
+    }
+
+    /// A message of one or more lines, in which the words at the beginning of lines that say what follows have their tones.
+    pub fn message(self, text: &str) -> String {
+        const LABELS: [(&str, Tone); 3] =
+            [("error:", Tone::Bad), ("warning:", Tone::Waiting), ("  help:", Tone::Strong)];
+        let painted = |line: &str| {
+            let label = LABELS.iter().find(|(label, _)| line.starts_with(label));
+            label.map_or_else(
+                || line.to_owned(),
+                |(label, tone)| {
+                    let word = label.trim_start();
+                    let indent = &label[..label.len() - word.len()];
+                    format!("{indent}{}{}", self.paint(word, *tone), &line[label.len()..])
+                },
+            )
+        };
+        text.split_inclusive('\n').map(painted).collect()
     }
 
     /// The text in that tone.
@@ -91,5 +120,38 @@ mod tests {
         assert_eq!(Palette::Plain.paint("failed", failed), "failed");
         assert_eq!(Palette::Ansi.paint("web", Tone::of_status("web")), "web");
         assert_eq!(Tone::of_status("dead (stopped)"), Tone::Faint);
+    }
+
+    #[test]
+    fn the_environment_refuses_and_forces_colours() {
+        let wanted = |is_terminal, set: &[(&str, &str)]| {
+            let set = [&[("TERM", "xterm")][..], set].concat();
+            let value = |name: &str| set.iter().rev().find(|(known, _)| *known == name);
+            Palette::wanted(is_terminal, |name| value(name).map(|(_, value)| (*value).into()))
+                == Palette::Ansi
+        };
+        assert!(wanted(true, &[]) && !wanted(false, &[]));
+        assert!(wanted(false, &[("FORCE_COLOR", "1")]) && wanted(false, &[("CLICOLOR_FORCE", "1")]));
+        assert!(wanted(true, &[("NO_COLOR", "")]) && wanted(true, &[("CLICOLOR_FORCE", "0")]));
+        for refused in
+            [("NO_COLOR", "1"), ("NOMAD_CLI_NO_COLOR", "1"), ("FORCE_COLOR", "0"), ("CLICOLOR", "0")]
+        {
+            assert!(
+                !wanted(true, &[refused]) && !wanted(true, &[refused, ("CLICOLOR_FORCE", "1")]),
+                "{refused:?}"
+            );
+        }
+        assert!(
+            !wanted(true, &[("TERM", "dumb")]) && wanted(true, &[("TERM", "dumb"), ("FORCE_COLOR", "1")])
+        );
+    }
+
+    #[test]
+    fn labels_of_messages_are_painted_at_the_beginning_of_lines_alone() {
+        let text = "error: no error: here\n  help: try\n --> web.hcl:1:1\nwarning: old";
+        let painted = "\u{1b}[31merror:\u{1b}[0m no error: here\n  \u{1b}[1mhelp:\u{1b}[0m try\n --> web.hcl:1:1\n\
+                       \u{1b}[33mwarning:\u{1b}[0m old";
+        assert_eq!(Palette::Ansi.message(text), painted);
+        assert_eq!(Palette::Plain.message(text), text);
     }
 }

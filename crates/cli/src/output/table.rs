@@ -6,8 +6,10 @@ use super::{layout::Layout, style::Tone, text::clean};
 
 /// Between two columns.
 const GAP: &str = "  ";
-/// No column is cut below this.
+/// No column is cut below this, as long as others can be left out.
 const COLUMN_WIDTH_MIN: usize = 8;
+/// No column is cut below this at all.
+const COLUMN_WIDTH_LEAST: usize = 4;
 
 /// What a column holds; decides to which side its cells keep, and whether they may be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,27 +28,33 @@ pub struct Column {
     name: &'static str,
     kind: Kind,
     wide: bool,
+    spare: bool,
 }
 
 impl Column {
     /// What people pass to the next command: never cut.
     pub const fn id(name: &'static str) -> Self {
-        Self { name, kind: Kind::Id, wide: false }
+        Self { name, kind: Kind::Id, wide: false, spare: false }
     }
 
     /// Words: cut where a line would not fit.
     pub const fn text(name: &'static str) -> Self {
-        Self { name, kind: Kind::Text, wide: false }
+        Self { name, kind: Kind::Text, wide: false, spare: false }
     }
 
     /// Numbers: never cut.
     pub const fn number(name: &'static str) -> Self {
-        Self { name, kind: Kind::Number, wide: false }
+        Self { name, kind: Kind::Number, wide: false, spare: false }
     }
 
     /// Shown only where everything is.
     pub const fn wide(self) -> Self {
         Self { wide: true, ..self }
+    }
+
+    /// Left out where a line would not fit even with its words cut: ids can be longer than a terminal is wide.
+    pub const fn spare(self) -> Self {
+        Self { spare: true, ..self }
     }
 }
 
@@ -122,22 +130,36 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The table as wide as its layout allows. A narrow terminal cuts the widest columns of words first.
+    /// The table as wide as its layout allows. A narrow terminal cuts the widest columns of words first, then leaves out what can be
+    /// spared, the last first, and then cuts words further.
     pub fn render(&self) -> String {
-        let shown: Vec<usize> =
+        let mut shown: Vec<usize> =
             (0..self.columns.len()).filter(|at| self.layout.wide || !self.columns[*at].wide).collect();
-        let widths = self.widths(&shown);
+        let mut widths = self.widths(&shown, COLUMN_WIDTH_MIN);
+        while !self.fits(&widths) {
+            let Some(spare) = shown.iter().rposition(|at| self.columns[*at].spare) else {
+                widths = self.widths(&shown, COLUMN_WIDTH_LEAST);
+                break;
+            };
+            shown.remove(spare);
+            widths = self.widths(&shown, COLUMN_WIDTH_MIN);
+        }
         self.rows.iter().map(|row| self.line(row, &shown, &widths)).collect()
     }
 
-    fn widths(&self, shown: &[usize]) -> Vec<usize> {
+    /// Whether lines of columns of these widths fit the terminal.
+    fn fits(&self, widths: &[usize]) -> bool {
+        let gaps = GAP.len() * widths.len().saturating_sub(1);
+        self.layout.columns.is_none_or(|available| widths.iter().sum::<usize>() + gaps <= available)
+    }
+
+    /// As wide as the cells are, or as narrow as a terminal needs and `least` allows.
+    fn widths(&self, shown: &[usize], least: usize) -> Vec<usize> {
         let widest = |at: &usize| self.rows.iter().map(|row| row[*at].text.width()).max().unwrap_or(0);
         let mut widths: Vec<usize> = shown.iter().map(widest).collect();
-        let Some(available) = self.layout.columns else { return widths };
-        let gaps = GAP.len() * widths.len().saturating_sub(1);
-        while widths.iter().sum::<usize>() + gaps > available {
+        while !self.fits(&widths) {
             let may_be_cut = |(at, width): &(usize, &mut usize)| {
-                self.columns[shown[*at]].kind == Kind::Text && **width > COLUMN_WIDTH_MIN
+                self.columns[shown[*at]].kind == Kind::Text && **width > least
             };
             let Some((_, widest)) =
                 widths.iter_mut().enumerate().filter(may_be_cut).max_by_key(|(_, width)| **width)
@@ -233,9 +255,9 @@ mod tests {
         check(
             Layout { columns: Some(10), ..Layout::PLAIN },
             &expect![[r#"
-            ID          COUNT  DESCRIP…
-            web             2  serves …
-            batch-�[1m  12000  日本語
+            ID          COUNT  DES…
+            web             2  ser…
+            batch-�[1m  12000  日…
         "#]],
         );
     }
@@ -250,6 +272,47 @@ mod tests {
             batch-�[1m  12000  日本語
         "#]],
         );
+    }
+
+    #[test]
+    fn columns_that_can_be_spared_make_room_for_ids() {
+        let of = |columns| {
+            let layout = Layout { columns: Some(columns), ..Layout::PLAIN };
+            let named = [
+                Column::id("id"),
+                Column::number("priority").spare(),
+                Column::text("status"),
+                Column::text("registered").spare(),
+            ];
+            let mut table = Table::new(layout, &named);
+            table.row([
+                "nightly/periodic-1795712896".into(),
+                Cell::number(50_u32),
+                "running".into(),
+                "2s ago".into(),
+            ]);
+            table.render()
+        };
+        expect![[r#"
+            ID                           PRIORITY  STATUS   REGISTERED
+            nightly/periodic-1795712896        50  running  2s ago
+        "#]]
+        .assert_eq(&of(80));
+        expect![[r#"
+            ID                           PRIORITY  STATUS
+            nightly/periodic-1795712896        50  running
+        "#]]
+        .assert_eq(&of(50));
+        expect![[r#"
+            ID                           STATUS
+            nightly/periodic-1795712896  running
+        "#]]
+        .assert_eq(&of(36));
+        expect![[r#"
+            ID                           STA…
+            nightly/periodic-1795712896  run…
+        "#]]
+        .assert_eq(&of(10));
     }
 
     #[test]

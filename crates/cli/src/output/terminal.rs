@@ -4,11 +4,18 @@ use std::{io::IsTerminal, os::fd::AsFd};
 
 /// Columns of a terminal that does not report its width.
 const COLUMNS_DEFAULT: usize = 80;
+const HELP_COLUMNS_MIN: usize = 40;
+const HELP_COLUMNS_MAX: usize = 100;
 
 /// Columns that fit standard output: those of the variable COLUMNS, or of the terminal; none when it goes elsewhere.
 pub fn stdout_width() -> Option<usize> {
     let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     given.filter(|columns| *columns > 0).or_else(|| width(&std::io::stdout()))
+}
+
+/// Columns that help is written in: no narrower than can be read, and no wider than is read well.
+pub fn help_columns() -> usize {
+    stdout_width().map_or(HELP_COLUMNS_MAX, |columns| columns.clamp(HELP_COLUMNS_MIN, HELP_COLUMNS_MAX))
 }
 
 /// Columns of the terminal at standard error, if lines there can be drawn again.

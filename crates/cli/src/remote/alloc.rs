@@ -29,7 +29,7 @@ pub struct ExecAsk<'a> {
 /// A part of a log or a file to read.
 #[derive(Debug, Clone)]
 pub struct StreamRead<'a> {
-    /// Whose.
+    /// The allocation.
     pub alloc: &'a str,
     /// What of it.
     pub source: StreamSource<'a>,

@@ -651,7 +651,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: AGENTS,
         default: |_| "true",
-        help: "Give containers users of their own, so that their root is nobody on this node, where its kernel and filesystem can",
+        help: "Give containers users of their own, so that their root has no rights on this node, where its kernel and filesystem can",
         set: |to, given| given.switch().map(|on| to.node.user_ids.on = on),
     },
     Setting {
@@ -659,7 +659,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("FIRST-LAST"),
         roles: AGENTS,
         default: |_| "1879048192-2147352575",
-        help: "What users of containers are on this node: 65536 ids for each allocation, and nobody else's",
+        help: "What users of containers are on this node: 65536 ids for each allocation, which nothing else uses",
         set: |to, given| given.id_range().map(|range| to.node.user_ids.range = range),
     },
     Setting {

@@ -26,7 +26,7 @@ pub struct Print {
     /// The same as `-o json`
     #[arg(long, conflicts_with = "output")]
     json: bool,
-    /// In a form of your own, in Jinja's language, for each thing: `-t '{{ ID }}'`
+    /// In a form of your own, in Jinja's language, for each item: `-t '{{ ID }}'`
     #[arg(long, short, value_name = "TEMPLATE", conflicts_with_all = ["output", "json"])]
     template: Option<String>,
     /// Every column, and ids in full: the same as `-o wide`

@@ -18,6 +18,9 @@ async fn certificates_change_under_a_session_that_goes_on() {
     cluster.until_ready(1).await;
     cluster.run_job();
     let alloc = cluster.running().await;
+    for line in ["this server leads", "node is ready", "job registered"] {
+        cluster.until_told("s1", line).await;
+    }
     let connected = |told: &str| told.matches("connected server").count();
     let before = connected(&cluster.told("n1"));
 

@@ -19,21 +19,21 @@ pub enum RunError {
         "refusing to keep the server's log in {dir}: it is in memory, and what is synced there costs nothing; choose a directory on a disk with --data"
     )]
     InMemory {
-        /// Where.
+        /// The directory.
         dir: String,
     },
     /// A process cannot be started, or did not get ready.
     #[error("start {what}: {reason}")]
     Start {
-        /// Which.
+        /// In words, what it concerns.
         what: String,
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
     /// A process ended although nobody asked it to.
     #[error("{what} ended during the run: {how}; see {told}")]
     Ended {
-        /// Which.
+        /// In words, what it concerns.
         what: String,
         /// How.
         how: String,

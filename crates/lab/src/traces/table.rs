@@ -16,7 +16,7 @@ pub enum TraceError {
     /// It cannot be opened or read.
     #[error("read {}: {reason}; --traces names a folder that holds openb/, philly/ and dlrm/", file.display())]
     Read {
-        /// Which.
+        /// The path.
         file: PathBuf,
         /// What the system said.
         reason: String,
@@ -24,7 +24,7 @@ pub enum TraceError {
     /// It does not have the shape of a table.
     #[error("read {}, line {line}: {reason}", file.display())]
     Line {
-        /// Which.
+        /// The path.
         file: PathBuf,
         /// From 1, the line of names included.
         line: u64,
@@ -34,7 +34,7 @@ pub enum TraceError {
     /// A value does not have its column's type.
     #[error("read {}, line {line}: column {column}: {value:?}: {reason}", file.display())]
     Value {
-        /// Which.
+        /// The path.
         file: PathBuf,
         /// From 1, the line of names included.
         line: u64,

@@ -46,7 +46,7 @@ pub struct RunJob {
 /// A job that should end.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct DeregisterJob {
-    /// Which.
+    /// The job.
     #[n(0)]
     pub job: JobKey,
     /// Forget it as soon as its allocations have ended.

@@ -9,7 +9,7 @@ use crate::{ids::NodeId, time::Timestamp};
 /// A node is drained from now on, or no more.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct DrainNode {
-    /// Which.
+    /// The node.
     #[n(0)]
     pub node: NodeId,
     /// How; none to call off what goes on.

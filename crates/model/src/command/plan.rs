@@ -50,7 +50,7 @@ pub struct EvalOutcome {
     /// A terminal status; or blocked, of one that waited for room and goes on waiting for what is left.
     #[n(0)]
     pub status: EvalStatus,
-    /// For people.
+    /// In words, what it is.
     #[n(1)]
     pub description: String,
     /// What could not be placed, and why.

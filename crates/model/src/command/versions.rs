@@ -35,10 +35,10 @@ pub struct TagVersion {
 /// The version that gets a tag.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct NewTag {
-    /// Which.
+    /// The number of the version.
     #[n(0)]
     pub version: u64,
-    /// For people.
+    /// In words, what it is.
     #[n(1)]
     pub description: String,
 }

@@ -101,7 +101,7 @@ pub enum CheckKind {
 /// A question asked again and again: is the service well?
 #[derive(Debug, Clone, PartialEq, Default, Encode, Decode)]
 pub struct Check {
-    /// For people.
+    /// A name to read; it need not be unique.
     #[n(0)]
     pub name: String,
     /// How it asks.

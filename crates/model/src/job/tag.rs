@@ -17,7 +17,7 @@ pub struct VersionTag {
     /// Unique among the versions of the job.
     #[n(0)]
     pub name: String,
-    /// For people.
+    /// In words, what it is.
     #[n(1)]
     pub description: String,
     /// When the version got it.

@@ -29,7 +29,7 @@ pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// Why a connection could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NotOpened {
-    /// For people.
+    /// The reason, in words.
     pub why: String,
     /// Somebody answered there, and one of the two sides does not accept the other: that does not end by itself.
     pub is_refusal: bool,

@@ -11,7 +11,7 @@ use super::greeting::Greeting;
 /// What a server of the cluster can apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Knows {
-    /// Which.
+    /// The id of the server.
     pub server: u64,
     /// Its Berth; none when it has not introduced itself.
     pub version: Option<String>,

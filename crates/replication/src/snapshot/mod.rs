@@ -31,7 +31,7 @@ pub(crate) const SNAPSHOTS_MAX: usize = 2;
 /// A snapshot on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
-    /// Where.
+    /// The path.
     pub path: PathBuf,
     /// What it covers.
     pub meta: Meta,
@@ -42,7 +42,7 @@ pub(crate) struct Image {
 pub(crate) struct Kept {
     /// Of the last record in it.
     pub index: u64,
-    /// Where.
+    /// The path.
     pub path: PathBuf,
 }
 

@@ -62,9 +62,9 @@ pub struct Offer {
     pub framework: FrameworkId,
     /// As a member of which role.
     pub role: std::sync::Arc<str>,
-    /// Where.
+    /// The node.
     pub node: NodeId,
-    /// What.
+    /// The resources.
     pub bundle: Bundle,
 }
 

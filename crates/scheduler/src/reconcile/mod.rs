@@ -71,7 +71,7 @@ pub struct Missing {
 /// An allocation that goes on until its successor has room, which may be its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Instead {
-    /// Which.
+    /// The allocation.
     pub slot: AllocSlot,
     /// Its node.
     pub node: NodeSlot,

@@ -36,7 +36,7 @@ pub struct Verified {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {wrong}")]
 pub struct Problem {
-    /// Where.
+    /// The file.
     pub file: String,
     /// In which line, from 1; the one after the last where lines are missing at the end.
     pub line: u64,

@@ -1,6 +1,6 @@
 //! Carries out the controller's actions, in order.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use berth_api::agent::{Down, Refused};
 use berth_controller::{
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Input, Link, Shared,
+    operator_log::OperatorLog,
     planners::PlannerPool,
     proposer::{Proposal, Proposals},
     wake,
@@ -36,6 +37,7 @@ pub(crate) struct CarryOut {
     links: HashMap<SessionId, Link>,
     specs: GroupSpecs,
     relay: Arc<Relay>,
+    operator_log: OperatorLog,
 }
 
 impl Links for CarryOut {
@@ -60,6 +62,7 @@ impl CarryOut {
             links: HashMap::new(),
             specs: GroupSpecs::default(),
             relay,
+            operator_log: OperatorLog::default(),
         }
     }
 
@@ -68,6 +71,7 @@ impl CarryOut {
         let event = match input {
             Input::Event(event, share) => {
                 self.shared.counters.happened(&event);
+                self.operator_log.happened(&event);
                 if let Event::SessionClosed(session) = &event {
                     self.close(*session);
                 }
@@ -106,6 +110,10 @@ impl CarryOut {
                     let first = logged.first().map(|(index, _)| *index);
                     let first = first.into_iter().chain(seen.first().map(|(index, _)| *index)).min();
                     self.shared.events.restart_after(Index(first.unwrap_or(index).0.saturating_sub(1)));
+                }
+                if !is_anew {
+                    let changes = logged.iter().flat_map(|(_, changes)| changes);
+                    self.operator_log.changed(&view.store, changes, Instant::now());
                 }
                 self.publish(&view, logged, seen);
                 if is_anew {

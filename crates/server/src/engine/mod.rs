@@ -9,6 +9,7 @@ mod counters;
 mod handle;
 mod host_state;
 mod log_metrics;
+mod operator_log;
 mod plan_traces;
 mod planners;
 mod proposer;

@@ -81,9 +81,9 @@ pub(crate) enum KeyringError {
     /// A key-encryption key cannot be kept.
     #[error("write a key-encryption key to {}: {why}", path.display())]
     NotWritten {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason, in words.
         why: String,
     },
     /// There are too many.

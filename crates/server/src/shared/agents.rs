@@ -46,7 +46,7 @@ pub enum AgentError {
 /// What to read, and from where.
 #[derive(Debug, Clone)]
 pub struct ReadRequest {
-    /// Whose.
+    /// The allocation.
     pub alloc: AllocId,
     /// What of it.
     pub source: ReadSource,

@@ -24,7 +24,7 @@ pub struct Process {
     pub from_ns: u64,
     /// When it ends, or ended.
     pub until_ns: u64,
-    /// How.
+    /// The exit.
     pub exit: Exit,
     /// It was started as the same start as one that lived.
     pub beside_living: bool,

@@ -137,7 +137,7 @@ pub enum ExecStream {
 /// What a command wrote.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ExecOutput {
-    /// Where.
+    /// The number of the stream.
     #[prost(enumeration = "ExecStream", tag = "1")]
     pub stream: i32,
     /// The bytes.
@@ -148,7 +148,7 @@ pub struct ExecOutput {
 /// Allows more of a stream to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct ExecCredit {
-    /// Which.
+    /// The number of the stream.
     #[prost(enumeration = "ExecStream", tag = "1")]
     pub stream: i32,
     /// How many bytes more.

@@ -40,7 +40,7 @@ pub enum SessionError {
         "read desired state: allocation {alloc} refers to group {group_ref}, which the message does not hold"
     )]
     GroupRef {
-        /// Whose.
+        /// The allocation.
         alloc: AllocId,
         /// What it says.
         group_ref: u32,

@@ -15,7 +15,7 @@ pub enum ApiError {
     /// Nobody answers.
     #[error("cannot reach the server at {address}: {reason}; is berth running? start one with `berth dev`")]
     Unreachable {
-        /// Where.
+        /// The address.
         address: String,
         /// What the system said.
         reason: String,
@@ -23,7 +23,7 @@ pub enum ApiError {
     /// Somebody answers, and is not believed or does not believe.
     #[error("cannot talk to the server at {address}: {reason}")]
     Untrusted {
-        /// Where.
+        /// The address.
         address: String,
         /// What is wrong with whose certificate.
         reason: String,

@@ -26,7 +26,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::List(list) => {

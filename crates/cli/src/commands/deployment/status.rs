@@ -78,7 +78,7 @@ impl Detail {
     fn groups(&self, layout: Layout) -> String {
         let columns = [
             Column::id("group"),
-            Column::text("promoted"),
+            Column::text("promoted").spare(),
             Column::number("canaries"),
             Column::number("desired"),
             Column::number("placed"),

@@ -1,5 +1,6 @@
 //! `berth dev`: a server, or several, and an agent in one process, for trying things out.
 
+mod found;
 mod leftovers;
 mod scratch;
 mod simulated;
@@ -138,7 +139,7 @@ async fn say_when_ready(settings: &Settings, server: &Server, scratch: &Scratch)
             format!("the server listens on an address that clients cannot read: {error}"),
         )
     })?;
-    server.node_ready().await;
+    output::tell(&found::summary(&server.node_ready().await));
     let flag = if address == Address::default() { String::new() } else { format!("--address {address} ") };
     let dir = scratch.path().display();
     let fate = if scratch.is_temporary() { ", removed on exit" } else { "" };

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::failure::{Exit, Failure};
+use crate::{
+    daemon,
+    failure::{Exit, Failure},
+};
 
 /// Begins the name of a directory that goes away with its `berth dev`.
 pub(super) const PREFIX: &str = "berth-dev-";
@@ -17,7 +20,10 @@ impl Scratch {
     /// The given directory, or a fresh one.
     pub fn open(given: Option<&Path>) -> Result<Self, Failure> {
         match given {
-            Some(path) => Ok(Self { path: path.to_owned(), temporary: false }),
+            Some(path) => {
+                daemon::is_directory(path)?;
+                Ok(Self { path: path.to_owned(), temporary: false })
+            }
             None => {
                 // It is removed by hand, after the tasks: they may still live in it when something fails.
                 let dir = tempfile::Builder::new().prefix(PREFIX).tempdir()?;

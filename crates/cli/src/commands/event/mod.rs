@@ -14,7 +14,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Stream(stream) => block_on(stream.run(&global.remote()?)),

@@ -79,7 +79,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Run(run) => block_on(run.run(&global.remote()?)),

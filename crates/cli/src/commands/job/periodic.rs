@@ -25,7 +25,7 @@ pub struct Force {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::Force(force) => force.run(remote).await,

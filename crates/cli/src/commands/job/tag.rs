@@ -47,7 +47,7 @@ pub struct Unset {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::Apply(apply) => apply.run(remote).await,

@@ -80,7 +80,7 @@ struct Cluster {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "What befalls them")]
+#[command(next_help_heading = "What happens to them")]
 struct Troubles {
     /// Break the connections of a share of the nodes again and again, as share=0.01,every=1m..2m,lasts=5s..15s; each of
     /// these nodes has a connection of its own

@@ -23,7 +23,7 @@ pub struct Eligibility {
 }
 
 impl Eligibility {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = self.which.find(remote).await?;
         remote.set_eligibility(&id, self.enable).await?;

@@ -133,7 +133,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::Apply(apply) => apply.run(remote).await,

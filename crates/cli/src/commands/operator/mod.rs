@@ -33,7 +33,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Api(api) => api.run(global),

@@ -60,7 +60,7 @@ enum Verb {
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match &self.verb {
             Some(Verb::Init(init)) => {

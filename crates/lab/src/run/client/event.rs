@@ -90,7 +90,7 @@ pub(in crate::run) struct DeploymentSeen {
     pub job: String,
     /// How far it is.
     pub status: String,
-    /// Why.
+    /// In words, what it is.
     #[serde(rename = "StatusDescription", default)]
     pub description: String,
 }

@@ -50,8 +50,8 @@ pub struct Restart {
     /// Stop each allocation and place another one, on any node, instead of restarting its tasks where they are
     #[arg(long, conflicts_with = "task")]
     reschedule: bool,
-    /// What to do about an allocation that does not become healthy again; ask unless nobody is there
-    #[arg(long, value_name = "DEED")]
+    /// What to do about an allocation that does not become healthy again; ask where there is a terminal
+    #[arg(long, value_name = "ACTION")]
     on_error: Option<OnError>,
     #[command(flatten)]
     ask: Ask,

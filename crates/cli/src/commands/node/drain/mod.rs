@@ -61,7 +61,7 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = self.which.find(remote).await?;
         if self.monitor {

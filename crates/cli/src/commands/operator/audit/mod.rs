@@ -14,7 +14,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self) -> Result<(), Failure> {
         match self {
             Self::Verify(verify) => verify.run(),

@@ -33,7 +33,7 @@ pub enum Keyring {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::Keyring(Keyring::List(list)) => {

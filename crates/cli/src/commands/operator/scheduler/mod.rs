@@ -19,7 +19,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::Get(get) => get.run(remote).await,

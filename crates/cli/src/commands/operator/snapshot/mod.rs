@@ -27,7 +27,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Does it.
+    /// Runs the command.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         match self {
             Self::Save(save) => block_on(save.run(&global.remote()?)),
