@@ -255,7 +255,6 @@ pub(super) const ABSENT_FLAGS: &[(&str, &str, &str)] = &[
         "per-page",
         "all are listed; `berth operator api` reads a page: `berth operator api '/v1/vars?per_page=…&next_token=…'`",
     ),
-    ("var list", "template", "`-t TEMPLATE` prints each in a form of your own"),
     ("var put", "template", "`-out json` prints what was written"),
     ("var put", "verbose", "`-out table` prints what was written"),
     ("version", "check", "no server of releases is asked: compare it with the list of releases"),
