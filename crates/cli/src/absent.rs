@@ -46,7 +46,8 @@ fn explain_flag(args: &[String], root: &Command) -> Option<Failure> {
 
 /// What to say of a command line that the parser refused; none where its own words are as good.
 pub fn explain(error: &clap::Error, args: &[String], root: &Command) -> Option<Failure> {
-    if error.kind() == ErrorKind::UnknownArgument {
+    // One dash and several letters may also read as a short flag with its value: `-os` as `-o s`.
+    if matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidValue) {
         return explain_flag(args, root);
     }
     if error.kind() != ErrorKind::InvalidSubcommand {

@@ -133,6 +133,12 @@ impl Spec {
     /// Refuses a job file where an image stands: `run` is Nomad's word for registering one.
     pub fn check_is_no_job_file(&self) -> Result<(), Failure> {
         let Some(name) = self.words.first().filter(|_| self.is_container()) else { return Ok(()) };
+        if name.starts_with('-') {
+            let flag = clean(name);
+            let text = format!("`{flag}` is no flag of `berth run`, and no image has such a name");
+            return Err(Failure::new(Exit::Usage, text)
+                .help("`berth job run` registers a job file, with Nomad's flags of `run`"));
+        }
         let is_named_so = JOB_FILES.iter().any(|end| name.ends_with(end));
         if !is_named_so || !std::path::Path::new(name).is_file() {
             return Ok(());
@@ -289,6 +295,14 @@ mod tests {
                 r#"{"ID":"web","Namespace":"default","TaskGroups":[{"Count":2,"Name":"main","Networks":null,"Tasks":[{"Config":{"args":["--port","80"],"command":"serve","image":"/images/web"},"Driver":"container","Env":{},"Name":"main","Resources":{"CPU":100,"MemoryMB":300}}]}],"Type":"batch"}"#
             ]],
         );
+    }
+
+    #[test]
+    fn a_flag_that_is_none_is_no_image() {
+        let refused = spec("run --check-index 4 web.hcl").check_is_no_job_file();
+        let text = refused.expect_err("it is no image").to_string();
+        assert!(text.contains("`--check-index` is no flag") && text.contains("`berth job run`"), "{text}");
+        assert!(spec("run alpine --port").check_is_no_job_file().is_ok());
     }
 
     #[test]
