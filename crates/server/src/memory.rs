@@ -12,8 +12,10 @@ use crate::EventHub;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// So much more than the last time must lie idle in memory: less is kept for what comes next.
-const WORTH_BYTES: usize = 16 << 20;
+/// Between these, a sixteenth of the memory in use: so much more than the last time must lie idle, less is kept for what comes next.
+/// Looking for idle pages takes time in proportion to the memory in use, so a large server looks for more at a time.
+const WORTH_BYTES_MIN: usize = 4 << 20;
+const WORTH_BYTES_MAX: usize = 16 << 20;
 
 /// Has the allocator keep as many separate heaps as there are processors, at most. By itself it makes up to eight times as many, and
 /// each keeps what is freed in it: a server under steady load held a sixth more memory. To be called before threads are started.
@@ -36,9 +38,10 @@ pub(crate) async fn give_back(events: Arc<EventHub>, mut stop: watch::Receiver<b
         let events = events.clone();
         let looked = tokio::task::spawn_blocking(move || {
             events.ease();
-            if kept.is_worth_it(allocator::idle_bytes()) {
+            let (used_bytes, idle_bytes) = allocator::used_and_idle_bytes();
+            if kept.is_worth_it(used_bytes, idle_bytes) {
                 allocator::trim();
-                kept.left(allocator::idle_bytes());
+                kept.left(allocator::used_and_idle_bytes().1);
             }
             kept
         });
@@ -53,10 +56,10 @@ struct Kept {
 }
 
 impl Kept {
-    fn is_worth_it(&mut self, idle_bytes: usize) -> bool {
+    fn is_worth_it(&mut self, used_bytes: usize, idle_bytes: usize) -> bool {
         // What is used again meanwhile may be given back once it is idle again.
         self.bytes = self.bytes.min(idle_bytes);
-        idle_bytes - self.bytes >= WORTH_BYTES
+        idle_bytes - self.bytes >= (used_bytes / 16).clamp(WORTH_BYTES_MIN, WORTH_BYTES_MAX)
     }
 
     fn left(&mut self, idle_bytes: usize) {
@@ -70,13 +73,14 @@ impl Kept {
 mod allocator {
     use std::fs;
 
-    /// Bytes that are in memory and in no use, about: what of this process's own memory is there beyond what it has
-    /// asked for. What is free does not show that: of it, the kernel has back what was returned, until it is written to
-    /// again, and what is used and free again between two looks shows in nothing else.
-    pub fn idle_bytes() -> usize {
+    /// Bytes in use, and bytes that are in memory and in no use, about: what of this process's own memory is there beyond
+    /// what it has asked for. What is free does not show that: of it, the kernel has back what was returned, until it is
+    /// written to again, and what is used and free again between two looks shows in nothing else.
+    pub fn used_and_idle_bytes() -> (usize, usize) {
         // SAFETY: it takes nothing, and locks what it reads.
         let known = unsafe { libc::mallinfo2() };
-        resident_bytes().saturating_sub(known.uordblks + known.hblkhd)
+        let used = known.uordblks + known.hblkhd;
+        (used, resident_bytes().saturating_sub(used))
     }
 
     /// Bytes of this process in memory that are no file's; 0 where the kernel does not report it.
@@ -105,8 +109,8 @@ mod allocator {
 /// Other allocators look after themselves.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 mod allocator {
-    pub fn idle_bytes() -> usize {
-        0
+    pub fn used_and_idle_bytes() -> (usize, usize) {
+        (0, 0)
     }
 
     pub fn trim() {}
@@ -120,13 +124,15 @@ mod tests {
 
     #[test]
     fn it_is_worth_it_once_much_more_is_idle() {
-        let mut kept = Kept::default();
-        assert!(!kept.is_worth_it(WORTH_BYTES - 1));
-        assert!(kept.is_worth_it(WORTH_BYTES));
-        kept.left(WORTH_BYTES);
-        assert!(!kept.is_worth_it(WORTH_BYTES), "it cannot be given back");
-        assert!(!kept.is_worth_it(1 << 20), "it is used again");
-        assert!(kept.is_worth_it(WORTH_BYTES + (1 << 20)), "and idle again");
+        for (used, worth) in [(1 << 20, WORTH_BYTES_MIN), (128 << 20, 8 << 20), (8 << 30, WORTH_BYTES_MAX)] {
+            let mut kept = Kept::default();
+            assert!(!kept.is_worth_it(used, worth - 1));
+            assert!(kept.is_worth_it(used, worth));
+            kept.left(worth);
+            assert!(!kept.is_worth_it(used, worth), "it cannot be given back");
+            assert!(!kept.is_worth_it(used, 1 << 20), "it is used again");
+            assert!(kept.is_worth_it(used, worth + (1 << 20)), "and idle again");
+        }
     }
 
     /// Uses much memory for a moment; what stays behind all of it keeps the allocator from returning it by itself.
@@ -145,9 +151,9 @@ mod tests {
         let is_counted = || {
             let first = flood();
             allocator::trim();
-            let given_back = allocator::idle_bytes();
+            let (_, given_back) = allocator::used_and_idle_bytes();
             let second = flood();
-            let counted = allocator::idle_bytes() > given_back + (16 << 20);
+            let counted = allocator::used_and_idle_bytes().1 > given_back + (16 << 20);
             assert_eq!(first.len(), second.len());
             counted
         };

@@ -90,7 +90,7 @@ impl Api {
             asked: Arc::new(Asked::new(limits.rates)),
             waiting: Waiting::new(&limits),
             heavy: Heavy::new(limits.heavy_threads_max),
-            lists: Heavy::new(limits.heavy_threads_max),
+            lists: Heavy::yielding(limits.heavy_threads_max),
             slow: Heavy::new(SLOW_THREADS_MAX),
             exec_room: Arc::new(Semaphore::new(limits.execs_max)),
             limits: Arc::new(limits),
