@@ -66,7 +66,9 @@ mod tests {
         assert!(log.is_new("a:1", "tls") && log.is_new("a:1", "http"));
         log.let_in("a:1");
         assert!(log.is_new("a:1", "http") && !log.is_new("b:1", "http"));
-        (0..REMEMBERED_MAX).for_each(|at| drop(log.is_new(&at.to_string(), "http")));
+        for at in 0..REMEMBERED_MAX {
+            log.is_new(&at.to_string(), "http");
+        }
         assert!(log.0.len() <= REMEMBERED_MAX);
     }
 }
