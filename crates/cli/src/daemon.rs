@@ -1,6 +1,6 @@
 //! What `berth dev`, `berth server` and `berth agent` have in common: a runtime, a log on standard error, and an end.
 
-use std::{io, path::Path};
+use std::{io, path::Path, str::FromStr};
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use tokio::{
@@ -9,7 +9,9 @@ use tokio::{
     sync::oneshot,
 };
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{Layer, filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{
+    Layer, Registry, filter::Targets, fmt::MakeWriter, layer::SubscriberExt, util::SubscriberInitExt,
+};
 
 use crate::{
     failure::{Exit, Failure},
@@ -25,7 +27,7 @@ const TURNS_PER_LOOK: u32 = 16;
 /// Runs a long-running command.
 pub fn run(settings: &Settings, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
     panics::withhold_messages();
-    log_to_stderr(settings.log_level);
+    log_to_stderr(settings.log_level, settings.log_format);
     leave_no_core();
     berth_server::bound_heaps();
     let mut threads = runtime::Builder::new_multi_thread();
@@ -71,11 +73,46 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// How a line of the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// For people, coloured on a terminal.
+    #[default]
+    Text,
+    /// An object, for programs.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(()),
+        }
+    }
+}
+
 /// Logs to standard error from now on.
-pub fn log_to_stderr(level: LevelFilter) {
+pub fn log_to_stderr(level: LevelFilter, format: LogFormat) {
     let colors = Palette::of(&io::stderr()) == Palette::Ansi;
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(colors);
+    let lines = lines(format, io::stderr, colors);
     tracing_subscriber::registry().with(lines.with_filter(loudness(level))).init();
+}
+
+fn lines<W>(format: LogFormat, writer: W, colors: bool) -> Box<dyn Layer<Registry> + Send + Sync>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colors);
+    match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => {
+            lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
+        }
+    }
 }
 
 /// Who may say how much. The consensus engine reports each of its steps as information, and warns at each try to reach a server
@@ -162,7 +199,53 @@ async fn told(stdin_closed: &mut Option<oneshot::Receiver<()>>) {
 mod tests {
     use tracing::Level;
 
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+
+    /// What a subscriber of a format writes.
+    fn written(format: LogFormat, events: impl FnOnce()) -> String {
+        #[derive(Clone, Default)]
+        struct Written(Arc<Mutex<Vec<u8>>>);
+        impl io::Write for Written {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.lock().expect("no one panics").write(bytes)
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber = tracing_subscriber::registry().with(lines(format, move || writer.clone(), false));
+        tracing::subscriber::with_default(subscriber, events);
+        let bytes = written.0.lock().expect("no one panics").clone();
+        String::from_utf8(bytes).expect("it is text")
+    }
+
+    #[test]
+    fn each_line_of_a_json_log_is_an_object_with_the_fields_of_its_event() {
+        let text = "two\nlines, \"quoted\"";
+        let log = written(LogFormat::Json, || {
+            tracing::info!(job = "web", allocations = 3, "a job was registered");
+            tracing::warn!(error = text, "a disk is slow");
+        });
+        let lines: Vec<serde_json::Value> =
+            log.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+        let [first, second] = &lines[..] else { panic!("two lines: {log}") };
+        assert_eq!(first["level"], "INFO");
+        assert_eq!(first["message"], "a job was registered");
+        assert_eq!((&first["job"], &first["allocations"]), (&"web".into(), &3.into()));
+        assert!(first["timestamp"].is_string() && first["target"].is_string(), "{first}");
+        assert_eq!((&second["level"], &second["error"]), (&"WARN".into(), &text.into()));
+    }
+
+    #[test]
+    fn a_text_log_has_a_line_for_each_event() {
+        let log = written(LogFormat::Text, || tracing::info!(job = "web", "a job was registered"));
+        assert!(log.ends_with("a job was registered job=\"web\"\n"), "{log}");
+        assert!(!log.contains('\x1b') && log.contains(" INFO "), "{log}");
+    }
 
     #[test]
     fn the_consensus_engine_speaks_up_only_when_asked() {

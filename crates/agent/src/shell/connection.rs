@@ -81,12 +81,13 @@ pub(super) async fn keep_connected(
                     patience.welcomed(u64::try_from(heartbeat.as_nanos()).unwrap_or(u64::MAX));
                 }
                 retry.spread(heard.heartbeat);
-                heard.log_end(end, &mut log);
+                heard.is_new |= heard.log_end(end, &mut log);
             }
             Err(failure) => {
                 heard.refusal = dialed.elapsed() < patience.span();
                 let why = failure.to_string();
-                if log.is_new(&server, &why) {
+                heard.is_new = log.is_new(&server, &why);
+                if heard.is_new {
                     tracing::warn!(%server, why, "no connection; further attempts are logged when that changes");
                 }
             }
@@ -103,8 +104,8 @@ pub(super) async fn keep_connected(
             Heard { answer: true, .. } => retry.after_answer(random),
             Heard { .. } => retry.next_of(servers.count(), random),
         };
-        if heard.refusal_for_good {
-            tracing::debug!(%server, seconds = pause.as_secs(), "refused: no server is dialed before that");
+        if heard.refusal_for_good && heard.is_new {
+            tracing::warn!(%server, seconds = pause.as_secs(), "refused: no server is dialed before that");
         }
         sleep(pause).await;
     }
@@ -143,6 +144,8 @@ struct Heard {
     welcome: bool,
     /// Why it does not let the agent in, or no longer.
     refused: Option<String>,
+    /// That this is not what it said at the last attempt.
+    is_new: bool,
     /// That trying again cannot help.
     refusal_for_good: bool,
     /// How often it wants to hear of the node: seldom in a large cluster.
@@ -175,36 +178,45 @@ impl Heard {
         self.welcome = true;
     }
 
-    /// The connection is over: what was not said of it before is logged.
-    fn log_end(&self, end: ConnectionEnd, log: &mut DialLog) {
+    /// The connection is over: what was not said of it before is logged. Whether there was anything.
+    fn log_end(&self, end: ConnectionEnd, log: &mut DialLog) -> bool {
         let server = self.server.as_str();
         let again = if self.refusal_for_good { "rarely: trying again cannot help by itself" } else { "soon" };
         match (&self.refused, self.welcome) {
-            (Some(reason), true) => tracing::error!(server, reason, again, "the server refuses this node"),
-            (Some(reason), false) if log.is_new(server, reason) => {
-                tracing::error!(
-                    server,
-                    reason,
-                    again,
-                    "the server refuses this node; the next reason is logged when it is another"
-                );
+            (Some(reason), true) => {
+                tracing::error!(server, reason, again, "the server refuses this node");
+                true
             }
-            (Some(_), false) => {}
+            (Some(reason), false) => {
+                let is_new = log.is_new(server, &format!("{reason}, again {again}"));
+                if is_new {
+                    tracing::error!(
+                        server,
+                        reason,
+                        again,
+                        "the server refuses this node; the next reason is logged when it is another"
+                    );
+                }
+                is_new
+            }
             (None, true) => {
                 if let ConnectionEnd::Because(why) = end {
                     tracing::warn!(server, why, "the connection has ended");
                 }
                 tracing::info!(server, "disconnected");
+                true
             }
             (None, false) => {
                 let why = end.without_a_session();
-                if log.is_new(server, &why) {
+                let is_new = log.is_new(server, &why);
+                if is_new {
                     tracing::warn!(
                         server,
                         why,
                         "the agent is not let in; further attempts are logged when that changes"
                     );
                 }
+                is_new
             }
         }
     }

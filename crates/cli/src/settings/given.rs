@@ -17,6 +17,7 @@ use berth_server::{HostState, shared::MetricsNames};
 use tracing::level_filters::LevelFilter;
 
 use super::{Role, tls::TlsSettings, volumes};
+use crate::daemon::LogFormat;
 
 /// What was given for one setting: one string, or several for lists and maps.
 pub struct Given<'a>(pub &'a [String]);
@@ -165,6 +166,11 @@ impl Given<'_> {
     /// How much is logged.
     pub fn level(&self) -> Result<LevelFilter, String> {
         self.parsed("one of error, warn, info, debug and trace")
+    }
+
+    /// How lines of the log are written.
+    pub fn log_format(&self) -> Result<LogFormat, String> {
+        self.parsed("one of text and json")
     }
 
     /// HOST:PORT where to listen. What is open to everybody listens where only this machine reaches it; whether a server is,

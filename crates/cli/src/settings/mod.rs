@@ -31,6 +31,8 @@ use tracing::level_filters::LevelFilter;
 
 use audit::AuditSettings;
 
+use crate::daemon::LogFormat;
+
 pub use args::{AgentArgs, DevArgs, ServerArgs};
 pub use role::Role;
 #[cfg(test)]
@@ -87,6 +89,8 @@ pub struct Settings {
     pub servers: Vec<String>,
     /// What is logged.
     pub log_level: LevelFilter,
+    /// How a line of it is written.
+    pub log_format: LogFormat,
     /// Empty for the host's.
     pub server_name: String,
     /// The region's name.
@@ -194,6 +198,7 @@ impl Settings {
             log_version: *LOG_VERSIONS.end(),
             servers: Vec::new(),
             log_level: LevelFilter::INFO,
+            log_format: LogFormat::default(),
             server_name: String::new(),
             region: String::new(),
             datacenter: String::new(),

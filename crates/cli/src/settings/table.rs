@@ -403,6 +403,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |to, given| given.level().map(|level| to.log_level = level),
     },
     Setting {
+        name: "log-format",
+        form: Form::One("FORMAT"),
+        roles: ALL,
+        default: |_| "text",
+        help: "How a line of the log is written: text, or json, an object with timestamp, level, target, message and the line's fields",
+        set: |to, given| given.log_format().map(|format| to.log_format = format),
+    },
+    Setting {
         name: "datacenter",
         form: Form::One("NAME"),
         roles: ALL,

@@ -2,6 +2,9 @@
 
 use crate::{limits::DEPTH_MAX, report::Report, span::Span};
 
+/// As much of a word as a message shows.
+const WORD_CHARS: usize = 40;
+
 /// A mistake that ends the construct in which it stands.
 #[derive(Debug)]
 pub(super) struct Fault {
@@ -63,8 +66,7 @@ impl<'s, 'r> Cursor<'s, 'r> {
     pub fn word(&mut self) -> &'s str {
         let rest = self.rest();
         let starts = rest.starts_with(|c: char| c.is_alphabetic() || c == '_');
-        let inside = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-        let length = if starts { rest.find(|c| !inside(c)).unwrap_or(rest.len()) } else { 0 };
+        let length = if starts { rest.find(|c| !is_inside_word(c)).unwrap_or(rest.len()) } else { 0 };
         self.at += length;
         &rest[..length]
     }
@@ -133,16 +135,29 @@ impl<'s, 'r> Cursor<'s, 'r> {
         Span::new(start, self.at)
     }
 
+    /// The word that begins here, as much of it as a message shows, or the sign.
+    fn shown(&self) -> &'s str {
+        let rest = self.rest();
+        let is_end = |(at, (_, c)): &(usize, (usize, char))| *at >= WORD_CHARS || !is_inside_word(*c);
+        let end = rest.char_indices().enumerate().find(is_end).map_or(rest.len(), |(_, (end, _))| end);
+        let sign = rest.chars().next().map_or(0, char::len_utf8);
+        &rest[..end.max(sign)]
+    }
+
     /// What stands here is not what should.
     pub fn unexpected(&self, wanted: &str) -> Fault {
         let found = match self.peek() {
             None => "the end of the file".to_owned(),
             Some('\n') => "the end of the line".to_owned(),
-            Some(c) => crate::diagnostic::quoted(c.encode_utf8(&mut [0; 4])),
+            Some(_) => crate::diagnostic::quoted(self.shown()),
         };
-        let length = self.peek().map_or(0, char::len_utf8);
+        let length = self.shown().len();
         Fault::at(Span::new(self.at, self.at + length), format!("expected {wanted}, found {found}"))
     }
+}
+
+fn is_inside_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '-'
 }
 
 impl Fault {

@@ -17,6 +17,7 @@ mod round;
 #[cfg(test)]
 mod tests;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -150,6 +151,22 @@ impl Shared {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// A look has ended; with the agent, or by a fault: limits are enforced after that as before it.
+    fn on_looked(&self, looked: std::thread::Result<Result<(), Stopped>>, idle: Idle) {
+        match looked {
+            Ok(Ok(())) => {
+                let held = idle.known.values().map(|known| known.bytes).sum();
+                self.held_bytes.store(held, Ordering::Relaxed);
+                self.end(idle);
+            }
+            Ok(Err(Stopped)) => {}
+            Err(_) => {
+                tracing::error!("a measurement of disk use failed: everything is measured again");
+                self.end(Idle::new(Instant::now()));
+            }
+        }
+    }
+
     fn end(&self, idle: Idle) {
         self.look_after_ms.store(millis(idle.look_after(Instant::now())), Ordering::Relaxed);
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(idle);
@@ -173,11 +190,8 @@ impl Agent {
         let Some(mut idle) = shared.begin() else { return };
         let (data, events) = (self.data.clone(), self.context.events.clone());
         tokio::task::spawn_blocking(move || {
-            if look(&mut idle, &limited, &data, &events).is_ok() {
-                let held = idle.known.values().map(|known| known.bytes).sum();
-                shared.held_bytes.store(held, Ordering::Relaxed);
-                shared.end(idle);
-            }
+            let looked = catch_unwind(AssertUnwindSafe(|| look(&mut idle, &limited, &data, &events)));
+            shared.on_looked(looked, idle);
         });
     }
 }

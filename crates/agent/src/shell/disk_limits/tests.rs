@@ -11,7 +11,8 @@ use berth_api::agent::{AllocId, GroupSpec};
 use super::activity::Activity;
 use super::idle::{Due, Idle};
 use super::known::{Known, Measured, TOLERATED_BYTES_MIN};
-use super::{EVERY, LOOK_EVERY, LOOK_EVERY_MIN, Limited, QUIET_EVERY};
+use super::round::Stopped;
+use super::{DiskLimits, EVERY, LOOK_EVERY, LOOK_EVERY_MIN, Limited, QUIET_EVERY};
 use crate::alloc_dir::size::Size;
 use crate::cgroups::{Cgroup, CpuAccount};
 use crate::lifecycle::TaskRef;
@@ -302,4 +303,16 @@ fn the_nearer_one_is_to_its_limit_the_sooner_it_is_looked_at() {
     assert_eq!([after(1_020, 0, full), after(2_000, 0, full)], [LOOK_EVERY_MIN; 2]);
     let beyond = full - 5 * MIB;
     assert_eq!(after(1_020, 50, beyond), Duration::from_millis(100), "it would not be measured before");
+}
+
+#[test]
+fn limits_are_enforced_after_a_measurement_has_failed() {
+    let shared = DiskLimits::default().shared;
+    let idle = shared.begin().expect("none goes on");
+    assert!(shared.begin().is_none(), "one at a time");
+    shared.on_looked(Err(Box::new("a fault")), idle);
+    let again = shared.begin().expect("it begins again");
+    assert!(again.known.is_empty(), "everything is measured");
+    shared.on_looked(Ok(Err(Stopped)), again);
+    assert!(shared.begin().is_none(), "the agent is gone");
 }

@@ -11,7 +11,7 @@ use tokio::runtime;
 use tracing::level_filters::LevelFilter;
 
 use crate::{
-    daemon::{self, StopSignal},
+    daemon::{self, LogFormat, StopSignal},
     failure::{Exit, Failure},
 };
 
@@ -118,7 +118,8 @@ impl Args {
     pub fn run(self) -> Result<(), Failure> {
         let until_stdin_closes = self.until_stdin_closes;
         // Beside another process, it is for that one to say how things go.
-        daemon::log_to_stderr(if until_stdin_closes { LevelFilter::WARN } else { LevelFilter::INFO });
+        let level = if until_stdin_closes { LevelFilter::WARN } else { LevelFilter::INFO };
+        daemon::log_to_stderr(level, LogFormat::Text);
         let config = self.config()?;
         daemon::raise_open_files();
         runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
