@@ -173,7 +173,7 @@ impl Heard {
             _ => {}
         }
         if !self.welcome {
-            tracing::info!(server = self.server, "connected");
+            tracing::info!(server = %self.server, "connected");
         }
         self.welcome = true;
     }
@@ -184,14 +184,14 @@ impl Heard {
         let again = if self.refusal_for_good { "rarely: trying again cannot help by itself" } else { "soon" };
         match (&self.refused, self.welcome) {
             (Some(reason), true) => {
-                tracing::error!(server, reason, again, "the server refuses this node");
+                tracing::error!(%server, reason, again, "the server refuses this node");
                 true
             }
             (Some(reason), false) => {
                 let is_new = log.is_new(server, &format!("{reason}, again {again}"));
                 if is_new {
                     tracing::error!(
-                        server,
+                        %server,
                         reason,
                         again,
                         "the server refuses this node; the next reason is logged when it is another"
@@ -201,9 +201,9 @@ impl Heard {
             }
             (None, true) => {
                 if let ConnectionEnd::Because(why) = end {
-                    tracing::warn!(server, why, "the connection has ended");
+                    tracing::warn!(%server, why, "the connection has ended");
                 }
-                tracing::info!(server, "disconnected");
+                tracing::info!(%server, "disconnected");
                 true
             }
             (None, false) => {
@@ -211,7 +211,7 @@ impl Heard {
                 let is_new = log.is_new(server, &why);
                 if is_new {
                     tracing::warn!(
-                        server,
+                        %server,
                         why,
                         "the agent is not let in; further attempts are logged when that changes"
                     );
