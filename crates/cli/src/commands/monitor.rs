@@ -16,7 +16,7 @@ pub struct Monitor {
     #[arg(long, value_enum, ignore_case = true, value_name = "LEVEL", default_value_t)]
     log_level: LogLevel,
     /// Print each line as a JSON object
-    #[arg(long, visible_alias = "log-json")]
+    #[arg(long, alias = "log-json")]
     json: bool,
     /// Refused with what to do instead: the log of an agent is read on its node
     #[arg(long, value_name = "NODE")]
