@@ -14,7 +14,11 @@ use self::{commands::ABSENT, flags::ABSENT_FLAGS};
 use crate::failure::{Exit, Failure};
 
 /// What to say of a flag that the parser refused, where Nomad's command has it.
-fn explain_flag(args: &[String], root: &Command) -> Option<Failure> {
+fn explain_flag(error: &clap::Error, args: &[String], root: &Command) -> Option<Failure> {
+    // One dash and several letters may also read as a short flag with its value: `-os` as `-o s`.
+    if !matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidValue) {
+        return None;
+    }
     let mut command = root;
     let mut words = Vec::new();
     for arg in args.iter().skip(1) {
@@ -46,14 +50,17 @@ fn explain_flag(args: &[String], root: &Command) -> Option<Failure> {
 
 /// What to say of a command line that the parser refused; none where its own words are as good.
 pub fn explain(error: &clap::Error, args: &[String], root: &Command) -> Option<Failure> {
-    // One dash and several letters may also read as a short flag with its value: `-os` as `-o s`.
-    if matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidValue) {
-        return explain_flag(args, root);
-    }
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return None;
-    }
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    let unknown = match error.kind() {
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        // A word after a command that has none below it may be one of Nomad's.
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        _ => return explain_flag(error, args, root),
+    };
+    explain_flag(error, args, root).or_else(|| explain_command(error.get(unknown)?, args, root))
+}
+
+fn explain_command(unknown: &ContextValue, args: &[String], root: &Command) -> Option<Failure> {
+    let ContextValue::String(word) = unknown else { return None };
     let path = path(args, word, root)?;
     let (name, instead) = ABSENT.iter().find(|(name, _)| *name == path)?;
     let failure = Failure::new(Exit::Usage, format!("`{name}` is a command of Nomad, not of Berth"));

@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     commands::{
         acl, agent, alloc, completion, deployment, dev, eval, event, explain, image, import, job, lab, login,
-        man, namespace, node, operator, quota, server, short, system, top, var, version,
+        man, monitor, namespace, node, operator, quota, server, short, system, top, var, version,
     },
     failure::{EXIT_CODES, Failure},
     global::Global,
@@ -80,6 +80,8 @@ enum Noun {
     /// Follow what happens
     #[command(subcommand)]
     Event(event::Verb),
+    /// Follow the log of a server
+    Monitor(monitor::Monitor),
     /// Look after the servers
     #[command(subcommand)]
     Operator(operator::Verb),
@@ -135,6 +137,7 @@ impl Cli {
             Noun::Eval(verb) => verb.run(&self.global),
             Noun::Explain(explain) => explain.run(&self.global),
             Noun::Event(verb) => verb.run(&self.global),
+            Noun::Monitor(monitor) => monitor.run(&self.global),
             Noun::Operator(verb) => verb.run(&self.global),
             Noun::System(verb) => verb.run(&self.global),
             Noun::Lab(verb) => verb.run(&self.global),

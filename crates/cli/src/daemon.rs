@@ -1,7 +1,11 @@
 //! What `berth dev`, `berth server` and `berth agent` have in common: a runtime, a log on standard error, and an end.
 
-use std::{io, path::Path, str::FromStr};
+mod watched;
 
+use std::{io, path::Path};
+
+use berth_server::LogFeed;
+pub use berth_server::LogFormat;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use tokio::{
     runtime,
@@ -10,7 +14,8 @@ use tokio::{
 };
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{
-    Layer, Registry, filter::Targets, fmt::MakeWriter, layer::SubscriberExt, util::SubscriberInitExt,
+    Layer, Registry, filter::Targets, fmt::writer::BoxMakeWriter, layer::SubscriberExt,
+    util::SubscriberInitExt,
 };
 
 use crate::{
@@ -24,14 +29,18 @@ use crate::{
 /// with long answers, a short request waits for this many turns before anybody knows of it. A look takes about a microsecond.
 const TURNS_PER_LOOK: u32 = 16;
 
-/// Runs a long-running command.
-pub fn run(settings: &Settings, work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+/// Runs a long-running command, which may have its log watched.
+pub fn run<W>(settings: &Settings, work: impl FnOnce(LogFeed) -> W) -> Result<(), Failure>
+where
+    W: Future<Output = Result<(), Failure>>,
+{
     panics::withhold_messages();
-    log_to_stderr(settings.log_level, settings.log_format);
+    let (feed, watched) = watched::watched();
+    log_to(watched, settings.log_level, settings.log_format);
     leave_no_core();
     berth_server::bound_heaps();
     let mut threads = runtime::Builder::new_multi_thread();
-    threads.enable_all().event_interval(TURNS_PER_LOOK).build()?.block_on(work)
+    threads.enable_all().event_interval(TURNS_PER_LOOK).build()?.block_on(work(feed))
 }
 
 /// Lets the kernel write no core of this process, whose memory holds keys, tokens and secrets of tasks, and lets nobody of its user look
@@ -73,39 +82,22 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// How a line of the log is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LogFormat {
-    /// For people, coloured on a terminal.
-    #[default]
-    Text,
-    /// An object, for programs.
-    Json,
-}
-
-impl FromStr for LogFormat {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => Err(()),
-        }
-    }
-}
+type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Logs to standard error from now on.
 pub fn log_to_stderr(level: LevelFilter, format: LogFormat) {
-    let colors = Palette::of(&io::stderr()) == Palette::Ansi;
-    let lines = lines(format, io::stderr, colors);
-    tracing_subscriber::registry().with(lines.with_filter(loudness(level))).init();
+    log_to([], level, format);
 }
 
-fn lines<W>(format: LogFormat, writer: W, colors: bool) -> Box<dyn Layer<Registry> + Send + Sync>
-where
-    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
-{
+/// Logs to standard error and to these from now on.
+fn log_to<const MORE: usize>(more: [BoxedLayer; MORE], level: LevelFilter, format: LogFormat) {
+    let colors = Palette::of(&io::stderr()) == Palette::Ansi;
+    let lines = lines(format, BoxMakeWriter::new(io::stderr), colors);
+    let layers: Vec<_> = [lines.with_filter(loudness(level)).boxed()].into_iter().chain(more).collect();
+    tracing_subscriber::registry().with(layers).init();
+}
+
+fn lines(format: LogFormat, writer: BoxMakeWriter, colors: bool) -> BoxedLayer {
     let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colors);
     match format {
         LogFormat::Text => lines.boxed(),
@@ -217,7 +209,11 @@ mod tests {
         }
         let written = Written::default();
         let writer = written.clone();
-        let subscriber = tracing_subscriber::registry().with(lines(format, move || writer.clone(), false));
+        let subscriber = tracing_subscriber::registry().with(lines(
+            format,
+            BoxMakeWriter::new(move || writer.clone()),
+            false,
+        ));
         tracing::subscriber::with_default(subscriber, events);
         let bytes = written.0.lock().expect("no one panics").clone();
         String::from_utf8(bytes).expect("it is text")

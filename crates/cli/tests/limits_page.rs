@@ -162,6 +162,8 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/nomad/scheduling.rs POOLS_MAX", "node pools with settings of their own"),
     ("server/src/nomad/search/mod.rs NAMES_MAX", "matches of a search"),
     ("server/src/nomad/search/mod.rs MATCHES_MAX", "matches of a search"),
+    ("server/src/log_feed.rs LOG_LINES_MAX", "lines of the log that wait"),
+    ("server/src/log_feed.rs LOG_LINE_BYTES_MAX", "lines of the log that wait"),
     ("server/src/nomad/system.rs REQUEST_MAX", "`system gc`"),
     ("server/src/nomad/tenant_limits.rs DESCRIPTION_BYTES_MAX", "description of a namespace or a quota"),
     ("server/src/nomad/tenant_limits.rs LISTED_MAX", "drivers of a namespace"),

@@ -69,6 +69,37 @@ async fn metadata_of_a_node_is_changed_while_it_runs_and_outlives_its_agent() {
     assert!(wrong.contains("the limit is 65536"), "{wrong}");
 }
 
+#[tokio::test]
+async fn the_log_of_a_server_is_followed_at_any_level_and_ends_with_it() {
+    // What it logs itself is another matter.
+    let dev = Dev::start(&["--log-level", "error"]);
+    let (shown, complaints) = (dev.home.path().join("shown"), dev.home.path().join("complaints"));
+    let mut monitor = berth(&["monitor", "-json", "-server-id", "leader"]);
+    monitor.env("BERTH_ADDR", &dev.address).stdin(Stdio::null());
+    monitor
+        .stdout(fs::File::create(&shown).expect("room"))
+        .stderr(fs::File::create(&complaints).expect("room"));
+    let mut monitor = monitor.spawn().expect("it runs");
+    let mut made = 0;
+    let line = eventually("it shows a job that was registered since it began", async || {
+        made += 1;
+        dev.register(&in_rack(&format!("watched-{made}"), "none")).await;
+        let shown = fs::read_to_string(&shown).expect("text");
+        shown.lines().find(|line| line.contains("watched-")).map(str::to_owned)
+    })
+    .await;
+    let line: Value = serde_json::from_str(&line).expect("an object");
+    assert_eq!(line["level"], "INFO", "{line}");
+    let refused = dev.complained(&["monitor", "-node-id", "11111111"]);
+    assert!(refused.contains("journalctl -u berth-agent -f"), "{refused}");
+    let refused = dev.complained(&["monitor", "-log-level", "loud"]);
+    assert!(refused.contains("loud") && refused.contains("trace, debug, info, warn, error"), "{refused}");
+    drop(dev);
+    let ended = monitor.wait().expect("it ends");
+    let complaints = fs::read_to_string(&complaints).unwrap_or_default();
+    assert_ne!(ended.code(), Some(0), "{complaints}");
+}
+
 /// A command with this on standard input.
 fn piped(dev: &Dev, args: &[&str], input: &[u8]) -> Output {
     let mut command = berth(args);

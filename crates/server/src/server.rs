@@ -39,6 +39,7 @@ use crate::{
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
     http,
     keyring::{self, Keyring},
+    log_feed::LogFeed,
     memory,
     net::{Entrance, Secure, Stream, TlsConfig},
     nomad, peers,
@@ -101,6 +102,8 @@ pub struct ServerConfig {
     pub settings: Vec<(String, String)>,
     /// A root key is replaced when it is that old.
     pub root_key_rotation: Duration,
+    /// The log of this process, for those who watch it.
+    pub log_feed: LogFeed,
 }
 
 /// Why a server cannot start.
@@ -461,6 +464,7 @@ fn info(
         audit,
         secure,
         data_dir: config.data_dir.clone(),
+        log_feed: config.log_feed.clone(),
     }
 }
 

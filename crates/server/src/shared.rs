@@ -26,6 +26,7 @@ use crate::{
     access::{self, Capability, Identity, Policy, Realm},
     audit::AuditLog,
     keyring::{Kek, Keyring},
+    log_feed::LogFeed,
     net::Secure,
 };
 
@@ -441,6 +442,8 @@ pub struct ServerInfo {
     pub settings: Vec<(String, String)>,
     /// Under which names its measurements are read.
     pub metrics_names: MetricsNames,
+    /// The log of its process.
+    pub log_feed: LogFeed,
     /// Where it records who did what; none where it does not.
     pub(crate) audit: Option<AuditLog>,
     /// Its certificates, if it has any.

@@ -19,7 +19,10 @@ pub(super) const ABSENT: &[(&str, &str)] = &[
     ("eval delete", "berth system gc"),
     ("job action", "`berth exec JOB COMMAND` runs a command within a task"),
     ("license", "there is nothing to license"),
-    ("monitor", "the log of a server or an agent is what it prints, as in `journalctl -u berth-server -f`"),
+    (
+        "monitor export",
+        "`journalctl -u berth-server` prints what a server has logged; `berth monitor` follows it",
+    ),
     ("node config", "the flag --servers of `berth agent`"),
     (
         "node identity",

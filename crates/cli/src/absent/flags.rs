@@ -108,6 +108,7 @@ pub(super) const ABSENT_FLAGS: &[(&str, &str, &str)] = &[
         "there are no auth methods: `berth login` stores a token that an operator has made for you",
     ),
     ("logs", "verbose", "`berth alloc status -verbose` prints ids in full"),
+    ("monitor", "log-include-location", "each line names the module that wrote it: leave it out"),
     ("namespace apply", "json", "a file in JSON is known by its content: leave it out"),
     (
         "node pool apply",

@@ -46,7 +46,7 @@ impl Command {
 /// Runs an agent until it gets a signal to stop. Its tasks run on, and the next agent takes them up, unless its node is to be
 /// drained first; a second signal ends that wait.
 fn run(settings: &Settings) -> Result<(), Failure> {
-    daemon::run(settings, async {
+    daemon::run(settings, async |_| {
         daemon::raise_open_files();
         let mut stop = StopSignal::listen()?;
         let data_dir = daemon::data_dir(settings)?;

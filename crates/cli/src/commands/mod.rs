@@ -16,6 +16,7 @@ pub mod keeper;
 pub mod lab;
 pub mod login;
 pub mod man;
+pub mod monitor;
 pub mod namespace;
 pub mod node;
 pub mod operator;

@@ -35,6 +35,7 @@ pub use alloc::{ExecAsk, StreamRead, StreamSource, StreamStart};
 pub use event::EventFilter;
 pub use job::{Diffs, only_if_new};
 pub use lookup::only_task;
+pub use operator::LogAsk;
 pub use patience::Patience;
 
 /// A server, as seen from a namespace.

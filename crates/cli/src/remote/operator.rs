@@ -3,9 +3,9 @@
 use std::{fs::File, io, path::Path};
 
 use berth_api::http::{
-    AgentJoined, AgentMembers, AgentSelf, ByteStream, Exchange, ExchangeAnswer, RecoveryStatus,
+    AgentJoined, AgentMembers, AgentSelf, ByteStream, Exchange, ExchangeAnswer, Lines, RecoveryStatus,
     SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, ServerRevoked,
-    SnapshotRestored, Target,
+    SnapshotRestored, StreamFrame, Target,
 };
 use serde_json::{Value, json};
 
@@ -15,7 +15,29 @@ use crate::failure::Failure;
 /// Where the whole state is read and written.
 const SNAPSHOT: &str = "/v1/operator/snapshot";
 
+/// Which lines of a log to follow.
+#[derive(Debug, Clone)]
+pub struct LogAsk {
+    /// Those of this level and more severe ones.
+    pub level: String,
+    /// As JSON objects.
+    pub json: bool,
+    /// The node that is meant.
+    pub node: Option<String>,
+    /// The server that is meant; none for the one that is asked.
+    pub server: Option<String>,
+}
+
 impl Remote {
+    /// The log of the server that is asked, from now on.
+    pub async fn server_log(&self, ask: &LogAsk) -> Result<Lines<StreamFrame>, Failure> {
+        let target =
+            self.target("/v1/agent/monitor").param("log_level", &ask.level).param("log_json", ask.json);
+        let target = ask.node.iter().fold(target, |target, node| target.param("node_id", node));
+        let target = ask.server.iter().fold(target, |target, server| target.param("server_id", server));
+        Ok(self.client.lines(&target).await?)
+    }
+
     /// The servers.
     pub async fn members(&self) -> Result<AgentMembers, Failure> {
         self.get(&self.target("/v1/agent/members")).await

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::TlsConfig;
 use crate::{
-    AgentLimits, HostState, LOG_VERSIONS, PlannersConfig, Server, ServerConfig, audit::AuditConfig,
+    AgentLimits, HostState, LOG_VERSIONS, LogFeed, PlannersConfig, Server, ServerConfig, audit::AuditConfig,
     http::Limits, shared::MetricsNames,
 };
 
@@ -219,6 +219,7 @@ pub(crate) async fn recording(
         tls: Some(certificates.of_server()),
         settings: Vec::new(),
         root_key_rotation: Duration::from_secs(24 * HOUR_S),
+        log_feed: LogFeed::default(),
     };
     Server::start(config).await.expect("it starts")
 }

@@ -17,6 +17,7 @@ mod joins;
 mod keyring;
 mod logs;
 mod metrics;
+mod monitor;
 mod namespaces;
 mod nodes;
 mod operations;

@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     absent, acl, agent, allocations, client, deployments, evaluations, events, events::Lines, files, job,
-    jobs, joins, keyring, logs, metrics, namespaces, nodes, operations::OPERATIONS, operator,
+    jobs, joins, keyring, logs, metrics, monitor, namespaces, nodes, operations::OPERATIONS, operator,
     parameters::PARAMETERS, pools, quotas, recovery, scaling, scheduling, search, snapshot, status, system,
     variables, well_known,
 };
@@ -197,6 +197,7 @@ pub fn routes() -> Vec<Route> {
 
         route(Get, "/v1/agent/self", (AgentRead, Cluster), "Read who answers", json::<AgentSelf>(&[]), agent::whoami),
         route(Get, "/v1/agent/members", (AgentRead, Cluster), "List servers", json::<AgentMembers>(&[]), agent::members),
+        route(Get, "/v1/agent/monitor", (AgentRead, Cluster), "Follow the server's log", streams::<StreamFrame>(&["log_level", "log_json", "plain", "node_id", "server_id"]), monitor::read).without_state(),
         route(Put, "/v1/agent/join", (AgentWrite, Cluster), "Join the cluster of other servers", json::<AgentJoined>(&["address"]), agent::join).without_state(),
         route(Put, "/v1/agent/force-leave", (AgentWrite, Cluster), "Take out a server that is gone", json::<Map<String, Value>>(&["node"]), agent::force_leave).without_state(),
         route(Get, "/v1/agent/health", (Anonymous, Cluster), "Read the server's health", json::<AgentHealth>(&[]), agent::health).without_meter(),

@@ -7,7 +7,7 @@ mod simulated;
 
 use berth_agent::{Agent, ShutdownMode};
 use berth_api::http::Address;
-use berth_server::Server;
+use berth_server::{LogFeed, Server};
 use clap::Args;
 use tokio::sync::oneshot;
 
@@ -34,23 +34,23 @@ impl Command {
     /// Runs them until they are asked to stop.
     pub fn run(&self) -> Result<(), Failure> {
         let settings = self.settings.load()?;
-        daemon::run(&settings, serve(&settings, self.servers))
+        daemon::run(&settings, |feed| serve(&settings, self.servers, feed))
     }
 }
 
-async fn serve(settings: &Settings, servers: u8) -> Result<(), Failure> {
+async fn serve(settings: &Settings, servers: u8, feed: LogFeed) -> Result<(), Failure> {
     daemon::raise_open_files();
     let mut stop = StopSignal::listen()?;
     leftovers::end(settings).await?;
     let scratch = Scratch::open(settings.data_dir.as_deref())?;
-    let server = match server::start(settings, scratch.path()).await {
+    let server = match server::start(settings, scratch.path(), feed.clone()).await {
         Ok(server) => server,
         Err(failure) => {
             scratch.remove()?;
             return Err(failure);
         }
     };
-    let others = start_others(settings, &server, &scratch, servers).await;
+    let others = start_others(settings, &server, &scratch, servers, &feed).await;
     let worked = match &others {
         Ok(others) => work(settings, &server, others, &scratch, &mut stop).await,
         Err(_) => Ok(()),
@@ -71,11 +71,14 @@ async fn start_others(
     first: &Server,
     scratch: &Scratch,
     servers: u8,
+    feed: &LogFeed,
 ) -> Result<Vec<Server>, Failure> {
     let mut others = Vec::new();
     for number in 2..=servers {
         let data_dir = scratch.path().join(format!("server-{number}"));
-        others.push(server::start_beside(settings, &data_dir, number, first.server_addr()).await?);
+        others.push(
+            server::start_beside(settings, &data_dir, number, first.server_addr(), feed.clone()).await?,
+        );
     }
     Ok(others)
 }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::Path};
 
-use berth_server::{PlannersConfig, Server, ServerConfig, StartError};
+use berth_server::{LogFeed, PlannersConfig, Server, ServerConfig, StartError};
 
 use crate::{
     daemon::{self, StopSignal},
@@ -13,10 +13,10 @@ use crate::{
 
 /// Runs a server until it gets a signal to stop, or until standard input closes if that is asked for.
 pub fn run(settings: &Settings, until_stdin_closes: bool) -> Result<(), Failure> {
-    daemon::run(settings, async {
+    daemon::run(settings, async |feed| {
         daemon::raise_open_files();
         let mut stop = StopSignal::listen()?.or_end_of_stdin(until_stdin_closes);
-        let server = start(settings, daemon::data_dir(settings)?).await?;
+        let server = start(settings, daemon::data_dir(settings)?, feed).await?;
         let (http, agents) = (server.http_addr(), server.agent_addr());
         let scheme = if server.encrypts_http() { "https" } else { "http" };
         output::print(&format!("berth server is ready: {scheme}://{http}, agents connect to {agents}\n"))?;
@@ -43,8 +43,8 @@ fn reload(server: &Server) {
 }
 
 /// Starts a server; once this returns it answers.
-pub async fn start(settings: &Settings, data_dir: &Path) -> Result<Server, Failure> {
-    Server::start(config(settings, data_dir)?).await.map_err(|error| failure(&error))
+pub async fn start(settings: &Settings, data_dir: &Path, feed: LogFeed) -> Result<Server, Failure> {
+    Server::start(config(settings, data_dir, feed)?).await.map_err(|error| failure(&error))
 }
 
 /// Starts one more server in this process, which joins the one that listens there.
@@ -53,8 +53,9 @@ pub async fn start_beside(
     data_dir: &Path,
     number: u8,
     first: SocketAddr,
+    feed: LogFeed,
 ) -> Result<Server, Failure> {
-    let config = config(settings, data_dir)?;
+    let config = config(settings, data_dir, feed)?;
     let any_port = |address: SocketAddr| SocketAddr::new(address.ip(), 0);
     let config = ServerConfig {
         http_addr: any_port(config.http_addr),
@@ -68,7 +69,7 @@ pub async fn start_beside(
 }
 
 /// The server's share of the settings.
-fn config(settings: &Settings, data_dir: &Path) -> Result<ServerConfig, Failure> {
+fn config(settings: &Settings, data_dir: &Path, log_feed: LogFeed) -> Result<ServerConfig, Failure> {
     Ok(ServerConfig {
         data_dir: data_dir.to_owned(),
         http_addr: settings.http_addr,
@@ -99,6 +100,7 @@ fn config(settings: &Settings, data_dir: &Path) -> Result<ServerConfig, Failure>
         tls: settings.server_tls(data_dir)?,
         settings: settings.shown.clone(),
         root_key_rotation: settings.root_key_rotation,
+        log_feed,
     })
 }
 

@@ -14,6 +14,7 @@ use crate::{
     access::Policy,
     audit::AuditLog,
     http::{Limits, api::Api, lease, router::router},
+    log_feed::LogFeed,
     nomad::table,
     shared::{MetricsNames, ServerInfo},
 };
@@ -69,6 +70,13 @@ pub fn recorded(engine: &Arc<FakeEngine>, policy: impl Policy + 'static, log: Au
 pub fn named(engine: &Arc<FakeEngine>, metrics_names: MetricsNames) -> Router {
     let mut state = engine.state();
     state.server = Arc::new(ServerInfo { metrics_names, ..ServerInfo::clone(&state.server) });
+    router(&Api::new(table(), state, Limits::default(), ([127, 0, 0, 1], 4646).into()))
+}
+
+/// A router over an engine whose log can be watched.
+pub fn logged(engine: &Arc<FakeEngine>, log_feed: LogFeed) -> Router {
+    let mut state = engine.state();
+    state.server = Arc::new(ServerInfo { log_feed, ..ServerInfo::clone(&state.server) });
     router(&Api::new(table(), state, Limits::default(), ([127, 0, 0, 1], 4646).into()))
 }
 

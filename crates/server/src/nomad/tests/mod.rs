@@ -28,6 +28,7 @@ mod leases;
 mod limits;
 mod logs;
 mod metrics;
+mod monitor;
 mod node_meta;
 mod nodes;
 mod openapi;

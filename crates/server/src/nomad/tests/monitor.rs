@@ -1,0 +1,129 @@
+//! The log of a server, as others watch it.
+
+use axum::{Router, body::Body};
+use berth_api::http::StreamFrame;
+use expect_test::expect;
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tracing::Level;
+
+use super::{
+    acl::tokens,
+    exchange::{get, governed, logged, request, send},
+    world::world,
+};
+use crate::{
+    access::Acls,
+    log_feed::{LogFeed, LogFormat},
+};
+
+/// The body of a watch that has begun, and the type of its content.
+async fn watch(router: &Router, query: &str) -> (Body, String) {
+    let response = send(router, request("GET", &format!("/v1/agent/monitor?{query}"), Body::empty())).await;
+    assert_eq!(response.status(), 200, "{query}");
+    let content_type = response.headers()["content-type"].to_str().expect("it is text").to_owned();
+    (response.into_body(), content_type)
+}
+
+async fn piece(body: &mut Body) -> String {
+    let frame = body.frame().await.expect("it goes on").expect("it does not break");
+    String::from_utf8(frame.into_data().expect("data").into()).expect("it is text")
+}
+
+/// What the next frame carries.
+async fn line(body: &mut Body) -> String {
+    let frame: StreamFrame = serde_json::from_str(&piece(body).await).expect("an object");
+    String::from_utf8(frame.data).expect("it is text")
+}
+
+#[tokio::test]
+async fn a_watcher_is_sent_lines_of_its_level_and_format_in_frames_or_plain() {
+    let feed = LogFeed::default();
+    let router = logged(&world(), feed.clone());
+    let (mut framed, framed_type) = watch(&router, "").await;
+    assert_eq!((&*framed_type, &*piece(&mut framed).await), ("application/json", "{}\n"));
+    let (mut debug, _) = watch(&router, "log_level=DEBUG").await;
+    assert_eq!(piece(&mut debug).await, "{}\n");
+    let (mut plain, plain_type) = watch(&router, "log_level=error&plain=true").await;
+    assert_eq!(plain_type, "text/plain; charset=utf-8");
+    let (mut json, _) = watch(&router, "log_json=true&plain=true&server_id=leader").await;
+    feed.send(LogFormat::Text, Level::DEBUG, b"details\n");
+    feed.send(LogFormat::Text, Level::INFO, b"a job was registered\n");
+    feed.send(LogFormat::Json, Level::INFO, b"{\"message\":\"a job was registered\"}\n");
+    feed.send(LogFormat::Text, Level::ERROR, b"a disk is gone\n");
+    assert_eq!(line(&mut framed).await, "a job was registered\n");
+    assert_eq!(line(&mut framed).await, "a disk is gone\n");
+    assert_eq!(line(&mut debug).await, "details\n");
+    assert_eq!(piece(&mut plain).await, "a disk is gone\n");
+    let object: Value = serde_json::from_str(&piece(&mut json).await).expect("an object");
+    assert_eq!(object["message"], "a job was registered");
+}
+
+#[tokio::test]
+async fn the_log_is_quiet_again_once_a_watcher_has_gone() {
+    let (sender, mut set) = tokio::sync::mpsc::unbounded_channel();
+    let feed = LogFeed::new(move |_, level| sender.send(level.to_string()).expect("it is read"));
+    let router = logged(&world(), feed);
+    let (mut body, _) = watch(&router, "log_level=trace").await;
+    piece(&mut body).await;
+    assert_eq!(set.recv().await.as_deref(), Some("trace"));
+    drop(body);
+    assert_eq!(set.recv().await.as_deref(), Some("off"));
+}
+
+#[tokio::test]
+async fn a_watcher_that_does_not_read_holds_a_bounded_part_and_hears_what_it_missed() {
+    let feed = LogFeed::default();
+    let router = logged(&world(), feed.clone());
+    let (mut body, _) = watch(&router, "plain=true").await;
+    // It waits for the first line before others come.
+    tokio::task::yield_now().await;
+    for number in 0..5_000 {
+        feed.send(LogFormat::Text, Level::INFO, format!("{number}\n").as_bytes());
+    }
+    let mut seen = 0;
+    let mut missed = 0;
+    let last = loop {
+        let piece = piece(&mut body).await;
+        match piece.strip_prefix(" WARN berth monitor: up to ") {
+            Some(notice) => {
+                missed += notice.split(' ').next().expect("a number").parse::<u32>().expect("a number")
+            }
+            None => seen += 1,
+        }
+        if piece == "4999\n" {
+            break seen;
+        }
+    };
+    assert_eq!(last + missed, 5_000);
+    assert!(missed >= 3_900, "{missed}");
+}
+
+#[tokio::test]
+async fn what_this_server_cannot_show_is_refused_by_name() {
+    let router = logged(&world(), LogFeed::default());
+    let mut told = String::new();
+    for query in ["log_level=loud", "log_json=perhaps", "node_id=11111111", "server_id=elsewhere"] {
+        let answer = get(&router, &format!("/v1/agent/monitor?{query}")).await;
+        told += &format!("{query} -> {} {}\n", answer.status.as_u16(), answer.body);
+    }
+    expect![[r#"
+        log_level=loud -> 400 query parameter log_level: `loud` is not trace or debug or info or warn or error
+        log_json=perhaps -> 400 query parameter log_json: `perhaps` is not true or false
+        node_id=11111111 -> 400 query parameter node_id: the log of an agent is not sent to servers; read it on its node, as with `journalctl -u berth-agent -f`
+        server_id=elsewhere -> 404 no server has the id, the name or the address `elsewhere`
+    "#]].assert_eq(&told);
+}
+
+#[tokio::test]
+async fn whoever_may_not_read_the_agent_may_not_read_its_log() {
+    let router = governed(&tokens(), Acls::default());
+    let status = async |secret: &str| {
+        let mut request = request("GET", "/v1/agent/monitor", Body::empty());
+        request.headers_mut().insert("x-nomad-token", secret.parse().expect("it is text"));
+        send(&router, request).await.status().as_u16()
+    };
+    assert_eq!(status("writer").await, 403);
+    assert_eq!(status("denied").await, 403);
+    assert_eq!(status("operator").await, 200);
+}
