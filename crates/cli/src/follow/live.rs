@@ -114,8 +114,8 @@ mod tests {
         expect![[r#"
             ⠹ 2 allocations: 2…
             note: the server d…
-            00000001  front[1]  n1  running
-            00000002  front[2]  n1  running"#]]
+            000…  fro…  n1  run…
+            000…  fro…  n1  run…"#]]
         .assert_eq(&shown(19));
     }
 }
