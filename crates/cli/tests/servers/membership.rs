@@ -90,8 +90,7 @@ async fn a_server_with_the_name_of_one_that_is_there_is_not_taken_in() {
     servers.run(4, &join);
     eventually("it takes the place of the dead one", async || {
         let members = servers.all[&1].configuration().await?.servers;
-        let own = servers.all[&4].advertised().to_string();
-        let votes = members.iter().any(|server| server.address == own && server.voter);
+        let votes = members.iter().any(|server| server.address.starts_with("127.0.0.4:") && server.voter);
         (members.len() == 3 && votes).then_some(())
     })
     .await;
