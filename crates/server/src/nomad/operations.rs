@@ -173,7 +173,7 @@ pub const OPERATIONS: &[Operation] = &[
 
     ask(Get, "/v1/agent/self", "readAgent", "/v1/agent/self"),
     ask(Get, "/v1/agent/members", "listMembers", "/v1/agent/members"),
-    ask(Get, "/v1/agent/monitor", "monitorAgent", "/v1/agent/monitor?log_level=info&plain=true"),
+    ask(Get, "/v1/agent/monitor", "streamAgentLog", "/v1/agent/monitor?log_level=info&plain=true"),
     ask(Put, "/v1/agent/join", "joinServers", "/v1/agent/join?address=127.0.0.1:1"),
     ask(Put, "/v1/agent/force-leave", "forceLeaveServer", "/v1/agent/force-leave?node=gone").answers(404, "the cluster has no such server"),
     ask(Get, "/v1/agent/health", "readAgentHealth", "/v1/agent/health"),

@@ -205,7 +205,7 @@ fn body(route: &Route, namespace: &str, name: &str) -> String {
 
 /// Streams and conversations have no end: they have tests of their own.
 fn ends(route: &Route) -> bool {
-    !matches!(route.path, "/v1/event/stream")
+    !matches!(route.path, "/v1/event/stream" | "/v1/agent/monitor")
 }
 
 fn assert_silent(said: &Answer, place: &str) {
