@@ -34,10 +34,11 @@ fn explain_flag(error: &clap::Error, args: &[String], root: &Command) -> Option<
         Some(beginning) => name.starts_with(beginning),
         None => name == flag,
     };
+    let is_one = |flags: &str, name: &str| flags.split(' ').any(|flag| is_it(flag, name));
     let find = |command: &str| {
         let flags = || ABSENT_FLAGS.iter().filter(|(of, ..)| *of == command);
         given.clone().find_map(|name| {
-            flags().find(|(_, flag, _)| is_it(flag, name)).map(|(of, _, instead)| (of, name, instead))
+            flags().find(|(_, flags, _)| is_one(flags, name)).map(|(of, _, instead)| (of, name, instead))
         })
     };
     let (of, flag, instead) = find(&path).or_else(|| find(""))?;

@@ -20,9 +20,9 @@ pub enum Verb {
     /// Show a node pool
     Info(Info),
     /// List the nodes of a node pool
-    Nodes(Nodes),
+    Nodes(Within),
     /// List the jobs that use a node pool
-    Jobs(Jobs),
+    Jobs(Within),
     /// Create a node pool, or change it; what is not named stays as it is
     Apply(Apply),
     /// Delete a node pool that no node is in and no job uses
@@ -48,21 +48,9 @@ pub struct Info {
     show: Show,
 }
 
-/// Arguments of `node pool nodes`.
+/// Arguments of `node pool nodes` and `node pool jobs`.
 #[derive(Debug, Args)]
-pub struct Nodes {
-    /// The pool's name
-    #[arg(value_name = "NAME")]
-    name: String,
-    #[command(flatten)]
-    filter: Filter,
-    #[command(flatten)]
-    show: Show,
-}
-
-/// Arguments of `node pool jobs`.
-#[derive(Debug, Args)]
-pub struct Jobs {
+pub struct Within {
     /// The pool's name
     #[arg(value_name = "NAME")]
     name: String,
@@ -140,10 +128,10 @@ impl Verb {
             Self::Info(Info { name, show }) => {
                 show.show(remote, async |remote| remote.node_pool(name).await).await
             }
-            Self::Nodes(Nodes { name, filter, show }) => {
+            Self::Nodes(Within { name, filter, show }) => {
                 show.show(&filter.of(remote), async |remote| remote.nodes_of_pool(name).await).await
             }
-            Self::Jobs(Jobs { name, filter, show }) => {
+            Self::Jobs(Within { name, filter, show }) => {
                 show.show(&filter.of(remote), async |remote| remote.jobs_of_pool(name).await).await
             }
             Self::Delete(delete) => delete.run(remote).await,
