@@ -164,7 +164,7 @@ impl From<ApiError> for Failure {
             ApiError::TimedOut { .. } => Exit::TimedOut,
             ApiError::Broken { .. } | ApiError::Decode { .. } | ApiError::Encode(_) => Exit::Failed,
         };
-        let failure = Self::new(exit, output::clean(&error.to_string()));
+        let failure = Self::new(exit, output::clean_lines(&error.to_string()));
         match &error {
             ApiError::Refused(refused) if refused.text.starts_with(NO_SUCH_PATH) => {
                 failure.help(OLDER_SERVER)

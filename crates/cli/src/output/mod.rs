@@ -25,7 +25,7 @@ pub use style::{Palette, Tone};
 pub use table::{Cell, Column, Table};
 pub use template::Template;
 pub use terminal::{help_columns, stdout_rows};
-pub use text::{bytes, clean, count, id, nearest, short_id};
+pub use text::{bytes, clean, clean_lines, count, id, nearest, short_id};
 pub use time::{age, lasting, now_ns, rfc3339};
 
 /// Writes data to standard output. Once its reader has seen enough, as `head` does, the process ends: nothing is left

@@ -12,6 +12,17 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| printable(c) == c) { text.into() } else { text.chars().map(printable).collect() }
 }
 
+/// The same of several lines. Those after the first are indented: none of them begins as a line of this program's own.
+pub fn clean_lines(text: &str) -> String {
+    let mut lines = text.lines();
+    let mut cleaned = lines.next().map(clean).unwrap_or_default().into_owned();
+    for line in lines {
+        cleaned.push_str(if line.starts_with("  ") { "\n" } else { "\n  " });
+        cleaned.push_str(&clean(line));
+    }
+    cleaned
+}
+
 fn printable(c: char) -> char {
     let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     match c {
@@ -71,6 +82,14 @@ mod tests {
         assert_eq!(clean("a\nb\tc"), "a b c");
         assert_eq!(clean("\u{202e}evil"), "\u{fffd}evil");
         assert!(matches!(clean("plain, naïve ✓"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn lines_stay_lines_and_none_looks_like_one_of_this_program() {
+        let text = "expected a value\n  Status ==\n           ^\nnote: all is \u{1b}[32mwell\n";
+        let cleaned = "expected a value\n  Status ==\n           ^\n  note: all is \u{fffd}[32mwell";
+        assert_eq!(clean_lines(text), cleaned);
+        assert_eq!(clean_lines(""), "");
     }
 
     #[test]
