@@ -29,6 +29,7 @@ mod program;
 #[cfg(test)]
 mod races;
 mod regular;
+mod resolve;
 mod secrets;
 mod shell;
 mod signals;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use crate::images::registry::error::PullError;
+use crate::resolve::resolve;
 
 /// Opens the file, if it lies in a directory that the operator allows. Tasks may be able to write there: what is opened
 /// is beneath that directory, and not what somebody puts there once it has been looked at.
@@ -18,13 +19,8 @@ pub(super) fn open(path: &Path, allowed: &[PathBuf]) -> Result<File, PullError> 
     let open = || {
         let dir = rustix::fs::openat(CWD, dir, plain | OFlags::DIRECTORY, Mode::empty())?;
         // A pipe that nobody writes to must not hold this up.
-        openat2(
-            &dir,
-            rest,
-            plain | OFlags::NONBLOCK,
-            Mode::empty(),
-            ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
-        )
+        let links = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        resolve(|| openat2(&dir, rest, plain | OFlags::NONBLOCK, Mode::empty(), links))
     };
     match open() {
         Ok(file) => Ok(file.into()),

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 pub(crate) use self::list::look;
 pub(crate) use self::read::FileReader;
 use crate::paths::{AllocPaths, is_plain_name};
+use crate::resolve::resolve;
 
 /// Of a task's directories the one that nobody is shown.
 const SECRETS: &str = "secrets";
@@ -120,15 +121,9 @@ fn find(place: &AllocPaths, path: &str) -> Result<Spot, FileError> {
 }
 
 /// Opens a path beneath a directory, on the same disk, without touching what it leads to.
-fn step(base: impl AsFd, path: &Path, resolve: ResolveFlags) -> rustix::io::Result<OwnedFd> {
-    let resolve = resolve | ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
-    loop {
-        match openat2(&base, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve) {
-            // Something was renamed meanwhile, so that the kernel could not know whether the path leads out.
-            Err(Errno::AGAIN) => {}
-            other => return other,
-        }
-    }
+fn step(base: impl AsFd, path: &Path, links: ResolveFlags) -> rustix::io::Result<OwnedFd> {
+    let links = links | ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
+    resolve(|| openat2(&base, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), links))
 }
 
 /// Whether there is anything of the allocation.

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::config::ImageConfig;
 use super::digest::Digest;
 use super::manifest::{CONFIG_BYTES_MAX, Descriptor, Document, MANIFEST_BYTES_MAX, for_platform, here};
+use crate::resolve::resolve;
 
 const OCI_MARK: &str = "oci-layout";
 const OCI_INDEX: &str = "index.json";
@@ -214,9 +215,10 @@ fn text(root: &File, path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
 
 /// Wherever links may lead, it is within the directory.
 fn open(root: &File, path: &Path) -> io::Result<File> {
-    let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let links = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let file = File::from(openat2(root, path, OpenHow::new().flags(flags).resolve(resolve))?);
+    let how = OpenHow::new().flags(flags).resolve(links);
+    let file = File::from(resolve(|| openat2(root, path, how))?);
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
 }
 

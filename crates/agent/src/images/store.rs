@@ -21,6 +21,7 @@ use super::digest::Digest;
 use crate::dirs::remove_tree;
 use crate::disk;
 use crate::failure::{Doing, Failure};
+use crate::resolve::resolve;
 
 const LAYERS_DIR: &str = "layers";
 const NAMES_DIR: &str = "names";
@@ -425,10 +426,11 @@ fn entries(dir: &Path) -> impl Iterator<Item = String> + use<> {
 
 /// Wherever links of the layer may lead, it is within the layer.
 fn mark_opaque(root: &File, dir: &Path) -> std::io::Result<()> {
-    let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let links = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    let dir = openat2(root.as_fd(), dir, OpenHow::new().flags(flags).resolve(resolve))?;
+    let how = OpenHow::new().flags(flags).resolve(links);
+    let dir = resolve(|| openat2(root.as_fd(), dir, how))?;
     Ok(fsetxattr(dir, OPAQUE_MARK, b"y", XattrFlags::empty())?)
 }
 

@@ -10,9 +10,7 @@ use rustix::io::Errno;
 
 use super::plan::BindSource;
 use crate::failure::Failure;
-
-/// How often a path is looked up again because something was renamed meanwhile.
-const TRIES_MAX: u32 = 1_000;
+use crate::resolve::resolve;
 
 /// Opens it, in the mount namespace of this process.
 pub(super) fn open(source: &BindSource) -> Result<OwnedFd, Failure> {
@@ -64,13 +62,8 @@ fn make_dirs(root: OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     })
 }
 
-fn step(dir: &OwnedFd, path: &OsStr, flags: OFlags, resolve: ResolveFlags) -> rustix::io::Result<OwnedFd> {
-    let look = || openat2(dir, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH | resolve);
-    // The kernel cannot know whether a path leads out while something is renamed.
-    (0..TRIES_MAX)
-        .map(|_| look())
-        .find(|found| !matches!(found, Err(Errno::AGAIN)))
-        .unwrap_or(Err(Errno::AGAIN))
+fn step(dir: &OwnedFd, path: &OsStr, flags: OFlags, links: ResolveFlags) -> rustix::io::Result<OwnedFd> {
+    resolve(|| openat2(dir, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::BENEATH | links))
 }
 
 fn why(errno: Errno, source: &BindSource) -> String {

@@ -56,7 +56,7 @@ pub(crate) async fn answer(
     }
     let rights = call.access().rights();
     if let Some(mut response) = call.api.shared.find(rights, &target, index) {
-        reply::stamp_recovery(response.headers_mut(), &view);
+        reply::stamp_moment(response.headers_mut(), &view);
         return Ok(response);
     }
     let response = stamped(call, view, index_of, render).await?;

@@ -112,14 +112,18 @@ impl Call {
 
     /// The latest state, as the caller sees it.
     pub fn view(&self) -> CallerView {
-        CallerView::new(self.api.state.view(), self.asker.access.clone())
+        let contact = self.contact();
+        CallerView::new(self.api.state.view(), self.asker.access.clone(), contact)
     }
 
     /// What gives the latest state of when it is asked, as the caller sees it: for work that follows a body, which may take
     /// its time to arrive.
     pub fn later_view(&self) -> impl Fn() -> CallerView + Send + use<> {
         let (state, access) = (self.api.state.clone(), self.asker.access.clone());
-        move || CallerView::new(state.view(), access.clone())
+        move || {
+            let contact = state.engine.contact();
+            CallerView::new(state.view(), access.clone(), contact)
+        }
     }
 
     /// Follows changes as the caller sees them: from an index on, or from now on.

@@ -15,7 +15,11 @@ use serde::Serialize;
 use super::{
     call::Reply, failure::Failure, json_text::JsonText, query::Query, routes::Answer, shared::Whole,
 };
-use crate::{access::CallerView, http::text::Text, shared::Contact};
+use crate::{
+    access::CallerView,
+    http::text::Text,
+    shared::{Contact, Engine},
+};
 
 /// The type of all JSON answers.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -80,7 +84,7 @@ pub(crate) fn with_type(body: Body, content_type: HeaderValue) -> Response {
 /// Says where an answer stands. Clients read it as a number, and fail without it.
 pub(crate) fn stamp(headers: &mut HeaderMap, index: Index, view: &CallerView) {
     headers.insert(INDEX, HeaderValue::from(index.0.max(1)));
-    stamp_recovery(headers, view);
+    stamp_moment(headers, view);
 }
 
 /// The same for a read. Where nothing has ever been that is 0, as in Nomad, but for whoever gives an index: a client that is
@@ -106,8 +110,15 @@ pub(crate) fn stamp_ignored(headers: &mut HeaderMap, names: &str) {
     }
 }
 
-/// Says whether there is a leader and how long ago it was heard. Clients read both, and fail without them.
-pub(crate) fn stamp_contact(headers: &mut HeaderMap, contact: Contact) {
+/// Says whether there is a leader and how long ago it was heard, unless the answer says it already. Clients read both, and
+/// fail without them.
+pub(crate) fn stamp_contact_of(headers: &mut HeaderMap, engine: &dyn Engine) {
+    if !headers.contains_key(KNOWN_LEADER) {
+        stamp_contact(headers, engine.contact());
+    }
+}
+
+fn stamp_contact(headers: &mut HeaderMap, contact: Contact) {
     let known = if contact.known_leader { "true" } else { "false" };
     headers.insert(KNOWN_LEADER, HeaderValue::from_static(known));
     let ago_ms = u64::try_from(contact.last_contact.as_millis()).unwrap_or(u64::MAX);
@@ -115,8 +126,9 @@ pub(crate) fn stamp_contact(headers: &mut HeaderMap, contact: Contact) {
     headers.insert(LAST_CONTACT, HeaderValue::from(ago_ms.min(LAST_CONTACT_MS_MAX)));
 }
 
-/// Says how many nodes are unconfirmed or held, which changes without what is read.
-pub(crate) fn stamp_recovery(headers: &mut HeaderMap, view: &CallerView) {
+/// Says how fresh the state is and how many nodes are unconfirmed or held, which changes without what is read.
+pub(crate) fn stamp_moment(headers: &mut HeaderMap, view: &CallerView) {
+    stamp_contact(headers, view.contact());
     let NodeRecovery { unconfirmed, held, .. } = view.recovery();
     for (name, nodes) in [(UNCONFIRMED, *unconfirmed), (HELD, *held)] {
         match nodes {

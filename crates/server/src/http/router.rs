@@ -151,7 +151,7 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if response.status().is_success() {
-        reply::stamp_contact(response.headers_mut(), api.state.engine.contact());
+        reply::stamp_contact_of(response.headers_mut(), &*api.state.engine);
         reply::stamp_written(response.headers_mut(), AtomicU64::load(&written, Ordering::Relaxed));
     }
     if let Some(ignored) = ignored {

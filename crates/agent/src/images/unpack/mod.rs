@@ -34,6 +34,7 @@ use self::whiteouts::Whiteouts;
 pub(crate) use self::zip::unpack_zip;
 use self::zstd::Frames;
 use crate::images::digest::{Digest, Hasher};
+use crate::resolve::resolve;
 
 /// All files of an image together, and all of its archive: headers, and what no file is made of.
 const BYTES_MAX: u64 = 16 << 30;
@@ -209,8 +210,9 @@ impl Unpacker {
     /// Resolved with the target as root: `/` and `..` in symlinks lead nowhere else.
     fn open(&self, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-        openat2(&self.root, path, OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve))
+        let links = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(links);
+        resolve(|| openat2(&self.root, path, how))
     }
 
     /// Opens the directory that `path` lies in, made where it is missing.

@@ -1,16 +1,22 @@
 //! Submits jobs on several connections, one request at a time on each.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use hyper::Method;
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 
 use super::{Clock, JobIds, JobTemplate};
 use crate::run::{Target, error::RunError, http::Connection};
+
+/// Between two tries of a request that may fail.
+const TRY_AGAIN: Duration = Duration::from_millis(500);
 
 /// When a job was on its way; seconds since the first request.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -32,13 +38,15 @@ pub(in crate::run) struct Jobs {
     pub kinds: Arc<[usize]>,
     /// How many live at a time: for each one more the oldest is deleted. None for all.
     pub population: Option<u32>,
+    /// A request that fails is sent again for so long, over a new connection. Zero where refusals are what is looked for.
+    pub patience: Duration,
 }
 
 impl Jobs {
     /// So many, all of one kind, that all stay.
     pub fn alike(ids: JobIds, template: JobTemplate, count: u32) -> Self {
         let kinds = Arc::from(vec![0; count as usize]);
-        Self { ids, templates: Arc::from([template]), kinds, population: None }
+        Self { ids, templates: Arc::from([template]), kinds, population: None, patience: Duration::ZERO }
     }
 
     /// How many.
@@ -86,7 +94,7 @@ impl Submission {
                     }
                     let body = jobs.body(number);
                     let submitted_s = clock.now_s();
-                    connection.write(Method::PUT, "/v1/jobs", body).await?;
+                    register(&mut connection, &target, body, jobs.patience).await?;
                     times.push((number, JobTimes { submitted_s, acknowledged_s: clock.now_s() }));
                     acknowledged.fetch_add(1, Ordering::Relaxed);
                     if let Some(oldest) = jobs.oldest(number) {
@@ -124,6 +132,26 @@ impl Submission {
     /// The times of all jobs, by number.
     pub fn jobs(&self) -> &[JobTimes] {
         &self.jobs
+    }
+}
+
+/// Registers a job; the same job twice is as good as once.
+async fn register(
+    connection: &mut Connection,
+    target: &Target,
+    body: Bytes,
+    patience: Duration,
+) -> Result<(), RunError> {
+    let begun = Instant::now();
+    loop {
+        match connection.write(Method::PUT, "/v1/jobs", body.clone()).await {
+            Ok(_) => return Ok(()),
+            Err(error) if begun.elapsed() >= patience => return Err(error),
+            Err(_) => sleep(TRY_AGAIN).await,
+        }
+        if let Ok(another) = Connection::open(target).await {
+            *connection = another;
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The jobs: those that run, those that have ended before, and probes.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
 use crate::run::{
@@ -17,6 +19,9 @@ const TASK_DISK_MB: u32 = 10;
 const PROBE_CPU_MHZ: u32 = 10;
 /// Labels of a job.
 const LABELS: u32 = 10;
+
+/// The leadership may move while a large cluster is filled; what is measured comes later.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ids of the jobs that run, of those that have ended, and of the probes.
 pub(super) const ACTIVE: u32 = 1;
@@ -55,7 +60,7 @@ fn jobs(ids: JobIds, allocs: u32, job: impl Fn(u32) -> Value) -> Jobs {
     let last = counts.last().copied().unwrap_or_default();
     let templates = [JOB_ALLOCS, last].map(|count| JobTemplate::new(count, job(count)));
     let kinds = counts.iter().map(|count| usize::from(*count != JOB_ALLOCS)).collect();
-    Jobs { ids, templates: templates.into(), kinds, population: None }
+    Jobs { ids, templates: templates.into(), kinds, population: None, patience: PATIENCE }
 }
 
 fn job(kind: &str, count: u32, run_for: &str, cpu_mhz: u32) -> Value {

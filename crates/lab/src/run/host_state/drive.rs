@@ -55,6 +55,7 @@ pub(super) async fn drive(
         templates: FLAVORS.iter().map(|flavor| JobTemplate::new(1, flavor.job(1))).collect(),
         kinds: flavors.as_slice().into(),
         population: scenario.population,
+        patience: Duration::ZERO,
     };
     let connections = if scenario.requests <= AT_ONCE_MAX { AT_ONCE_MAX } else { run.options.connections };
     let clock = Clock::start();

@@ -1,5 +1,7 @@
 //! What is there to be read: nodes with as many allocations that run as have completed.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::Part;
@@ -104,6 +106,7 @@ impl Ground {
                 templates: templates.clone().into(),
                 kinds: kinds.into(),
                 population: None,
+                patience: Duration::ZERO,
             };
             let first = u32::try_from(kind * count).unwrap_or(u32::MAX);
             load::fill(run, &load, &jobs, first, cluster).await?;

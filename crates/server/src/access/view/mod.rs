@@ -9,7 +9,11 @@ mod nodes;
 mod tenants;
 mod variables;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use berth_controller::NodeRecovery;
 use berth_model::{
@@ -23,7 +27,7 @@ use super::{
     acl::{names_of_attached, policies},
 };
 use crate::{
-    shared::View,
+    shared::{Contact, View},
     workload::{PublicKey, Workload, public_keys},
 };
 
@@ -35,11 +39,21 @@ pub(crate) use variables::Maybe;
 pub(crate) struct CallerView {
     view: Arc<View>,
     access: Arc<Access>,
+    contact: Contact,
+    had_at: Instant,
 }
 
 impl CallerView {
-    pub fn new(view: Arc<View>, access: Arc<Access>) -> Self {
-        Self { view, access }
+    /// `contact` is from before the view was had: one from after it may be of a newer state.
+    pub fn new(view: Arc<View>, access: Arc<Access>, contact: Contact) -> Self {
+        Self { view, access, contact, had_at: Instant::now() }
+    }
+
+    /// How fresh it still is: it gets older while it is read. One that a leader had stays a leader's.
+    pub fn contact(&self) -> Contact {
+        let Contact { known_leader, last_contact } = self.contact;
+        let since = if last_contact.is_zero() { Duration::ZERO } else { self.had_at.elapsed() };
+        Contact { known_leader, last_contact: last_contact.saturating_add(since) }
     }
 
     /// Up to where changes are in it.

@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        access::{Access, Capability, NamespaceFrom, open},
+        access::Capability,
         nomad::tests::{
             fake_engine::FakeEngine,
             world::{small_job, world},
@@ -124,8 +124,7 @@ mod tests {
     };
 
     fn view(world: &FakeEngine) -> CallerView {
-        let access = Access::check(open(), Capability::RegisterJob, NamespaceFrom::Body, "");
-        CallerView::new(world.view.load_full(), access.expect("all is granted").into())
+        world.seen_with(Capability::RegisterJob)
     }
 
     #[test]

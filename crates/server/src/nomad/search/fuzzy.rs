@@ -156,14 +156,10 @@ impl Hits<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        access::{Access, Capability, NamespaceFrom, open},
-        nomad::tests::world::world,
-    };
+    use crate::{access::Capability, nomad::tests::world::world};
 
     fn searched(names_left: usize, has_left: bool) -> Result<FuzzyFound, Cancelled> {
-        let access = Access::check(open(), Capability::ReadJob, NamespaceFrom::Items, "").expect("it may");
-        let view = CallerView::new(world().view.load_full(), access.into());
+        let view = world().seen_with(Capability::ReadJob);
         let left = AtomicBool::new(has_left);
         let contexts = vec!["jobs", "nodes"];
         let mut hits = Hits { text: "n".into(), contexts, found: BTreeMap::new(), names_left, left: &left };

@@ -1,6 +1,6 @@
 //! Allocations: what is logged and what is observed, as one.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use axum::body::Body;
 use berth_controller::NodeRecovery;
@@ -19,8 +19,8 @@ use super::{
     world::{FAILED, RUNNING, end, observed, world},
 };
 use crate::{
-    access::{Access, CallerView, Capability, NamespaceFrom, open},
-    http::reply::stamp_recovery,
+    access::Capability,
+    http::reply::{stamp_contact_of, stamp_moment},
     shared::View,
 };
 
@@ -156,16 +156,32 @@ async fn unconfirmed_nodes_are_told() {
     .assert_eq(&read.show());
 }
 
+/// A server that catches up while an answer is made does not call it fresh for that.
+#[tokio::test]
+async fn what_was_read_while_a_server_was_cut_off_stays_old() {
+    let world = world();
+    let shown = |is_cut_off: bool| {
+        world.is_cut_off.store(is_cut_off, Ordering::Relaxed);
+        let view = world.seen_with(Capability::ReadJob);
+        world.is_cut_off.store(!is_cut_off, Ordering::Relaxed);
+        let mut headers = hyper::HeaderMap::new();
+        stamp_moment(&mut headers, &view);
+        stamp_contact_of(&mut headers, world.as_ref());
+        headers["x-nomad-lastcontact"].to_str().unwrap_or_default().len()
+    };
+    assert_eq!([shown(true), shown(false)], [5, 1], "60,000 ms and a little, and nothing");
+}
+
 /// An answer that was made for another reader is told with what is true for this one.
 #[tokio::test]
 async fn what_was_unconfirmed_when_an_answer_was_made_is_not_told_with_it_later() {
     let world = world();
     let mut headers = hyper::HeaderMap::new();
     let mut told = |nodes: u64| {
-        let mut view = crate::shared::View::clone(&world.view.load());
+        let mut view = View::clone(&world.view.load());
         view.recovery = NodeRecovery::of(nodes).into();
-        let access = Access::check(open(), Capability::ReadJob, NamespaceFrom::Items, "").expect("it may");
-        stamp_recovery(&mut headers, &CallerView::new(Arc::new(view), access.into()));
+        world.view.store(view.into());
+        stamp_moment(&mut headers, &world.seen_with(Capability::ReadJob));
         headers.get("x-berth-unconfirmed").map(|value| value.to_str().unwrap_or_default().to_owned())
     };
     assert_eq!([told(2), told(1), told(0)], [Some("2".to_owned()), Some("1".to_owned()), None]);

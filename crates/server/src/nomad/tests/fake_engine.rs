@@ -20,7 +20,8 @@ use berth_model::{
 
 use super::fake_agents::FakeAgents;
 use crate::{
-    Change, EventHub, Kek, Keyring, WatchKey, Watchers, access,
+    Change, EventHub, Kek, Keyring, WatchKey, Watchers,
+    access::{self, Access, CallerView, Capability, NamespaceFrom},
     engine::of_state,
     shared::{
         Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo,
@@ -62,6 +63,14 @@ pub struct FakeEngine {
 }
 
 impl FakeEngine {
+    /// The state as a caller sees it who may do this everywhere.
+    pub fn seen_with(&self, capability: Capability) -> CallerView {
+        let access =
+            Access::check(access::open(), capability, NamespaceFrom::Items, "").expect("all is granted");
+        let contact = self.contact();
+        CallerView::new(self.view.load_full(), access.into(), contact)
+    }
+
     pub fn state(self: &Arc<Self>) -> State {
         let server = ServerInfo {
             name: "s1".into(),

@@ -1,0 +1,81 @@
+//! Paths that the kernel resolves beneath a directory, whatever links lie there.
+
+use std::io;
+
+/// Tries before it is reported that something comes between again and again.
+const TRIES_MAX: u32 = 10_000;
+
+/// Opens a path with `openat2`, as often as it takes. Where the path or a link in it holds `..`, the kernel cannot know whether
+/// it leads out if anything at all was renamed on the machine meanwhile, and gives up with `EAGAIN`.
+///
+/// # Errors
+/// As of `openat2`.
+pub(crate) fn resolve<T, E: Copy + Into<io::Error>>(mut open: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    let mut tries = 1;
+    loop {
+        match open() {
+            Err(errno) if tries < TRIES_MAX && errno.into().kind() == io::ErrorKind::WouldBlock => tries += 1,
+            other => return other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+    use std::thread;
+
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_resolved_while_others_rename() {
+        let temp = tempfile::tempdir().expect("a directory");
+        fs::create_dir(temp.path().join("sub")).expect("made");
+        fs::write(temp.path().join("sub/file"), "").expect("written");
+        symlink("sub/../sub/../sub/../sub/file", temp.path().join("link")).expect("linked");
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let dir = openat(CWD, temp.path(), flags, Mode::empty()).expect("opened");
+        let (ends, disturbed) = (AtomicBool::new(false), AtomicU32::new(0));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let other = tempfile::tempdir().expect("a directory");
+                let (a, b) = (other.path().join("a"), other.path().join("b"));
+                fs::write(&a, "").expect("written");
+                while !ends.load(Relaxed) {
+                    fs::rename(&a, &b).and_then(|()| fs::rename(&b, &a)).expect("renamed");
+                }
+            });
+            let open = || {
+                let opened = openat2(&dir, "link", flags, Mode::empty(), ResolveFlags::BENEATH);
+                if matches!(opened, Err(Errno::AGAIN)) {
+                    disturbed.fetch_add(1, Relaxed);
+                }
+                opened
+            };
+            let failed = (0..20_000).find_map(|_| resolve(open).err());
+            ends.store(true, Relaxed);
+            assert_eq!(failed, None);
+        });
+        assert!(disturbed.into_inner() > 0, "nothing came between");
+    }
+
+    #[test]
+    fn what_fails_for_good_is_not_tried_for_ever() {
+        let mut tries = 0;
+        let failed: Result<(), _> = resolve(|| {
+            tries += 1;
+            Err(Errno::AGAIN)
+        });
+        assert_eq!((failed, tries), (Err(Errno::AGAIN), TRIES_MAX));
+        let failed: Result<(), _> = resolve(|| {
+            tries += 1;
+            Err(Errno::NOENT)
+        });
+        assert_eq!((failed, tries), (Err(Errno::NOENT), TRIES_MAX + 1));
+    }
+}
