@@ -102,11 +102,12 @@ impl Planner {
             deployment: None,
             more: false,
         };
+        // Also where there is nothing to plan: a planner without work would hold on to what was seen of jobs that are gone.
+        let observed = std::mem::take(&mut self.observed);
         let Some(row) = store.job(&eval.job) else { return Ok(plan) };
         let mut meter = Meter::new(*budget);
         plan.job_version = row.current().version;
         plan.all_at_once = row.job().all_at_once;
-        let observed = std::mem::take(&mut self.observed);
         let changes = reconcile(store, &observed, row, now, &mut meter)?;
         drop(observed);
         let Changes { stops, updates, wanted, retry_at, lost_at, stagger_until, more, deployment } = changes;
@@ -206,4 +207,44 @@ fn next_evals(
         wait_until: Timestamp::default(),
     });
     blocked.into_iter().chain(retry).chain(lost).chain(stagger).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use berth_model::{
+        EvalId, JobKey,
+        alloc::ClientStatus,
+        job::JobType,
+        observed::ObservedAlloc,
+        store::{AllocSlot, JobSlot},
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_planner_holds_on_to_nothing_that_was_seen_even_if_the_job_is_gone() {
+        let seen = Arc::new(ObservedAlloc {
+            id: AllocId(1),
+            status: ClientStatus::Running,
+            description: String::new(),
+            tasks: Vec::new(),
+            modified_at: Timestamp(1),
+            healthy: None,
+            health_message: String::new(),
+            revision: 0,
+            hash: 0,
+        });
+        let mut observed = Observed::default();
+        observed.record(AllocSlot(0), JobSlot(0), 0, seen.clone(), Index(1));
+        let mut planner = Planner::default();
+        planner.observe(&observed);
+        drop(observed);
+        assert_eq!(Arc::strong_count(&seen), 2, "it is there for the plan");
+        let gone = JobKey::new("default", "gone");
+        let eval = Eval::pending(EvalId(1), gone, JobType::Service, 50, Trigger::JobDeregister);
+        assert!(planner.plan(&Store::default(), &eval, Timestamp(1), 1).is_noop());
+        assert_eq!(Arc::strong_count(&seen), 1);
+    }
 }
