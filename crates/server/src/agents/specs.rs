@@ -46,7 +46,8 @@ impl Kept {
 }
 
 /// Those that were asked for last: what is not asked for while a generation fills is forgotten with the next, and what is of
-/// jobs that are gone with a sweep, as each of these few bytes would keep a page of memory from being used otherwise.
+/// jobs that are gone with a sweep, as each of these few bytes would keep a page of memory from being used otherwise. Sweeps
+/// are due as specifications come, and now and then while none do.
 #[derive(Debug, Default)]
 pub struct GroupSpecs {
     recent: HashMap<SpecKey, Kept>,
@@ -72,6 +73,16 @@ impl GroupSpecs {
         let spec = kept.spec.clone();
         self.keep(key, kept);
         Some((key, spec))
+    }
+
+    /// To be called every few seconds: forgets those of jobs that are gone, for which nobody will ask.
+    pub(crate) fn ease(&mut self) {
+        self.sweep();
+        for generation in [&mut self.recent, &mut self.older] {
+            if generation.capacity() / 4 > generation.len() {
+                generation.shrink_to(2 * generation.len());
+            }
+        }
     }
 
     fn keep(&mut self, key: SpecKey, kept: Kept) {
@@ -137,5 +148,23 @@ mod tests {
             assert!(all <= 2 * living.len() + UNSWEPT_MAX + 1, "{all} with {} living", living.len());
         }
         assert!(living.iter().all(|(_, key)| specs.recent.contains_key(key)));
+    }
+
+    #[test]
+    fn of_jobs_that_are_gone_nothing_is_left_although_nothing_is_asked_for() {
+        let mut specs = GroupSpecs::default();
+        let jobs: Vec<_> = (0..UNSWEPT_MAX * 20)
+            .map(|_| Arc::new(Job::new(JobKey::new("default", "web"), JobType::Service)))
+            .collect();
+        for job in &jobs {
+            let (key, kept) = kept(job, GENERATION_BYTES_MAX / jobs.len());
+            specs.keep(key, kept);
+        }
+        assert!(!specs.older.is_empty(), "both generations have some");
+        specs.ease();
+        assert_eq!(specs.recent.len() + specs.older.len(), jobs.len(), "they may be asked for");
+        drop(jobs);
+        specs.ease();
+        assert_eq!((specs.recent.capacity(), specs.older.capacity(), specs.recent_bytes), (0, 0, 0));
     }
 }

@@ -138,6 +138,11 @@ impl CarryOut {
         }
     }
 
+    /// To be called every few seconds: gives back the memory of what nobody will ask for any more.
+    pub fn ease(&mut self) {
+        self.specs.ease();
+    }
+
     fn judged(&mut self, ticket: Ticket, committed: usize, refused: RefusedPlacements) {
         let RefusedPlacements { count, nodes } = refused;
         if let Some(trace) = self.unjudged.remove(&ticket) {

@@ -22,6 +22,8 @@ use crate::{clock::Clocks, cluster::Relay};
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(250);
+/// Time between two looks at what may be given back.
+const EASE_EVERY: Duration = Duration::from_secs(5);
 /// Things taken in before what comes of them is carried out.
 const BATCH_MAX: usize = 4096;
 
@@ -79,6 +81,7 @@ fn run(inputs: &Receiver<Input>, mut controller: Controller, mut carry_out: Carr
     let clocks = Clocks::default();
     let mut actions = Vec::new();
     let mut last_tick = clocks.now().monotonic;
+    let mut last_eased = last_tick;
     loop {
         let mut next = match inputs.recv_timeout(TICK) {
             Ok(input) => Some(input),
@@ -103,6 +106,10 @@ fn run(inputs: &Receiver<Input>, mut controller: Controller, mut carry_out: Carr
         }
         controller.flush(&carry_out, &mut actions);
         actions.drain(..).for_each(|action| carry_out.action(action));
+        if now.monotonic.saturating_sub(last_eased) >= EASE_EVERY {
+            last_eased = now.monotonic;
+            carry_out.ease();
+        }
     }
 }
 
