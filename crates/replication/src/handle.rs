@@ -27,7 +27,7 @@ use crate::{
     answer::Answer,
     departed::Departed,
     disk::{Disk, RealDisk, Released},
-    log::{SEGMENT_BYTES, WriterEnded},
+    log::{SEGMENT_BYTES, Tail, WriterEnded},
     machine::Demand,
     metrics::Counters,
     open,
@@ -69,6 +69,7 @@ struct Inner<R: Runtime> {
     counters: Arc<Counters>,
     demand: Demand,
     space: Arc<Space>,
+    tail: Arc<Tail>,
     /// The newest version of entries that was proposed here.
     proposed: AtomicU8,
     /// Held by whoever changes who the servers are.
@@ -188,13 +189,26 @@ impl<R: Runtime> Replication<R> {
         counters: Arc<Counters>,
         demand: Demand,
         space: Arc<Space>,
+        tail: Arc<Tail>,
         (writer, released): (WriterEnded, Released),
     ) -> Self {
         let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
         let ending = Mutex::new(Some(Ending { writer, released }));
         let (proposed, changes) = (AtomicU8::new(0), Arc::default());
-        let inner =
-            Inner { raft, peers, own, departed, room, counters, demand, space, proposed, changes, ending };
+        let inner = Inner {
+            raft,
+            peers,
+            own,
+            departed,
+            room,
+            counters,
+            demand,
+            space,
+            tail,
+            proposed,
+            changes,
+            ending,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -325,6 +339,12 @@ impl<R: Runtime> Replication<R> {
             since_snapshot_bytes: self.inner.demand.log_bytes(),
             ..self.inner.counters.read(R::now())
         }
+    }
+
+    /// To be called every few seconds: gives back the memory of entries that were on disk the last time already. Who still wants
+    /// one, as a server that is behind, has it read from there.
+    pub fn ease(&self) {
+        self.inner.tail.ease();
     }
 
     /// How long a sync of the log takes, when its disk is too slow to lead on: several in a row took long, or one goes on

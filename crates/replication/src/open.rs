@@ -83,6 +83,7 @@ pub(crate) async fn open<R: Runtime>(
         counters,
         demand,
         Arc::clone(&space),
+        log.tail,
         (log.writer, released),
     );
     if alone {

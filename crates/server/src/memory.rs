@@ -8,6 +8,8 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
+use berth_replication::Replication;
+
 use crate::EventHub;
 
 /// Between two looks.
@@ -24,8 +26,8 @@ pub fn bound_heaps() {
     allocator::bound_heaps(i32::try_from(processors).unwrap_or(i32::MAX));
 }
 
-/// Looks now and then, until `stop` says so. What `events` keep is eased first.
-pub(crate) async fn give_back(events: Arc<EventHub>, mut stop: watch::Receiver<bool>) {
+/// Looks now and then, until `stop` says so. What `events` and the log keep in memory is eased first.
+pub(crate) async fn give_back(events: Arc<EventHub>, log: Replication, mut stop: watch::Receiver<bool>) {
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut kept = Kept::default();
@@ -35,9 +37,10 @@ pub(crate) async fn give_back(events: Arc<EventHub>, mut stop: watch::Receiver<b
             _ = stop.changed() => return,
         }
         // Both walk through all that is free, and hold parts of it locked meanwhile.
-        let events = events.clone();
+        let (events, log) = (events.clone(), log.clone());
         let looked = tokio::task::spawn_blocking(move || {
             events.ease();
+            log.ease();
             let (used_bytes, idle_bytes) = allocator::used_and_idle_bytes();
             if kept.is_worth_it(used_bytes, idle_bytes) {
                 allocator::trim();

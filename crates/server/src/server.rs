@@ -292,7 +292,8 @@ impl Server {
             context,
             stopped.clone(),
         )));
-        listeners.push(tokio::spawn(memory::give_back(shared.events.clone(), stopped.clone())));
+        let (events, log) = (shared.events.clone(), replication.clone());
+        listeners.push(tokio::spawn(memory::give_back(events, log, stopped.clone())));
         listeners.push(tokio::spawn(serve_http(
             http_listener,
             entrance(PortKind::Http),

@@ -43,6 +43,7 @@ use crate::{
 
 pub(crate) use jobs::Ended as WriterEnded;
 pub(crate) use open::{Opened, open};
+pub(crate) use tail::Tail;
 
 /// Bytes of a segment. One that is filled in a second at full speed, and written full of zeros in a few dozen
 /// milliseconds.

@@ -35,6 +35,8 @@ pub(crate) struct Opened<R: Runtime> {
     pub ends: (Option<LogId>, Option<LogId>),
     /// See [`LogStore`]; 0 keeps every segment.
     pub keep_from: Arc<AtomicU64>,
+    /// The log in memory.
+    pub tail: Arc<Tail>,
     /// Ends when the store is gone, and the writer with it.
     pub writer: jobs::Ended,
 }
@@ -76,10 +78,10 @@ pub(crate) fn open<R: Runtime>(
     let (jobs, ended) = jobs::start(writer, alarm, lock).map_err(OpenError::write(&dir))?;
     let keep_from = Arc::new(AtomicU64::new(0));
     let ends = tail.ends();
-    let reader = Reader { disk, dir, tail, vote: Arc::new(Mutex::new(state.vote())) };
+    let reader = Reader { disk, dir, tail: Arc::clone(&tail), vote: Arc::new(Mutex::new(state.vote())) };
     let store =
         LogStore { reader, committed, keep_from: Arc::clone(&keep_from), jobs, era: Default::default() };
-    Ok(Opened { store, ends, keep_from, writer: ended })
+    Ok(Opened { store, ends, keep_from, tail, writer: ended })
 }
 
 fn load_or_make(

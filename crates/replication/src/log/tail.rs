@@ -1,7 +1,7 @@
 //! What is known in memory of the log: where each record lies, and the newest entries themselves.
 //!
 //! Entries that are not yet on disk can only be read from here; those that are stay a while, because they are about to
-//! be applied.
+//! be applied and sent to followers. After that each would keep a page of memory from being used otherwise.
 
 use std::{
     collections::VecDeque,
@@ -45,6 +45,8 @@ struct Inner {
     recent: VecDeque<LogEntry>,
     recent_bytes: usize,
     last: Option<LogId>,
+    /// Where the durable entries ended when [`Tail::ease`] was called last.
+    eased_to: u64,
 }
 
 /// What a reader asked for: the front from disk, the rest from memory.
@@ -145,6 +147,13 @@ impl Tail {
         inner.last = inner.last.max(Some(upto));
     }
 
+    /// To be called every few seconds: drops from memory what was on disk the last time already.
+    pub fn ease(&self) {
+        let old = self.inner().ease();
+        // Freed without the lock, for which whoever appends would wait.
+        drop(old);
+    }
+
     /// As much of `range` as is there.
     pub fn find(&self, range: Range<u64>) -> Found {
         let inner = self.inner();
@@ -187,8 +196,29 @@ impl Inner {
         }
     }
 
+    /// Takes out the entries that were durable the last time.
+    fn ease(&mut self) -> Vec<LogEntry> {
+        let durable_end = self.first() + self.places.len() as u64;
+        // What was durable may have been truncated since, and what follows in its place need not be durable yet.
+        let end = self.eased_to.min(durable_end);
+        let old = (end.saturating_sub(self.recent_first()) as usize).min(self.recent.len());
+        let old: Vec<_> = self.recent.drain(..old).collect();
+        self.recent_bytes -= old.iter().map(payload_bytes).sum::<usize>();
+        self.eased_to = durable_end;
+        shrink(&mut self.recent);
+        shrink(&mut self.places);
+        old
+    }
+
     fn drop_oldest(&mut self) {
         self.recent_bytes -= self.recent.pop_front().map_or(0, |entry| payload_bytes(&entry));
+    }
+}
+
+/// Gives back room of which less than a quarter is in use.
+fn shrink<T>(queue: &mut VecDeque<T>) {
+    if queue.capacity() / 4 > queue.len() {
+        queue.shrink_to(2 * queue.len());
     }
 }
 
@@ -196,5 +226,73 @@ fn payload_bytes(entry: &LogEntry) -> usize {
     match &entry.payload {
         EntryPayload::Normal(proposal) => proposal.bytes().len(),
         EntryPayload::Blank | EntryPayload::Membership(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Payload, Proposal};
+
+    const BYTES: usize = 100;
+
+    fn entries(indexes: Range<u64>) -> Vec<LogEntry> {
+        let payload = || Payload::Normal(Proposal::from_bytes(vec![7; BYTES].into()));
+        indexes.map(|index| LogEntry { log_id: log_id(1, index), payload: payload() }).collect()
+    }
+
+    fn places(count: u64) -> Vec<Place> {
+        (0..count).map(|at| Place { segment: 0, offset: at as u32, bytes: 1, term: 1 }).collect()
+    }
+
+    /// How many entries are read from the disk, and which from memory.
+    fn found(tail: &Tail) -> (usize, Vec<u64>) {
+        let found = tail.find(0..u64::MAX);
+        (found.places.len(), found.entries.iter().map(|entry| entry.log_id.index()).collect())
+    }
+
+    #[test]
+    fn what_was_durable_at_the_last_look_is_dropped_and_its_room_given_back() {
+        let tail = Tail::default();
+        tail.append(&entries(0..1000));
+        tail.ease();
+        tail.on_durable(&places(990));
+        tail.ease();
+        assert_eq!(found(&tail), (0, (0..1000).collect()), "they may be about to be applied");
+        tail.ease();
+        assert_eq!(found(&tail), (990, (990..1000).collect()), "the last are not durable yet");
+        assert_eq!(tail.inner().recent_bytes, 10 * BYTES);
+        assert!(tail.inner().recent.capacity() < 100, "{}", tail.inner().recent.capacity());
+        tail.on_durable(&places(10));
+        tail.ease();
+        tail.ease();
+        assert_eq!(found(&tail), (1000, vec![]));
+        tail.append(&entries(1000..1001));
+        assert_eq!(found(&tail), (1000, vec![1000]), "and it goes on");
+    }
+
+    #[test]
+    fn what_took_the_place_of_a_truncated_end_stays_until_it_is_durable() {
+        let tail = Tail::default();
+        tail.append(&entries(0..10));
+        tail.on_durable(&places(10));
+        tail.ease();
+        tail.truncate_after(Some(log_id(1, 4)));
+        tail.append(&entries(5..10));
+        tail.ease();
+        tail.ease();
+        assert_eq!(found(&tail), (5, (5..10).collect()));
+    }
+
+    #[test]
+    fn places_of_records_that_are_gone_give_their_room_back() {
+        let tail = Tail::default();
+        tail.append(&entries(0..5000));
+        tail.on_durable(&places(5000));
+        tail.purge(log_id(1, 4989));
+        tail.ease();
+        assert_eq!(found(&tail), (0, (4990..5000).collect()));
+        let inner = tail.inner();
+        assert!(inner.places.capacity() < 100 && inner.recent.capacity() < 100);
     }
 }
