@@ -201,6 +201,9 @@ mod tests {
             assert_eq!(block.len(), BLOCK_BYTES);
             is_apart
         };
-        assert!((0..20).any(|_| is_apart()), "the second is in a heap, where what was freed has raised the bound");
+        assert!(
+            (0..20).any(|_| is_apart()),
+            "the second is in a heap, where what was freed has raised the bound"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Lines that followers who want the same are sent alike: written for the first of them, sent to all.
+//! Lines that followers who want the same are sent alike: written for the first of them, sent to all. Without followers there are
+//! none.
 
 use std::{
     collections::VecDeque,
@@ -23,6 +24,7 @@ pub(in crate::nomad) struct Lines(Mutex<Kept>);
 struct Kept {
     lines: VecDeque<Line>,
     bytes: usize,
+    followers: usize,
 }
 
 #[derive(Debug)]
@@ -34,6 +36,20 @@ struct Line {
 }
 
 impl Lines {
+    /// Somebody follows from now on.
+    pub fn join(&self) {
+        self.lock().followers += 1;
+    }
+
+    /// A follower has left; nothing is kept for nobody.
+    pub fn leave(&self) {
+        let mut kept = self.lock();
+        kept.followers -= 1;
+        if kept.followers == 0 {
+            *kept = Kept::default();
+        }
+    }
+
     /// What followers with that filter are sent of the batch at an index.
     pub fn find(&self, filter: &Filter, index: Index) -> Option<Bytes> {
         let kept = self.lock();
@@ -67,6 +83,7 @@ mod tests {
         let access = Access::check(open(), Capability::ReadEvents, NamespaceFrom::Query, "default");
         let filter = Arc::new(Filter::new(Vec::new(), Arc::new(access.expect("all is granted"))));
         let lines = Lines::default();
+        lines.join();
         let text = Bytes::from(vec![b' '; BYTES_MAX / 4]);
         (1..=5).for_each(|index| lines.keep(&filter, Index(index), &text));
         assert_eq!(lines.find(&filter, Index(1)), None);
@@ -74,5 +91,11 @@ mod tests {
         (6..100).for_each(|index| lines.keep(&filter, Index(index), &Bytes::new()));
         assert_eq!(lines.find(&filter, Index(35)), None);
         assert_eq!(lines.find(&filter, Index(36)), Some(Bytes::new()));
+        lines.join();
+        lines.leave();
+        assert_eq!(lines.find(&filter, Index(36)), Some(Bytes::new()), "one still follows");
+        lines.leave();
+        assert_eq!(lines.find(&filter, Index(36)), None);
+        assert_eq!(Arc::strong_count(&filter), 1, "and holds on to no filter");
     }
 }

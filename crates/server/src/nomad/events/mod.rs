@@ -40,7 +40,7 @@ pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
     let from = call.query.number("index")?.filter(|index| *index > 0).map(Index);
     let events = call.follow(from);
     stream(&call, JSON, |writer| async move {
-        let follower = Follower { writer, filter, lines };
+        let follower = Follower::new(writer, filter, lines);
         let error = match events {
             Ok(events) => follower.follow(events).await?,
             Err(error) => error,
@@ -57,7 +57,18 @@ struct Follower {
     lines: Arc<Lines>,
 }
 
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.lines.leave();
+    }
+}
+
 impl Follower {
+    fn new(writer: Writer, filter: Arc<Filter>, lines: Arc<Lines>) -> Self {
+        lines.join();
+        Self { writer, filter, lines }
+    }
+
     /// Sends changes until they can be followed no more. When the server stops, those that have happened by then are
     /// sent.
     async fn follow(&self, mut events: CallerEvents) -> Result<SubscriptionError, Closed> {
