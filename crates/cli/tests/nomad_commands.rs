@@ -72,7 +72,7 @@ async fn metadata_of_a_node_is_changed_while_it_runs_and_outlives_its_agent() {
 #[tokio::test]
 async fn the_log_of_a_server_is_followed_at_any_level_and_ends_with_it() {
     // What it logs itself is another matter.
-    let dev = Dev::start(&["--log-level", "error"]);
+    let mut dev = Dev::start(&["--log-level", "error"]);
     let (shown, complaints) = (dev.home.path().join("shown"), dev.home.path().join("complaints"));
     let mut monitor = berth(&["monitor", "-json", "-server-id", "leader"]);
     monitor.env("BERTH_ADDR", &dev.address).stdin(Stdio::null());
@@ -94,10 +94,14 @@ async fn the_log_of_a_server_is_followed_at_any_level_and_ends_with_it() {
     assert!(refused.contains("journalctl -u berth-agent -f"), "{refused}");
     let refused = dev.complained(&["monitor", "-log-level", "loud"]);
     assert!(refused.contains("loud") && refused.contains("trace, debug, info, warn, error"), "{refused}");
-    drop(dev);
+    dev.stop_server();
     let ended = monitor.wait().expect("it ends");
     let complaints = fs::read_to_string(&complaints).unwrap_or_default();
     assert_ne!(ended.code(), Some(0), "{complaints}");
+    let shown = fs::read_to_string(&shown).expect("text");
+    let last: Value = serde_json::from_str(shown.lines().last().expect("lines")).expect("an object");
+    let said = last["message"].as_str().unwrap_or_default();
+    assert!(said.contains("ends its HTTP API"), "the last line of a server that stops: {last}");
 }
 
 /// A command with this on standard input.

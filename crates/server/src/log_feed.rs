@@ -8,7 +8,11 @@ use std::{
 
 use bytes::Bytes;
 use serde_json::json;
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast::{
+    self,
+    error::{RecvError, TryRecvError},
+};
+use tokio_util::sync::CancellationToken;
 use tracing::{Level, level_filters::LevelFilter};
 
 /// Lines that wait for a slow watcher.
@@ -45,6 +49,7 @@ pub struct LogFeed(Arc<Shared>);
 struct Shared {
     text: Form,
     json: Form,
+    ended: CancellationToken,
     set_level: Box<dyn Fn(LogFormat, LevelFilter) + Send + Sync>,
 }
 
@@ -65,7 +70,12 @@ impl LogFeed {
     /// A feed that says through `set_level` down to which level it wants lines of a format: off while nobody watches that.
     /// What is called must not log: it holds a lock.
     pub fn new(set_level: impl Fn(LogFormat, LevelFilter) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Shared { text: Form::new(), json: Form::new(), set_level: Box::new(set_level) }))
+        Self(Arc::new(Shared {
+            text: Form::new(),
+            json: Form::new(),
+            ended: CancellationToken::new(),
+            set_level: Box::new(set_level),
+        }))
     }
 
     /// Takes a whole line, with its end.
@@ -75,6 +85,11 @@ impl LogFeed {
             // The last one may have gone meanwhile.
             let _ = lines.send(LogLine { level, text: bounded(format, line) });
         }
+    }
+
+    /// Says that the server stops: each watcher gets the lines that are there, and then the end.
+    pub fn end(&self) {
+        self.0.ended.cancel();
     }
 
     /// Watches lines of a level, and of those more severe, from now on.
@@ -134,21 +149,33 @@ pub(crate) struct LogWatch {
 }
 
 impl LogWatch {
-    /// The next line, with its end; of one that was too slow, how many it may have missed.
-    pub async fn next(&mut self) -> Bytes {
+    /// The next line, with its end; of one that was too slow, how many it may have missed. None after the last one.
+    pub async fn next(&mut self) -> Option<Bytes> {
         loop {
-            match self.lines.recv().await {
-                Ok(line) if line.level <= self.level => return line.text,
+            match self.receive().await {
+                Ok(line) if line.level <= self.level => return Some(line.text),
                 Ok(_) => {}
                 Err(RecvError::Lagged(missed)) => {
                     // Lines for other watchers, of levels that this one does not see, are counted, too.
                     let what =
                         format!("up to {missed} lines are missing here: they were not read fast enough");
-                    return notice(self.format, &what);
+                    return Some(notice(self.format, &what));
                 }
-                // This holds the feed, and so the other end.
-                Err(RecvError::Closed) => std::future::pending().await,
+                Err(RecvError::Closed) => return None,
             }
+        }
+    }
+
+    /// What comes next. A feed that has ended is closed once nothing waits: this holds the other end of the channel, which
+    /// thus never closes.
+    async fn receive(&mut self) -> Result<LogLine, RecvError> {
+        tokio::select! {
+            biased;
+            received = self.lines.recv() => received,
+            () = self.feed.0.ended.cancelled() => self.lines.try_recv().map_err(|error| match error {
+                TryRecvError::Lagged(missed) => RecvError::Lagged(missed),
+                TryRecvError::Empty | TryRecvError::Closed => RecvError::Closed,
+            }),
         }
     }
 }
@@ -220,13 +247,13 @@ mod tests {
         feed.send(LogFormat::Text, Level::INFO, b"info\n");
         feed.send(LogFormat::Json, Level::WARN, b"json\n");
         feed.send(LogFormat::Text, Level::ERROR, b"error\n");
-        assert_eq!(watch.next().await, "error\n");
+        assert_eq!(watch.next().await.expect("a line"), "error\n");
         for number in 0..LOG_LINES_MAX + 7 {
             feed.send(LogFormat::Text, Level::WARN, format!("{number}\n").as_bytes());
         }
         let missed = " WARN berth monitor: up to 7 lines are missing here: they were not read fast enough\n";
-        assert_eq!(watch.next().await, missed);
-        assert_eq!(watch.next().await, "7\n");
+        assert_eq!(watch.next().await.expect("a line"), missed);
+        assert_eq!(watch.next().await.expect("a line"), "7\n");
     }
 
     #[tokio::test]
@@ -237,11 +264,26 @@ mod tests {
         let long = format!("x{}\n", "ä".repeat(LOG_LINE_BYTES_MAX));
         feed.send(LogFormat::Text, Level::INFO, long.as_bytes());
         feed.send(LogFormat::Json, Level::INFO, long.as_bytes());
-        let cut = text(&of_text.next().await);
+        let cut = text(&of_text.next().await.expect("a line"));
         assert!(cut.starts_with("xä") && cut.ends_with("ä ... (cut: 16386 bytes)\n"), "{}", &cut[8_000..]);
         assert!(cut.len() < LOG_LINE_BYTES_MAX + 40);
         let left_out: serde_json::Value =
-            serde_json::from_str(&text(&of_json.next().await)).expect("an object");
+            serde_json::from_str(&text(&of_json.next().await.expect("a line"))).expect("an object");
         assert_eq!(left_out["message"], "a line of 16386 bytes is left out; the longest has 8192");
+    }
+
+    #[tokio::test]
+    async fn a_feed_that_ends_gives_what_is_there_and_then_the_end() {
+        let feed = LogFeed::default();
+        let mut watch = feed.watch(LogFormat::Text, Level::INFO);
+        feed.send(LogFormat::Text, Level::INFO, b"one\n");
+        feed.send(LogFormat::Text, Level::DEBUG, b"details\n");
+        feed.send(LogFormat::Text, Level::INFO, b"the last\n");
+        feed.end();
+        assert_eq!(watch.next().await.expect("a line"), "one\n");
+        assert_eq!(watch.next().await.expect("a line"), "the last\n");
+        assert_eq!(watch.next().await, None);
+        let mut late = feed.watch(LogFormat::Text, Level::INFO);
+        assert_eq!(late.next().await, None);
     }
 }

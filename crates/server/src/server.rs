@@ -167,6 +167,7 @@ pub struct Server {
     controller: ControllerThread,
     replication: Replication,
     listeners: Vec<JoinHandle<()>>,
+    http: JoinHandle<()>,
     failed: watch::Receiver<Option<String>>,
     secure: Option<Arc<Secure>>,
 }
@@ -294,7 +295,7 @@ impl Server {
         )));
         let (events, log) = (shared.events.clone(), replication.clone());
         listeners.push(tokio::spawn(memory::give_back(events, log, stopped.clone())));
-        listeners.push(tokio::spawn(serve_http(
+        let http = tokio::spawn(serve_http(
             http_listener,
             entrance(PortKind::Http),
             state.clone(),
@@ -302,7 +303,7 @@ impl Server {
             of_tasks,
             stopped,
             http_failed,
-        )));
+        ));
         Ok(Self {
             http_addr,
             agent_addr,
@@ -313,6 +314,7 @@ impl Server {
             controller,
             replication,
             listeners,
+            http,
             failed,
             secure,
         })
@@ -391,10 +393,15 @@ impl Server {
     }
 
     async fn end(self) {
+        tracing::info!("this server stops");
         let _ = self.stop.send(true);
         for listener in self.listeners {
             let _ = listener.await;
         }
+        // Whoever follows the log over HTTP is sent this line, too, and then the end.
+        tracing::info!("this server serves agents and other servers no more, and ends its HTTP API");
+        self.state.server.log_feed.end();
+        let _ = self.http.await;
         if let Some(audit) = self.state.server.audit.clone() {
             let _ = tokio::task::spawn_blocking(move || audit.close()).await;
         }

@@ -85,6 +85,11 @@ impl Dev {
         Daemon::spawn(command, &home.path().join("agent.told"))
     }
 
+    /// SIGTERM to the server, and the wait for its end.
+    pub fn stop_server(&mut self) {
+        self.daemon.stop();
+    }
+
     /// SIGKILL for the server.
     pub fn kill_server(&mut self) {
         self.daemon.kill();

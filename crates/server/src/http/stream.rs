@@ -97,12 +97,24 @@ impl Writer {
 
     /// Waits for something to send, and sends heartbeats meanwhile if `beat` says how often.
     pub async fn wait<T>(&self, beat: Option<Duration>, next: impl Future<Output = T>) -> Result<T, Closed> {
+        tokio::select! {
+            found = self.wait_while_read(beat, next) => found,
+            () = self.stopping.cancelled() => Err(Closed),
+        }
+    }
+
+    /// The same, also while the server stops: for what ends by itself then. Its connection is cut after
+    /// [`Limits::shutdown_grace_ms`](super::limits::Limits::shutdown_grace_ms) all the same.
+    pub async fn wait_while_read<T>(
+        &self,
+        beat: Option<Duration>,
+        next: impl Future<Output = T>,
+    ) -> Result<T, Closed> {
         tokio::pin!(next);
         loop {
             tokio::select! {
                 found = &mut next => return Ok(found),
                 () = self.pieces.closed() => return Err(Closed),
-                () = self.stopping.cancelled() => return Err(Closed),
                 () = sleep(beat) => self.beat().await?,
             }
         }

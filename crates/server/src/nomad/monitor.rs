@@ -71,21 +71,21 @@ fn check_place(call: &Call) -> Result<(), Failure> {
     )))
 }
 
-/// Each line in a frame.
+/// Each line in a frame. A server that stops ends the feed once its parts have said their last words, and so the stream.
 async fn follow(writer: Writer, mut watch: LogWatch) -> Result<(), Closed> {
     let beat = Some(Duration::from_millis(HEARTBEAT_MS));
     // A client knows from the first frame on that it misses nothing.
     writer.beat().await?;
-    loop {
-        let line = writer.wait(beat, watch.next()).await?;
+    while let Some(line) = writer.wait_while_read(beat, watch.next()).await? {
         writer.line(&StreamFrame { data: line.into(), ..StreamFrame::default() }).await?;
     }
+    Ok(())
 }
 
 /// The lines alone.
 async fn follow_plain(writer: Writer, mut watch: LogWatch) -> Result<(), Closed> {
-    loop {
-        let line = writer.wait(None, watch.next()).await?;
+    while let Some(line) = writer.wait_while_read(None, watch.next()).await? {
         writer.send(line).await?;
     }
+    Ok(())
 }
