@@ -204,7 +204,11 @@ impl<'s> Report<'s> {
         if !self.is_sound() {
             return Err(self.into_errors());
         }
-        let missing = || Diagnostic::of_file(self.file, "no job in this file");
+        let help = "write `job \"name\" { ... }`; `berth job init` writes one to start from";
+        let missing = || Diagnostic {
+            help: Some(help.to_owned()),
+            ..Diagnostic::of_file(self.file, "no job in this file")
+        };
         let read = read.ok_or_else(missing)?;
         let warnings = [self.left_out.into_inner(), self.warnings.into_inner()].concat();
         Ok((read, Diagnostics::new(warnings, self.omitted_left_out.get())))

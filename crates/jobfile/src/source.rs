@@ -18,6 +18,12 @@ pub(crate) fn syntax_of(source: &str, file: &str) -> Syntax {
     if json { Syntax::Json } else { Syntax::Hcl }
 }
 
+/// The encoding that a byte order mark names, if it is not UTF-8.
+fn encoding_of(source: &[u8]) -> Option<&'static str> {
+    let starts = |mark: &[u8]| source.starts_with(mark);
+    if starts(b"\xff\xfe") || starts(b"\xfe\xff") { Some("UTF-16") } else { None }
+}
+
 /// The text without its byte order mark, if it is not too long and is UTF-8 without NUL.
 pub(crate) fn checked<'s>(source: &'s [u8], file: &str) -> Result<&'s str, Diagnostics> {
     if source.len() > SOURCE_BYTES_MAX {
@@ -29,13 +35,14 @@ pub(crate) fn checked<'s>(source: &'s [u8], file: &str) -> Result<&'s str, Diagn
         Ok(text) => (text, None),
         Err(e) => {
             let valid = source.get(..e.valid_up_to()).and_then(|s| str::from_utf8(s).ok());
-            (valid.unwrap_or_default(), Some("job file is not UTF-8 from here on"))
+            (valid.unwrap_or_default(), Some("this is not UTF-8 from here on"))
         }
     };
-    let nul = valid.find('\0').map(|at| (at, "job file has a NUL byte"));
+    let nul = valid.find('\0').map(|at| (at, "this is not text: it has a NUL byte"));
     if let Some((at, message)) = nul.or(broken.map(|message| (valid.len(), message))) {
         let place = Place::Line(Excerpt::of(valid, at..at + 1));
-        return Err(Diagnostic { place, ..Diagnostic::of_file(file, message) }.into());
+        let help = encoding_of(source).map(|name| format!("it is in {name}: save it in UTF-8"));
+        return Err(Diagnostic { place, help, ..Diagnostic::of_file(file, message) }.into());
     }
     Ok(valid.strip_prefix('\u{feff}').unwrap_or(valid))
 }

@@ -133,7 +133,7 @@ fn broken_encodings_are_named_with_their_place() {
     assert!(message(b"job \"x\" {\n\xff").contains("not UTF-8 from here on\n --> x.hcl:2:1"));
     assert!(message(b"a = \"\0\"").contains("NUL byte\n --> x.hcl:1:6"));
     assert!(message(br#"{"ID": "a\u0000b"}"#).contains("NUL character"));
-    assert!(message(br#"a = "\u0000""#).contains("unknown escape"));
+    assert!(message(br#"a = "\u0000""#).contains("cannot hold a NUL"));
     assert!(message(b"\xef\xbb\xbf").contains("no job in this file"));
 }
 

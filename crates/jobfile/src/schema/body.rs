@@ -27,6 +27,8 @@ pub(crate) struct Body<'t> {
     entries: Vec<Option<&'t Entry<'t>>>,
     /// Further blocks, with the position of their field in the table.
     repeated: Vec<(usize, &'t Entry<'t>)>,
+    /// Fields that unknown entries of HCL seem to mean, by their position in the table.
+    misspelt: Vec<usize>,
     /// The key that stands for the label in JSON.
     label_entry: Option<&'t Entry<'t>>,
     /// Where in the table the next field is looked for first: the decoder asks for most of them in its order.
@@ -75,6 +77,7 @@ impl<'t> Body<'t> {
             labels: &[],
             entries,
             repeated,
+            misspelt: Vec::new(),
             label_entry: None,
             next: Cell::new(0),
         }
@@ -109,14 +112,17 @@ impl<'t> Body<'t> {
                 Some(at) if self.has_shape(&self.schema.fields[at], entry) => self.put(at, entry),
                 Some(_) => {}
                 None if self.is_label(entry) => self.label_entry = Some(entry),
-                None => unknown::report(&self, entry),
+                None => {
+                    unknown::report(&self, entry);
+                    self.misspelt.extend(unknown::meant(&self, entry));
+                }
             }
         }
         self
     }
 
     /// The place in the table of a field as the user spells it.
-    fn position(&self, key: &str) -> Option<usize> {
+    pub(super) fn position(&self, key: &str) -> Option<usize> {
         self.find(|field| !key.is_empty() && self.spelling(field) == key)
     }
 
@@ -210,8 +216,12 @@ impl<'t> Body<'t> {
         self.get(name).is_some()
     }
 
-    /// Whether the file says nothing about a field, or leaves it empty.
+    /// Whether the file says nothing about a field, or leaves it empty. One whose name is misspelt is not said to be missing,
+    /// too.
     pub fn lacks(&self, name: &str) -> bool {
+        if self.place(name).is_some_and(|at| self.misspelt.contains(&at)) {
+            return false;
+        }
         let entry = self.entry(name);
         entry.is_none_or(|entry| matches!(entry.form, Form::Attribute) && entry.value.tree.is_empty())
     }

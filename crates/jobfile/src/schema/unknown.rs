@@ -1,6 +1,6 @@
 //! Names that do not belong where they stand: misspelt, or misplaced.
 
-use super::{Body, Field, tables::ALL};
+use super::{Body, Schema, tables::ALL};
 use crate::{
     diagnostic::quoted,
     source::Syntax,
@@ -27,6 +27,16 @@ pub(super) fn report(body: &Body<'_>, entry: &Entry<'_>) {
     body.report.note(at, message(), help(body, key));
 }
 
+/// The field that an unknown entry of HCL seems to mean, by its position in the table. In JSON such a key is left out, and what it
+/// may mean is missing.
+pub(super) fn meant(body: &Body<'_>, entry: &Entry<'_>) -> Option<usize> {
+    let key = &*entry.key.text;
+    if body.syntax == Syntax::Json || belongs_elsewhere(body, key).is_some() {
+        return None;
+    }
+    nearest(key, own_names(body)).and_then(|name| body.position(name))
+}
+
 /// What clients send without their users having asked for anything.
 fn may_be_ignored(body: &Body<'_>, entry: &Entry<'_>) -> bool {
     body.schema.server_owned.contains(&&*entry.key.text) || entry.value.tree.is_empty()
@@ -41,11 +51,19 @@ fn kind(body: &Body<'_>, entry: &Entry<'_>) -> &'static str {
 }
 
 fn help(body: &Body<'_>, key: &str) -> Option<String> {
-    let spelled = |field: &'static Field| body.spelling(field);
-    let own = body.schema.fields.iter().map(spelled).chain(body.schema.label);
-    let near = nearest(key, own.filter(|name| !name.is_empty()));
-    if let Some(owner) = ALL.iter().find(|schema| schema.fields.iter().any(|field| spelled(field) == key)) {
+    if let Some(owner) = belongs_elsewhere(body, key) {
         return Some(format!("{} belongs in {}", quoted(key), owner.what));
     }
-    near.map(|name| format!("did you mean `{name}`?"))
+    nearest(key, own_names(body)).map(|name| format!("did you mean `{name}`?"))
+}
+
+/// The first block that has such a field.
+fn belongs_elsewhere(body: &Body<'_>, key: &str) -> Option<&'static Schema> {
+    let has = |schema: &Schema| schema.fields.iter().any(|field| body.spelling(field) == key);
+    ALL.iter().copied().find(|schema| has(schema))
+}
+
+fn own_names<'b>(body: &'b Body<'_>) -> impl Iterator<Item = &'static str> + Clone + 'b {
+    let spelled = body.schema.fields.iter().map(|field| body.spelling(field));
+    spelled.chain(body.schema.label).filter(|name| !name.is_empty())
 }

@@ -234,8 +234,11 @@ impl<'s> Cursor<'s, '_> {
             _ => None,
         };
         let at = Span::new(start, self.at);
-        // No program's argument, variable or path can hold a NUL.
-        character.filter(|c| *c != '\0').ok_or_else(|| {
+        if character == Some('\0') {
+            let help = "no argument, variable or path of a program can hold one";
+            return Err(Fault::at(at, "a string cannot hold a NUL").help(help));
+        }
+        character.ok_or_else(|| {
             Fault::at(at, "unknown escape in a string")
                 .help(r#"known are \n, \r, \t, \", \\, \uNNNN and \UNNNNNNNN"#)
         })
