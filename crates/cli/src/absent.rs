@@ -11,7 +11,10 @@ use clap::{
 };
 
 use self::{commands::ABSENT, flags::ABSENT_FLAGS};
-use crate::failure::{Exit, Failure};
+use crate::{
+    failure::{Exit, Failure},
+    output,
+};
 
 /// What to say of a flag that the parser refused, where Nomad's command has it.
 fn explain_flag(error: &clap::Error, args: &[String], root: &Command) -> Option<Failure> {
@@ -63,12 +66,24 @@ pub fn explain(error: &clap::Error, args: &[String], root: &Command) -> Option<F
 fn explain_command(unknown: &ContextValue, args: &[String], root: &Command) -> Option<Failure> {
     let ContextValue::String(word) = unknown else { return None };
     let path = path(args, word, root)?;
-    let (name, instead) = ABSENT.iter().find(|(name, _)| *name == path)?;
+    let Some((name, instead)) = ABSENT.iter().find(|(name, _)| *name == path) else {
+        return explain_verb(&path, root);
+    };
     let failure = Failure::new(Exit::Usage, format!("`{name}` is a command of Nomad, not of Berth"));
     Some(match *instead {
         command if command.starts_with("berth ") => failure.help(format!("use `{command}`")),
         other => failure.help(other),
     })
+}
+
+/// What to say of a word that is a command of others alone, as `promote` of `job`.
+fn explain_verb(word: &str, root: &Command) -> Option<Failure> {
+    let has =
+        |group: &&Command| group.get_subcommands().any(|verb| verb.get_name() == word && !verb.is_hide_set());
+    let groups = root.get_subcommands().filter(|group| !group.is_hide_set()).filter(has);
+    let uses: Vec<String> = groups.map(|group| format!("`berth {} {word}`", group.get_name())).collect();
+    let told = format!("there is no `berth {}`", output::clean(word));
+    (!uses.is_empty()).then(|| Failure::new(Exit::Usage, told).help(format!("use {}", uses.join(" or "))))
 }
 
 /// The words of commands up to the one that nobody knows.

@@ -16,6 +16,16 @@ const NO_SUCH_PATH: &str = "no such path: ";
 const OLDER_SERVER: &str =
     "the server is older than this program, or another one: `berth server members` shows its version";
 
+/// How a server ends its answer to whoever shows no token.
+const NO_TOKEN: &str = ", and no token was given";
+/// What to do about that.
+const GIVE_TOKEN: &str = "set BERTH_TOKEN to the secret of a token, or keep it with `berth login`";
+/// A server's answer to a secret that is none of its tokens'.
+const UNKNOWN_TOKEN: &str = "ACL token not found";
+/// What to do about that.
+const RIGHT_TOKEN: &str = "BERTH_TOKEN and -token take the secret of a token of this cluster, not its accessor; it may have \
+                           been deleted";
+
 /// How a command ends when it does not end well, the same for every command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -112,6 +122,16 @@ impl Failure {
         self
     }
 
+    /// The same, with the name of what is not there, of which servers only say what kind of thing it is; and the command that
+    /// lists such things.
+    pub fn naming(self, what: &str, name: &str, lister: &str) -> Self {
+        if self.message != format!("error: {what} not found") {
+            return self;
+        }
+        Self::new(self.exit, format!("there is no {what} `{}`", output::clean(name)))
+            .help(format!("`berth {lister}` lists what there is"))
+    }
+
     /// Adds what to do about it.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help.push(help.into());
@@ -166,13 +186,18 @@ impl From<ApiError> for Failure {
         };
         let failure = Self::new(exit, output::clean_lines(&error.to_string()));
         match &error {
-            ApiError::Refused(refused) if refused.text.starts_with(NO_SUCH_PATH) => {
-                failure.help(OLDER_SERVER)
-            }
+            error if is_no_such_path(error) => failure.help(OLDER_SERVER),
+            ApiError::Refused(refused) if refused.text.ends_with(NO_TOKEN) => failure.help(GIVE_TOKEN),
+            ApiError::Refused(refused) if refused.text == UNKNOWN_TOKEN => failure.help(RIGHT_TOKEN),
             error if is_of_another_port(error) => failure.help(OTHER_PORT),
             _ => failure,
         }
     }
+}
+
+/// Whether the server does not have what was asked for at all.
+pub fn is_no_such_path(error: &ApiError) -> bool {
+    matches!(error, ApiError::Refused(refused) if refused.text.starts_with(NO_SUCH_PATH))
 }
 
 /// Whether somebody hung up before a word of an answer, as servers do whose port for agents or servers is asked.

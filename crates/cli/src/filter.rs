@@ -1,8 +1,8 @@
-//! Which items of a list are meant.
+//! Which items of a list are meant: those of an expression, and those of a page.
 
 use clap::Args;
 
-use crate::remote::Remote;
+use crate::remote::{Page, Remote};
 
 /// An expression that chooses items of a list.
 #[derive(Debug, Clone, Args)]
@@ -16,5 +16,37 @@ impl Filter {
     /// The server, whose lists have only such items.
     pub fn of(&self, remote: &Remote) -> Remote {
         remote.filtered(self.filter.as_deref())
+    }
+}
+
+/// Which part of a long list is read.
+#[derive(Debug, Clone, Args)]
+pub struct Pages {
+    /// At most so many; a note says how to read those that follow
+    #[arg(long, value_name = "COUNT")]
+    per_page: Option<u32>,
+    #[command(flatten)]
+    begin: PageStart,
+}
+
+/// Where a page begins.
+#[derive(Debug, Clone, Args)]
+pub struct PageStart {
+    /// Begin where the page before ended, as its note says
+    #[arg(long, value_name = "TOKEN")]
+    page_token: Option<String>,
+}
+
+impl Pages {
+    /// The server, whose lists have only the items of this page.
+    pub fn of(&self, remote: &Remote) -> Remote {
+        self.begin.of(remote, self.per_page)
+    }
+}
+
+impl PageStart {
+    /// The server, whose lists have only so many items from there on; all of them without a number.
+    pub fn of(&self, remote: &Remote, items: Option<u32>) -> Remote {
+        remote.paged(Page { items, begin: self.page_token.clone() })
     }
 }

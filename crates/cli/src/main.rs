@@ -65,6 +65,7 @@ fn refused(error: &clap::Error, args: &[OsString]) -> ! {
     if !error.use_stderr() {
         error.exit();
     }
-    output::complain(&error.to_string());
+    // What the standard library says of numbers names neither reason nor fix.
+    output::complain(&error.to_string().replace("invalid digit found in string", "it is no whole number"));
     std::process::exit(error.exit_code())
 }

@@ -46,6 +46,12 @@ pub fn described<T: DeserializeOwned>(
 }
 
 fn unreadable(path: &str, error: &io::Error) -> Failure {
+    if path.is_empty() {
+        return Failure::new(
+            Exit::Usage,
+            "the name of the file is empty: name one, or `-` for standard input",
+        );
+    }
     if error.kind() == io::ErrorKind::IsADirectory {
         return Failure::new(Exit::Failed, format!("{} is a directory: name a file in it", name(path)));
     }

@@ -54,6 +54,10 @@ fn addresses_are_read() {
     expect!["https://[::1]:4646"].assert_eq(&read("https://[::1]"));
     expect!["`http://h:1/v1/jobs` is not the address of a server: it has a path, expected http://HOST:PORT or https://HOST:PORT"]
     .assert_eq(&read("http://h:1/v1/jobs"));
+    expect!["`h:bar` is not the address of a server: its port is no number from 1 to 65535, expected http://HOST:PORT or https://HOST:PORT"]
+    .assert_eq(&read("h:bar"));
+    expect!["`https://[::1]:99999` is not the address of a server: its port is no number from 1 to 65535, expected http://HOST:PORT or https://HOST:PORT"]
+    .assert_eq(&read("https://[::1]:99999"));
     expect![
         "`` is not the address of a server: it cannot be read, expected http://HOST:PORT or https://HOST:PORT"
     ]

@@ -5,11 +5,6 @@
 pub(super) const ABSENT_FLAGS: &[(&str, &str, &str)] = &[
     ("", "force-color", "set FORCE_COLOR=1 in the environment"),
     ("", "no-color", "set NO_COLOR=1 in the environment"),
-    (
-        "",
-        "page-token per-page",
-        "all are listed; `berth operator api '/v1/jobs?per_page=…&next_token=…'` reads a page of a list",
-    ),
     ("", "region", "a server is of one region: `-address` chooses the server"),
     ("", "ui", "there are no web pages"),
     ("acl token create", "accessor", "servers make the accessor, and print it"),

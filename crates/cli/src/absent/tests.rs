@@ -23,6 +23,14 @@ fn each_is_absent_and_told_so() {
 }
 
 #[test]
+fn a_command_of_others_is_said_to_be_theirs() {
+    let told = said("berth promote web").expect("it is explained");
+    assert!(told.starts_with("error: there is no `berth promote`"), "{told}");
+    assert!(told.contains("`berth job promote` or `berth deployment promote`"), "{told}");
+    assert_eq!(said("berth job members"), None, "what stands below another word is the parser's to tell");
+}
+
+#[test]
 fn what_to_use_instead_is_there() {
     for (name, instead) in ABSENT {
         let Some(words) = instead.strip_prefix("berth ") else { continue };

@@ -18,7 +18,8 @@ impl Remote {
 
     /// A policy by its name.
     pub async fn acl_policy(&self, name: &str) -> Result<AclPolicy, Failure> {
-        self.get(&Target::new("/v1/acl/policy").part(name)).await
+        let read = self.get(&Target::new("/v1/acl/policy").part(name)).await;
+        read.map_err(|failure: Failure| failure.naming("ACL policy", name, "acl policy list"))
     }
 
     /// Writes a policy.
@@ -38,12 +39,14 @@ impl Remote {
 
     /// A role by its name.
     pub async fn acl_role_named(&self, name: &str) -> Result<AclRole, Failure> {
-        self.get(&Target::new("/v1/acl/role/name").part(name)).await
+        let read = self.get(&Target::new("/v1/acl/role/name").part(name)).await;
+        read.map_err(|failure: Failure| failure.naming("ACL role", name, "acl role list"))
     }
 
     /// A role by its id.
     pub async fn acl_role(&self, id: &str) -> Result<AclRole, Failure> {
-        self.get(&Target::new("/v1/acl/role").part(id)).await
+        let read = self.get(&Target::new("/v1/acl/role").part(id)).await;
+        read.map_err(|failure: Failure| failure.naming("ACL role", id, "acl role list"))
     }
 
     /// Makes a role, or changes it if it has an id.

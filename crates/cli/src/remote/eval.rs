@@ -11,9 +11,8 @@ impl Remote {
         &self,
         job: Option<&str>,
         status: Option<&str>,
-        most: u32,
     ) -> Result<Vec<Evaluation>, Failure> {
-        let target = self.list(self.target("/v1/evaluations")).param("per_page", most);
+        let target = self.list(self.target("/v1/evaluations"));
         let target = job.into_iter().fold(target, |target, job| target.param("job", job));
         let target = status.into_iter().fold(target, |target, status| target.param("status", status));
         self.get(&target).await

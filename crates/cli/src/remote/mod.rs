@@ -26,7 +26,7 @@ use tokio::runtime;
 
 use crate::{
     failure::{Exit, Failure},
-    output,
+    output::{self, clean},
 };
 
 use change::Notes;
@@ -46,6 +46,29 @@ pub struct Remote {
     notes: Option<Notes>,
     has_token: bool,
     filter: Option<String>,
+    page: Page,
+}
+
+/// Which part of a list is read; all of it by default.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// How many items at most.
+    pub items: Option<u32>,
+    /// Where it begins, as the page before says.
+    pub begin: Option<String>,
+}
+
+impl Page {
+    /// Leaves of a whole list, which is in order, the items of this page. What the next one begins with is given back.
+    fn cut<T>(&self, list: &mut Vec<T>, name: impl Fn(&T) -> &str) -> Option<String> {
+        if let Some(begin) = &self.begin {
+            list.retain(|item| name(item) >= begin.as_str());
+        }
+        let items = self.items.filter(|items| *items > 0)? as usize;
+        let next = list.get(items).map(|item| name(item).to_owned());
+        list.truncate(items);
+        next
+    }
 }
 
 /// What is shown to a server that speaks TLS, and what makes it one that is believed.
@@ -109,6 +132,7 @@ impl Remote {
             notes: None,
             has_token: !token.is_empty(),
             filter: None,
+            page: Page::default(),
         })
     }
 
@@ -137,13 +161,20 @@ impl Remote {
         Self { filter: filter.map(str::to_owned), ..self.clone() }
     }
 
+    /// The same server, of whose lists a page is read. What follows it is noted once.
+    pub fn paged(&self, page: Page) -> Self {
+        Self { page, ..self.clone() }
+    }
+
     fn target(&self, path: &str) -> Target {
         Target::new(path).param("namespace", &self.namespace)
     }
 
-    /// A list, or of it what the filter chooses.
+    /// A list, or of it what the filter and the page choose.
     fn list(&self, of: Target) -> Target {
-        self.filter.iter().fold(of, |target, filter| target.param("filter", filter))
+        let target = self.filter.iter().fold(of, |target, filter| target.param("filter", filter));
+        let target = self.page.items.iter().fold(target, |target, items| target.param("per_page", items));
+        self.page.begin.iter().fold(target, |target, token| target.param("next_token", token))
     }
 
     async fn get<T: DeserializeOwned>(&self, target: &Target) -> Result<T, Failure> {
@@ -152,6 +183,9 @@ impl Remote {
             notes.note(target, answer.index);
         }
         note_unknown(&answer);
+        if self.page.items.is_some() {
+            answer.next_token.iter().for_each(|token| note_next_page(token));
+        }
         Ok(answer.value)
     }
 
@@ -169,6 +203,24 @@ pub fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, 
     runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
+/// A word as a shell reads it.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
+/// Says once how to read what follows a page.
+fn note_next_page(token: &str) {
+    static MORE: Once = Once::new();
+    if token.is_empty() {
+        return;
+    }
+    MORE.call_once(|| {
+        let token = shell_word(&clean(token));
+        output::tell(&format!("note: there are more: add -page-token {token} to read on"));
+    });
+}
+
 /// Says once what the servers do not know for sure, however much is asked for.
 fn note_unknown<T>(answer: &Answer<T>) {
     static UNCONFIRMED: Once = Once::new();
@@ -184,5 +236,29 @@ fn note_unknown<T>(answer: &Answer<T>) {
             "note: so many nodes are silent that {held_nodes} are not declared lost: berth server recovery"
         );
         HELD.call_once(|| output::tell(&note));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_cut_from_a_whole_list_and_says_what_comes_next() {
+        let cut = |items, begin: Option<&str>| {
+            let mut list = vec!["a", "b", "c"];
+            let next = Page { items, begin: begin.map(str::to_owned) }.cut(&mut list, |item| item);
+            (list.concat(), next.unwrap_or_default())
+        };
+        assert_eq!(cut(None, None), ("abc".into(), String::new()));
+        assert_eq!(cut(Some(2), None), ("ab".into(), "c".into()));
+        assert_eq!(cut(Some(2), Some("b")), ("bc".into(), String::new()));
+        assert_eq!(cut(Some(0), Some("c")), ("c".into(), String::new()));
+    }
+
+    #[test]
+    fn a_token_is_written_as_a_shell_reads_it() {
+        assert_eq!(shell_word("19.afb7ff9e-0012"), "19.afb7ff9e-0012");
+        assert_eq!(shell_word("it's a job"), r"'it'\''s a job'");
     }
 }

@@ -7,7 +7,7 @@ use berth_api::http::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Remote;
+use super::{Page, Remote, note_next_page};
 use crate::failure::Failure;
 
 /// Where metadata of nodes is read and changed.
@@ -102,12 +102,19 @@ impl Remote {
 
     /// All node pools.
     pub async fn node_pools(&self) -> Result<Vec<NodePool>, Failure> {
-        self.get(&self.list(self.target("/v1/node/pools"))).await
+        // Servers send this list whole.
+        let whole = self.paged(Page::default());
+        let mut pools: Vec<NodePool> = whole.get(&whole.list(self.target("/v1/node/pools"))).await?;
+        if let Some(next) = self.page.cut(&mut pools, |pool| &pool.name) {
+            note_next_page(&next);
+        }
+        Ok(pools)
     }
 
     /// A node pool by its name.
     pub async fn node_pool(&self, name: &str) -> Result<NodePool, Failure> {
-        self.get(&self.target("/v1/node/pool").part(name)).await
+        let read = self.get(&self.target("/v1/node/pool").part(name)).await;
+        read.map_err(|failure: Failure| failure.naming("node pool", name, "node pool list"))
     }
 
     /// The nodes of a node pool.

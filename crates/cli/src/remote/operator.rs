@@ -3,14 +3,14 @@
 use std::{fs::File, io, path::Path};
 
 use berth_api::http::{
-    AgentJoined, AgentMembers, AgentSelf, ByteStream, Exchange, ExchangeAnswer, Lines, RecoveryStatus,
-    SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, ServerRevoked,
-    SnapshotRestored, StreamFrame, Target,
+    AgentJoined, AgentMembers, AgentSelf, ApiError, ByteStream, Exchange, ExchangeAnswer, Lines,
+    RecoveryStatus, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet,
+    ServerRevoked, SnapshotRestored, StreamFrame, Target,
 };
 use serde_json::{Value, json};
 
 use super::{Remote, upload};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure, is_no_such_path};
 
 /// Where the whole state is read and written.
 const SNAPSHOT: &str = "/v1/operator/snapshot";
@@ -35,7 +35,18 @@ impl Remote {
             self.target("/v1/agent/monitor").param("log_level", &ask.level).param("log_json", ask.json);
         let target = ask.node.iter().fold(target, |target, node| target.param("node_id", node));
         let target = ask.server.iter().fold(target, |target, server| target.param("server_id", server));
-        Ok(self.client.lines(&target).await?)
+        self.client.lines(&target).await.map_err(|error| self.without_log(error))
+    }
+
+    /// Says of a server that cannot send its log where to read it.
+    fn without_log(&self, error: ApiError) -> Failure {
+        if !is_no_such_path(&error) {
+            return error.into();
+        }
+        let told =
+            format!("the server at {} is older than this program: it does not send its log", self.address());
+        Failure::new(Exit::NotFound, told)
+            .help("upgrade it, or read the log on its machine: `journalctl -u berth-server -f`")
     }
 
     /// The servers.

@@ -13,7 +13,8 @@ impl Remote {
 
     /// A namespace by its name.
     pub async fn namespace_named(&self, name: &str) -> Result<Namespace, Failure> {
-        self.get(&self.target("/v1/namespace").part(name)).await
+        let read = self.get(&self.target("/v1/namespace").part(name)).await;
+        read.map_err(|failure: Failure| failure.naming("namespace", name, "namespace list"))
     }
 
     /// Makes a namespace, or changes it.
@@ -23,7 +24,8 @@ impl Remote {
 
     /// Takes an empty namespace away.
     pub async fn delete_namespace(&self, name: &str) -> Result<(), Failure> {
-        self.delete(&self.target("/v1/namespace").part(name)).await
+        let deleted = self.delete(&self.target("/v1/namespace").part(name)).await;
+        deleted.map_err(|failure: Failure| failure.naming("namespace", name, "namespace list"))
     }
 
     /// All quotas.
@@ -33,12 +35,14 @@ impl Remote {
 
     /// A quota by its name.
     pub async fn quota(&self, name: &str) -> Result<Quota, Failure> {
-        self.get(&self.target("/v1/quota").part(name)).await
+        let read = self.get(&self.target("/v1/quota").part(name)).await;
+        read.map_err(|failure: Failure| failure.naming("quota", name, "quota list"))
     }
 
     /// What counts for a quota.
     pub async fn quota_usage(&self, name: &str) -> Result<QuotaUsage, Failure> {
-        self.get(&self.target("/v1/quota/usage").part(name)).await
+        let read = self.get(&self.target("/v1/quota/usage").part(name)).await;
+        read.map_err(|failure: Failure| failure.naming("quota", name, "quota list"))
     }
 
     /// Makes a quota, or changes it.
@@ -48,6 +52,7 @@ impl Remote {
 
     /// Takes away a quota that nobody keeps to.
     pub async fn delete_quota(&self, name: &str) -> Result<(), Failure> {
-        self.delete(&self.target("/v1/quota").part(name)).await
+        let deleted = self.delete(&self.target("/v1/quota").part(name)).await;
+        deleted.map_err(|failure: Failure| failure.naming("quota", name, "quota list"))
     }
 }

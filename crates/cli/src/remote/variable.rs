@@ -17,7 +17,8 @@ impl Remote {
 
     /// A variable, with what is in it.
     pub async fn variable(&self, path: &str) -> Result<Variable, Failure> {
-        self.get(&self.target("/v1/var").part(path)).await
+        let read = self.get(&self.target("/v1/var").part(path)).await;
+        read.map_err(|failure: Failure| failure.naming("variable", path, "var list"))
     }
 
     /// Writes a variable; with `only_if` unless it was last written elsewhere.

@@ -100,7 +100,9 @@ fn arg(setting: &Setting, role: Role) -> Arg {
         .help(help(setting, role));
     match setting.form {
         Form::One(value_name) => arg.value_name(value_name),
-        Form::List(value_name) => arg.value_name(value_name).value_delimiter(','),
+        Form::List(value_name) => {
+            arg.value_name(value_name).value_delimiter(',').action(clap::ArgAction::Append)
+        }
         Form::Map => arg.value_name("KEY=VALUE").value_delimiter(',').action(clap::ArgAction::Append),
         Form::Switch => arg
             .value_name("BOOL")

@@ -39,6 +39,12 @@ impl FromStr for Address {
         if uri.query().is_some() || !matches!(uri.path(), "" | "/") {
             return Err(error("it has a path"));
         }
+        // A port that is no number, or beyond all ports, is none to the parser.
+        let named = uri.authority().map_or("", |authority| authority.as_str());
+        let ends_with_port = named.rsplit([']', '@']).next().is_some_and(|rest| rest.contains(':'));
+        if ends_with_port && uri.port_u16().is_none() {
+            return Err(error("its port is no number from 1 to 65535"));
+        }
         let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| error("it has no host"))?;
         Ok(Self { encrypted, host: host.to_owned(), port: uri.port_u16().unwrap_or(PORT_DEFAULT) })
     }

@@ -13,7 +13,7 @@ pub enum ApiError {
     #[error(transparent)]
     Refused(#[from] Refused),
     /// Nobody answers.
-    #[error("cannot reach the server at {address}: {reason}; is berth running? start one with `berth dev`")]
+    #[error("cannot reach the server at {address}: {reason}{}", what_to_do(reason))]
     Unreachable {
         /// The address.
         address: String,
@@ -106,6 +106,18 @@ impl ApiError {
             return Self::Untrusted { address, reason };
         }
         Self::Unreachable { address, reason: last_cause(error).to_string() }
+    }
+}
+
+/// How the system begins to say that nobody knows a host by its name.
+const UNKNOWN_HOST: &str = "failed to lookup address information";
+
+/// What to do where nobody answers.
+fn what_to_do(reason: &str) -> &'static str {
+    if reason.starts_with(UNKNOWN_HOST) {
+        "; is the name of the host right?"
+    } else {
+        "; is berth running? start one with `berth dev`"
     }
 }
 

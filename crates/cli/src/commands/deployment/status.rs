@@ -1,6 +1,6 @@
 //! `berth deployment status`: how far each group has come, and its allocations.
 
-use berth_api::http::{AllocationStub, Deployment, Time};
+use berth_api::http::{AllocationStub, Deployment};
 use clap::Args;
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::evidence::Evidence;
 use crate::{
     complete,
     failure::Failure,
-    output::{Cell, Column, Fields, Layout, Table, View, age, now_ns, sections},
+    output::{Cell, Column, Fields, Layout, Table, View, age, now_ns, rfc3339, sections},
     remote::Remote,
     show::Show,
 };
@@ -91,8 +91,6 @@ impl Detail {
         for (name, group) in &self.deployment.task_groups {
             let yes = |is: bool| if is { "yes" } else { "no" };
             let promoted = if group.desired_canaries == 0 { "" } else { yes(group.promoted) };
-            let by = group.require_progress_by;
-            let by = if by == Time::default() { String::new() } else { by.to_string() };
             table.row([
                 name.into(),
                 promoted.into(),
@@ -101,7 +99,7 @@ impl Detail {
                 Cell::number(group.placed_allocs),
                 Cell::number(group.healthy_allocs),
                 Cell::number(group.unhealthy_allocs),
-                by.into(),
+                rfc3339(group.require_progress_by.0).into(),
                 yes(group.auto_revert).into(),
             ]);
         }

@@ -6,7 +6,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use crate::{
     complete,
     failure::Failure,
-    filter::Filter,
+    filter::{Filter, PageStart},
     output::{Cell, Column, Layout, Table, View, age, now_ns},
     remote::Remote,
     show::Show,
@@ -30,6 +30,8 @@ pub struct List {
     #[arg(short = 'n', long = "per-page", value_name = "COUNT", default_value_t = LISTED_DEFAULT)]
     most: u32,
     #[command(flatten)]
+    begin: PageStart,
+    #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
     show: Show,
@@ -39,9 +41,8 @@ impl List {
     /// Prints them.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let (job, status) = (self.job.as_deref(), self.status.as_deref());
-        self.show
-            .show(&self.filter.of(remote), async |remote| remote.evaluations(job, status, self.most).await)
-            .await
+        let remote = self.begin.of(&self.filter.of(remote), Some(self.most));
+        self.show.show(&remote, async |remote| remote.evaluations(job, status).await).await
     }
 }
 

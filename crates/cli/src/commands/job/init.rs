@@ -1,6 +1,9 @@
 //! `berth job init`: writes a job file to start from.
 
-use std::{fs::File, io::Write};
+use std::{
+    fs::File,
+    io::{self, Write},
+};
 
 use berth_jobfile::{STARTERS, Starter};
 use clap::{Args, ValueHint, builder::PossibleValuesParser};
@@ -41,9 +44,16 @@ impl Init {
         let starter = STARTERS.iter().find(|starter| starter.name == self.template).unwrap_or(&STARTERS[0]);
         let source = if self.short { starter.short() } else { starter.source.to_owned() };
         let written = File::create_new(&self.path).and_then(|mut file| file.write_all(source.as_bytes()));
-        written
-            .map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", self.path)))?;
+        written.map_err(|error| self.unwritten(&error))?;
         output::tell(&format!("next: berth job run {}", self.path));
         Ok(output::print(&format!("{}\n", self.path))?)
+    }
+
+    fn unwritten(&self, error: &io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            return Failure::new(Exit::Failed, format!("{} is there already", self.path))
+                .help("name another file: `berth job init FILE`");
+        }
+        Failure::new(Exit::Failed, format!("cannot write {}: {error}", self.path))
     }
 }

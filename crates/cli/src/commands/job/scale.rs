@@ -19,7 +19,7 @@ pub struct Scale {
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
     /// The group, which may be left out when there is only one; and how many allocations it should have
-    #[arg(value_name = "[GROUP] COUNT", num_args = 1..=2, required = true)]
+    #[arg(value_name = "[GROUP] COUNT", num_args = 1..=2, required = true, allow_negative_numbers = true)]
     target: Vec<String>,
     /// Why, for those who read the job's scaling events
     #[arg(long, value_name = "TEXT", default_value = "berth job scale")]

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use crate::{
     ask::Ask,
     failure::{Exit, Failure},
-    filter::Filter,
+    filter::{Filter, Pages},
     output::{self, Column, Fields, Layout, Table, View},
     remote::Remote,
     show::Show,
@@ -35,6 +35,8 @@ pub struct List {
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
+    pages: Pages,
+    #[command(flatten)]
     show: Show,
 }
 
@@ -56,6 +58,8 @@ pub struct Within {
     name: String,
     #[command(flatten)]
     filter: Filter,
+    #[command(flatten)]
+    pages: Pages,
     #[command(flatten)]
     show: Show,
 }
@@ -128,15 +132,21 @@ impl Verb {
             Self::Info(Info { name, show }) => {
                 show.show(remote, async |remote| remote.node_pool(name).await).await
             }
-            Self::Nodes(Within { name, filter, show }) => {
-                show.show(&filter.of(remote), async |remote| remote.nodes_of_pool(name).await).await
+            Self::Nodes(Within { name, filter, pages, show }) => {
+                // Servers answer with an empty list for a pool that is not there.
+                remote.node_pool(name).await?;
+                let remote = pages.of(&filter.of(remote));
+                show.show(&remote, async |remote| remote.nodes_of_pool(name).await).await
             }
-            Self::Jobs(Within { name, filter, show }) => {
-                show.show(&filter.of(remote), async |remote| remote.jobs_of_pool(name).await).await
+            Self::Jobs(Within { name, filter, pages, show }) => {
+                remote.node_pool(name).await?;
+                let remote = pages.of(&filter.of(remote));
+                show.show(&remote, async |remote| remote.jobs_of_pool(name).await).await
             }
             Self::Delete(delete) => delete.run(remote).await,
             Self::List(list) => {
-                list.show.show(&list.filter.of(remote), async |remote| remote.node_pools().await).await
+                let remote = list.pages.of(&list.filter.of(remote));
+                list.show.show(&remote, async |remote| remote.node_pools().await).await
             }
         }
     }

@@ -7,7 +7,7 @@ use super::{detail::NodeDetail, which};
 use crate::{
     complete,
     failure::Failure,
-    filter::Filter,
+    filter::{Filter, Pages},
     output::{Cell, Column, Layout, Table, View},
     remote::Remote,
     show::Show,
@@ -17,13 +17,15 @@ use crate::{
 #[derive(Debug, Args)]
 pub struct Status {
     /// The node's id, its beginning, or the node's name; all nodes when left out
-    #[arg(value_name = "NODE", conflicts_with = "filter", add = complete::nodes())]
+    #[arg(value_name = "NODE", conflicts_with_all = ["filter", "per_page", "page_token"], add = complete::nodes())]
     id: Option<String>,
     /// The only node that the server has: that of a server and agent in one
-    #[arg(id = "self_", long = "self", conflicts_with_all = ["id", "filter"])]
+    #[arg(id = "self_", long = "self", conflicts_with_all = ["id", "filter", "per_page", "page_token"])]
     own: bool,
     #[command(flatten)]
     filter: Filter,
+    #[command(flatten)]
+    pages: Pages,
     #[command(flatten)]
     show: Show,
 }
@@ -35,7 +37,7 @@ impl Status {
             Some(id) => remote.find_node(id).await?,
             None if self.own => which::only(remote).await?,
             None => {
-                let remote = self.filter.of(remote);
+                let remote = self.pages.of(&self.filter.of(remote));
                 return self.show.show(&remote, async |remote| remote.nodes().await).await;
             }
         };

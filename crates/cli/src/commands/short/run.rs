@@ -53,7 +53,8 @@ impl Run {
             containers::expect_a_node(remote).await?;
         }
         // A one-liner makes a job; it never changes one.
-        let registered = remote.register(&job, only_if_new()).await?;
+        let registered = remote.register(&job, only_if_new()).await;
+        let registered = registered.map_err(|failure| taken(&job.key.id, failure))?;
         for warning in registered.warnings.lines().filter(|line| !line.trim().is_empty()) {
             output::tell(&format!("warning: {}", output::clean(warning)));
         }
@@ -70,4 +71,19 @@ impl Run {
         };
         self.detach.or_follow(remote, &accepted).await
     }
+}
+
+/// Says of a name that is taken what can be done about it.
+fn taken(id: &str, failure: Failure) -> Failure {
+    if failure.exit() != Exit::Conflict {
+        return failure;
+    }
+    Failure::new(
+        Exit::Conflict,
+        format!("there is a job `{}` already, perhaps a stopped one", output::clean(id)),
+    )
+    .help(format!(
+        "choose another name with -name, or remove it: `berth job stop -purge {}`",
+        output::clean(id)
+    ))
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use crate::{
     complete,
     failure::Failure,
-    filter::Filter,
+    filter::{Filter, Pages},
     output::{Column, Layout, Table, View, age, now_ns},
     remote::Remote,
     show::Show,
@@ -21,13 +21,16 @@ pub struct List {
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
+    pages: Pages,
+    #[command(flatten)]
     show: Show,
 }
 
 impl List {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.show.show(&self.filter.of(remote), async |remote| remote.variables(&self.prefix).await).await
+        let remote = self.pages.of(&self.filter.of(remote));
+        self.show.show(&remote, async |remote| remote.variables(&self.prefix).await).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! `berth operator snapshot save`: the state, taken out.
 
 use std::{
-    io::Write,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -33,7 +33,10 @@ impl Save {
             return Err(Failure::new(Exit::Usage, told));
         }
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = NamedTempFile::new_in(dir)?;
+        let unwritable = |error: io::Error| {
+            Failure::new(Exit::Failed, format!("cannot write into the directory {}: {error}", dir.display()))
+        };
+        let mut file = dir.metadata().and_then(|_| NamedTempFile::new_in(dir)).map_err(unwritable)?;
         let mut bytes = remote.snapshot().await?;
         while let Some(piece) = bytes.next().await? {
             file.write_all(&piece)?;
