@@ -131,6 +131,7 @@ fn a_source_beyond_the_limit_is_not_looked_at() {
 fn broken_encodings_are_named_with_their_place() {
     let message = |source: &[u8]| parse(source, "x.hcl", &Inputs::default()).expect_err("broken").to_string();
     assert!(message(b"job \"x\" {\n\xff").contains("not UTF-8 from here on\n --> x.hcl:2:1"));
+    assert!(message(b"\xff\xfej\0o\0b\0").contains("it is in UTF-16: save it in UTF-8"));
     assert!(message(b"a = \"\0\"").contains("NUL byte\n --> x.hcl:1:6"));
     assert!(message(br#"{"ID": "a\u0000b"}"#).contains("NUL character"));
     assert!(message(br#"a = "\u0000""#).contains("cannot hold a NUL"));

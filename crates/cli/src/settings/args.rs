@@ -120,3 +120,17 @@ fn help(setting: &Setting, role: Role) -> String {
         default => format!("{} [default: {default}]", setting.help),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_given_with_commas_or_several_times() {
+        let command = ServerArgs::augment_args(Command::new("server"));
+        let words = ["server", "--join", "a:1,b:2", "--join", "c:3"];
+        let matches = command.try_get_matches_from(words).expect("it is a command line");
+        let args = ServerArgs::from_arg_matches(&matches).expect("it has settings");
+        assert_eq!(args.given["join"].values, ["a:1", "b:2", "c:3"]);
+    }
+}

@@ -106,6 +106,12 @@ fn read_input() -> io::Result<String> {
 }
 
 fn failed(deed: &str, path: &Path, error: &io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::InvalidData {
+        return Failure::new(
+            Exit::Failed,
+            format!("{} is no job file: it is not text in UTF-8", path.display()),
+        );
+    }
     let exit = if error.kind() == io::ErrorKind::NotFound { Exit::NotFound } else { Exit::Failed };
     Failure::new(exit, format!("cannot {deed} {}: {error}", path.display()))
 }

@@ -4,6 +4,8 @@
 mod asked;
 mod curl;
 
+use std::io::{self, IsTerminal};
+
 use clap::{Args, ValueHint};
 
 use self::asked::Destination;
@@ -73,10 +75,16 @@ impl Api {
                     .for_each(|(name, value)| output::tell(&format!("< {}: {}", clean(name), clean(value))));
             }
             let mut out = RawOutput::stdout();
+            let mut ends_line = true;
             while let Some(piece) = answer.body.next().await? {
                 out.write(&piece)?;
+                ends_line = piece.last().map_or(ends_line, |byte| *byte == b'\n');
             }
             if answer.status >= STATUS_REFUSED && !self.verbose {
+                // The note begins a line of its own; what is piped elsewhere stays as the server sent it.
+                if !ends_line && io::stdout().is_terminal() {
+                    out.write(b"\n")?;
+                }
                 output::tell(&format!("note: the server answered {}", clean(&answer.status_line)));
             }
             Ok(())
