@@ -21,9 +21,9 @@ use freed::Freed;
 const BATCHES_MAX: usize = 4096;
 /// Bytes that kept batches may hold on to.
 const HELD_BYTES_MAX: u64 = 64 << 20;
-/// Bytes that they may hold on to once nobody can be catching up with them any more. They lie in small pieces between what comes and
-/// goes, and keep some ten times as many from being given back.
-const IDLE_HELD_BYTES_MAX: u64 = 1 << 20;
+/// Bytes that they may hold on to once nobody can be catching up with them any more: those of about a hundred changes. They lie in
+/// small pieces between what comes and goes, and keep some ten times as many from being given back.
+const IDLE_HELD_BYTES_MAX: u64 = 128 << 10;
 /// A batch is that old after so many looks of [`EventHub::ease`].
 const EASED_LOOKS: usize = 6;
 
