@@ -20,7 +20,8 @@ const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(25);
 /// An agent that describes its node again within less than this is turned away: each time is an entry of the log. Agents
 /// themselves wait thrice as long.
 const REDESCRIBED_EVERY: Duration = Duration::from_secs(10);
-/// Heartbeats in a row that must show another digest of observed state before the agent has to report all again.
+/// Heartbeats in a row that must show another digest of observed state, or nothing reported of what is owed, before the agent has
+/// to report all again.
 const MISMATCHES_MAX: u8 = 2;
 
 /// All of them.
@@ -62,6 +63,8 @@ struct Session {
     /// When the oldest message that is not acknowledged was sent, by the time of listening.
     unacknowledged_since: Duration,
     mismatches: u8,
+    /// It has reported something since its last heartbeat.
+    is_reporting: bool,
     /// By the time of listening.
     redescribed_at: Option<Duration>,
 }
@@ -116,6 +119,7 @@ impl Agents {
             acknowledged: 0,
             unacknowledged_since: Duration::ZERO,
             mismatches: 0,
+            is_reporting: false,
             redescribed_at: None,
         };
         let mut replaced = None;
@@ -346,6 +350,16 @@ impl Agents {
         let Some(session) = self.session_mut(session) else { return true };
         session.mismatches = if differs { session.mismatches + 1 } else { 0 };
         session.mismatches < MISMATCHES_MAX
+    }
+
+    /// An agent has reported something.
+    pub fn reports(&mut self, session: SessionId) {
+        self.session_mut(session).into_iter().for_each(|session| session.is_reporting = true);
+    }
+
+    /// Whether it has since this was asked last.
+    pub fn has_reported(&mut self, session: SessionId) -> bool {
+        self.session_mut(session).is_some_and(|session| std::mem::take(&mut session.is_reporting))
     }
 
     fn session_mut(&mut self, id: SessionId) -> Option<&mut Session> {

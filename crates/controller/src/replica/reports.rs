@@ -91,6 +91,11 @@ impl Reports {
         self.all && self.leftovers.is_empty()
     }
 
+    /// Whether the agent has yet to report all that a welcome asked for.
+    pub fn owes_reports(&self) -> bool {
+        !self.all
+    }
+
     /// The agent reports of these, whether the state has them or not.
     pub fn names(&mut self, allocs: impl Iterator<Item = AllocId>) {
         if let Some(named) = &mut self.named {

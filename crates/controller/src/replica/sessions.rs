@@ -210,10 +210,13 @@ impl Replica {
         self.compare_observed(session, id, heartbeat);
     }
 
-    /// An agent that holds something else than it has reported, and keeps on doing so, reports everything again.
+    /// An agent that holds something else than it has reported, or goes on without what it owes, and keeps on doing so, reports
+    /// everything again. It may have taken the welcome of an earlier hello on the same connection for this session's.
     fn compare_observed(&mut self, session: SessionId, id: NodeId, heartbeat: &Heartbeat) {
         let record = self.publication.record_of(id).copied().unwrap_or_default();
+        let has_reported = self.agents.has_reported(session);
         let Some(agent) = self.agents.get_mut(id) else { return };
+        let is_stuck = agent.reports.owes_reports() && !has_reported;
         let version = agent.reports.version();
         // While something is on its way nothing can be compared.
         let is_still = agent.reports.is_recorded() && version.seq == heartbeat.seq;
@@ -232,7 +235,7 @@ impl Replica {
         let held = agent.reports.held(record.digest).filter(|_| is_still && is_told);
         let is_as_reported = |held| held == heartbeat.observed_digest && record.version == version;
         let differs = held.is_some_and(|held| !is_as_reported(held));
-        if !self.agents.holds_what_it_reported(session, differs) {
+        if !self.agents.holds_what_it_reported(session, differs || is_stuck) {
             self.publication.on_node_lost(id);
             self.closing.push(session);
         }
@@ -259,6 +262,7 @@ impl Replica {
         let Update { session, seq, desired_seq, allocs, resync_done } = update;
         let Some(id) = self.agents.node_of(session) else { return };
         self.agents.heard(id);
+        self.agents.reports(session);
         self.take_in(id, seq, allocs, resync_done);
         actions.push(Action::Send(session, ToNode::Ack { seq }));
         self.tell_heartbeat(session, actions);

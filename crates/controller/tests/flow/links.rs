@@ -88,6 +88,30 @@ fn an_agent_that_holds_what_it_never_reported_reports_all_anew() {
 }
 
 #[test]
+fn an_agent_that_never_reports_what_it_was_asked_for_says_hello_again() {
+    let mut shell = Shell::new();
+    shell.hello(1, 1, 1, 7);
+    let holds = Heartbeat { observed_digest: 7, ..Heartbeat::default() };
+    let heartbeat = || Event::Heartbeat(SessionId(1), holds);
+    let part = || Event::Observed {
+        session: SessionId(1),
+        seq: 0,
+        desired_seq: 0,
+        allocs: Vec::new(),
+        resync_done: false,
+    };
+    for _ in 0..5 {
+        shell.tell(part());
+        shell.tell(heartbeat());
+    }
+    assert_eq!(shell.closed, [], "it has much to report");
+    shell.tell(heartbeat());
+    assert_eq!(shell.closed, [], "the next part may be on its way");
+    shell.tell(heartbeat());
+    assert_eq!(shell.closed, [SessionId(1)]);
+}
+
+#[test]
 fn an_agent_with_leftovers_that_holds_what_it_never_reported_reports_all_anew() {
     let mut shell = Shell::new();
     let leftover = AllocId(77);
