@@ -470,13 +470,6 @@ async fn job_files_are_parsed_and_checked() {
         400 Bad Request
         content-type: text/plain; charset=utf-8
 
-        error: task has no driver
-         --> JobHCL:3:5
-          |
-        3 |     task "t" {
-          |     ^^^^^^^^
-          = help: write `driver = ...` with the name of a driver: container, docker, exec, raw_exec or mock_driver
-
         error: unknown attribute `drivr` in task
          --> JobHCL:4:7
           |
