@@ -59,10 +59,6 @@ fn mistakes_in_a_namespace_are_shown_in_their_place() {
     check_namespace(
         "nmae = \"dev\"\nweight = \"much\"\ncapabilities {\n  enabled_task_drivers = \"exec\"\n}\n",
         expect![[r#"
-            error: namespace has no name
-             --> dev.hcl
-              = help: write `name = "..."` at the top of the file
-
             error: unknown attribute `nmae` in namespace
              --> dev.hcl:1:1
               |
