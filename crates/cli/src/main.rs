@@ -23,7 +23,12 @@ mod show;
 mod source;
 mod tokens;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{
+    error::Error,
+    ffi::OsString,
+    num::{IntErrorKind, ParseIntError},
+    process::ExitCode,
+};
 
 use clap::{CommandFactory, FromArgMatches};
 
@@ -65,7 +70,17 @@ fn refused(error: &clap::Error, args: &[OsString]) -> ! {
     if !error.use_stderr() {
         error.exit();
     }
-    // What the standard library says of numbers names neither reason nor fix.
-    output::complain(&error.to_string().replace("invalid digit found in string", "it is no whole number"));
+    output::complain(&told(error));
     std::process::exit(error.exit_code())
+}
+
+/// What the parser says, with words of our own where the standard library's name neither reason nor fix.
+fn told(error: &clap::Error) -> String {
+    let text = error.to_string();
+    match error.source().and_then(|cause| cause.downcast_ref::<ParseIntError>()) {
+        Some(cause) if *cause.kind() == IntErrorKind::InvalidDigit => {
+            text.replace(&cause.to_string(), "it is no whole number")
+        }
+        _ => text,
+    }
 }

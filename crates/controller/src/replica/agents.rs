@@ -64,7 +64,7 @@ struct Session {
     unacknowledged_since: Duration,
     mismatches: u8,
     /// It has reported something since its last heartbeat.
-    is_reporting: bool,
+    has_reported: bool,
     /// By the time of listening.
     redescribed_at: Option<Duration>,
 }
@@ -119,7 +119,7 @@ impl Agents {
             acknowledged: 0,
             unacknowledged_since: Duration::ZERO,
             mismatches: 0,
-            is_reporting: false,
+            has_reported: false,
             redescribed_at: None,
         };
         let mut replaced = None;
@@ -353,13 +353,13 @@ impl Agents {
     }
 
     /// An agent has reported something.
-    pub fn reports(&mut self, session: SessionId) {
-        self.session_mut(session).into_iter().for_each(|session| session.is_reporting = true);
+    pub fn note_report(&mut self, session: SessionId) {
+        self.session_mut(session).into_iter().for_each(|session| session.has_reported = true);
     }
 
     /// Whether it has since this was asked last.
-    pub fn has_reported(&mut self, session: SessionId) -> bool {
-        self.session_mut(session).is_some_and(|session| std::mem::take(&mut session.is_reporting))
+    pub fn take_has_reported(&mut self, session: SessionId) -> bool {
+        self.session_mut(session).is_some_and(|session| std::mem::take(&mut session.has_reported))
     }
 
     fn session_mut(&mut self, id: SessionId) -> Option<&mut Session> {

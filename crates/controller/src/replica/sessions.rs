@@ -214,7 +214,7 @@ impl Replica {
     /// everything again. It may have taken the welcome of an earlier hello on the same connection for this session's.
     fn compare_observed(&mut self, session: SessionId, id: NodeId, heartbeat: &Heartbeat) {
         let record = self.publication.record_of(id).copied().unwrap_or_default();
-        let has_reported = self.agents.has_reported(session);
+        let has_reported = self.agents.take_has_reported(session);
         let Some(agent) = self.agents.get_mut(id) else { return };
         let is_stuck = agent.reports.owes_reports() && !has_reported;
         let version = agent.reports.version();
@@ -262,7 +262,7 @@ impl Replica {
         let Update { session, seq, desired_seq, allocs, resync_done } = update;
         let Some(id) = self.agents.node_of(session) else { return };
         self.agents.heard(id);
-        self.agents.reports(session);
+        self.agents.note_report(session);
         self.take_in(id, seq, allocs, resync_done);
         actions.push(Action::Send(session, ToNode::Ack { seq }));
         self.tell_heartbeat(session, actions);
