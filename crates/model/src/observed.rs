@@ -266,6 +266,8 @@ impl Kept {
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     allocs: PageTree<Option<Kept>, PAGE_BYTES>,
+    /// How many of these there are.
+    kept: usize,
     jobs: PageTree<OfJob>,
     nodes: PageTree<NodeReported, PAGE_BYTES>,
     /// How many run, of all jobs.
@@ -423,7 +425,9 @@ impl Observed {
     ) -> u128 {
         let (id, runs) = (alloc.id, alloc.status == ClientStatus::Running);
         let latest = Kept::Latest(Observation { alloc, index });
-        let before = match self.allocs.get_or_grow(slot.0 as usize).replace(latest) {
+        let replaced = self.allocs.get_or_grow(slot.0 as usize).replace(latest);
+        self.kept += usize::from(replaced.is_none());
+        let before = match replaced {
             Some(Kept::Latest(before)) if before.alloc.id == id => Some(before),
             _ => None,
         };
@@ -464,6 +468,11 @@ impl Observed {
     pub fn forget(&mut self, slot: AllocSlot, id: AllocId) {
         if self.allocs.get(slot.0 as usize).and_then(Option::as_ref).is_some_and(|kept| kept.id() == id) {
             *self.allocs.get_mut(slot.0 as usize).expect("it is there") = None;
+            self.kept -= 1;
+            // What is kept of them, however many there were, goes with the last one.
+            if self.kept == 0 {
+                self.allocs.clear();
+            }
         }
     }
 

@@ -1,4 +1,5 @@
-//! A copy-on-write slab: values keep their slot until they are removed, and freed slots are used again.
+//! A copy-on-write slab: values keep their slot until they are removed, and freed slots are used again. With the last value all
+//! memory goes: a server that was busy once does not keep what that took.
 
 use std::marker::PhantomData;
 
@@ -58,7 +59,7 @@ impl<S: Slot, T: Clone> Slab<S, T> {
         self.len() == 0
     }
 
-    /// One more than the highest slot ever used.
+    /// One more than the highest slot used since there was no value.
     pub fn slots(&self) -> usize {
         self.values.len()
     }
@@ -99,6 +100,11 @@ impl<S: Slot, T: Clone> Slab<S, T> {
             *self.free.get_mut(self.free_len).expect("within its length") = slot.to_u32();
         }
         self.free_len += 1;
+        if self.is_empty() {
+            self.values.clear();
+            self.free.clear();
+            self.free_len = 0;
+        }
         Some(value)
     }
 
@@ -136,5 +142,21 @@ mod tests {
         assert_eq!(slab.insert("c"), a);
         assert_eq!(slab.iter().map(|(_, v)| *v).collect::<Vec<_>>(), ["c", "b"]);
         assert_eq!((slab.len(), snapshot.get(a), snapshot.get(b)), (2, Some(&"a"), Some(&"b")));
+    }
+
+    #[test]
+    fn with_the_last_value_all_slots_are_gone() {
+        let mut slab: Slab<At, u32> = Slab::default();
+        let slots: Vec<At> = (0..5000).map(|value| slab.insert(value)).collect();
+        let snapshot = slab.clone();
+        for slot in slots.iter().rev() {
+            assert!(slab.slots() == 5000 && slab.remove(*slot).is_some());
+        }
+        assert_eq!(
+            (slab.slots(), slab.len(), slab.get(slots[7]), snapshot.get(slots[7])),
+            (0, 0, None, Some(&7))
+        );
+        assert_eq!(slab.remove(slots[7]), None);
+        assert_eq!((slab.insert(1), slab.insert(2)), (At(0), At(1)));
     }
 }

@@ -85,7 +85,8 @@ impl Columns {
             Some((changed, claimed)) => changed
                 .chain(claimed.filter_map(|id| nodes.find(id)))
                 .for_each(|slot| self.refresh(slot, store, claims)),
-            None => (0..nodes.slots())
+            // Those that were filled here, too: slots are gone once no node is left.
+            None => (0..nodes.slots().max(self.rows.len()))
                 .filter_map(|at| u32::try_from(at).ok())
                 .for_each(|at| self.refresh(NodeSlot(at), store, claims)),
         }
