@@ -89,6 +89,7 @@ impl Machine {
             entries += u64::from(self.apply_entry(entry)?.is_some());
             Ok(())
         })?;
+        self.schedule.on_replayed();
         self.tell_term();
         self.observer.on_restored(&self.store);
         Ok(entries)

@@ -9,7 +9,7 @@ use std::sync::{
 };
 
 /// Payload bytes in the log after which a snapshot is due, however few the records; more if the state is larger. A start
-/// reads a snapshot and at most as much log again, so that it takes as long as its state is large.
+/// reads a snapshot and at most twice as much log, so that it takes as long as its state is large.
 const LOG_BYTES_MIN: u64 = 16 << 20;
 
 /// What those outside the apply loop want of it, and learn from it, about snapshots.
@@ -65,11 +65,13 @@ pub(super) struct Schedule {
     records_max: u64,
     demand: Demand,
     records: u64,
+    /// Payload bytes in the log that do not count yet.
+    spared: u64,
 }
 
 impl Schedule {
     pub fn new(records_max: u64, demand: Demand) -> Self {
-        Self { records_max, demand, records: 0 }
+        Self { records_max, demand, records: 0, spared: 0 }
     }
 
     pub fn on_applied(&mut self, position: u64, payload_bytes: usize) {
@@ -78,17 +80,24 @@ impl Schedule {
         self.demand.0.log_bytes.fetch_add(payload_bytes as u64, Relaxed);
     }
 
+    /// What was applied until now was read at a start. Half of it does not count: servers that start together, with agents
+    /// that want to be heard, would all write a snapshot first.
+    pub fn on_replayed(&mut self) {
+        self.records /= 2;
+        self.spared = self.demand.log_bytes() / 2;
+    }
+
     /// Whether a snapshot is due; the last one had `snapshot_bytes`. The log must have grown as much as a snapshot
     /// writes, so that writing them never costs more than the log itself, however large the state.
     pub fn is_due(&self, snapshot_bytes: u64) -> bool {
-        let bytes = self.demand.log_bytes();
+        let bytes = self.demand.log_bytes() - self.spared;
         let long = self.records >= self.records_max || bytes >= LOG_BYTES_MIN;
         self.demand.0.wanted.load(Relaxed) || (long && bytes >= snapshot_bytes)
     }
 
     /// A snapshot of all that was applied is begun.
     pub fn on_begun(&mut self) {
-        self.records = 0;
+        (self.records, self.spared) = (0, 0);
         self.demand.0.log_bytes.store(0, Relaxed);
         self.demand.0.wanted.store(false, Relaxed);
     }
@@ -113,6 +122,21 @@ mod tests {
         schedule.demand.raise();
         assert!(schedule.is_due(u64::MAX));
     }
+
+    #[test]
+    fn half_of_what_a_start_has_read_does_not_count_and_the_next_start_does_not_spare_more() {
+        let mut schedule = Schedule::new(4, Demand::default());
+        (1..=4).for_each(|position| schedule.on_applied(position, 10));
+        schedule.on_replayed();
+        assert!(!schedule.is_due(20), "two records, 20 bytes");
+        (5..=6).for_each(|position| schedule.on_applied(position, 10));
+        assert!(schedule.is_due(40) && !schedule.is_due(41));
+        assert_eq!(schedule.demand.log_bytes(), 60, "a start would read all of it");
+        schedule.on_begun();
+        (7..=10).for_each(|position| schedule.on_applied(position, 10));
+        assert!(schedule.is_due(40) && !schedule.is_due(41));
+    }
+
     #[test]
     fn the_last_proposal_that_was_applied_is_told_and_none_before_the_first() {
         let demand = Demand::default();
