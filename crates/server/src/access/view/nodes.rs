@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, ops::RangeBounds};
 
 use berth_model::{
     Index, NodeId,
-    node::{NODE_POOL_ALL, NODE_POOL_DEFAULT},
-    store::{AllocSlot, NodeDetail, NodePoolRow, NodeRow, NodeSlot},
+    node::{NODE_POOL_ALL, NODE_POOL_DEFAULT, NodeStatus},
+    store::{AllocSlot, NodeDetail, NodePoolRow, NodeRow, NodeSlot, Scheduling},
 };
 
 use super::CallerView;
@@ -80,7 +80,8 @@ impl CallerView {
 
     /// How many nodes are up, whoever sees them.
     pub fn nodes_up(&self) -> usize {
-        self.view.store.nodes().iter().filter(|(_, row)| !row.status.is_silent()).count()
+        let (nodes, heard) = (self.view.store.nodes(), NodeStatus::ALL.iter().filter(|at| !at.is_silent()));
+        heard.flat_map(|at| Scheduling::ALL.map(|scheduling| nodes.with_state(*at, scheduling))).sum()
     }
 
     /// Where any node last changed.
