@@ -1,10 +1,14 @@
-//! What an ended allocation takes in memory, with its share of its job and of its evaluation, by how much the process grows:
+//! What an ended allocation takes in memory, with its share of its job and of its evaluation, by how much the process grows, and
+//! how long it takes to write it to a snapshot and to read it back, as a start does:
 //! `cargo bench -p berth-model --bench ended [-- ALLOCATIONS]`.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use berth_model::{
     AllocId, Index, Timestamp,
@@ -12,6 +16,7 @@ use berth_model::{
     command::Command,
     job::JobType,
     observed::{Observed, ObservedAlloc, ObservedTask, TaskEvent, TaskState},
+    store::snapshot,
 };
 use support::{World, job, place};
 
@@ -52,6 +57,25 @@ fn main() {
         observed.ended(slot, **id).is_some()
     });
     assert_eq!(ended.count() as u64, count, "all of it is there");
+    read_back(&world, count);
+}
+
+/// Nanoseconds that each takes to be written and read back, in memory.
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+fn read_back(world: &World, count: u64) {
+    let mut bytes = Vec::new();
+    let began = Instant::now();
+    snapshot::write(&world.store, &mut bytes).expect("memory takes it");
+    let written = began.elapsed();
+    let began = Instant::now();
+    let read = snapshot::read(&mut &bytes[..]).expect("it was just written");
+    let each = |time: Duration| time.as_nanos() as u64 / count;
+    let (written, taken) = (each(written), each(began.elapsed()));
+    println!(
+        "in a snapshot: {} bytes each, {written} ns to write, {taken} ns to read",
+        bytes.len() as u64 / count
+    );
+    assert_eq!(read.hash(), world.store.hash(), "it is the same");
 }
 
 fn ids_of(number: u128) -> impl Iterator<Item = AllocId> {

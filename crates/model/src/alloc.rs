@@ -285,7 +285,7 @@ impl StopReason {
 }
 
 /// How one task of an ended allocation ended.
-#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
 pub struct TaskResult {
     /// Of its last process; -1 when unknown.
     #[n(0)]

@@ -66,6 +66,18 @@ macro_rules! uuid_id {
             }
         }
 
+        impl From<u128> for $name {
+            fn from(number: u128) -> Self {
+                Self(number)
+            }
+        }
+
+        impl From<$name> for u128 {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.read(|text| f.write_str(text))

@@ -1,12 +1,15 @@
 //! The table of allocations: sixty-odd bytes of each that every decision reads, and the rest apart.
 
-use std::{collections::BTreeMap, ops::RangeBounds, sync::Arc};
+mod record;
 
-use imbl::{OrdMap, OrdSet};
-use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
+use std::{ops::RangeBounds, sync::Arc};
+
+use imbl::OrdSet;
+use minicbor::{Decode, Encode};
 
 use super::{
     digest::{TableDigest, hash_encoded},
+    id_map::IdMap,
     jobs::JobSlot,
     nodes::NodeSlot,
     page_tree::PageTree,
@@ -22,6 +25,8 @@ use crate::{
     resources::Resources,
     time::Timestamp,
 };
+
+pub(super) use record::AllocRecord;
 
 slot!(
     /// Where an allocation is in the store.
@@ -111,88 +116,36 @@ struct Rest {
 }
 
 /// What not every allocation has.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Decode)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllocExtra {
     /// Host ports, in the order in which its group declares them.
-    #[n(0)]
     pub ports: Vec<u16>,
     /// Whom it waits for on its node, and how much of what they hold is promised to it.
-    #[n(1)]
     pub after: Vec<(AllocId, Usage)>,
     /// How much of what it holds in its own right is promised to successors.
-    #[n(2)]
     pub promised: Usage,
     /// Whom it replaces.
-    #[n(3)]
     pub previous: Option<AllocId>,
     /// Who replaces it.
-    #[n(4)]
     pub next: Option<AllocId>,
     /// The replacements of failed predecessors that still count, oldest first.
-    #[n(5)]
     pub reschedules: Vec<Reschedule>,
     /// Why it is desired to end.
-    #[n(6)]
     pub stop_reason: Option<StopReason>,
-    // 7 is how its tasks ended, kept beside it.
     /// Devices, in the order in which its group's tasks ask for them.
-    #[n(8)]
     pub devices: Vec<DeviceGrant>,
     /// Ids of its processor cores, in the order in which its group's tasks ask for them.
-    #[n(9)]
     pub cores: Vec<u16>,
     /// Who pushed it out; the first of them, when its room is enough for several.
-    #[n(10)]
     pub preempted_by: Option<AllocId>,
-    /// Whom it preempted. Not in the first snapshots of format 1.
-    #[n(11)]
-    #[cbor(default)]
+    /// Whom it preempted.
     pub preempted: Vec<AllocId>,
-    /// It was placed as a canary. Not in snapshots before format 3.
-    #[n(12)]
-    #[cbor(default)]
+    /// It was placed as a canary.
     pub canary: bool,
-    /// It is to leave its node. Not in snapshots before format 4.
-    #[n(13)]
-    #[cbor(default)]
+    /// It is to leave its node.
     pub migrate: Option<Departure>,
-    /// It stands in for one that left its node, and shows that it is well before the next one leaves. Not in snapshots
-    /// before format 4.
-    #[n(14)]
-    #[cbor(default)]
+    /// It stands in for one that left its node, and shows that it is well before the next one leaves.
     pub watched: bool,
-    // 15 is when its agent saw its end, kept with the results.
-}
-
-/// An allocation as written to a snapshot: slots are identified by what they point to.
-#[derive(Debug, Clone, Encode, Decode)]
-pub(super) struct AllocRecord {
-    #[n(0)]
-    pub id: AllocId,
-    #[n(1)]
-    pub node: NodeId,
-    #[n(2)]
-    pub group: u16,
-    #[n(3)]
-    pub desired: DesiredStatus,
-    #[n(4)]
-    pub client: ClientStatus,
-    #[n(5)]
-    pub name_index: u32,
-    #[n(6)]
-    pub job_version: u64,
-    #[n(7)]
-    pub held: Resources,
-    #[n(8)]
-    pub create_index: Index,
-    #[n(9)]
-    pub modify_index: Index,
-    #[n(10)]
-    pub detail: AllocDetail,
-    /// Not in snapshots before format 4.
-    #[n(11)]
-    #[cbor(default)]
-    pub updated: bool,
 }
 
 /// Values of [`ClientStatus`].
@@ -203,7 +156,7 @@ const CLIENT_STATUSES: usize = ClientStatus::Lost as usize + 1;
 pub struct Allocs {
     rows: Slab<AllocSlot, AllocRow>,
     details: PageTree<Option<AllocDetail>>,
-    by_id: OrdMap<AllocId, AllocSlot>,
+    by_id: IdMap<AllocId, AllocSlot>,
     by_age: OrdSet<(Index, AllocId)>,
     /// By what the log says of them.
     by_status: Tally<CLIENT_STATUSES>,
@@ -235,7 +188,7 @@ impl Allocs {
     /// Where an allocation is.
     #[inline]
     pub fn find(&self, id: AllocId) -> Option<AllocSlot> {
-        self.by_id.get(&id).copied()
+        self.by_id.get(id)
     }
 
     /// The allocations whose ids are in a range, by id.
@@ -243,7 +196,7 @@ impl Allocs {
         &self,
         ids: impl RangeBounds<AllocId>,
     ) -> impl DoubleEndedIterator<Item = (AllocId, AllocSlot)> {
-        self.by_id.range(ids).map(|(id, slot)| (*id, *slot))
+        self.by_id.range(ids)
     }
 
     /// The allocations that were placed in a range of indexes, oldest first; of one index by id.
@@ -292,18 +245,37 @@ impl Allocs {
 
     /// `owners` is the hash of its job and node, which the row knows by their slots alone.
     pub(super) fn insert(&mut self, row: AllocRow, detail: AllocDetail, owners: u128) -> AllocSlot {
+        let slot = self.restore(row, detail, owners);
+        self.by_id.insert(row.id, slot);
+        self.by_age.insert((row.create_index, row.id));
+        slot
+    }
+
+    /// The same for an allocation of a snapshot. It is found once all of them are in, and [`Self::index`] has been called.
+    pub(super) fn restore(&mut self, row: AllocRow, detail: AllocDetail, owners: u128) -> AllocSlot {
         self.digest.add(owners);
         self.digest.add(alloc_hash(&row, &detail));
         self.modify_index = self.modify_index.max(row.modify_index);
         self.by_status.add(row.client as usize);
         let slot = self.rows.insert(row);
-        self.by_id.insert(row.id, slot);
-        self.by_age.insert((row.create_index, row.id));
-        while self.details.len() <= slot.0 as usize {
-            self.details.push(None);
+        match self.details.get_mut(slot.0 as usize) {
+            Some(freed) => *freed = Some(detail),
+            None => drop(self.details.push(Some(detail))),
         }
-        *self.details.get_mut(slot.0 as usize).expect("just made") = Some(detail);
         slot
+    }
+
+    /// Makes all that was restored be found, by id and by age: at once, since one by one takes most of a start with millions.
+    ///
+    /// # Errors
+    /// An id that is there twice.
+    pub(super) fn index(&mut self) -> Result<(), AllocId> {
+        self.by_id = IdMap::of(self.rows.iter().map(|(slot, row)| (row.id, slot)))?;
+        let mut ages: Vec<(Index, AllocId)> =
+            self.rows.iter().map(|(_, row)| (row.create_index, row.id)).collect();
+        ages.sort_unstable();
+        self.by_age = ages.into_iter().collect();
+        Ok(())
     }
 
     /// Changes an allocation; `index` and `at` become its last change.
@@ -336,10 +308,13 @@ impl Allocs {
     pub(super) fn remove(&mut self, slot: AllocSlot, index: Index, owners: u128) -> Option<AllocRow> {
         let row = self.rows.remove(slot)?;
         let detail = self.details.get_mut(slot.0 as usize)?.take()?;
+        if self.rows.is_empty() {
+            self.details.clear();
+        }
         self.by_status.remove(row.client as usize);
         self.digest.remove(owners);
         self.digest.remove(alloc_hash(&row, &detail));
-        self.by_id.remove(&row.id);
+        self.by_id.remove(row.id);
         self.by_age.remove(&(row.create_index, row.id));
         self.modify_index = index;
         Some(row)
@@ -347,6 +322,36 @@ impl Allocs {
 }
 
 impl AllocExtra {
+    /// Whether there is nothing in it. By hand, since it is asked of every placement.
+    fn is_nothing(&self) -> bool {
+        let Self {
+            ports,
+            after,
+            promised,
+            previous,
+            next,
+            reschedules,
+            stop_reason,
+            devices,
+            cores,
+            preempted_by,
+            preempted,
+            canary,
+            migrate,
+            watched,
+        } = self;
+        let lists = ports.is_empty() && after.is_empty() && reschedules.is_empty() && devices.is_empty();
+        let others =
+            previous.or(*next).or(*preempted_by).is_none() && stop_reason.is_none() && migrate.is_none();
+        lists
+            && others
+            && cores.is_empty()
+            && preempted.is_empty()
+            && !canary
+            && !watched
+            && *promised == Usage::default()
+    }
+
     /// Whether it holds devices or cores.
     pub fn has_devices(&self) -> bool {
         !self.devices.is_empty() || !self.cores.is_empty()
@@ -356,7 +361,7 @@ impl AllocExtra {
 impl AllocDetail {
     /// Of an allocation that is placed now.
     pub(super) fn placed(eval: EvalId, at: Timestamp, extra: AllocExtra) -> Self {
-        let extra = (extra != AllocExtra::default()).then(|| Arc::new(extra));
+        let extra = (!extra.is_nothing()).then(|| Arc::new(extra));
         let rest = Rest { extra, results: TaskResults::default() };
         Self { eval, created_at: at, modified_at: at, rest, healthy: None }
     }
@@ -388,155 +393,6 @@ impl AllocDetail {
         self.rest.results = TaskResults::new(results, seen_at);
     }
 }
-
-impl Rest {
-    /// What is written of it; none when there is nothing.
-    fn written(&self) -> Option<WrittenExtra<'_>> {
-        match (&self.extra, self.results.is_nothing()) {
-            (Some(extra), _) => Some(WrittenExtra::new(extra, &self.results)),
-            (None, true) => None,
-            (None, false) => Some(WrittenExtra::new(NO_EXTRA, &self.results)),
-        }
-    }
-}
-
-impl<C> Encode<C> for Rest {
-    fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
-        self.written().encode(e, context)
-    }
-
-    /// Left out where nothing follows.
-    fn is_nil(&self) -> bool {
-        self.written().is_none()
-    }
-}
-
-impl<'b, C> Decode<'b, C> for Rest {
-    fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
-        /// Passes over all but the results.
-        #[derive(Decode)]
-        struct Results {
-            #[n(7)]
-            results: Vec<TaskResult>,
-            #[n(15)]
-            seen_at: Option<Timestamp>,
-        }
-
-        let from = d.position();
-        let Some(extra) = Option::<AllocExtra>::decode(d, context)? else { return Ok(Self::default()) };
-        let Results { results, seen_at } = minicbor::decode(&d.input()[from..d.position()])?;
-        // Encoded again, so that equal results are equal bytes whoever wrote them.
-        let results = TaskResults::new(&results, seen_at);
-        // Whatever there was besides its results is written the same.
-        let is_none = !results.is_nothing() && extra == *NO_EXTRA;
-        Ok(Self { extra: (!is_none).then(|| Arc::new(extra)), results })
-    }
-
-    fn nil() -> Option<Self> {
-        Some(Self::default())
-    }
-}
-
-impl<C> Encode<C> for AllocExtra {
-    fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
-        WrittenExtra::new(self, &TaskResults::default()).encode(e, context)
-    }
-}
-
-/// An [`AllocExtra`] as it is written, field by field.
-#[derive(Encode)]
-struct WrittenExtra<'a> {
-    #[n(0)]
-    ports: &'a [u16],
-    #[n(1)]
-    after: &'a [(AllocId, Usage)],
-    #[n(2)]
-    promised: &'a Usage,
-    #[n(3)]
-    previous: Option<AllocId>,
-    #[n(4)]
-    next: Option<AllocId>,
-    #[n(5)]
-    reschedules: &'a [Reschedule],
-    #[n(6)]
-    stop_reason: Option<StopReason>,
-    #[n(7)]
-    results: &'a TaskResults,
-    #[n(8)]
-    devices: &'a [DeviceGrant],
-    #[n(9)]
-    cores: &'a [u16],
-    #[n(10)]
-    preempted_by: Option<AllocId>,
-    #[n(11)]
-    preempted: &'a [AllocId],
-    #[n(12)]
-    canary: bool,
-    #[n(13)]
-    migrate: Option<Departure>,
-    #[n(14)]
-    watched: bool,
-    #[n(15)]
-    seen_at: Option<Timestamp>,
-}
-
-impl<'a> WrittenExtra<'a> {
-    fn new(extra: &'a AllocExtra, results: &'a TaskResults) -> Self {
-        // Whoever adds a field has to say here how it is written.
-        let AllocExtra {
-            ports,
-            after,
-            promised,
-            previous,
-            next,
-            reschedules,
-            stop_reason,
-            devices,
-            cores,
-            preempted_by,
-            preempted,
-            canary,
-            migrate,
-            watched,
-        } = extra;
-        Self {
-            ports,
-            after,
-            promised,
-            previous: *previous,
-            next: *next,
-            reschedules,
-            stop_reason: *stop_reason,
-            results,
-            devices,
-            cores,
-            preempted_by: *preempted_by,
-            preempted,
-            canary: *canary,
-            migrate: *migrate,
-            watched: *watched,
-            seen_at: results.seen_at(),
-        }
-    }
-}
-
-/// An extra with nothing in it.
-static NO_EXTRA: &AllocExtra = &AllocExtra {
-    ports: Vec::new(),
-    after: Vec::new(),
-    promised: Usage { cpu_mhz: 0, memory_mb: 0, disk_mb: 0, devices_milli: BTreeMap::new() },
-    previous: None,
-    next: None,
-    reschedules: Vec::new(),
-    stop_reason: None,
-    devices: Vec::new(),
-    cores: Vec::new(),
-    preempted_by: None,
-    preempted: Vec::new(),
-    canary: false,
-    migrate: None,
-    watched: false,
-};
 
 /// The hash of what never changes of an allocation: where it belongs.
 pub(super) fn owners_hash(id: AllocId, job: u128, node: NodeId) -> u128 {
@@ -576,110 +432,6 @@ fn alloc_hash(row: &AllocRow, detail: &AllocDetail) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A record as it was written when the results stood in the extra.
-    #[derive(Encode)]
-    struct Before {
-        #[n(0)]
-        eval: EvalId,
-        #[n(1)]
-        created_at: Timestamp,
-        #[n(2)]
-        modified_at: Timestamp,
-        #[n(3)]
-        #[cbor(encode_with = "crate::codec::shared_option::encode")]
-        extra: Option<Arc<BeforeExtra>>,
-        #[n(4)]
-        healthy: Option<bool>,
-    }
-
-    #[derive(Encode)]
-    struct BeforeExtra {
-        #[n(0)]
-        ports: Vec<u16>,
-        #[n(1)]
-        after: Vec<(AllocId, Usage)>,
-        #[n(2)]
-        promised: Usage,
-        #[n(3)]
-        previous: Option<AllocId>,
-        #[n(4)]
-        next: Option<AllocId>,
-        #[n(5)]
-        reschedules: Vec<Reschedule>,
-        #[n(6)]
-        stop_reason: Option<StopReason>,
-        #[n(7)]
-        results: Vec<TaskResult>,
-        #[n(8)]
-        devices: Vec<DeviceGrant>,
-        #[n(9)]
-        cores: Vec<u16>,
-        #[n(10)]
-        preempted_by: Option<AllocId>,
-        #[n(11)]
-        preempted: Vec<AllocId>,
-        #[n(12)]
-        canary: bool,
-        #[n(13)]
-        migrate: Option<Departure>,
-        #[n(14)]
-        watched: bool,
-    }
-
-    fn before(ports: &[u16], next: Option<AllocId>, results: &[TaskResult]) -> BeforeExtra {
-        BeforeExtra {
-            ports: ports.to_vec(),
-            after: vec![],
-            promised: Usage::default(),
-            previous: None,
-            next,
-            reschedules: vec![],
-            stop_reason: None,
-            results: results.to_vec(),
-            devices: vec![],
-            cores: vec![],
-            preempted_by: None,
-            preempted: vec![],
-            canary: false,
-            migrate: None,
-            watched: false,
-        }
-    }
-
-    /// What an allocation becomes, and the record that reports it.
-    fn check(extra: AllocExtra, results: &[TaskResult], record: Option<BeforeExtra>) {
-        let (eval, at) = (EvalId(7), Timestamp(1_700_000_000_000_000_000));
-        let mut detail = AllocDetail::placed(eval, at, extra);
-        detail.set_results(results, None);
-        let bytes = minicbor::to_vec(&detail).expect("memory takes it");
-        let before =
-            Before { eval, created_at: at, modified_at: at, extra: record.map(Arc::new), healthy: None };
-        assert_eq!(bytes, minicbor::to_vec(before).expect("memory takes it"));
-        let read: AllocDetail = minicbor::decode(&bytes).expect("it is read");
-        assert_eq!((&read, read.results().decode()), (&detail, results.to_vec()));
-    }
-
-    #[test]
-    fn results_are_kept_apart_and_written_where_they_stood() {
-        let result = TaskResult {
-            exit_code: 1,
-            signal: 0,
-            oom_killed: false,
-            failed: true,
-            restarts: 2,
-            started_at: Timestamp(5),
-            finished_at: Timestamp(9),
-            message: "no such file".to_owned(),
-        };
-        let results = [result.clone(), result];
-        let ports = || AllocExtra { ports: vec![80, 443], ..AllocExtra::default() };
-        check(AllocExtra::default(), &[], None);
-        check(AllocExtra::default(), &results, Some(before(&[], None, &results)));
-        check(ports(), &[], Some(before(&[80, 443], None, &[])));
-        let next = Some(AllocId(3));
-        check(AllocExtra { next, ..ports() }, &results, Some(before(&[80, 443], next, &results)));
-    }
 
     #[test]
     fn an_ended_allocation_takes_few_bytes_in_the_tables() {

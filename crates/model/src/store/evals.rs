@@ -6,6 +6,7 @@ use imbl::{OrdMap, OrdSet};
 
 use super::{
     digest::{TableDigest, hash_encoded},
+    id_map::IdMap,
     slab::{Slab, slot},
     tally::Tally,
 };
@@ -41,7 +42,7 @@ impl Counted {
 #[derive(Debug, Clone, Default)]
 pub struct Evals {
     rows: Slab<EvalSlot, Arc<Eval>>,
-    by_id: OrdMap<EvalId, EvalSlot>,
+    by_id: IdMap<EvalId, EvalSlot>,
     by_age: OrdSet<(Index, EvalId)>,
     /// Those that wait for room, by id.
     blocked: OrdMap<EvalId, EvalSlot>,
@@ -72,7 +73,7 @@ impl Evals {
 
     /// An evaluation by its id.
     pub fn get(&self, id: EvalId) -> Option<&Arc<Eval>> {
-        self.rows.get(*self.by_id.get(&id)?)
+        self.rows.get(self.by_id.get(id)?)
     }
 
     /// An evaluation by its slot.
@@ -82,7 +83,7 @@ impl Evals {
 
     /// The evaluations whose ids are in a range, by id.
     pub fn range(&self, ids: impl RangeBounds<EvalId>) -> impl DoubleEndedIterator<Item = &Arc<Eval>> {
-        self.by_id.range(ids).filter_map(|(_, slot)| self.rows.get(*slot))
+        self.by_id.range(ids).filter_map(|(_, slot)| self.rows.get(slot))
     }
 
     /// The evaluations that were made in a range of indexes, oldest first; of one index by id.
@@ -163,7 +164,7 @@ impl Evals {
     }
 
     pub(super) fn find(&self, id: EvalId) -> Option<EvalSlot> {
-        self.by_id.get(&id).copied()
+        self.by_id.get(id)
     }
 
     pub(super) fn insert(&mut self, eval: Arc<Eval>) -> EvalSlot {
@@ -193,7 +194,7 @@ impl Evals {
     pub(super) fn remove(&mut self, slot: EvalSlot, index: Index) -> Option<Arc<Eval>> {
         let eval = self.rows.remove(slot)?;
         self.digest.remove(hash_encoded(b'e', &*eval));
-        self.by_id.remove(&eval.id);
+        self.by_id.remove(eval.id);
         self.by_age.remove(&(eval.create_index, eval.id));
         self.discount(Counted::of(&eval));
         self.modify_index = index;

@@ -7,6 +7,7 @@ mod deployments;
 mod devices_held;
 mod digest;
 mod evals;
+mod id_map;
 mod jobs;
 mod joins;
 mod keyring;

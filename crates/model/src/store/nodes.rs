@@ -2,11 +2,12 @@
 
 use std::{ops::RangeBounds, sync::Arc};
 
-use imbl::{OrdMap, OrdSet};
+use imbl::OrdSet;
 use minicbor::{Decode, Encode};
 
 use super::{
     digest::{TableDigest, hash_encoded},
+    id_map::IdMap,
     page_tree::PageTree,
     postings::{List, Postings},
     slab::{Slab, slot},
@@ -174,11 +175,11 @@ pub struct Nodes {
     rows: Slab<NodeSlot, NodeRow>,
     details: PageTree<Option<NodeDetail>>,
     /// Those that can be seen.
-    by_id: OrdMap<NodeId, NodeSlot>,
+    by_id: IdMap<NodeId, NodeSlot>,
     /// Those that are disconnected.
     disconnected: OrdSet<NodeSlot>,
     /// Those that were purged, and on which something ended that is still kept.
-    purged: OrdMap<NodeId, NodeSlot>,
+    purged: IdMap<NodeId, NodeSlot>,
     lists: Postings,
     /// A ring of the slots that changed, in order; `changes_end` counts all changes ever.
     changes: PageTree<u32>,
@@ -238,7 +239,7 @@ impl Nodes {
     /// Where a node is.
     #[inline]
     pub fn find(&self, id: NodeId) -> Option<NodeSlot> {
-        self.by_id.get(&id).copied()
+        self.by_id.get(id)
     }
 
     /// The nodes whose ids are in a range, by id.
@@ -246,7 +247,7 @@ impl Nodes {
         &self,
         ids: impl RangeBounds<NodeId>,
     ) -> impl DoubleEndedIterator<Item = (NodeId, NodeSlot)> {
-        self.by_id.range(ids).map(|(id, slot)| (*id, *slot))
+        self.by_id.range(ids)
     }
 
     /// What is asked on every placement. Nodes that were purged can be read here as long as an allocation that ended on
@@ -335,7 +336,7 @@ impl Nodes {
 
     /// Where a node is that may have been purged.
     pub(super) fn find_purged(&self, id: NodeId) -> Option<NodeSlot> {
-        self.find(id).or_else(|| self.purged.get(&id).copied())
+        self.find(id).or_else(|| self.purged.get(id))
     }
 
     pub(super) fn insert(&mut self, record: NodeRecord) -> NodeSlot {
@@ -406,7 +407,7 @@ impl Nodes {
         let Some((id, in_use)) = self.rows.get(slot).map(|row| (row.id, !row.ended.is_empty())) else {
             return;
         };
-        self.by_id.remove(&id);
+        self.by_id.remove(id);
         if !in_use {
             return self.remove(slot, index);
         }
@@ -420,7 +421,7 @@ impl Nodes {
 
     /// A node that was purged is there again.
     pub(super) fn revive(&mut self, slot: NodeSlot, node: Arc<Node>, index: Index, at: Timestamp) {
-        self.purged.remove(&node.id);
+        self.purged.remove(node.id);
         self.by_id.insert(node.id, slot);
         self.update(slot, index, |row, detail| {
             row.purged = false;
@@ -511,7 +512,7 @@ impl Nodes {
         self.lists.remove(&mut row.ended, alloc.0);
         if row.purged && row.ended.is_empty() {
             let id = row.id;
-            self.purged.remove(&id);
+            self.purged.remove(id);
             self.remove(slot, index);
         }
     }

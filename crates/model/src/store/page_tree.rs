@@ -18,7 +18,7 @@ pub struct PageTree<T, const PAGE: usize = PAGE_BYTES> {
     copied_bytes: u64,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Branch<T> {
     Inner(Vec<Arc<Branch<T>>>),
     Page(Vec<T>),
@@ -112,7 +112,9 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
         let at = self.len;
         if at == self.capacity() {
             let old = std::mem::take(self);
-            *self = Self { root: Arc::new(Branch::Inner(vec![old.root])), height: old.height + 1, ..old };
+            let mut children = Vec::with_capacity(FANOUT);
+            children.push(old.root);
+            *self = Self { root: Arc::new(Branch::Inner(children)), height: old.height + 1, ..old };
         }
         let mut level = self.height;
         let mut branch = Self::unshare(&mut self.root, &mut self.copied_bytes);
@@ -134,6 +136,11 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
         }
         self.len += 1;
         at
+    }
+
+    /// Takes all values out, and gives their memory back. What was copied stays counted.
+    pub fn clear(&mut self) {
+        *self = Self { copied_bytes: self.copied_bytes, ..Self::default() };
     }
 
     /// The value at `at`, to change, after as many defaults as it takes to get there.
@@ -186,34 +193,37 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
     }
 
     fn unshare<'a>(branch: &'a mut Arc<Branch<T>>, copied_bytes: &mut u64) -> &'a mut Branch<T> {
-        if Arc::get_mut(branch).is_none() {
-            *copied_bytes += branch.bytes();
-            // Cloning a Vec drops its spare capacity, and the page about to be written would grow by doubling.
-            *branch = Arc::new(branch.clone_with_room(1 << Self::PAGE_BITS));
+        let before = Arc::as_ptr(branch);
+        let own = Arc::make_mut(branch);
+        if !std::ptr::eq(before, own) {
+            *copied_bytes += own.bytes();
         }
-        Arc::get_mut(branch).expect("just made, shared with nobody")
+        own
     }
 }
 
-impl<T: Clone> Branch<T> {
+/// With the same room: cloning a Vec drops what is spare, and the page about to be written would grow by doubling.
+impl<T: Clone> Clone for Branch<T> {
+    fn clone(&self) -> Self {
+        fn copy<U: Clone>(from: &Vec<U>) -> Vec<U> {
+            let mut to = Vec::with_capacity(from.capacity());
+            to.extend_from_slice(from);
+            to
+        }
+        match self {
+            Self::Inner(children) => Self::Inner(copy(children)),
+            Self::Page(values) => Self::Page(copy(values)),
+        }
+    }
+}
+
+impl<T> Branch<T> {
     fn bytes(&self) -> u64 {
         let bytes = match self {
             Self::Inner(children) => size_of_val(children.as_slice()),
             Self::Page(values) => size_of_val(values.as_slice()),
         };
         bytes as u64
-    }
-
-    fn clone_with_room(&self, per_page: usize) -> Self {
-        fn copy<U: Clone>(from: &[U], capacity: usize) -> Vec<U> {
-            let mut to = Vec::with_capacity(capacity);
-            to.extend_from_slice(from);
-            to
-        }
-        match self {
-            Self::Inner(children) => Self::Inner(copy(children, FANOUT)),
-            Self::Page(values) => Self::Page(copy(values, per_page)),
-        }
     }
 }
 

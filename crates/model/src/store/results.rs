@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use minicbor::{Decoder, Encode, Encoder, encode as en};
+use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
 
 use crate::{
     alloc::TaskResult,
@@ -32,6 +32,11 @@ impl TaskResults {
             minicbor::encode(results, buffer).expect("encoding to memory does not fail");
         };
         Self(Some(encoded(write, |bytes| Arc::from(bytes))))
+    }
+
+    /// With the time at which its agent saw its end.
+    pub(super) fn seen(self, at: Timestamp) -> Self {
+        Self::new(&self.decode(), Some(at))
     }
 
     /// Whether nothing is known of how they ended.
@@ -73,6 +78,49 @@ impl<C> Encode<C> for TaskResults {
     }
 }
 
+/// From the list alone. Encoded again, so that equal results are equal bytes whoever wrote them, and without making values
+/// of them: a start reads millions.
+impl<'b, C> Decode<'b, C> for TaskResults {
+    fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, de::Error> {
+        let len = d.array()?.ok_or_else(|| de::Error::message("a list of results has no length"))?;
+        if len == 0 {
+            return Ok(Self::default());
+        }
+        let mut read = Ok(());
+        let write = |buffer: &mut Buffer| {
+            let mut out = Encoder::new(buffer);
+            out.array(len).expect("encoding to memory does not fail");
+            read = (0..len).try_for_each(|_| {
+                out.encode(d.decode::<ReadResult<'b>>()?).expect("encoding to memory does not fail");
+                Ok(())
+            });
+        };
+        let bytes = encoded(write, |bytes| Arc::from(bytes));
+        read.map(|()| Self(Some(bytes)))
+    }
+}
+
+/// A [`TaskResult`] where it was read.
+#[derive(Encode, Decode)]
+struct ReadResult<'b> {
+    #[n(0)]
+    exit_code: i32,
+    #[n(1)]
+    signal: i32,
+    #[n(2)]
+    oom_killed: bool,
+    #[n(3)]
+    failed: bool,
+    #[n(4)]
+    restarts: u32,
+    #[n(5)]
+    started_at: Timestamp,
+    #[n(6)]
+    finished_at: Timestamp,
+    #[n(7)]
+    message: &'b str,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +148,8 @@ mod tests {
                 assert_eq!((kept.seen_at(), kept.is_nothing()), (seen_at, kept == TaskResults::default()));
                 let bytes = minicbor::to_vec(&kept).expect("memory takes it");
                 assert_eq!(bytes, minicbor::to_vec(&results).expect("memory takes it"));
+                let read: TaskResults = minicbor::decode(&bytes).expect("it is read");
+                assert_eq!(seen_at.map_or(read.clone(), |at| read.seen(at)), kept);
             }
         }
     }

@@ -373,7 +373,7 @@ fn read_records(from: &mut impl Read) -> Result<Store, SnapshotError> {
     let mut builder = Builder::default();
     let mut buffer = Vec::new();
     loop {
-        if let Some(store) = builder.add(read_record(from, &mut buffer)?)? {
+        if let Some(store) = builder.read(read_record(from, &mut buffer)?)? {
             return Ok(store);
         }
     }
@@ -396,12 +396,12 @@ fn write_record(record: &Record, out: &mut impl Write) -> io::Result<()> {
     })
 }
 
-fn read_record(from: &mut impl Read, buffer: &mut Vec<u8>) -> Result<Record, SnapshotError> {
+fn read_record<'b>(from: &mut impl Read, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SnapshotError> {
     let mut len = [0; 4];
     from.read_exact(&mut len)?;
     buffer.resize(record_bytes(len)?, 0);
     from.read_exact(buffer)?;
-    Ok(minicbor::decode(buffer)?)
+    Ok(buffer)
 }
 
 /// How long the record is before which this stands.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use minicbor::Decode;
+
 use super::{HASH_VERSION, Record, SnapshotError};
 use crate::{
     eval::Eval,
@@ -9,7 +11,7 @@ use crate::{
     namespace::Namespace,
     resources::Resources,
     scaling::ScalingEvent,
-    store::{AllocRow, JobVersion, Store, allocs::AllocRecord, jobs::JobRecord},
+    store::{AllocRow, JobSlot, JobVersion, NodeSlot, Store, allocs::AllocRecord, jobs::JobRecord},
 };
 
 /// No cluster gets as far as these: indexes and versions go on after them.
@@ -23,9 +25,43 @@ pub struct Builder {
     /// Versions and scaling events of the job whose record comes next, newest first.
     versions: Vec<JobVersion>,
     scalings: Vec<ScalingEvent>,
+    /// The job of the last allocation: most of the next ones are its own, too.
+    job: Option<(JobKey, JobSlot)>,
+}
+
+/// How the record of an allocation begins: an array of two, of which the first is its number.
+const ALLOC: &[u8] = &[0x82, 3];
+
+/// The record of an allocation, as [`Record`] has it. There are millions of them, and each takes memory of its own for
+/// what stays alone.
+#[derive(Decode)]
+enum AllocOnly<'b> {
+    #[n(3)]
+    Alloc(#[b(0)] WrittenKey<'b>, #[n(1)] AllocRecord),
+}
+
+/// A [`JobKey`] where it was read.
+#[derive(Decode)]
+struct WrittenKey<'b> {
+    #[n(0)]
+    namespace: &'b str,
+    #[n(1)]
+    id: &'b str,
 }
 
 impl Builder {
+    /// Takes in a record as it was written; the store, once it is complete.
+    ///
+    /// # Errors
+    /// As [`Self::add`], and when it cannot be decoded.
+    pub fn read(&mut self, record: &[u8]) -> Result<Option<Store>, SnapshotError> {
+        if !record.starts_with(ALLOC) {
+            return self.add(minicbor::decode(record)?);
+        }
+        let AllocOnly::Alloc(key, alloc) = minicbor::decode(record)?;
+        self.restore_alloc(&key, alloc).map(|()| None)
+    }
+
     /// Takes a record in; the store, once it is complete.
     ///
     /// # Errors
@@ -76,7 +112,10 @@ impl Builder {
                 }
                 self.store.jobs.insert(job);
             }
-            Record::Alloc(job, alloc) => restore_alloc(store, &job, *alloc)?,
+            Record::Alloc(job, alloc) => {
+                let key = WrittenKey { namespace: &job.namespace, id: &job.id };
+                self.restore_alloc(&key, *alloc)?;
+            }
             Record::Eval(eval) => restore_eval(store, eval),
             Record::Deployment(deployment) => {
                 let key = &deployment.job;
@@ -87,6 +126,7 @@ impl Builder {
                 store.deployments.insert(job, *deployment);
             }
             Record::End(indexes, high, low, hash_version, deployments, acl, secrets, pools) => {
+                store.allocs.index().map_err(|id| twice(&format!("allocation {id}")))?;
                 check_tenants(store)?;
                 share_promised_room(store);
                 store.count_all_devices();
@@ -105,6 +145,27 @@ impl Builder {
             }
         }
         Ok(None)
+    }
+
+    fn restore_alloc(&mut self, job: &WrittenKey<'_>, record: AllocRecord) -> Result<(), SnapshotError> {
+        let missing =
+            |what: String| SnapshotError::Inconsistent(format!("allocation {} names {what}", record.id));
+        let known =
+            self.job.as_ref().filter(|(key, _)| *key.id == *job.id && *key.namespace == *job.namespace);
+        let job_slot = match known {
+            Some((_, slot)) => *slot,
+            None => {
+                let key = JobKey::new(job.namespace, job.id);
+                let found = self.store.jobs.find(&key);
+                let slot = found.ok_or_else(|| missing(format!("job {key}, which is not in it")))?;
+                self.job = Some((key, slot));
+                slot
+            }
+        };
+        let node = self.store.nodes.find_purged(record.node);
+        let node = node.ok_or_else(|| missing(format!("node {}, which is not in it", record.node)))?;
+        restore_alloc(&mut self.store, job_slot, node, record);
+        Ok(())
     }
 
     /// A job's record with the versions and scaling events that came before it; those of format 1 have them inside.
@@ -156,17 +217,10 @@ fn check_tenants(store: &Store) -> Result<(), SnapshotError> {
     Ok(())
 }
 
-fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result<(), SnapshotError> {
-    let missing =
-        |what: String| SnapshotError::Inconsistent(format!("allocation {} names {what}", record.id));
-    let job_slot = store.jobs.find(job).ok_or_else(|| missing(format!("job {job}, which is not in it")))?;
-    let node = store
-        .nodes
-        .find_purged(record.node)
-        .ok_or_else(|| missing(format!("node {}, which is not in it", record.node)))?;
+fn restore_alloc(store: &mut Store, job: JobSlot, node: NodeSlot, record: AllocRecord) {
     let row = AllocRow {
         id: record.id,
-        job: job_slot,
+        job,
         node,
         group: record.group,
         desired: record.desired,
@@ -178,21 +232,18 @@ fn restore_alloc(store: &mut Store, job: &JobKey, record: AllocRecord) -> Result
         create_index: record.create_index,
         modify_index: record.modify_index,
     };
-    if store.allocs.find(row.id).is_some() {
-        return Err(twice(&format!("allocation {}", row.id)));
-    }
-    let extra = record.detail.extra().cloned().unwrap_or_default();
     let owners = store.owners_hash(&row);
-    let slot = store.allocs.insert(row, record.detail, owners);
     if row.is_terminal() {
+        let slot = store.allocs.restore(row, record.detail, owners);
         store.nodes.list_ended(node, slot);
-        store.jobs.list_ended(job_slot, slot);
-        return Ok(());
+        store.jobs.list_ended(job, slot);
+        return;
     }
+    let ports = record.detail.extra().map(|extra| extra.ports.clone()).unwrap_or_default();
+    let slot = store.allocs.restore(row, record.detail, owners);
     let group = store.job_of(&row).map(|(_, group)| group.name.clone()).unwrap_or_default();
-    store.nodes.hold(node, slot, row.held, &extra.ports);
-    store.jobs.restore_live(job_slot, slot, &group);
-    Ok(())
+    store.nodes.hold(node, slot, row.held, &ports);
+    store.jobs.restore_live(job, slot, &group);
 }
 
 /// Room that a living allocation promised to its successor was counted for both: count it once.

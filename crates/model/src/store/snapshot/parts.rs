@@ -32,7 +32,7 @@ impl Parts {
         let mut bytes = &self.rest[..];
         while let Some((prefix, after)) = bytes.split_first_chunk::<PREFIX_BYTES>() {
             let Some((record, after)) = after.split_at_checked(record_bytes(*prefix)?) else { break };
-            if let Some(store) = self.builder.add(minicbor::decode(record)?)? {
+            if let Some(store) = self.builder.read(record)? {
                 return Ok(Some(store));
             }
             bytes = after;

@@ -1,0 +1,417 @@
+//! An allocation as it is written to a snapshot.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
+
+use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
+
+use super::{AllocDetail, AllocExtra, Rest};
+use crate::{
+    alloc::{ClientStatus, Departure, DesiredStatus, Reschedule, StopReason, TaskResult},
+    device::DeviceGrant,
+    ids::{AllocId, Index, NodeId},
+    quota::Usage,
+    resources::Resources,
+    store::results::TaskResults,
+    time::Timestamp,
+};
+
+/// An allocation of a snapshot. Slots are identified by what they point to.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(in crate::store) struct AllocRecord {
+    #[n(0)]
+    pub id: AllocId,
+    #[n(1)]
+    pub node: NodeId,
+    #[n(2)]
+    pub group: u16,
+    #[n(3)]
+    pub desired: DesiredStatus,
+    #[n(4)]
+    pub client: ClientStatus,
+    #[n(5)]
+    pub name_index: u32,
+    #[n(6)]
+    pub job_version: u64,
+    #[n(7)]
+    pub held: Resources,
+    #[n(8)]
+    pub create_index: Index,
+    #[n(9)]
+    pub modify_index: Index,
+    #[n(10)]
+    pub detail: AllocDetail,
+    /// Not in snapshots before format 4.
+    #[n(11)]
+    #[cbor(default)]
+    pub updated: bool,
+}
+
+impl Rest {
+    /// What is written of it; none when there is nothing.
+    pub(super) fn written(&self) -> Option<WrittenExtra<'_>> {
+        match (&self.extra, self.results.is_nothing()) {
+            (Some(extra), _) => Some(WrittenExtra::new(extra, &self.results)),
+            (None, true) => None,
+            (None, false) => Some(WrittenExtra::new(NO_EXTRA, &self.results)),
+        }
+    }
+}
+
+impl<C> Encode<C> for Rest {
+    fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
+        self.written().encode(e, context)
+    }
+
+    /// Left out where nothing follows.
+    fn is_nil(&self) -> bool {
+        self.written().is_none()
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Rest {
+    fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
+        if let Some(results) = results_alone(d)? {
+            return Ok(Self { extra: None, results });
+        }
+        let Some(read) = Option::<ReadExtra>::decode(d, context)? else { return Ok(Self::default()) };
+        let (extra, results) = read.parts();
+        // Whatever there was besides its results is written the same.
+        let is_none = !results.is_nothing() && extra.is_nothing();
+        Ok(Self { extra: (!is_none).then(|| Arc::new(extra)), results })
+    }
+
+    fn nil() -> Option<Self> {
+        Some(Self::default())
+    }
+}
+
+/// The results of a record that has nothing else, as that of most allocations that have ended: what stands around them
+/// is the same in each. None, and nothing is read, of another.
+fn results_alone(d: &mut Decoder<'_>) -> Result<Option<TaskResults>, de::Error> {
+    let (before, after) = &*AROUND_RESULTS;
+    let from = d.position();
+    if !d.input()[from..].starts_with(before) {
+        return Ok(None);
+    }
+    d.set_position(from + before.len());
+    let results: TaskResults = d.decode()?;
+    let is_alone = d.input()[d.position()..].starts_with(after) && !results.is_nothing();
+    d.set_position(if is_alone { d.position() + after.len() } else { from });
+    Ok(is_alone.then_some(results))
+}
+
+/// What is written before and after the results where there is nothing else.
+static AROUND_RESULTS: LazyLock<(Vec<u8>, Vec<u8>)> = LazyLock::new(|| {
+    let bytes = |results: &[TaskResult]| {
+        let results = TaskResults::new(results, None);
+        minicbor::to_vec(WrittenExtra::new(NO_EXTRA, &results)).expect("encoding to memory does not fail")
+    };
+    // An empty list is a byte, one of one element another byte, and more.
+    let (none, one) = (bytes(&[]), bytes(&[TaskResult::default()]));
+    let same = none.iter().zip(&one).take_while(|(a, b)| a == b).count();
+    (none[..same].to_vec(), none[same + 1..].to_vec())
+});
+
+impl<'b, C> Decode<'b, C> for AllocExtra {
+    fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
+        ReadExtra::decode(d, context).map(|read| read.parts().0)
+    }
+}
+
+impl<C> Encode<C> for AllocExtra {
+    fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
+        WrittenExtra::new(self, &TaskResults::default()).encode(e, context)
+    }
+}
+
+/// An [`AllocExtra`] as it is written, field by field.
+#[derive(Encode)]
+pub(super) struct WrittenExtra<'a> {
+    #[n(0)]
+    ports: &'a [u16],
+    #[n(1)]
+    after: &'a [(AllocId, Usage)],
+    #[n(2)]
+    promised: &'a Usage,
+    #[n(3)]
+    previous: Option<AllocId>,
+    #[n(4)]
+    next: Option<AllocId>,
+    #[n(5)]
+    reschedules: &'a [Reschedule],
+    #[n(6)]
+    stop_reason: Option<StopReason>,
+    #[n(7)]
+    results: &'a TaskResults,
+    #[n(8)]
+    devices: &'a [DeviceGrant],
+    #[n(9)]
+    cores: &'a [u16],
+    #[n(10)]
+    preempted_by: Option<AllocId>,
+    #[n(11)]
+    preempted: &'a [AllocId],
+    #[n(12)]
+    canary: bool,
+    #[n(13)]
+    migrate: Option<Departure>,
+    #[n(14)]
+    watched: bool,
+    #[n(15)]
+    seen_at: Option<Timestamp>,
+}
+
+impl<'a> WrittenExtra<'a> {
+    fn new(extra: &'a AllocExtra, results: &'a TaskResults) -> Self {
+        // Whoever adds a field has to say here how it is written.
+        let AllocExtra {
+            ports,
+            after,
+            promised,
+            previous,
+            next,
+            reschedules,
+            stop_reason,
+            devices,
+            cores,
+            preempted_by,
+            preempted,
+            canary,
+            migrate,
+            watched,
+        } = extra;
+        Self {
+            ports,
+            after,
+            promised,
+            previous: *previous,
+            next: *next,
+            reschedules,
+            stop_reason: *stop_reason,
+            results,
+            devices,
+            cores,
+            preempted_by: *preempted_by,
+            preempted,
+            canary: *canary,
+            migrate: *migrate,
+            watched: *watched,
+            seen_at: results.seen_at(),
+        }
+    }
+}
+
+/// An [`AllocExtra`] with the results in it, as it is read.
+#[derive(Decode)]
+struct ReadExtra {
+    #[n(0)]
+    ports: Vec<u16>,
+    #[n(1)]
+    after: Vec<(AllocId, Usage)>,
+    #[n(2)]
+    promised: Usage,
+    #[n(3)]
+    previous: Option<AllocId>,
+    #[n(4)]
+    next: Option<AllocId>,
+    #[n(5)]
+    reschedules: Vec<Reschedule>,
+    #[n(6)]
+    stop_reason: Option<StopReason>,
+    #[n(7)]
+    results: TaskResults,
+    #[n(8)]
+    devices: Vec<DeviceGrant>,
+    #[n(9)]
+    cores: Vec<u16>,
+    #[n(10)]
+    preempted_by: Option<AllocId>,
+    /// Not in the first snapshots of format 1.
+    #[n(11)]
+    #[cbor(default)]
+    preempted: Vec<AllocId>,
+    /// Not in snapshots before format 3.
+    #[n(12)]
+    #[cbor(default)]
+    canary: bool,
+    /// Not in snapshots before format 4, as what follows.
+    #[n(13)]
+    #[cbor(default)]
+    migrate: Option<Departure>,
+    #[n(14)]
+    #[cbor(default)]
+    watched: bool,
+    #[n(15)]
+    seen_at: Option<Timestamp>,
+}
+
+impl ReadExtra {
+    fn parts(self) -> (AllocExtra, TaskResults) {
+        let Self {
+            ports,
+            after,
+            promised,
+            previous,
+            next,
+            reschedules,
+            stop_reason,
+            results,
+            devices,
+            cores,
+            preempted_by,
+            preempted,
+            canary,
+            migrate,
+            watched,
+            seen_at,
+        } = self;
+        let extra = AllocExtra {
+            ports,
+            after,
+            promised,
+            previous,
+            next,
+            reschedules,
+            stop_reason,
+            devices,
+            cores,
+            preempted_by,
+            preempted,
+            canary,
+            migrate,
+            watched,
+        };
+        (extra, seen_at.map_or(results.clone(), |at| results.seen(at)))
+    }
+}
+
+/// An extra with nothing in it.
+static NO_EXTRA: &AllocExtra = &AllocExtra {
+    ports: Vec::new(),
+    after: Vec::new(),
+    promised: Usage { cpu_mhz: 0, memory_mb: 0, disk_mb: 0, devices_milli: BTreeMap::new() },
+    previous: None,
+    next: None,
+    reschedules: Vec::new(),
+    stop_reason: None,
+    devices: Vec::new(),
+    cores: Vec::new(),
+    preempted_by: None,
+    preempted: Vec::new(),
+    canary: false,
+    migrate: None,
+    watched: false,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::EvalId;
+
+    /// A record as it was written when the results stood in the extra.
+    #[derive(Encode)]
+    struct Before {
+        #[n(0)]
+        eval: EvalId,
+        #[n(1)]
+        created_at: Timestamp,
+        #[n(2)]
+        modified_at: Timestamp,
+        #[n(3)]
+        #[cbor(encode_with = "crate::codec::shared_option::encode")]
+        extra: Option<Arc<BeforeExtra>>,
+        #[n(4)]
+        healthy: Option<bool>,
+    }
+
+    #[derive(Encode)]
+    struct BeforeExtra {
+        #[n(0)]
+        ports: Vec<u16>,
+        #[n(1)]
+        after: Vec<(AllocId, Usage)>,
+        #[n(2)]
+        promised: Usage,
+        #[n(3)]
+        previous: Option<AllocId>,
+        #[n(4)]
+        next: Option<AllocId>,
+        #[n(5)]
+        reschedules: Vec<Reschedule>,
+        #[n(6)]
+        stop_reason: Option<StopReason>,
+        #[n(7)]
+        results: Vec<TaskResult>,
+        #[n(8)]
+        devices: Vec<DeviceGrant>,
+        #[n(9)]
+        cores: Vec<u16>,
+        #[n(10)]
+        preempted_by: Option<AllocId>,
+        #[n(11)]
+        preempted: Vec<AllocId>,
+        #[n(12)]
+        canary: bool,
+        #[n(13)]
+        migrate: Option<Departure>,
+        #[n(14)]
+        watched: bool,
+    }
+
+    fn before(ports: &[u16], next: Option<AllocId>, results: &[TaskResult]) -> BeforeExtra {
+        BeforeExtra {
+            ports: ports.to_vec(),
+            after: vec![],
+            promised: Usage::default(),
+            previous: None,
+            next,
+            reschedules: vec![],
+            stop_reason: None,
+            results: results.to_vec(),
+            devices: vec![],
+            cores: vec![],
+            preempted_by: None,
+            preempted: vec![],
+            canary: false,
+            migrate: None,
+            watched: false,
+        }
+    }
+
+    /// What an allocation becomes, and the record that reports it.
+    fn check(extra: AllocExtra, results: &[TaskResult], record: Option<BeforeExtra>) {
+        let (eval, at) = (EvalId(7), Timestamp(1_700_000_000_000_000_000));
+        let mut detail = AllocDetail::placed(eval, at, extra);
+        detail.set_results(results, None);
+        let bytes = minicbor::to_vec(&detail).expect("memory takes it");
+        let before =
+            Before { eval, created_at: at, modified_at: at, extra: record.map(Arc::new), healthy: None };
+        assert_eq!(bytes, minicbor::to_vec(before).expect("memory takes it"));
+        let read: AllocDetail = minicbor::decode(&bytes).expect("it is read");
+        assert_eq!((&read, read.results().decode()), (&detail, results.to_vec()));
+    }
+
+    #[test]
+    fn results_are_kept_apart_and_written_where_they_stood() {
+        let result = TaskResult {
+            exit_code: 1,
+            signal: 0,
+            oom_killed: false,
+            failed: true,
+            restarts: 2,
+            started_at: Timestamp(5),
+            finished_at: Timestamp(9),
+            message: "no such file".to_owned(),
+        };
+        let results = [result.clone(), result];
+        let ports = || AllocExtra { ports: vec![80, 443], ..AllocExtra::default() };
+        check(AllocExtra::default(), &[], None);
+        check(AllocExtra::default(), &results, Some(before(&[], None, &results)));
+        check(ports(), &[], Some(before(&[80, 443], None, &[])));
+        let next = Some(AllocId(3));
+        check(AllocExtra { next, ..ports() }, &results, Some(before(&[80, 443], next, &results)));
+    }
+}
