@@ -37,6 +37,10 @@ pub enum Fault {
     Remove { server: usize, for_ns: u64 },
     /// A server is stopped, and started with the newer version, or with the older one again.
     Upgrade { server: usize, newer: bool, down_ns: u64 },
+    /// All servers are killed at once.
+    KillServers { down_ns: u64 },
+    /// All agents are killed and come back at once, while a server stands still.
+    Rush { server: usize, down_ns: u64, for_ns: u64 },
     /// An agent dies, at once or in the middle of what it does next.
     KillAgent { node: usize, steps: Option<u32>, down_ns: u64 },
     /// An agent stands still.
@@ -124,7 +128,9 @@ fn draw(random: &mut Random, servers: usize, nodes: usize) -> Fault {
             Fault::StepClock { server, by_ns, for_ns: ms(random, 500, 10_000) }
         }
         43..46 => Fault::FlipBit { server, file: random.next_u64(), bit: random.next_u64(), down_ns },
-        46..66 => {
+        46..48 => Fault::KillServers { down_ns },
+        48..52 => Fault::Rush { server, down_ns: ms(random, 1, 500), for_ns: ms(random, 50, 8_000) },
+        52..66 => {
             let steps = random.percent(70).then(|| random.below(12) as u32);
             let long = random.percent(15);
             Fault::KillAgent { node, steps, down_ns: ms(random, 50, if long { 50_000 } else { 4_000 }) }
@@ -189,6 +195,7 @@ impl Fault {
     pub fn lasts_ns(&self) -> u64 {
         match *self {
             Self::KillServer { down_ns, .. }
+            | Self::KillServers { down_ns }
             | Self::VanishServer { down_ns, .. }
             | Self::FlipBit { down_ns, .. }
             | Self::Upgrade { down_ns, .. }
@@ -200,6 +207,7 @@ impl Fault {
             | Self::FillDisk { for_ns, .. }
             | Self::PauseServer { for_ns, .. }
             | Self::StepClock { for_ns, .. }
+            | Self::Rush { for_ns, .. }
             | Self::PartitionServer { for_ns, .. }
             | Self::Split { for_ns, .. }
             | Self::Remove { for_ns, .. }
@@ -213,6 +221,8 @@ impl Fault {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::KillServer { .. } => "fault: server killed",
+            Self::KillServers { .. } => "fault: all servers killed",
+            Self::Rush { .. } => "fault: all agents come back at once",
             Self::VanishServer { .. } => "fault: server vanished",
             Self::CutPower { .. } => "fault: power cut",
             Self::FailSync { .. } => "fault: sync failed",
@@ -271,6 +281,14 @@ impl fmt::Display for Fault {
             }
             Self::VanishServer { server, down_ns } => {
                 write!(f, "the machine of server {} is gone, for {}", server + 1, Seconds(down_ns))
+            }
+            Self::KillServers { down_ns } => write!(f, "all servers are killed, for {}", Seconds(down_ns)),
+            Self::Rush { server, for_ns, .. } => {
+                let (server, time) = (server + 1, Seconds(for_ns));
+                write!(
+                    f,
+                    "all agents are killed and come back, while server {server} stands still for {time}"
+                )
             }
             Self::FailSync { server, .. } => write!(f, "the next sync of server {} fails", server + 1),
             Self::SlowDisk { server, for_ns, pace_ns } => {

@@ -15,9 +15,10 @@ mod i10_counts;
 mod i12_periodic;
 mod i16_untouched;
 mod i17_restored;
+pub mod r04_confirmed;
 mod r28_liveness;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use berth_agent::lifecycle::TaskRef;
 use berth_controller::invariants::{Rollbacks, twice};
@@ -31,6 +32,7 @@ use berth_model::{
 use crate::{
     node::{Content, Machine, Process},
     operations::{Operation, Outcome},
+    server::View,
 };
 use history::History;
 pub use i06_jobs::MARK;
@@ -52,6 +54,7 @@ pub struct Invariants {
     rollbacks: Rollbacks,
     untouched: i16_untouched::Untouched,
     liveness: r28_liveness::Liveness,
+    confirmed: r04_confirmed::Confirmed,
 }
 
 impl Invariants {
@@ -69,6 +72,7 @@ impl Invariants {
             rollbacks: Rollbacks::default(),
             untouched: i16_untouched::Untouched::default(),
             liveness: r28_liveness::Liveness::default(),
+            confirmed: r04_confirmed::Confirmed::default(),
         }
     }
 
@@ -180,6 +184,16 @@ impl Invariants {
     pub fn on_time(&mut self, since_ns: Option<u64>) -> Check {
         self.counts.on_time(self.history.store(), since_ns)?;
         self.periodic.on_time(self.history.store(), since_ns)
+    }
+
+    /// Time has passed since faults have ended, of which nothing has kept the servers from their work `since_ns`; none while
+    /// something does. What each server, counted from 0, shows.
+    pub fn on_shown(
+        &mut self,
+        since_ns: Option<u64>,
+        servers: impl Iterator<Item = (usize, Arc<View>)>,
+    ) -> Check {
+        self.confirmed.on_time(since_ns, servers)
     }
 
     /// Faults have ended a while ago, and nobody asks for anything: everything is as it should be.

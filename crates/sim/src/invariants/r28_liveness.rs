@@ -10,7 +10,10 @@ use berth_model::{
 };
 
 use super::{Check, history::Step};
-use crate::{executor::now_ns, node::node_id};
+use crate::{
+    executor::now_ns,
+    node::{node_id, number_of},
+};
 
 const RULE: &str = "R28 no node that works is declared down";
 /// After what kept an agent from its servers has ended, it may need so long to be heard of again, in nanoseconds: a pause
@@ -47,7 +50,7 @@ impl Liveness {
 
     /// Which node that is, and until when something was wrong with it.
     fn last_trouble(&self, id: NodeId) -> Option<(usize, u64)> {
-        let node = usize::from(id.to_bytes()[15]);
+        let node = number_of(id);
         (NodeId(u128::from_be_bytes(node_id(node))) == id)
             .then(|| (node, self.hindered_until_ns.get(&node).copied().unwrap_or_default()))
     }

@@ -1,6 +1,8 @@
 //! A simulated node: the agent's own life cycle and session, and a shell around them that does what the real one does with
 //! processes, files and a connection.
 
+mod habits;
+mod link;
 mod machine;
 mod shell;
 mod story;
@@ -8,6 +10,7 @@ mod story;
 use std::collections::BTreeMap;
 
 use berth_api::agent::{AgentIdentity, FEATURES, FEATURES_ATTRIBUTE, NodeSpec};
+use berth_model::NodeId;
 
 use crate::{
     bugs::Bug,
@@ -57,6 +60,11 @@ pub fn node_id(number: usize) -> [u8; 16] {
     let mut id = [0x5a; 16];
     id[15] = number as u8;
     id
+}
+
+/// Which node has an id, counted from 0.
+pub fn number_of(id: NodeId) -> usize {
+    usize::from(id.to_bytes()[15])
 }
 
 fn identity(around: &Surroundings, instance: u64) -> AgentIdentity {

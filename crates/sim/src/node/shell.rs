@@ -1,9 +1,8 @@
-//! The agent: executes what the life cycle decides, and keeps a server informed.
+//! The agent: executes what the life cycle decides.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
 use berth_agent::{
@@ -12,44 +11,43 @@ use berth_agent::{
     lifecycle::{Action, AllocRecord, Event, FoundTask, GroupCache, Node, TaskRef, events_of},
 };
 use berth_api::agent::{
-    AgentIdentity, AgentSession, AllocId, Change, ClusterId, DownFrame, FRAME_BYTES_MAX, Fence, GroupSpec,
-    Told, UPDATE_DELAY_NS, Up, UpFrame, decode_frame, encode_frame,
+    AgentIdentity, AgentSession, AllocId, Change, ClusterId, Fence, GroupSpec, UPDATE_DELAY_NS,
 };
-use berth_controller::GRACE_MIN;
 use berth_replication::runtime::{
     Runtime,
     engine::{AsyncRuntime, Select2},
 };
-use bytes::{Bytes, BytesMut};
 
-use super::{Surroundings, identity, spec, story};
+use super::{Surroundings, habits::Habits, identity, story};
 use crate::{
     bugs::Bug,
     executor::{Simulated, now_ns, random_u64, sleep_until_ns},
-    network::{End, Host},
+    network::End,
 };
 
 /// Its clock shows the time since the Unix epoch.
 const BEGINNING_NS: u64 = 1_700_000_000_000_000_000;
 
 /// It has died in the middle of something.
-struct Dead;
+pub(super) struct Dead;
 
-struct Agent {
-    around: Surroundings,
-    identity: AgentIdentity,
-    life: Node,
-    session: AgentSession,
+pub(super) struct Agent {
+    pub(super) around: Surroundings,
+    pub(super) identity: AgentIdentity,
+    pub(super) life: Node,
+    pub(super) session: AgentSession,
     groups: GroupCache,
-    link: Option<End>,
-    retry: Backoff,
+    pub(super) link: Option<End>,
+    pub(super) retry: Backoff,
     /// Servers that were dialed since one let it in, or since all had been dialed; as the real agent has it.
-    dialed: Vec<usize>,
+    pub(super) dialed: Vec<usize>,
     /// The server that was dialed last has said something.
-    is_answered: bool,
-    dial_at_ns: u64,
+    pub(super) is_answered: bool,
+    pub(super) dial_at_ns: u64,
+    /// What it does on the present connection that others do not.
+    pub(super) habits: Habits,
     /// Starts that it watches, and whether it has reported to the life cycle that they run.
-    watched: BTreeMap<TaskRef, bool>,
+    pub(super) watched: BTreeMap<TaskRef, bool>,
     waiting: VecDeque<Event>,
     /// Of a planted bug.
     first_versions: BTreeMap<String, Arc<GroupSpec>>,
@@ -69,6 +67,7 @@ pub async fn run(around: Surroundings) {
         dialed: Vec::new(),
         is_answered: false,
         dial_at_ns: now_ns(),
+        habits: Habits::new(random_u64()),
         watched: BTreeMap::new(),
         waiting: VecDeque::new(),
         first_versions: BTreeMap::new(),
@@ -82,7 +81,7 @@ pub async fn run(around: Surroundings) {
     }
 }
 
-fn clock_ns() -> u64 {
+pub(super) fn clock_ns() -> u64 {
     BEGINNING_NS + now_ns()
 }
 
@@ -95,8 +94,10 @@ impl Agent {
             self.speak();
             let deadline = sleep_until_ns(self.deadline_ns());
             let heard = match &self.link {
-                Some(link) => <Simulated as Runtime>::Async::select2(link.recv(), deadline).await,
-                None => {
+                Some(link) if !self.habits.is_behind() => {
+                    <Simulated as Runtime>::Async::select2(link.recv(), deadline).await
+                }
+                _ => {
                     deadline.await;
                     Select2::Second(())
                 }
@@ -115,10 +116,14 @@ impl Agent {
             let process = content.processes.get(of)?;
             Some(if *told { process.until_ns } else { process.from_ns })
         });
-        let by_clock = self.life.deadline().into_iter().chain(self.session.deadline());
-        let by_clock = by_clock.map(|at_ns| at_ns.saturating_sub(BEGINNING_NS));
-        let dial = self.link.is_none().then_some(self.dial_at_ns);
-        let at_ns = news.chain(by_clock).chain(dial).min().unwrap_or(u64::MAX);
+        let own_ns = |at_ns: u64| at_ns.saturating_sub(BEGINNING_NS);
+        let speaks = self.habits.silent_until_ns().or_else(|| self.session.deadline().map(own_ns));
+        let hello = match self.link {
+            Some(_) => self.habits.again_at_ns(),
+            None => Some(self.dial_at_ns),
+        };
+        let by_clock = [self.life.deadline().map(own_ns), speaks, hello].into_iter().flatten();
+        let at_ns = news.chain(by_clock).min().unwrap_or(u64::MAX);
         // A deadline that is past and changes nothing must not keep time from passing.
         at_ns.max(now_ns() + 1_000_000)
     }
@@ -149,7 +154,7 @@ impl Agent {
         self.handle(Event::Tick)
     }
 
-    fn handle(&mut self, event: Event) -> Result<(), Dead> {
+    pub(super) fn handle(&mut self, event: Event) -> Result<(), Dead> {
         self.waiting.push_back(event);
         while let Some(event) = self.waiting.pop_front() {
             let mut actions = Vec::new();
@@ -293,126 +298,14 @@ impl Agent {
     }
 
     /// What may end by itself now, whatever the servers say of it.
-    fn look_for_silence(&self) {
+    pub(super) fn look_for_silence(&self) {
         let specs = self.life.allocs().map(|alloc| alloc.spec());
         let stops = specs.filter(|run| run.group.stop_after_silence_ms > 0);
         let stops = stops.map(|run| (run.alloc, run.group.stop_after_silence_ms.saturating_mul(1_000_000)));
         self.around.machine.look_for_silence(stops);
     }
 
-    fn dial(&mut self) {
-        if self.link.is_some() || now_ns() < self.dial_at_ns {
-            return;
-        }
-        let server = self.next_server();
-        self.is_answered = false;
-        match self.around.network.dial(Host::Node(self.around.number), Host::Server(server)) {
-            Ok(link) => {
-                self.link = Some(link);
-                let hello = self.session.hello(&self.identity, spec(self.around.number), clock_ns());
-                self.say(Up::Hello(hello));
-            }
-            Err(_) => self.dial_later(),
-        }
-    }
-
-    /// Any that was not dialed yet; once all were, any but the last one, unless there is no other.
-    fn next_server(&mut self) -> usize {
-        if self.dialed.len() >= self.around.servers {
-            self.dialed.drain(..self.dialed.len() - 1);
-        }
-        let mut left: Vec<usize> = (0..self.around.servers).collect();
-        left.retain(|server| self.around.servers == 1 || !self.dialed.contains(server));
-        let server = left[random_u64() as usize % left.len()];
-        self.dialed.push(server);
-        server
-    }
-
-    fn dial_later(&mut self) {
-        let random = random_u64();
-        let pause = match self.is_answered {
-            true => self.retry.after_answer(random),
-            false => self.retry.next_of(self.around.servers, random),
-        };
-        let late = match self.around.bug {
-            Some(Bug::ComesBackLate) => GRACE_MIN,
-            _ => Duration::ZERO,
-        };
-        self.dial_at_ns = now_ns() + (pause + late).as_nanos() as u64;
-    }
-
-    fn hang_up(&mut self) {
-        self.around.truth.tell(&format!("node {}: hangs up", self.around.number + 1));
-        self.link = None;
-        self.session.disconnected();
-        self.dial_later();
-        if self.around.bug == Some(Bug::StopsTasksWithoutServer) {
-            let running: Vec<TaskRef> = self.watched.keys().copied().collect();
-            for of in running {
-                self.around.truth.signalled(self.around.number, of, false);
-                self.around.machine.stop(of);
-            }
-        }
-    }
-
-    fn say(&mut self, message: Up) {
-        if let Some(line) = story::up(&message) {
-            self.around.truth.tell(&format!("node {}: {line}", self.around.number + 1));
-        }
-        let mut out = BytesMut::new();
-        encode_frame(&UpFrame { session: 0, message: Some(message) }, &mut out);
-        if self.link.as_ref().is_some_and(|link| link.send(out.freeze()).is_err()) {
-            self.hang_up();
-        }
-    }
-
-    fn speak(&mut self) {
-        if self.session.is_deserted(clock_ns()) {
-            return self.hang_up();
-        }
-        while self.link.is_some() {
-            let Some(up) = self.session.poll(clock_ns()) else { return };
-            self.say(up);
-        }
-    }
-
-    fn hear(&mut self, frame: &Bytes) -> Result<(), Dead> {
-        let mut bytes = BytesMut::from(&frame[..]);
-        let Ok(Some(DownFrame { message: Some(message), .. })) = decode_frame(&mut bytes, FRAME_BYTES_MAX)
-        else {
-            return Ok(());
-        };
-        self.is_answered = true;
-        if AgentSession::is_answer(&message) {
-            self.look_for_silence();
-            self.around.machine.content().heard_ns = now_ns();
-            self.handle(Event::Heard)?;
-        }
-        match self.session.on_down(message, clock_ns()) {
-            Some(Told::Refused(refused)) => {
-                self.around.truth.tell(&format!(
-                    "node {}: is refused: {}",
-                    self.around.number + 1,
-                    refused.reason
-                ));
-                self.hang_up();
-            }
-            Some(Told::Broken(error)) => {
-                self.around.truth.tell(&format!("node {}: {error}", self.around.number + 1));
-                self.hang_up();
-            }
-            Some(Told::Joined(fence)) => self.around.machine.content().fence = fence,
-            Some(Told::Desired(change)) => return self.on_desired(change),
-            _ => {}
-        }
-        if self.session.is_open() {
-            self.retry.reset();
-            self.dialed.drain(..self.dialed.len().saturating_sub(1));
-        }
-        Ok(())
-    }
-
-    fn on_desired(&mut self, change: Change) -> Result<(), Dead> {
+    pub(super) fn on_desired(&mut self, change: Change) -> Result<(), Dead> {
         let told = story::desired(&change);
         self.around.truth.tell(&format!("node {}: is to {told}", self.around.number + 1));
         let Ok(events) = events_of(change, &mut self.groups) else {

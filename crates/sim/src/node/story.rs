@@ -1,12 +1,12 @@
 //! What agents and servers say to each other, for people.
 
-use berth_api::agent::{AllocId, AllocStatus, Change, Up};
+use berth_api::agent::{AllocId, AllocStatus, Change, Up, Welcome, WelcomeMode};
 use prost::Message;
 
 /// What an agent says; none for what says nothing new.
 pub fn up(message: &Up) -> Option<String> {
     match message {
-        Up::Hello(hello) => Some(format!("says hello, start {}", hello.epoch)),
+        Up::Hello(hello) => Some(format!("says hello, start {}, dial {}", hello.epoch, hello.dial)),
         Up::Update(update) => {
             let status = |encoded| AllocStatus::decode(encoded).unwrap_or_default();
             let told = update.allocs.iter().cloned().map(status);
@@ -17,6 +17,16 @@ pub fn up(message: &Up) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// What an agent that is let in is to report.
+pub fn welcome(welcome: &Welcome) -> String {
+    let owed = match welcome.mode() {
+        WelcomeMode::Equal => "nothing".to_owned(),
+        WelcomeMode::FromSeq => format!("what has changed since {}", welcome.observed_seq),
+        WelcomeMode::Full => "everything".to_owned(),
+    };
+    format!("is welcomed, and is to report {owed}")
 }
 
 /// What an agent is asked to do.

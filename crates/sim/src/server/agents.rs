@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use prost::Message;
 
 use super::{Input, Server};
-use crate::{executor::random_u64, network::End};
+use crate::{bugs::Bug, executor::random_u64, network::End};
 
 /// Serves a connection until it ends.
 pub async fn serve(server: Server, end: End) {
@@ -40,7 +40,8 @@ fn take_in(
 ) -> Option<()> {
     match message {
         Up::Hello(hello) => {
-            let hello = Box::new(protocol::hello(hello).ok()?);
+            let mut hello = Box::new(protocol::hello(hello).ok()?);
+            hello.kept = server.kept(hello.node_id());
             // Never used twice: chance does not give the same number again.
             let id = SessionId(random_u64());
             if let Some((old, _)) = session.replace((id, hello.node_id())) {
@@ -49,8 +50,14 @@ fn take_in(
             server.tell(Input::Open { session: id, hello, end: end.clone() });
         }
         Up::Heartbeat(heartbeat) => {
-            let heartbeat = protocol::heartbeat(&heartbeat);
-            server.tell(Input::Event(Event::Heartbeat((*session)?.0, heartbeat)));
+            let (session, heartbeat) = ((*session)?.0, protocol::heartbeat(&heartbeat));
+            if server.around().bug == Some(Bug::CountsHeartbeatsAsReports) {
+                let desired_seq = heartbeat.desired_seq;
+                let (allocs, resync_done) = (Vec::new(), false);
+                let report = Event::Observed { session, seq: 0, desired_seq, allocs, resync_done };
+                server.tell(Input::Event(report));
+            }
+            server.tell(Input::Event(Event::Heartbeat(session, heartbeat)));
         }
         Up::Update(update) => update_of(server, update, (*session)?.0)?,
         Up::Changed(changed) => {

@@ -277,10 +277,10 @@ impl CarryOut {
                 self.server.0.asked_came.notify_one();
             }
             Action::Judged { refused, .. } => around.truth.judged(refused.count),
-            Action::Publish { store, observed, index, logged, seen, is_anew, .. } => {
+            Action::Publish { store, observed, index, logged, seen, recovery, is_anew } => {
                 around.truth.published(around.number, index, &logged, &shown(&seen, &observed), is_anew);
                 let settled = store.index();
-                *lock(&self.server.0.view) = Arc::new(View { store, observed, index });
+                *lock(&self.server.0.view) = Arc::new(View { store, observed, index, recovery });
                 if around.bug != Some(Bug::KeepsOldClaims) {
                     self.server.0.claims.lock().settle(settled);
                 }

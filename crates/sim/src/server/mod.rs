@@ -3,6 +3,7 @@
 
 mod agents;
 mod controller;
+mod kept;
 mod members;
 mod observer;
 mod planner;
@@ -17,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use berth_controller::{Answer, Event, Hello, SessionId, ToPlan};
+use berth_controller::{Answer, Event, Hello, NodeRecovery, SessionId, ToPlan};
 use berth_model::{Index, Timestamp, command::Command, observed::Observed, store::Store};
 use berth_replication::{Cluster, Config, Replication, Start, disk::Disk, peer::Peers};
 use berth_scheduler::Ledger;
@@ -31,6 +32,7 @@ use crate::{
     truth::Truth,
 };
 pub use controller::WallClock;
+pub use kept::Kept;
 pub use members::Standing;
 use observer::TellController;
 
@@ -48,6 +50,8 @@ pub struct View {
     pub observed: Observed,
     /// Up to where changes of either are in it.
     pub index: Index,
+    /// How far the leader knows the nodes.
+    pub recovery: Arc<NodeRecovery>,
 }
 
 /// What the controller of a server is sent.
@@ -70,6 +74,8 @@ pub struct Surroundings {
     pub owner: Owner,
     /// Its disk.
     pub disk: Arc<dyn Disk>,
+    /// What it has kept of what agents reported.
+    pub kept: Kept,
     /// Its way to agents and servers.
     pub network: Network,
     /// Is informed of all that happens.
@@ -105,6 +111,8 @@ struct Inner {
     leaders_majority: LeadersMajority,
     /// Since when it is known to be of the cluster no more.
     removed_at: Mutex<Option<Duration>>,
+    /// What was kept before this run of nodes that it has not heard of since.
+    found: Mutex<kept::Reports>,
     /// To each server.
     ways: Vec<relay::Way>,
     /// It serves.
@@ -120,8 +128,10 @@ impl Server {
     pub fn start(around: Surroundings) -> Self {
         let owner = around.owner;
         let ways = (0..around.servers).map(|_| relay::Way::default()).collect();
+        let found = Mutex::new(around.kept.read());
         let server = Self(Arc::new(Inner {
             around,
+            found,
             log: Mutex::new(None),
             applied: Mutex::default(),
             begun_ns: now_ns(),
@@ -170,6 +180,7 @@ impl Server {
         (0..2).for_each(|_| spawn(planner::run(self.clone())));
         let others = (0..around.servers).filter(|other| *other != around.number);
         others.for_each(|other| spawn(relay::carry(self.clone(), replication.clone(), other)));
+        spawn(kept::look_after(self.clone()));
         observer.begin();
         spawn(members::tell_versions(self.clone(), replication.clone()));
         if self.is_one_of_several() {

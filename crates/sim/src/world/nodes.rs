@@ -111,14 +111,24 @@ impl World {
         true
     }
 
+    fn kill_agent(&mut self, number: usize, down_ns: u64) {
+        if self.end_agent(number) {
+            self.die_with_agent(number);
+            self.after(down_ns, Due::StartAgent(number));
+        }
+    }
+
+    /// All agents are killed, and come back at the same time.
+    pub(super) fn restart_agents(&mut self, down_ns: u64) {
+        for number in 0..self.nodes.len() {
+            self.node_hindered(number, down_ns);
+            self.kill_agent(number, down_ns);
+        }
+    }
+
     pub(super) fn node_fault(&mut self, fault: Fault) {
         match fault {
-            Fault::KillAgent { node, steps: None, down_ns } => {
-                if self.end_agent(node) {
-                    self.die_with_agent(node);
-                    self.after(down_ns, Due::StartAgent(node));
-                }
-            }
+            Fault::KillAgent { node, steps: None, down_ns } => self.kill_agent(node, down_ns),
             Fault::KillAgent { node, steps, down_ns } => {
                 self.nodes.machines[node].content().dies_after = steps;
                 self.nodes.down_ns[node] = down_ns;
@@ -166,7 +176,7 @@ impl World {
     pub(super) fn observed_at_rest(&self, server: usize, view: &View) -> Check {
         for (slot, row) in view.store.allocs().iter().filter(|(_, row)| !row.is_terminal()) {
             let seen = view.observed.get(slot, row.id).map(|observation| observation.alloc.status);
-            let number = view.store.nodes().row(row.node).map(|node| node.id.to_bytes()[15] as usize);
+            let number = view.store.nodes().row(row.node).map(|node| node::number_of(node.id));
             let Some(machine) = number.and_then(|number| self.nodes.machines.get(number)) else { continue };
             let content = machine.content();
             let id = row.id.to_bytes();

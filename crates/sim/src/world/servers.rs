@@ -14,10 +14,10 @@ use crate::{
     disk::SimDisk,
     executor::{self, Owner, PACE, Pace},
     faults::{Fault, POWER_NS},
-    invariants::Check,
+    invariants::{Check, r04_confirmed},
     network::{Host, Network},
     random::Random,
-    server::{Server, Standing, Surroundings, WallClock, wire},
+    server::{Kept, Server, Standing, Surroundings, WallClock, wire},
     truth::Truth,
 };
 
@@ -45,6 +45,7 @@ struct Machine {
     /// No membership has named it yet since then.
     is_new: bool,
     disk: Arc<SimDisk>,
+    kept: Kept,
     clock: WallClock,
     snapshot_entries: u64,
     /// The newest version of the log that its program knows.
@@ -110,6 +111,7 @@ impl Machines {
             generation: 0,
             is_new: false,
             disk: Arc::new(SimDisk::new(settings.bug)),
+            kept: Kept::default(),
             clock: WallClock::default(),
             snapshot_entries: random.within(entries.clone()),
             entries: if is_upgraded { OLDER } else { ENTRY_VERSION },
@@ -141,6 +143,7 @@ impl World {
             servers: machines.all.len(),
             owner,
             disk: machine.disk.clone(),
+            kept: machine.kept.clone(),
             network: machines.network.clone(),
             truth: machines.truth.clone(),
             clock: machine.clock.clone(),
@@ -173,6 +176,7 @@ impl World {
         self.truth.facts().invariants.on_set_up_anew(number);
         let machine = &mut self.machines.all[number];
         machine.disk = Arc::new(SimDisk::new(self.machines.bug));
+        machine.kept = Kept::default();
         machine.generation += 1;
         machine.is_new = true;
         machine.flipped = None;
@@ -202,7 +206,16 @@ impl World {
         if self.end_server(number) {
             let machine = &mut self.machines.all[number];
             machine.disk = Arc::new(machine.disk.after_kill());
+            machine.kept = machine.kept.after_kill();
             self.after(down_ns, Due::StartServer(number));
+        }
+    }
+
+    fn pause_server(&mut self, number: usize, for_ns: u64) {
+        let owner = self.servers.all()[number].as_ref().map(Server::owner);
+        if let Some(owner) = owner {
+            executor::pause(owner);
+            self.after(for_ns, Due::Resume(owner));
         }
     }
 
@@ -219,6 +232,7 @@ impl World {
             self.truth.count("power cuts that came");
             let machine = &mut self.machines.all[number];
             machine.disk = Arc::new(machine.disk.after_power_cut(&mut self.random));
+            machine.kept = machine.kept.after_power_cut(&mut self.random);
             self.after(down_ns, Due::StartServer(number));
         }
     }
@@ -256,6 +270,13 @@ impl World {
     pub(super) fn server_fault(&mut self, fault: Fault) {
         match fault {
             Fault::KillServer { server, down_ns } => self.kill_server(server, down_ns),
+            Fault::KillServers { down_ns } => {
+                (0..self.machines.len()).for_each(|server| self.kill_server(server, down_ns));
+            }
+            Fault::Rush { server, down_ns, for_ns } => {
+                self.pause_server(server, for_ns);
+                self.restart_agents(down_ns);
+            }
             Fault::CutPower { server, .. } | Fault::FailSync { server, .. }
                 if self.servers.all()[server].is_none() => {}
             Fault::CutPower { server, steps, down_ns } => {
@@ -278,13 +299,7 @@ impl World {
                 memory.faults().capacity.store(memory.used() + room, SeqCst);
                 self.after(for_ns, Due::Calm(server));
             }
-            Fault::PauseServer { server, for_ns } => {
-                let owner = self.servers.all()[server].as_ref().map(Server::owner);
-                if let Some(owner) = owner {
-                    executor::pause(owner);
-                    self.after(for_ns, Due::Resume(owner));
-                }
-            }
+            Fault::PauseServer { server, for_ns } => self.pause_server(server, for_ns),
             Fault::StepClock { server, by_ns, for_ns } => {
                 self.machines.all[server].clock.step(by_ns);
                 self.after(for_ns, Due::Calm(server));
@@ -378,7 +393,9 @@ impl World {
             if server.claims_room() {
                 return Err(("R4 nothing is claimed for ever", format!("on server {}", number + 1)));
             }
-            self.observed_at_rest(number, &server.view())?;
+            let view = server.view();
+            r04_confirmed::at_rest(number, &view)?;
+            self.observed_at_rest(number, &view)?;
         }
         Ok(())
     }

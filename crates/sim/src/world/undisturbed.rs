@@ -46,6 +46,13 @@ impl World {
         let facts = &mut *self.truth.facts();
         let result = facts.invariants.on_time(since_ns);
         facts.judge(result);
+        if self.faults_ended {
+            let servers = self.servers.all();
+            let shown = servers.iter().enumerate();
+            let shown = shown.filter_map(|(number, server)| Some((number, server.as_ref()?.view())));
+            let result = facts.invariants.on_shown(since_ns, shown);
+            facts.judge(result);
+        }
     }
 
     /// The run of the one server that leads, while all of them serve.
