@@ -11,6 +11,8 @@ mod agents;
 mod changed;
 #[path = "servers/cluster.rs"]
 mod cluster;
+#[path = "servers/doubted.rs"]
+mod doubted;
 #[path = "servers/lagging.rs"]
 mod lagging;
 #[path = "servers/network.rs"]

@@ -63,6 +63,8 @@ const BETWEEN_SERVERS_PERCENT: u64 = 35;
 const GO_BACK_PERCENT: u64 = 40;
 /// How long a node may be cut off that is declared lost or disconnected for it, in milliseconds.
 const LONG_MS: (u64, u64) = (12_000, 50_000);
+/// When the last one begins: what it leaves behind is not mended by another that happens to follow.
+const LAST_NS: std::ops::Range<u64> = 43_000_000_000..45_500_000_000;
 /// How many there are.
 const COUNT: std::ops::Range<u64> = 12..30;
 
@@ -76,8 +78,19 @@ pub fn plan(random: &mut Random, servers: usize, nodes: usize) -> Vec<(u64, Faul
     let count = random.within(COUNT);
     let mut plan: Vec<(u64, Fault)> =
         (0..count).map(|_| (random.within(WHEN_NS), draw(random, servers, nodes))).collect();
+    plan.push((random.within(LAST_NS), draw_last(random, servers)));
     plan.sort_by_key(|(at_ns, _)| *at_ns);
     plan
+}
+
+/// Draws one after which all agents come again.
+fn draw_last(random: &mut Random, servers: usize) -> Fault {
+    let server = random.below(servers as u64) as usize;
+    match random.below(100) {
+        0..40 => Fault::KillServers { down_ns: ms(random, 50, 3_000) },
+        40..60 => Fault::CutServer { server },
+        _ => Fault::Rush { server, down_ns: ms(random, 1, 500), for_ns: ms(random, 50, 8_000) },
+    }
 }
 
 /// Draws how servers that begin with the older version are upgraded, some of them only after they went back once.

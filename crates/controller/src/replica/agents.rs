@@ -35,6 +35,9 @@ pub(crate) struct Agents {
     heard: Vec<NodeId>,
     /// Nodes that have something to report to the leader.
     reporting: VecDeque<NodeId>,
+    /// Nodes whose agents did not hold what is recorded, or did not report what they owed: when one comes again, it reports
+    /// everything. What is recorded stays: other servers show it too, and an agent that confirms it there says nothing new.
+    doubted: BTreeSet<NodeId>,
 }
 
 /// The agent of one node.
@@ -189,6 +192,17 @@ impl Agents {
             self.by_session.remove(&session.id);
         }
         self.untold.remove(&id);
+        self.doubted.remove(&id);
+    }
+
+    /// The agent of a node is to report everything when it comes again.
+    pub fn doubt(&mut self, node: NodeId) {
+        self.doubted.insert(node);
+    }
+
+    /// Whether it is; asked when it comes.
+    pub fn take_doubt(&mut self, node: NodeId) -> bool {
+        self.doubted.remove(&node)
     }
 
     /// Another state has taken the place of the one that agents reported on.

@@ -116,7 +116,8 @@ impl Replica {
     /// What an agent that is let in is to report.
     fn begin_reports(&mut self, hello: &Hello) -> WelcomeMode {
         let record = self.publication.record_of(hello.node_id()).copied().unwrap_or_default();
-        let is_whole = record.version.confirmed && self.records_only_live(hello.node_id());
+        let is_doubted = self.agents.take_doubt(hello.node_id());
+        let is_whole = record.version.confirmed && !is_doubted && self.records_only_live(hello.node_id());
         let Some(agent) = self.agents.get_mut(hello.node_id()) else { return WelcomeMode::Full };
         let (epoch, seq) = (hello.epoch, hello.seq);
         let (mode, begin) = match () {
@@ -236,7 +237,7 @@ impl Replica {
         let is_as_reported = |held| held == heartbeat.observed_digest && record.version == version;
         let differs = held.is_some_and(|held| !is_as_reported(held));
         if !self.agents.holds_what_it_reported(session, differs || is_stuck) {
-            self.publication.on_node_lost(id);
+            self.agents.doubt(id);
             self.closing.push(session);
         }
     }
