@@ -217,8 +217,10 @@ impl Replica {
         let record = self.publication.record_of(id).copied().unwrap_or_default();
         let has_reported = self.agents.take_has_reported(session);
         let Some(agent) = self.agents.get_mut(id) else { return };
-        let is_stuck = agent.reports.owes_reports() && !has_reported;
         let version = agent.reports.version();
+        // Whoever has parts of it left to report has come less far with its reports than with its changes.
+        let is_going_on = has_reported && version.seq < heartbeat.seq;
+        let is_stuck = agent.reports.owes_reports() && !is_going_on;
         // While something is on its way nothing can be compared.
         let is_still = agent.reports.is_recorded() && version.seq == heartbeat.seq;
         let is_equal = record.digest == heartbeat.observed_digest;

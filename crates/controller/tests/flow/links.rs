@@ -87,27 +87,40 @@ fn an_agent_that_holds_what_it_never_reported_reports_all_anew() {
     assert!(shell.told.iter().any(|(session, m)| *session == SessionId(2) && full(m)));
 }
 
+/// An update that is not all of what a welcome asked for, up to a change.
+fn part(session: u64, seq: u64) -> Event {
+    let (allocs, resync_done) = (Vec::new(), false);
+    Event::Observed { session: SessionId(session), seq, desired_seq: 0, allocs, resync_done }
+}
+
 #[test]
 fn an_agent_that_never_reports_what_it_was_asked_for_says_hello_again() {
     let mut shell = Shell::new();
     shell.hello(1, 1, 1, 7);
-    let holds = Heartbeat { observed_digest: 7, ..Heartbeat::default() };
+    let holds = Heartbeat { seq: 9, observed_digest: 7, ..Heartbeat::default() };
     let heartbeat = || Event::Heartbeat(SessionId(1), holds);
-    let part = || Event::Observed {
-        session: SessionId(1),
-        seq: 0,
-        desired_seq: 0,
-        allocs: Vec::new(),
-        resync_done: false,
-    };
-    for _ in 0..5 {
-        shell.tell(part());
+    for seq in 1..6 {
+        shell.tell(part(1, seq));
         shell.tell(heartbeat());
     }
     assert_eq!(shell.closed, [], "it has much to report");
     shell.tell(heartbeat());
     assert_eq!(shell.closed, [], "the next part may be on its way");
     shell.tell(heartbeat());
+    assert_eq!(shell.closed, [SessionId(1)]);
+}
+
+#[test]
+fn an_agent_that_reports_what_changes_and_not_what_it_was_asked_for_says_hello_again() {
+    let mut shell = Shell::new();
+    shell.hello(1, 1, 1, 7);
+    for seq in 1..3 {
+        assert_eq!(shell.closed, []);
+        // All that it has to report, as it believes.
+        shell.tell(part(1, seq));
+        let holds = Heartbeat { seq, observed_digest: 7, ..Heartbeat::default() };
+        shell.tell(Event::Heartbeat(SessionId(1), holds));
+    }
     assert_eq!(shell.closed, [SessionId(1)]);
 }
 
