@@ -80,7 +80,7 @@ bugs! {
     FreshBeforeApplied: "a follower that was away calls its state fresh before it has caught up" breaks "I3",
     CountsPausesAsSilence: "pauses of a server and steps of its clock count as silence of agents" breaks "R28",
     ComesBackLate: "an agent waits longer between two tries than a leader waits for it" breaks "R28",
-    CountsHeartbeatsAsReports: "a heartbeat counts as a report, so that no session ends that never reports what it owes" breaks "R4",
+    CountsHeartbeatsAsReports: "a heartbeat counts as a part of a report: no session ends that never reports what it owes" breaks "R4",
     CollectsByOldView: "garbage is collected as it was when it was looked for, whatever was registered since" breaks "I6",
     WritesOverStops: "a check-and-set does not see that its job was stopped meanwhile" breaks "I2",
     StartsFromBackup: "a restarted server finds the disk of its last start" breaks "I1 I2 I4 I17",

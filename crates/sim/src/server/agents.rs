@@ -50,12 +50,13 @@ fn take_in(
             server.tell(Input::Open { session: id, hello, end: end.clone() });
         }
         Up::Heartbeat(heartbeat) => {
-            let (session, heartbeat) = ((*session)?.0, protocol::heartbeat(&heartbeat));
+            let (session, mut heartbeat) = ((*session)?.0, protocol::heartbeat(&heartbeat));
             if server.around().bug == Some(Bug::CountsHeartbeatsAsReports) {
                 let desired_seq = heartbeat.desired_seq;
                 let (allocs, resync_done) = (Vec::new(), false);
                 let report = Event::Observed { session, seq: 0, desired_seq, allocs, resync_done };
                 server.tell(Input::Event(report));
+                heartbeat.seq += 1;
             }
             server.tell(Input::Event(Event::Heartbeat(session, heartbeat)));
         }
