@@ -4,8 +4,8 @@ mod watched;
 
 use std::{io, path::Path};
 
-use berth_server::LogFeed;
-pub use berth_server::LogFormat;
+use berth_api::LogFeed;
+pub use berth_api::LogFormat;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use tokio::{
     runtime,

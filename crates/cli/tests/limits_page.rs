@@ -15,6 +15,8 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("api/src/agent/frame.rs HELLO_BYTES_MAX", "a node's description"),
     ("api/src/agent/frame.rs UPDATE_ALLOCS_MAX", "allocations of one report"),
     ("api/src/agent/meta.rs DYNAMIC_META_BYTES_MAX", "dynamic metadata of a node"),
+    ("api/src/log_feed.rs LOG_LINES_MAX", "lines of the log that wait"),
+    ("api/src/log_feed.rs LOG_LINE_BYTES_MAX", "lines of the log that wait"),
     ("jobfile/src/blocks/launch.rs CRONS_MAX", "`crons` of a job"),
     ("jobfile/src/decode/job.rs PAYLOAD_BYTES_MAX", "what a dispatch carries"),
     ("jobfile/src/decode/network.rs DNS_SERVERS_MAX", "`servers` of a network's `dns`"),
@@ -162,8 +164,6 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("server/src/nomad/scheduling.rs POOLS_MAX", "node pools with settings of their own"),
     ("server/src/nomad/search/mod.rs NAMES_MAX", "matches of a search"),
     ("server/src/nomad/search/mod.rs MATCHES_MAX", "matches of a search"),
-    ("server/src/log_feed.rs LOG_LINES_MAX", "lines of the log that wait"),
-    ("server/src/log_feed.rs LOG_LINE_BYTES_MAX", "lines of the log that wait"),
     ("server/src/nomad/system.rs REQUEST_MAX", "`system gc`"),
     ("server/src/nomad/tenant_limits.rs DESCRIPTION_BYTES_MAX", "description of a namespace or a quota"),
     ("server/src/nomad/tenant_limits.rs LISTED_MAX", "drivers of a namespace"),
@@ -202,7 +202,7 @@ const FOLDERS: &[&str] =
 fn constants() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut folders: Vec<String> = FOLDERS.iter().map(|folder| (*folder).to_owned()).collect();
-    folders.push("api/src/agent".to_owned());
+    folders.push("api/src".to_owned());
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(format!("{ROOT}/crates/{folder}")).expect("the folder is there") {
             let entry = entry.expect("it is read");

@@ -90,8 +90,6 @@ async fn the_log_of_a_server_is_followed_at_any_level_and_ends_with_it() {
     .await;
     let line: Value = serde_json::from_str(&line).expect("an object");
     assert_eq!(line["level"], "INFO", "{line}");
-    let refused = dev.complained(&["monitor", "-node-id", "11111111"]);
-    assert!(refused.contains("journalctl -u berth-agent -f"), "{refused}");
     let refused = dev.complained(&["monitor", "-log-level", "loud"]);
     assert!(refused.contains("loud") && refused.contains("trace, debug, info, warn, error"), "{refused}");
     dev.stop_server();
@@ -102,6 +100,65 @@ async fn the_log_of_a_server_is_followed_at_any_level_and_ends_with_it() {
     let last: Value = serde_json::from_str(shown.lines().last().expect("lines")).expect("an object");
     let said = last["message"].as_str().unwrap_or_default();
     assert!(said.contains("ends its HTTP API"), "the last line of a server that stops: {last}");
+}
+
+/// Follows a log, and looks for a line that `cause` makes it have.
+async fn followed(dev: &Dev, args: &[&str], what: &str, mut cause: impl AsyncFnMut(u32)) -> String {
+    let shown = dev.home.path().join("followed");
+    let mut monitor = berth(&[&["monitor"], args].concat());
+    monitor.env("BERTH_ADDR", &dev.address).stdin(Stdio::null());
+    let mut monitor = monitor.stdout(fs::File::create(&shown).expect("room")).spawn().expect("it runs");
+    let mut made = 0;
+    let line = eventually("it shows what happened since it began", async || {
+        made += 1;
+        cause(made).await;
+        let shown = fs::read_to_string(&shown).expect("text");
+        shown.lines().find(|line| line.contains(what)).map(str::to_owned)
+    })
+    .await;
+    monitor.kill().expect("it runs");
+    monitor.wait().expect("it ends");
+    line
+}
+
+#[tokio::test]
+async fn the_log_of_an_agent_is_followed_by_way_of_its_server() {
+    let mut dev = Dev::apart(&["--log-level", "error", "--node-name", "n1"]);
+    eventually("the node is ready", async || dev.said(&["node", "status"]).contains("ready").then_some(()))
+        .await;
+    let apply = async |made: u32| drop(dev.said(&["node", "meta", "apply", &format!("made={made}")]));
+    let line =
+        followed(&dev, &["-node-id", "n1", "-log-level", "trace", "-json"], "berth_agent", apply).await;
+    let line: Value = serde_json::from_str(&line).expect("an object");
+    assert!(line["target"].as_str().is_some_and(|target| target.starts_with("berth_agent")), "{line}");
+    let unknown = dev.complained(&["monitor", "-node-id", "33333333-0000-4000-8000-000000000001"]);
+    assert!(unknown.contains("node not found"), "{unknown}");
+    dev.stop_agent();
+    let gone = eventually("the server knows that it is gone", async || {
+        let gone = dev.complained(&["monitor", "-node-id", "n1"]);
+        gone.contains("is not connected").then_some(gone)
+    })
+    .await;
+    assert!(gone.contains("try again once its agent is back"), "{gone}");
+}
+
+#[tokio::test]
+async fn the_log_of_another_server_is_followed_by_way_of_the_one_that_is_asked() {
+    let dev = Dev::start(&["--servers", "3"]);
+    let ids = eventually("three servers", async || {
+        let members: Value = serde_json::from_str(&dev.said(&["server", "members", "-json"])).ok()?;
+        let members = members.as_array().or_else(|| members["Members"].as_array())?.clone();
+        (members.len() == 3)
+            .then(|| members.iter().map(|m| m["Name"].as_str().expect("text").to_owned()).collect::<Vec<_>>())
+    })
+    .await;
+    for id in ids {
+        let cause = async |made: u32| dev.register(&in_rack(&format!("of-{id}-{made}"), "none")).await;
+        let line = followed(&dev, &["-server-id", &id], &format!("of-{id}-"), cause).await;
+        assert!(line.contains("INFO"), "{line}");
+    }
+    let unknown = dev.complained(&["monitor", "-server-id", "elsewhere"]);
+    assert!(unknown.contains("no server has the id, the name or the address `elsewhere`"), "{unknown}");
 }
 
 /// A command with this on standard input.

@@ -12,7 +12,6 @@ mod events;
 mod histogram;
 pub mod http;
 mod keyring;
-mod log_feed;
 mod memory;
 mod net;
 pub mod nomad;
@@ -31,7 +30,6 @@ pub use cluster::{LeadersAnswer, LeadersMajority, MajorityContact, OwnProgress, 
 pub use engine::{HostState, PlannersConfig};
 pub use events::{Change, EventBatch, EventHub, Subscription, SubscriptionError};
 pub use keyring::{Kek, Keyring};
-pub use log_feed::{LogFeed, LogFormat};
 pub use memory::bound_heaps;
 pub use net::{Entrance, Share, TlsConfig};
 pub use server::{LOG_VERSIONS, Server, ServerConfig, StartError};

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use berth_api::LogFeed;
 use berth_controller::{Event, ServerId, Versions};
 use berth_model::{
     Index,
@@ -39,7 +40,6 @@ use crate::{
     engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, Input, PlannersConfig, Shared},
     http,
     keyring::{self, Keyring},
-    log_feed::LogFeed,
     memory,
     net::{Entrance, Secure, Stream, TlsConfig},
     nomad, peers,
@@ -236,6 +236,7 @@ impl Server {
             shared.registry.clone(),
             keyring.clone(),
             certificates,
+            config.log_feed.clone(),
         ));
         if let Some(audit) = &audit {
             cluster.set_audit(audit.clone());

@@ -7,6 +7,7 @@ use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
+use berth_api::{LogDetail, LogFeed};
 use berth_controller::NodeRecovery;
 use berth_model::{
     EvalId, Index, JobKey, NodeId, Timestamp,
@@ -26,7 +27,6 @@ use crate::{
     access::{self, Capability, Identity, Policy, Realm},
     audit::AuditLog,
     keyring::{Kek, Keyring},
-    log_feed::LogFeed,
     net::Secure,
 };
 
@@ -143,6 +143,11 @@ pub trait Engine: Send + Sync + 'static {
     /// Why it was not done, or may have been: for people.
     async fn change_servers(&self, _: ServerChange) -> Result<(), String> {
         Err("this server has no others".to_owned())
+    }
+
+    /// Follows the log of another server, from now on. As with [`Agents::read_file`], dropping the receiver ends that.
+    async fn server_log(&self, _: u64, _: LogDetail) -> Result<ReadPieces, AgentError> {
+        Err(AgentError::NotFound("this server has no others".to_owned()))
     }
 
     /// Joins the cluster of the server that listens at an address.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use berth_api::LogFeed;
+
 use super::credentials::AgentTls;
 use super::setup::SetupMoment;
 use crate::artifacts::ArtifactConfig;
@@ -83,6 +85,8 @@ pub struct AgentConfig {
     pub kill_timeout_max: Duration,
     /// How long task events wait for company on their way to the servers.
     pub update_delay: Duration,
+    /// The log of this process, which is sent to whoever asks a server for it.
+    pub log_feed: LogFeed,
     /// Hears how far the preparing and cleaning up of allocations has come: for tests that end the agent there.
     pub on_setup: Option<fn(SetupMoment)>,
 }
@@ -123,6 +127,7 @@ impl AgentConfig {
             keeper_command,
             kill_timeout_max: Duration::from_millis(KILL_TIMEOUT_MS_MAX.into()),
             update_delay: Duration::from_secs(1),
+            log_feed: LogFeed::default(),
             on_setup: None,
         }
     }

@@ -251,7 +251,7 @@ impl Agent {
             groups: GroupCache::default(),
             runners: Runners::new(context.clone()),
             context,
-            reads: Reads::default(),
+            reads: Reads::new(config.log_feed.clone()),
             asks: Asks::default(),
             execs: Execs::default(),
             asking: Asking::default(),

@@ -22,6 +22,17 @@ pub struct AskFiles {
     pub list: bool,
 }
 
+/// Which lines of an agent's own log are read.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct AgentLogRead {
+    /// Lines of this level, as `INFO`, and more severe ones.
+    #[prost(string, tag = "1")]
+    pub level: String,
+    /// Each line is a JSON object.
+    #[prost(bool, tag = "2")]
+    pub json: bool,
+}
+
 /// Answers [`AskFiles`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct AllocFiles {

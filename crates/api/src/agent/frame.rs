@@ -472,7 +472,7 @@ pub struct Ack {
     pub seq: u64,
 }
 
-/// Asks for a task's log, or for a file of an allocation.
+/// Asks for a task's log, for a file of an allocation, or for the agent's own log.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct FileRead {
     /// Chosen by the server; unique in the session.
@@ -505,6 +505,10 @@ pub struct FileRead {
     /// Bytes to read of a file; 0 for all.
     #[prost(uint64, tag = "10")]
     pub limit: u64,
+    /// The log of the agent itself instead of all that, from now on. Its first chunk is empty. Older agents look for the log of a task
+    /// without a name, and answer that there is none.
+    #[prost(message, optional, tag = "11")]
+    pub agent_log: Option<super::AgentLogRead>,
 }
 
 /// Allows more of a file to be sent.

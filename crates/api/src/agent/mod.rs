@@ -46,7 +46,7 @@ pub use exec::{
     ExecNews, ExecOrder, ExecOutput, ExecStart, ExecStream, ExecUp, Inbox, Overrun, TerminalSize,
 };
 pub use feature::{FEATURES, FEATURES_ATTRIBUTE};
-pub use file::{AllocFiles, AskFiles, FILES_MAX, FileSpec};
+pub use file::{AgentLogRead, AllocFiles, AskFiles, FILES_MAX, FileSpec};
 pub use frame::{
     Ack, DESIRED_ALLOCS_MAX, DESIRED_BYTES_MAX, Desired, Down, DownFrame, FRAME_BYTES_MAX, FileCancel,
     FileChunk, FileCredit, FileRead, FrameError, GroupEntry, HELLO_BYTES_MAX, Heartbeat, HeartbeatEvery,

@@ -46,11 +46,11 @@ impl Command {
 /// Runs an agent until it gets a signal to stop. Its tasks run on, and the next agent takes them up, unless its node is to be
 /// drained first; a second signal ends that wait.
 fn run(settings: &Settings) -> Result<(), Failure> {
-    daemon::run(settings, async |_| {
+    daemon::run(settings, async |log_feed| {
         daemon::raise_open_files();
         let mut stop = StopSignal::listen()?;
         let data_dir = daemon::data_dir(settings)?;
-        let config = config(settings, data_dir, settings.servers.clone(), &[])?;
+        let config = AgentConfig { log_feed, ..config(settings, data_dir, settings.servers.clone(), &[])? };
         let mode = settings.node.drain_on_shutdown.map_or(ShutdownMode::LeaveTasks, ShutdownMode::Drain);
         let (tell, told) = oneshot::channel();
         let told_twice = async move {

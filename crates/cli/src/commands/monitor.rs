@@ -1,8 +1,9 @@
-//! `berth monitor`: the log of a server, as it is written.
+//! `berth monitor`: the log of a server or an agent, as it is written.
 
 use clap::{Args, ValueEnum};
 
 use crate::{
+    complete,
     failure::{Exit, Failure},
     global::Global,
     output::{self, clean},
@@ -18,10 +19,10 @@ pub struct Monitor {
     /// Print each line as a JSON object
     #[arg(long, alias = "log-json")]
     json: bool,
-    /// Refused with what to do instead: the log of an agent is read on its node
-    #[arg(long, value_name = "NODE")]
+    /// The log of the agent of this node, by id, its beginning, or name
+    #[arg(long, value_name = "NODE", add = complete::nodes())]
     node_id: Option<String>,
-    /// The server that is meant, by id, name or address, or `leader`: refused unless it is the one that is asked
+    /// The log of this server, by id, name or address, or of the `leader`, instead of that of the server that is asked
     #[arg(long, value_name = "SERVER", conflicts_with = "node_id")]
     server_id: Option<String>,
 }
@@ -41,22 +42,32 @@ impl Monitor {
     /// Follows until interrupted, or until the server ends the stream.
     pub fn run(&self, global: &Global) -> Result<(), Failure> {
         let level = self.log_level.to_possible_value();
-        let ask = LogAsk {
-            level: level.as_ref().map_or("info", |level| level.get_name()).to_owned(),
-            json: self.json,
-            node: self.node_id.clone(),
-            server: self.server_id.clone(),
-        };
         let remote = global.remote()?;
         block_on(async {
+            let node = match &self.node_id {
+                Some(node) => Some(remote.find_node(node).await?),
+                None => None,
+            };
+            let ask = LogAsk {
+                level: level.as_ref().map_or("info", |level| level.get_name()).to_owned(),
+                json: self.json,
+                node,
+                server: self.server_id.clone(),
+            };
             let mut frames = remote.server_log(&ask).await?;
             while let Some(frame) = frames.next().await? {
+                if let Some(error) = frame.file_event.strip_prefix("error: ") {
+                    return Err(Failure::new(Exit::Failed, clean(error)));
+                }
                 // What a message holds is shown by its letters, and does nothing to the terminal.
                 for line in String::from_utf8_lossy(&frame.data).lines() {
                     output::print(&format!("{}\n", clean(line)))?;
                 }
             }
-            Err(Failure::new(Exit::Failed, "the server ended the stream"))
+            Err(Failure::new(
+                Exit::Failed,
+                "the stream has ended: nothing more is logged there, or the server stops",
+            ))
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use berth_server::{LogFeed, LogFormat};
+use berth_api::{LogFeed, LogFormat};
 use tracing::{Level, Metadata, level_filters::LevelFilter};
 use tracing_subscriber::{
     Layer, Registry,

@@ -29,7 +29,7 @@ pub struct LogAsk {
 }
 
 impl Remote {
-    /// The log of the server that is asked, from now on.
+    /// The log of a server or an agent, from now on.
     pub async fn server_log(&self, ask: &LogAsk) -> Result<Lines<StreamFrame>, Failure> {
         let target =
             self.target("/v1/agent/monitor").param("log_level", &ask.level).param("log_json", ask.json);

@@ -8,7 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use berth_api::agent::{
-    Ask, Down, FileCancel, FileCredit, FileRead, Outcome, Question, RevokedServer, SERVERS_MAX, Servers,
+    AgentLogRead, Ask, Down, FileCancel, FileCredit, FileRead, Outcome, Question, RevokedServer, SERVERS_MAX,
+    Servers,
 };
 use berth_controller::SessionId;
 use berth_model::NodeId;
@@ -130,6 +131,10 @@ impl Agents for Registry {
         let read = match request.source {
             ReadSource::Log { task, stream } => FileRead { task, stream, ..read },
             ReadSource::File { path, limit } => FileRead { path, limit, ..read },
+            ReadSource::AgentLog(detail) => {
+                let asked = AgentLogRead { level: detail.level.to_string(), json: detail.is_json() };
+                FileRead { agent_log: Some(asked), ..read }
+            }
         };
         let sent = link.tell(Down::FileRead(read)).await;
         sent.map_err(|_| AgentError::NotConnected(node))?;

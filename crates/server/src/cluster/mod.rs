@@ -32,6 +32,7 @@ use std::{
     time::Duration,
 };
 
+use berth_api::LogFeed;
 use berth_model::Index;
 use berth_replication::{
     Replication,
@@ -102,6 +103,7 @@ impl Cluster {
         agents: Arc<Registry>,
         keyring: Arc<Keyring>,
         certificates: Arc<Certificates>,
+        log_feed: LogFeed,
     ) -> Self {
         let cluster = Self {
             replication,
@@ -116,7 +118,7 @@ impl Cluster {
             pulses: successor::Pulses::default(),
             leaders_majority: LeadersMajority::default(),
             fresh: fresh::Rounds::default(),
-            lent: Lent::new(agents.clone()),
+            lent: Lent::new(agents.clone(), log_feed),
             agents,
             keyring,
             certificates,

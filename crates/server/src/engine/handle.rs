@@ -8,6 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use berth_api::LogDetail;
 use berth_controller::{Answer, Event, ServerId, ServerMessage, Versions};
 use berth_model::{
     EvalId,
@@ -25,8 +26,8 @@ use crate::{
     cluster::{Change, Cluster},
     keyring::Kek,
     shared::{
-        Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerChange,
-        Servers,
+        AgentError, Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError,
+        ReadPieces, ServerChange, Servers,
     },
 };
 
@@ -128,6 +129,10 @@ impl Engine for EngineHandle {
             ServerChange::Transfer(to) => Change::Transfer(to),
         };
         self.cluster.change(change).await
+    }
+
+    async fn server_log(&self, server: u64, detail: LogDetail) -> Result<ReadPieces, AgentError> {
+        self.cluster.server_log(server, detail).await
     }
 
     async fn join_servers(&self, address: &str) -> Result<(), String> {

@@ -1,15 +1,22 @@
 //! The agents that have what a caller sees.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use berth_api::agent::{Outcome, Question};
+use berth_api::{
+    LogDetail,
+    agent::{Outcome, Question},
+};
 use berth_model::{AllocId, JobKey, NodeId};
+use tokio::time::timeout;
 
 use super::{call::Call, failure::Failure};
 use crate::{
     access::{CallerView, Parts},
-    shared::{Agents, ExecLink, ExecRequest, ReadPieces, ReadRequest},
+    shared::{AgentError, Agents, ExecLink, ExecRequest, ReadPieces, ReadRequest, ReadSource},
 };
+
+/// How long an agent may take to begin with its log.
+const FIRST_PIECE_MAX: Duration = Duration::from_secs(10);
 
 /// An allocation that the caller reaches, at the agent that has it.
 pub(crate) struct AllocAgent {
@@ -50,6 +57,33 @@ impl Call {
     ) -> Result<Outcome, Failure> {
         view.node(node).ok_or_else(|| Failure::not_found("node not found"))?;
         Ok(self.api.state.agents.ask(node, question).await?)
+    }
+}
+
+impl Call {
+    /// Follows the log of a node's agent. What has come already is the empty piece with which every agent that sends its log begins.
+    ///
+    /// # Errors
+    /// When the caller sees no such node and no such agent is connected, or the agent does not send its log.
+    pub async fn agent_log(&self, node: NodeId, detail: LogDetail) -> Result<ReadPieces, Failure> {
+        let source = ReadSource::AgentLog(detail);
+        let request = ReadRequest { alloc: AllocId(0), source, offset: 0, from_end: false, follow: true };
+        let mut pieces = match self.api.state.agents.read_file(node, request).await {
+            Err(AgentError::NotConnected(_)) if self.view().node(node).is_none() => {
+                return Err(Failure::not_found("node not found"));
+            }
+            pieces => pieces?,
+        };
+        match timeout(FIRST_PIECE_MAX, pieces.recv()).await {
+            Ok(Some(Ok(_))) => Ok(pieces),
+            Ok(Some(Err(AgentError::NotFound(_)))) => Err(Failure::bad_request(format!(
+                "the agent of node {node}, or the server that it is connected to, is older than this server: its log \
+                 is not sent to servers; upgrade it, or read the log on the node: `journalctl -u berth-agent -f`"
+            ))),
+            Ok(Some(Err(error))) => Err(error.into()),
+            Ok(None) => Err(AgentError::NotConnected(node).into()),
+            Err(_) => Err(AgentError::Silent(node).into()),
+        }
     }
 }
 

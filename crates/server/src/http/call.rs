@@ -6,7 +6,7 @@ use std::{
 };
 
 use axum::{body::Body, response::Response};
-use berth_api::failpoint;
+use berth_api::{LogDetail, failpoint};
 use berth_model::{EvalId, Index, command::Command, namespace::NAMESPACE_DEFAULT};
 use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
@@ -19,7 +19,9 @@ use crate::{
     SubscriptionError,
     access::{Access, CallerEvents, CallerView, Identity},
     keyring::{Kek, Keyring},
-    shared::{Contact, LogPosition, Metric, PlanTrace, ServerChange, ServerInfo, Servers},
+    shared::{
+        AgentError, Contact, LogPosition, Metric, PlanTrace, ReadPieces, ServerChange, ServerInfo, Servers,
+    },
 };
 
 /// What a handler answers.
@@ -234,6 +236,14 @@ impl Call {
     /// Why it was not done, or may have been: for people.
     pub async fn change_servers(&self, change: ServerChange) -> Result<(), String> {
         self.api.state.engine.change_servers(change).await
+    }
+
+    /// Follows the log of another server.
+    ///
+    /// # Errors
+    /// When it is not reached, or does not send its log.
+    pub async fn server_log(&self, server: u64, detail: LogDetail) -> Result<ReadPieces, AgentError> {
+        self.api.state.engine.server_log(server, detail).await
     }
 
     /// Joins the cluster of the server that listens at an address.

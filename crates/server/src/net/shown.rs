@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use berth_api::LogFeed;
 use berth_tls::{
     Authority, CertificateRequest, Connector, Expected, Held, Key, RevokedServers, Role, TlsFiles, Validity,
     now_secs, write_over,
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 
 use super::TlsConfig;
 use crate::{
-    AgentLimits, HostState, LOG_VERSIONS, LogFeed, PlannersConfig, Server, ServerConfig, audit::AuditConfig,
+    AgentLimits, HostState, LOG_VERSIONS, PlannersConfig, Server, ServerConfig, audit::AuditConfig,
     http::Limits, shared::MetricsNames,
 };
 

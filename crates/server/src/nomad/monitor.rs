@@ -1,19 +1,22 @@
-//! The log of the server that answers, as it is written.
+//! The log of the server that answers, of another one or of an agent, as it is written.
 
 use std::time::Duration;
 
-use berth_api::http::StreamFrame;
+use berth_api::{LogDetail, LogFormat, LogWatch, http::StreamFrame};
+use berth_model::NodeId;
+use hyper::{StatusCode, header::HeaderValue};
 use tracing::Level;
 
-use super::servers;
-use crate::{
-    http::{
-        call::{Call, Reply},
-        failure::Failure,
-        reply::{JSON, TEXT},
-        stream::{Closed, Writer, stream},
-    },
-    log_feed::{LogFormat, LogWatch},
+use super::{
+    nodes,
+    pieces::{write_frames, write_plain},
+    servers,
+};
+use crate::http::{
+    call::{Call, Reply},
+    failure::Failure,
+    reply::{JSON, TEXT},
+    stream::{Closed, Writer, stream},
 };
 
 /// How often the stream says that it still lives.
@@ -26,15 +29,39 @@ const LEVELS: &[(&str, Level)] = &[
     ("error", Level::ERROR),
 ];
 
+/// Whose log is followed.
+enum Place {
+    /// That of the server that answers.
+    Here,
+    /// Another server's.
+    Server(u64),
+    /// An agent's.
+    Node(NodeId),
+}
+
 /// `GET /v1/agent/monitor`
 pub(super) async fn read(call: Call) -> Reply {
-    check_place(&call)?;
-    let level = level(&call)?;
-    let format = if call.query.flag("log_json", false)? { LogFormat::Json } else { LogFormat::Text };
+    let json = call.query.flag("log_json", false)?;
+    let detail = LogDetail { level: level(&call)?, format: LogFormat::of(json) };
     let plain = call.query.flag("plain", false)?;
+    let pieces = match place(&call)? {
+        Place::Here => return follow_own(&call, detail, plain),
+        Place::Server(id) => call.server_log(id, detail).await?,
+        Place::Node(node) => call.agent_log(node, detail).await?,
+    };
+    stream(&call, content_type(plain), |writer| async move {
+        if plain { write_plain(writer, None, pieces).await } else { write_frames(writer, pieces).await }
+    })
+}
+
+fn content_type(plain: bool) -> HeaderValue {
+    if plain { TEXT } else { JSON }
+}
+
+fn follow_own(call: &Call, detail: LogDetail, plain: bool) -> Reply {
     let feed = call.server().log_feed.clone();
-    stream(&call, if plain { TEXT } else { JSON }, |writer| {
-        let watch = feed.watch(format, level);
+    stream(call, content_type(plain), |writer| {
+        let watch = feed.watch(detail.format, detail.level);
         async move { if plain { follow_plain(writer, watch).await } else { follow(writer, watch).await } }
     })
 }
@@ -48,27 +75,28 @@ fn level(call: &Call) -> Result<Level, Failure> {
     })
 }
 
-/// Refuses to answer for a node or another server: whoever asks would take the one log for the other.
-fn check_place(call: &Call) -> Result<(), Failure> {
-    if call.query.text("node_id").is_some() {
-        return Err(Failure::bad_request(
-            "query parameter node_id: the log of an agent is not sent to servers; read it on its node, as with \
-             `journalctl -u berth-agent -f`",
+fn place(call: &Call) -> Result<Place, Failure> {
+    match (call.query.text("node_id"), call.query.text("server_id")) {
+        (Some(_), Some(_)) => Err(Failure::bad_request(
+            "query parameters node_id and server_id: each names whose log is followed; give one of them",
+        )),
+        (Some(node), None) => Ok(Place::Node(nodes::resolved(call, node)?)),
+        (None, Some(server)) => server_place(call, server),
+        (None, None) => Ok(Place::Here),
+    }
+}
+
+fn server_place(call: &Call, asked: &str) -> Result<Place, Failure> {
+    let all = servers::all(call);
+    if asked == "leader" && all.leader.is_none() {
+        return Err(Failure::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "query parameter server_id: no leader is known: name a server, or try again in a moment",
         ));
     }
-    let Some(asked) = call.query.text("server_id") else { return Ok(()) };
-    let all = servers::all(call);
-    let meant = if asked == "leader" { all.leader } else { None };
-    let id = meant.map_or_else(|| servers::named(&all, call.server(), asked), Ok)?;
-    if id == all.own {
-        return Ok(());
-    }
-    let other = all.all.iter().find(|server| server.id == id);
-    let other = other.map_or_else(String::new, |server| format!(" {} at {}", server.name, server.http_addr));
-    Err(Failure::bad_request(format!(
-        "query parameter server_id: a server sends its own log alone; ask the server{other}, as with \
-         `berth monitor --address`"
-    )))
+    let leader = if asked == "leader" { all.leader } else { None };
+    let id = leader.map_or_else(|| servers::named(&all, call.server(), asked), Ok)?;
+    Ok(if id == all.own { Place::Here } else { Place::Server(id) })
 }
 
 /// Each line in a frame. A server that stops ends the feed once its parts have said their last words, and so the stream.

@@ -46,7 +46,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("resources", Kind::Flag, "Include the resources that it has or holds"),
     Parameter::new("reverse", Kind::Flag, "In the opposite order"),
     Parameter::new("revive_tokens", Kind::Flag, "Have tokens of the copy be good again that were revoked since it was taken"),
-    Parameter::new("server_id", Kind::Text, "The server of this id, name or address, or `leader`; it must be the one that answers"),
+    Parameter::new("server_id", Kind::Text, "The server of this id, name or address, or `leader`; the one that answers if there is none"),
     Parameter::new("stale", Kind::Flag, "Any server may answer"),
     Parameter::new("status", Kind::Text, "Only those with this status"),
     Parameter::new("task", Kind::Text, "The task's name; needed when there are several"),

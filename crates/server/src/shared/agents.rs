@@ -1,7 +1,10 @@
 //! What request handlers ask of nodes' agents.
 
 use async_trait::async_trait;
-use berth_api::agent::{Outcome, Question};
+use berth_api::{
+    LogDetail,
+    agent::{Outcome, Question},
+};
 use berth_model::{AllocId, NodeId};
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -9,7 +12,7 @@ use tokio::sync::mpsc;
 /// The way to the agents, whichever server they are connected to. The HTTP side knows them by this alone.
 #[async_trait]
 pub trait Agents: Send + Sync + 'static {
-    /// Reads a task's log, or a file of an allocation. Dropping the receiver ends the reading; the channel is bounded, and a reader that does not
+    /// Reads a task's log, a file of an allocation, or the agent's own log. Dropping the receiver ends the reading; the channel is bounded, and a reader that does not
     /// take what comes slows the agent down.
     async fn read_file(&self, node: NodeId, request: ReadRequest) -> Result<ReadPieces, AgentError>;
 
@@ -75,6 +78,8 @@ pub enum ReadSource {
         /// Bytes to read; 0 for all.
         limit: u64,
     },
+    /// What the agent itself logs, from now on; its first piece is empty. The allocation does not matter.
+    AgentLog(LogDetail),
 }
 
 /// A piece of what is read; an empty one of which nothing happened says that the reader still lives.

@@ -1,5 +1,6 @@
-//! People who read the output of tasks and files of allocations, by way of the server.
+//! People who read the output of tasks, files of allocations and the agent's own log, by way of the server.
 
+mod own_log;
 mod sending;
 mod source;
 
@@ -7,10 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use berth_api::LogFeed;
 use berth_api::agent::{AllocId, AllocStatus, FileRead, TaskState, Up};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
+use self::own_log::LogReading;
 use self::sending::Reading;
 use crate::paths::AllocPaths;
 
@@ -21,6 +24,7 @@ const READS_MAX: usize = 64;
 #[derive(Default)]
 pub(super) struct Reads {
     reads: BTreeMap<u64, Read>,
+    log_feed: LogFeed,
 }
 
 struct Read {
@@ -34,6 +38,10 @@ struct Read {
 }
 
 impl Reads {
+    pub(super) fn new(log_feed: LogFeed) -> Self {
+        Self { log_feed, ..Self::default() }
+    }
+
     /// Answers a request about an allocation, as it stands.
     pub(super) fn open(
         &mut self,
@@ -44,12 +52,20 @@ impl Reads {
     ) {
         self.reads.retain(|_, read| !read.future.is_finished());
         let Some(alloc) = AllocId::from_slice(&request.alloc_id) else { return };
-        let task = request.path.is_empty().then(|| request.task.clone());
-        let done = status.is_none_or(|status| is_done(status, task.as_deref()));
-        let credit = Arc::new(Semaphore::new(permits(request.credit_bytes)));
-        let done = Arc::new(AtomicBool::new(done));
         let number = request.request;
         let refused = self.reads.len() >= READS_MAX;
+        let credit = Arc::new(Semaphore::new(permits(request.credit_bytes)));
+        if let Some(asked) = &request.agent_log {
+            let reading = LogReading { request: number, credit: credit.clone(), up };
+            let running = reading.run((!refused).then_some((&self.log_feed, asked)));
+            let future = tokio::spawn(running).abort_handle();
+            let done = Arc::default();
+            self.reads.insert(number, Read { alloc, task: None, credit, done, future });
+            return;
+        }
+        let task = request.path.is_empty().then(|| request.task.clone());
+        let done = status.is_none_or(|status| is_done(status, task.as_deref()));
+        let done = Arc::new(AtomicBool::new(done));
         let reading = Reading { request, place, credit: credit.clone(), done: done.clone(), up };
         let future = tokio::spawn(async move {
             let error = if refused { "too many readers".into() } else { reading.run().await };

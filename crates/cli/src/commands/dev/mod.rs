@@ -5,9 +5,9 @@ mod leftovers;
 mod scratch;
 mod simulated;
 
-use berth_agent::{Agent, ShutdownMode};
-use berth_api::http::Address;
-use berth_server::{LogFeed, Server};
+use berth_agent::{Agent, AgentConfig, ShutdownMode};
+use berth_api::{LogFeed, http::Address};
+use berth_server::Server;
 use clap::Args;
 use tokio::sync::oneshot;
 
@@ -52,7 +52,7 @@ async fn serve(settings: &Settings, servers: u8, feed: LogFeed) -> Result<(), Fa
     };
     let others = start_others(settings, &server, &scratch, servers, &feed).await;
     let worked = match &others {
-        Ok(others) => work(settings, &server, others, &scratch, &mut stop).await,
+        Ok(others) => work(settings, &server, others, &scratch, feed, &mut stop).await,
         Err(_) => Ok(()),
     };
     let (mut all, stopped) = match others {
@@ -89,6 +89,7 @@ async fn work(
     server: &Server,
     others: &[Server],
     scratch: &Scratch,
+    log_feed: LogFeed,
     stop: &mut StopSignal,
 ) -> Result<(), Failure> {
     let agents = server.agent_addr();
@@ -100,7 +101,7 @@ async fn work(
         .flat_map(|server| [server.http_addr(), server.agent_addr(), server.server_addr()])
         .map(|address| address.port())
         .collect();
-    let config = agent::config(settings, scratch.path(), all, &own_ports)?;
+    let config = AgentConfig { log_feed, ..agent::config(settings, scratch.path(), all, &own_ports)? };
     let agent_stops = async move {
         let _ = agent_stops.await;
     };

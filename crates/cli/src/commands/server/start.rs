@@ -2,7 +2,8 @@
 
 use std::{net::SocketAddr, path::Path};
 
-use berth_server::{LogFeed, PlannersConfig, Server, ServerConfig, StartError};
+use berth_api::LogFeed;
+use berth_server::{PlannersConfig, Server, ServerConfig, StartError};
 
 use crate::{
     daemon::{self, StopSignal},

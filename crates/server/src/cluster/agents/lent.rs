@@ -1,4 +1,4 @@
-//! The agents of this server, for other servers: each asks for one piece after the other, so that what is under way holds no
+//! The agents of this server and its own log, for other servers: each asks for one piece after the other, so that what is under way holds no
 //! more than the agents' own windows. What nobody asks for any more ends.
 
 use std::{
@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use berth_api::{LogDetail, LogFeed};
 use berth_model::NodeId;
 use tokio::{
     sync::{Mutex as AsyncMutex, mpsc},
@@ -14,7 +15,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::wire::{self, AgentAnswer, AgentRequest, Exec, Failure, Input, Read};
+use super::{
+    own_log,
+    wire::{self, AgentAnswer, AgentRequest, Exec, Failure, Input, Read},
+};
 use crate::{
     agents::Registry,
     shared::{AgentError, Agents, ExecInput, ExecLink, ExecOutput, ReadPieces},
@@ -30,6 +34,7 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 /// What other servers have under way with the agents of this one.
 pub(in crate::cluster) struct Lent {
     agents: Arc<Registry>,
+    log_feed: LogFeed,
     open: Arc<Mutex<HashMap<u64, Arc<Stream>>>>,
 }
 
@@ -55,8 +60,8 @@ type Outcome = Result<AgentAnswer, AgentError>;
 
 impl Lent {
     /// Nothing is under way.
-    pub fn new(agents: Arc<Registry>) -> Self {
-        Self { agents, open: Arc::default() }
+    pub fn new(agents: Arc<Registry>, log_feed: LogFeed) -> Self {
+        Self { agents, log_feed, open: Arc::default() }
     }
 
     /// Does what a server asks.
@@ -67,6 +72,7 @@ impl Lent {
             AgentRequest::Ask(node, question) => self.ask(node, &question).await,
             AgentRequest::Read(node, read) => self.read(server, node, read).await,
             AgentRequest::Exec(node, exec) => self.exec(server, node, exec).await,
+            AgentRequest::ServerLog(lines) => self.server_log(server, lines.into()),
             AgentRequest::Next(number) => Ok(self.next(server, number).await),
             AgentRequest::Input(number, input) => Ok(self.input(server, number, input).await),
             AgentRequest::Keep(number) => {
@@ -99,6 +105,12 @@ impl Lent {
         self.check_room(server)?;
         let ExecLink { input, output } = self.agents.exec(node, exec.into()).await?;
         Ok(self.begin(server, What::Exec { input, output: AsyncMutex::new(output) }))
+    }
+
+    fn server_log(&self, server: u64, detail: LogDetail) -> Outcome {
+        self.check_room(server)?;
+        let pieces = own_log::follow(&self.log_feed, detail);
+        Ok(self.begin(server, What::Log(AsyncMutex::new(pieces))))
     }
 
     fn check_room(&self, server: u64) -> Result<(), AgentError> {

@@ -2,13 +2,17 @@
 //! answers comes back the same way.
 
 mod lent;
+mod own_log;
 mod remote;
 mod wire;
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use berth_api::agent::{Outcome, Question};
+use berth_api::{
+    LogDetail,
+    agent::{Outcome, Question},
+};
 use berth_model::NodeId;
 use berth_replication::peer::PeerAddress;
 use futures_util::{StreamExt, stream::FuturesUnordered};
@@ -50,7 +54,7 @@ impl AllAgents {
             return Reached::Here;
         }
         match self.find(node).await {
-            Some(server) => Reached::There(Remote::new(self.cluster.clone(), server, node)),
+            Some(server) => Reached::There(Remote::new(self.cluster.clone(), server, Some(node))),
             None => Reached::Here,
         }
     }
@@ -76,6 +80,19 @@ impl AllAgents {
             }
         }
         None
+    }
+}
+
+impl Cluster {
+    /// Follows the log of another server, which sends it over the same way as what it has of agents.
+    pub(crate) async fn server_log(
+        self: &Arc<Self>,
+        id: u64,
+        detail: LogDetail,
+    ) -> Result<ReadPieces, AgentError> {
+        let peer = self.replication.peer(id);
+        let peer = peer.ok_or_else(|| AgentError::NotFound(format!("server {id} is not of this cluster")))?;
+        Remote::new(self.clone(), (id, PeerAddress(peer.address)), None).server_log(detail).await
     }
 }
 

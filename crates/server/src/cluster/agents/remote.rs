@@ -1,8 +1,12 @@
-//! An agent that is connected to another server: asked there, piece by piece, as fast as its reader takes them.
+//! What another server has, an agent that is connected there or its own log: asked for there, piece by piece, as fast as its reader
+//! takes them.
 
 use std::{sync::Arc, time::Duration};
 
-use berth_api::agent::{Outcome, Question};
+use berth_api::{
+    LogDetail,
+    agent::{Outcome, Question},
+};
 use berth_model::NodeId;
 use berth_replication::peer::{PeerAddress, RequestError};
 use tokio::{sync::mpsc, time::sleep};
@@ -23,12 +27,13 @@ const KEEP_EVERY: Duration = Duration::from_secs(3);
 /// Pieces handed to a reader that it has not taken.
 const HANDED_MAX: usize = 4;
 
-/// The agent of a node, and the server that has its session.
+/// The server that has what is asked for, and the node whose agent that is.
 #[derive(Clone)]
 pub(super) struct Remote {
     cluster: Arc<Cluster>,
     server: (u64, PeerAddress),
-    node: NodeId,
+    /// None for the server itself.
+    node: Option<NodeId>,
 }
 
 /// Something under way there.
@@ -38,33 +43,30 @@ struct UnderWay {
 }
 
 impl Remote {
-    pub fn new(cluster: Arc<Cluster>, server: (u64, PeerAddress), node: NodeId) -> Self {
+    pub fn new(cluster: Arc<Cluster>, server: (u64, PeerAddress), node: Option<NodeId>) -> Self {
         Self { cluster, server, node }
     }
 
     pub async fn ask(&self, question: Question) -> Result<Outcome, AgentError> {
-        match self.request(AgentRequest::Ask(self.node, wire::question(question))).await? {
+        match self.request(AgentRequest::Ask(self.node()?, wire::question(question))).await? {
             AgentAnswer::Outcome(bytes) => wire::read_outcome(&bytes).ok_or_else(|| self.makes_no_sense()),
             _ => Err(self.makes_no_sense()),
         }
     }
 
     pub async fn read_file(self, request: ReadRequest) -> Result<ReadPieces, AgentError> {
-        let there = self.begin(AgentRequest::Read(self.node, request.into())).await?;
-        let (reader, handed) = mpsc::channel(HANDED_MAX);
-        tokio::spawn(async move {
-            let piece = |answer| match answer {
-                AgentAnswer::Piece(piece) => Some(piece.into()),
-                _ => None,
-            };
-            there.carry(&reader, piece).await;
-            there.end().await;
-        });
-        Ok(handed)
+        let there = self.begin(AgentRequest::Read(self.node()?, request.into())).await?;
+        Ok(there.into_pieces())
+    }
+
+    /// Follows the log of the server itself.
+    pub async fn server_log(self, detail: LogDetail) -> Result<ReadPieces, AgentError> {
+        let there = self.begin(AgentRequest::ServerLog(detail.into())).await?;
+        Ok(there.into_pieces())
     }
 
     pub async fn exec(self, request: ExecRequest) -> Result<ExecLink, AgentError> {
-        let there = self.begin(AgentRequest::Exec(self.node, request.into())).await?;
+        let there = self.begin(AgentRequest::Exec(self.node()?, request.into())).await?;
         let (input, inputs) = mpsc::channel(HANDED_MAX);
         let (outputs, output) = mpsc::channel::<Result<ExecOutput, AgentError>>(HANDED_MAX);
         tokio::spawn(async move {
@@ -89,18 +91,28 @@ impl Remote {
     }
 
     async fn request(&self, request: AgentRequest) -> Result<AgentAnswer, AgentError> {
-        let (id, node) = (self.server.0, self.node);
+        let id = self.server.0;
         match self.cluster.ask_for(&self.server, &Request::Agent(request), ANSWER_MAX).await {
-            Ok(Answer::Agent(AgentAnswer::Failed(failure))) => Err(failure.of(node)),
+            Ok(Answer::Agent(AgentAnswer::Failed(failure))) => Err(failure.of(self.node)),
             Ok(Answer::Agent(answer)) => Ok(answer),
             Ok(_) => Err(self.makes_no_sense()),
-            Err(RequestError::NotSent(_)) => Err(AgentError::NotConnected(node)),
+            Err(RequestError::NotSent(why)) => Err(match self.node {
+                Some(node) => AgentError::NotConnected(node),
+                None => AgentError::Failed(format!("server {id} is not reached: {why}")),
+            }),
             Err(RequestError::Refused(why)) => Err(AgentError::Failed(format!("server {id}: {why}"))),
-            Err(RequestError::Unknown(why)) => Err(AgentError::Failed(format!(
-                "node {node} is reached through server {id}, which was lost meanwhile, so that it is not known what \
-                 came of it: {why}"
-            ))),
+            Err(RequestError::Unknown(why)) => Err(AgentError::Failed(match self.node {
+                Some(node) => format!(
+                    "node {node} is reached through server {id}, which was lost meanwhile, so that it is not known what \
+                     came of it: {why}"
+                ),
+                None => format!("server {id} was lost meanwhile: {why}"),
+            })),
         }
+    }
+
+    fn node(&self) -> Result<NodeId, AgentError> {
+        self.node.ok_or_else(|| self.makes_no_sense())
     }
 
     fn makes_no_sense(&self) -> AgentError {
@@ -112,6 +124,20 @@ impl Remote {
 }
 
 impl UnderWay {
+    /// What comes of a log or a file, for a reader that ends it by taking no more.
+    fn into_pieces(self) -> ReadPieces {
+        let (reader, handed) = mpsc::channel(HANDED_MAX);
+        tokio::spawn(async move {
+            let piece = |answer| match answer {
+                AgentAnswer::Piece(piece) => Some(piece.into()),
+                _ => None,
+            };
+            self.carry(&reader, piece).await;
+            self.end().await;
+        });
+        handed
+    }
+
     /// Hands over what comes until it ends, or nobody takes it any more.
     async fn carry<T>(
         &self,

@@ -3,10 +3,14 @@
 #[cfg(test)]
 mod golden;
 
-use berth_api::agent::{Answer, Ask, Outcome, Question};
+use berth_api::{
+    LogDetail, LogFormat,
+    agent::{Answer, Ask, Outcome, Question},
+};
 use berth_model::{AllocId, NodeId};
 use minicbor::{Decode, Encode};
 use prost::Message;
+use tracing::Level;
 
 use crate::shared::{AgentError, ExecInput, ExecOutput, ExecRequest, ReadPiece, ReadRequest, ReadSource};
 
@@ -42,6 +46,9 @@ pub(in crate::cluster) enum AgentRequest {
     /// Nobody does.
     #[n(7)]
     End(#[n(0)] u64),
+    /// To follow the log of the server itself.
+    #[n(8)]
+    ServerLog(#[n(0)] LogLines),
 }
 
 /// What a server answers of an agent.
@@ -98,6 +105,19 @@ pub(in crate::cluster) struct Read {
     /// Bytes to read of a file.
     #[n(7)]
     limit: Option<u64>,
+    /// The agent's own log instead. An older server asks the agent for a log without a name, and hears that there is none.
+    #[n(8)]
+    agent_log: Option<LogLines>,
+}
+
+/// [`LogDetail`] on its way.
+#[derive(Debug, Clone, Encode, Decode)]
+pub(in crate::cluster) struct LogLines {
+    /// As `INFO`.
+    #[n(0)]
+    level: String,
+    #[n(1)]
+    json: bool,
 }
 
 /// [`ExecRequest`] on its way.
@@ -202,22 +222,38 @@ pub(super) fn read_outcome(bytes: &[u8]) -> Option<Outcome> {
 impl From<ReadRequest> for Read {
     fn from(request: ReadRequest) -> Self {
         let ReadRequest { alloc, source, offset, from_end, follow } = request;
-        let (task, stream, path, limit) = match source {
-            ReadSource::Log { task, stream } => (task, stream, None, None),
-            ReadSource::File { path, limit } => (String::new(), String::new(), Some(path), Some(limit)),
-        };
-        Self { alloc, task, stream, offset, from_end, follow, path, limit }
+        let (task, stream) = (String::new(), String::new());
+        let (path, limit, agent_log) = (None, None, None);
+        let read = Self { alloc, task, stream, offset, from_end, follow, path, limit, agent_log };
+        match source {
+            ReadSource::Log { task, stream } => Self { task, stream, ..read },
+            ReadSource::File { path, limit } => Self { path: Some(path), limit: Some(limit), ..read },
+            ReadSource::AgentLog(detail) => Self { agent_log: Some(detail.into()), ..read },
+        }
     }
 }
 
 impl From<Read> for ReadRequest {
     fn from(request: Read) -> Self {
-        let Read { alloc, task, stream, offset, from_end, follow, path, limit } = request;
-        let source = match path {
-            Some(path) => ReadSource::File { path, limit: limit.unwrap_or(0) },
-            None => ReadSource::Log { task, stream },
+        let Read { alloc, task, stream, offset, from_end, follow, path, limit, agent_log } = request;
+        let source = match (agent_log, path) {
+            (Some(lines), _) => ReadSource::AgentLog(lines.into()),
+            (None, Some(path)) => ReadSource::File { path, limit: limit.unwrap_or(0) },
+            (None, None) => ReadSource::Log { task, stream },
         };
         Self { alloc, source, offset, from_end, follow }
+    }
+}
+
+impl From<LogDetail> for LogLines {
+    fn from(detail: LogDetail) -> Self {
+        Self { level: detail.level.to_string(), json: detail.is_json() }
+    }
+}
+
+impl From<LogLines> for LogDetail {
+    fn from(LogLines { level, json }: LogLines) -> Self {
+        Self::read(&level, json).unwrap_or(Self { level: Level::INFO, format: LogFormat::of(json) })
     }
 }
 
@@ -303,14 +339,17 @@ impl From<AgentError> for Failure {
 }
 
 impl Failure {
-    /// The error, of this node.
-    pub fn of(self, node: NodeId) -> AgentError {
+    /// The error, of this node, or of the server itself.
+    pub fn of(self, node: Option<NodeId>) -> AgentError {
+        let lost = |of: fn(NodeId) -> AgentError| {
+            node.map_or_else(|| AgentError::Failed("it does not answer".to_owned()), of)
+        };
         match self {
             Self::NotFound(text) => AgentError::NotFound(text),
             Self::Invalid(text) => AgentError::Invalid(text),
             Self::Busy(text) => AgentError::Busy(text),
-            Self::NotConnected => AgentError::NotConnected(node),
-            Self::Silent => AgentError::Silent(node),
+            Self::NotConnected => lost(AgentError::NotConnected),
+            Self::Silent => lost(AgentError::Silent),
             Self::Failed(text) => AgentError::Failed(text),
         }
     }

@@ -3,6 +3,7 @@
 use std::{fmt::Write, sync::Arc};
 
 use axum::{Router, body::Body, extract::Request, response::Response};
+use berth_api::LogFeed;
 use expect_test::ExpectFile;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
@@ -14,7 +15,6 @@ use crate::{
     access::Policy,
     audit::AuditLog,
     http::{Limits, api::Api, lease, router::router},
-    log_feed::LogFeed,
     nomad::table,
     shared::{MetricsNames, ServerInfo},
 };

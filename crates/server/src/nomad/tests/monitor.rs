@@ -1,7 +1,9 @@
 //! The log of a server, as others watch it.
 
+use std::sync::Arc;
+
 use axum::{Router, body::Body};
-use berth_api::http::StreamFrame;
+use berth_api::{LogDetail, LogFeed, LogFormat, http::StreamFrame};
 use expect_test::expect;
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -10,11 +12,13 @@ use tracing::Level;
 use super::{
     acl::tokens,
     exchange::{get, governed, logged, request, send},
+    fake_agents::held,
+    fake_engine::FakeEngine,
     world::world,
 };
 use crate::{
     access::Acls,
-    log_feed::{LogFeed, LogFormat},
+    shared::{AgentError, ReadPiece, ReadSource},
 };
 
 /// The body of a watch that has begun, and the type of its content.
@@ -103,16 +107,61 @@ async fn a_watcher_that_does_not_read_holds_a_bounded_part_and_hears_what_it_mis
 async fn what_this_server_cannot_show_is_refused_by_name() {
     let router = logged(&world(), LogFeed::default());
     let mut told = String::new();
-    for query in ["log_level=loud", "log_json=perhaps", "node_id=11111111", "server_id=elsewhere"] {
+    for query in [
+        "log_level=loud",
+        "log_json=perhaps",
+        "node_id=33333333",
+        "node_id=00000000&server_id=leader",
+        "server_id=elsewhere",
+    ] {
         let answer = get(&router, &format!("/v1/agent/monitor?{query}")).await;
         told += &format!("{query} -> {} {}\n", answer.status.as_u16(), answer.body);
     }
     expect![[r#"
         log_level=loud -> 400 query parameter log_level: `loud` is not trace or debug or info or warn or error
         log_json=perhaps -> 400 query parameter log_json: `perhaps` is not true or false
-        node_id=11111111 -> 400 query parameter node_id: the log of an agent is not sent to servers; read it on its node, as with `journalctl -u berth-agent -f`
+        node_id=33333333 -> 404 node not found
+        node_id=00000000&server_id=leader -> 400 query parameters node_id and server_id: each names whose log is followed; give one of them
         server_id=elsewhere -> 404 no server has the id, the name or the address `elsewhere`
     "#]].assert_eq(&told);
+}
+
+/// The world, whose agents answer with these pieces and then go on.
+fn agents_that_say(pieces: Vec<Result<ReadPiece, AgentError>>) -> (Arc<FakeEngine>, Router) {
+    let world = world();
+    *held(&world.agents.log) = (pieces, true);
+    let router = logged(&world, LogFeed::default());
+    (world, router)
+}
+
+fn of_agent(text: &'static str) -> Result<ReadPiece, AgentError> {
+    Ok(ReadPiece { offset: 0, data: text.as_bytes().into(), file: String::new(), event: String::new() })
+}
+
+#[tokio::test]
+async fn the_log_of_an_agent_is_followed_in_frames_or_plain() {
+    let pieces = vec![of_agent(""), of_agent("a task was started\n"), of_agent("it has ended\n")];
+    let (world, router) = agents_that_say(pieces);
+    let (mut framed, _) = watch(&router, "node_id=11111111&log_level=WARN&log_json=true").await;
+    assert_eq!(line(&mut framed).await, "a task was started\n");
+    assert_eq!(line(&mut framed).await, "it has ended\n");
+    let asked = held(&world.agents.read_request).take().expect("it was asked").source;
+    let detail = LogDetail { level: Level::WARN, format: LogFormat::Json };
+    assert_eq!(asked, ReadSource::AgentLog(detail));
+    let (mut plain, _) = watch(&router, "node_id=11111111&plain=true").await;
+    assert_eq!(piece(&mut plain).await, "a task was started\n");
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_send_its_log_is_no_empty_stream() {
+    let older = AgentError::NotFound("no task has the log .".to_owned());
+    let (_, router) = agents_that_say(vec![Err(older)]);
+    let answer = get(&router, "/v1/agent/monitor?node_id=11111111").await;
+    assert_eq!(answer.status, 400);
+    assert!(answer.body.contains("11111111-0000") && answer.body.contains("journalctl"), "{}", answer.body);
+    let (_, router) = agents_that_say(vec![Err(AgentError::Failed("too many readers".to_owned()))]);
+    let answer = get(&router, "/v1/agent/monitor?node_id=11111111").await;
+    assert_eq!((answer.status.as_u16(), &*answer.body), (500, "too many readers"));
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ fn requests() -> Vec<AgentRequest> {
         follow: true,
         path: None,
         limit: None,
+        agent_log: None,
     };
     let file = Read {
         alloc,
@@ -29,7 +30,10 @@ fn requests() -> Vec<AgentRequest> {
         follow: false,
         path: Some("alloc/data/a".to_owned()),
         limit: Some(9),
+        agent_log: None,
     };
+    let lines = LogLines { level: "WARN".to_owned(), json: true };
+    let agent_log = Read { agent_log: Some(lines.clone()), path: None, limit: None, ..file.clone() };
     let exec = Exec { alloc, task, command: vec!["sh".to_owned(), "-c".to_owned()], tty: true };
     vec![
         AgentRequest::Find(node),
@@ -43,6 +47,8 @@ fn requests() -> Vec<AgentRequest> {
         AgentRequest::Input(3, Input::Resize(24, 80)),
         AgentRequest::Keep(3),
         AgentRequest::End(3),
+        AgentRequest::Read(node, agent_log),
+        AgentRequest::ServerLog(lines),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! The lines of this process's log, for those who watch it over the HTTP API. Nobody pays for it while nobody watches.
+//! The lines of this process's log, for those who watch it over the HTTP API. It costs nothing while nobody watches.
 
 use std::{
     fmt,
@@ -6,7 +6,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use serde_json::json;
 use tokio::sync::broadcast::{
     self,
@@ -30,6 +31,13 @@ pub enum LogFormat {
     Json,
 }
 
+impl LogFormat {
+    /// The format for programs, or the one for people.
+    pub fn of(json: bool) -> Self {
+        if json { Self::Json } else { Self::Text }
+    }
+}
+
 impl FromStr for LogFormat {
     type Err = ();
 
@@ -39,6 +47,27 @@ impl FromStr for LogFormat {
             "json" => Ok(Self::Json),
             _ => Err(()),
         }
+    }
+}
+
+/// Which lines of a log are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogDetail {
+    /// Lines of this level, and more severe ones.
+    pub level: Level,
+    /// How they are written.
+    pub format: LogFormat,
+}
+
+impl LogDetail {
+    /// From what crosses a wire; none when no level has that name.
+    pub fn read(level: &str, json: bool) -> Option<Self> {
+        Some(Self { level: level.parse().ok()?, format: LogFormat::of(json) })
+    }
+
+    /// Whether lines are objects.
+    pub fn is_json(self) -> bool {
+        self.format == LogFormat::Json
     }
 }
 
@@ -93,7 +122,7 @@ impl LogFeed {
     }
 
     /// Watches lines of a level, and of those more severe, from now on.
-    pub(crate) fn watch(&self, format: LogFormat, level: Level) -> LogWatch {
+    pub fn watch(&self, format: LogFormat, level: Level) -> LogWatch {
         let lines = self.form(format).lines.subscribe();
         self.change(format, |levels| levels.push(level));
         LogWatch { feed: self.clone(), format, level, lines }
@@ -141,7 +170,8 @@ impl Form {
 }
 
 /// One who watches, until it is dropped.
-pub(crate) struct LogWatch {
+#[derive(Debug)]
+pub struct LogWatch {
     feed: LogFeed,
     format: LogFormat,
     level: Level,
@@ -164,6 +194,20 @@ impl LogWatch {
                 Err(RecvError::Closed) => return None,
             }
         }
+    }
+
+    /// The next line and those that are there already, until they are `bytes_max` or more. None after the last one.
+    pub async fn next_lines(&mut self, bytes_max: usize) -> Option<Bytes> {
+        let first = self.next().await?;
+        let mut lines = BytesMut::from(first);
+        while lines.len() < bytes_max {
+            match self.next().now_or_never() {
+                Some(Some(line)) => lines.extend_from_slice(&line),
+                // What has ended says so again.
+                Some(None) | None => break,
+            }
+        }
+        Some(lines.freeze())
     }
 
     /// What comes next. A feed that has ended is closed once nothing waits: this holds the other end of the channel, which
@@ -254,6 +298,19 @@ mod tests {
         let missed = " WARN berth monitor: up to 7 lines are missing here: they were not read fast enough\n";
         assert_eq!(watch.next().await.expect("a line"), missed);
         assert_eq!(watch.next().await.expect("a line"), "7\n");
+    }
+
+    #[tokio::test]
+    async fn lines_that_are_there_come_together_up_to_a_size() {
+        let feed = LogFeed::default();
+        let mut watch = feed.watch(LogFormat::Text, Level::INFO);
+        for line in [b"one\n", b"two\n", b"six\n"] {
+            feed.send(LogFormat::Text, Level::INFO, line);
+        }
+        assert_eq!(watch.next_lines(5).await.expect("lines"), "one\ntwo\n");
+        assert_eq!(watch.next_lines(5).await.expect("lines"), "six\n");
+        feed.end();
+        assert_eq!(watch.next_lines(5).await, None);
     }
 
     #[tokio::test]
