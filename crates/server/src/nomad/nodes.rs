@@ -224,6 +224,21 @@ pub(super) fn resolved(call: &Call, id: &str) -> Result<NodeId, Failure> {
     resolve(id, "node", first_two).map(NodeId)
 }
 
+/// The node that a request names, or the only one where it names none: that is a question to an agent, and this is a server.
+pub(super) fn asked(call: &Call) -> Result<NodeId, Failure> {
+    if let Some(id) = call.query.text("node_id").filter(|id| !id.is_empty()) {
+        return resolved(call, id);
+    }
+    let view = call.view();
+    let mut nodes = view.all_nodes().map(|(row, _)| row.id);
+    match (nodes.next(), nodes.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(Failure::bad_request(
+            "say which node with ?node_id=: this is a server, and there is not just one node",
+        )),
+    }
+}
+
 fn not_found() -> Failure {
     Failure::not_found("node not found")
 }

@@ -29,7 +29,7 @@ pub async fn allocation(call: Call) -> Reply {
 
 /// `GET /v1/client/stats`
 pub async fn node(call: Call) -> Reply {
-    let node = nodes::resolved(&call, call.query.text("node_id").unwrap_or_default())?;
+    let node = nodes::asked(&call)?;
     match call.ask_node(&call.view(), node, Question::NodeUsage(AskNodeUsage {})).await? {
         Outcome::NodeUsage(usage) => reply::json(&call.query, &convert::host_stats(&usage)),
         _ => Err(odd_answer()),
@@ -41,7 +41,7 @@ pub async fn allocations(call: Call) -> Reply {
     if call.query.word("format", &[("json", false), ("prometheus", true)], false)? {
         return task_metrics::read(&call).await;
     }
-    let node = nodes::resolved(&call, call.query.text("node_id").unwrap_or_default())?;
+    let node = nodes::asked(&call)?;
     let question = Question::NodeAllocUsage(AskNodeAllocUsage {});
     let Outcome::NodeAllocUsage(usage) = call.ask_node(&call.view(), node, question).await? else {
         return Err(odd_answer());

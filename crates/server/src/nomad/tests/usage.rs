@@ -1,15 +1,19 @@
 //! What tasks and machines use.
 
+use std::sync::Arc;
+
 use berth_api::agent::{
     AllocUsage, AllocUsageOf, AskAllocUsage, CoreUsage, CpuUsage, DiskUsage, MemoryUsage, NodeAllocUsage,
     NodeMemoryUsage, NodeUsage, Outcome, Question, TaskUsage,
 };
+use berth_model::command::Command;
 use expect_test::expect;
 
 use super::{
     exchange::{api, get},
     fake_agents::held,
-    world::{NODE_1, RUNNING, world},
+    fake_engine::FakeEngine,
+    world::{NODE_1, RUNNING, node, world},
 };
 
 #[tokio::test]
@@ -99,4 +103,18 @@ async fn prometheus_reads_what_tasks_use() {
         # TYPE berth_task_usage_tasks_left_off gauge
         berth_task_usage_tasks_left_off 0
     "##]].assert_eq(&answer.body);
+}
+
+#[tokio::test]
+async fn usage_without_a_node_is_of_the_only_one() {
+    let several = get(&api(&world()), "/v1/client/stats").await;
+    assert_eq!(several.status, 400);
+    assert!(several.body.contains("?node_id="), "{}", several.body);
+    let engine = Arc::new(FakeEngine::default());
+    engine.apply(vec![Command::RegisterNode(Box::new(node(NODE_1, "n1")))]);
+    let outcome = Outcome::NodeUsage(NodeUsage::default());
+    *held(&engine.agents.outcome) = Some(Ok(outcome));
+    assert_eq!(get(&api(&engine), "/v1/client/stats").await.status, 200);
+    let asked = held(&engine.agents.asked).take().map(|(node, _)| node);
+    assert_eq!(asked, Some(NODE_1));
 }
