@@ -28,6 +28,7 @@ mod json_text;
 pub(crate) mod lease;
 mod limits;
 pub(crate) mod list;
+pub(crate) mod named;
 mod nulls;
 pub(crate) mod openapi;
 pub(crate) mod propose;

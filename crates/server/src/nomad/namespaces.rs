@@ -17,7 +17,7 @@ use crate::{
         block,
         call::{Call, Reply},
         failure::Failure,
-        list::array_of,
+        named::named,
         reply,
     },
     nomad::{convert, tenant_limits},
@@ -40,7 +40,7 @@ pub(super) async fn list(call: Call) -> Reply {
             rows.map(convert::namespace).collect::<Vec<Namespace>>()
         };
         let rows = call.api.heavy.run(find).await;
-        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
+        named(&call, rows, |row| row.name.clone()).await
     })
     .await
 }

@@ -20,7 +20,7 @@ use crate::{
         block,
         call::{Call, Reply},
         failure::Failure,
-        list::array_of,
+        named::named,
         reply,
     },
     nomad::{jobs, nodes, tenant_limits},
@@ -36,7 +36,7 @@ pub(super) async fn list(call: Call) -> Reply {
     block::answer(&call, &WATCHED, index, async |view| {
         let pools = call.api.heavy.run(move || all(&view)).await;
         let pools = pools.into_iter().filter(|pool| pool.name.starts_with(&prefix)).collect();
-        array_of(&call, pools, |pool, items| items.push(pool), |pool| serde_json::to_value(pool).ok()).await
+        named(&call, pools, |pool| pool.name.clone()).await
     })
     .await
 }

@@ -11,7 +11,7 @@ use crate::{
         block,
         call::{Call, Reply},
         failure::Failure,
-        list::array_of,
+        named::named,
         reply,
     },
     nomad::{convert, tenant_limits},
@@ -23,7 +23,7 @@ pub(super) async fn list(call: Call) -> Reply {
         let prefix = prefix(&call);
         let find = move || rows(&view, &prefix).map(convert::quota).collect::<Vec<Quota>>();
         let rows = call.api.heavy.run(find).await;
-        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
+        named(&call, rows, |row| row.name.clone()).await
     })
     .await
 }
@@ -42,7 +42,7 @@ pub(super) async fn usages(call: Call) -> Reply {
         let prefix = prefix(&call);
         let find = move || rows(&view, &prefix).map(convert::quota_usage).collect::<Vec<QuotaUsage>>();
         let rows = call.api.heavy.run(find).await;
-        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
+        named(&call, rows, |row| row.name.clone()).await
     })
     .await
 }

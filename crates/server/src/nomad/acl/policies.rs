@@ -15,7 +15,7 @@ use crate::{
         block,
         call::{Call, Reply},
         failure::Failure,
-        list::array_of,
+        named::named,
         reply,
     },
     nomad::namespaces::name_asked,
@@ -33,7 +33,7 @@ pub(in crate::nomad) async fn list(call: Call) -> Reply {
             policies.map(|policy| stub(policy)).collect::<Vec<AclPolicyStub>>()
         };
         let rows = call.api.heavy.run(find).await;
-        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
+        named(&call, rows, |row| row.name.clone()).await
     })
     .await
 }

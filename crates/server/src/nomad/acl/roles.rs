@@ -14,7 +14,7 @@ use crate::{
         block,
         call::{Call, Reply},
         failure::Failure,
-        list::array_of,
+        named::named,
         reply,
     },
 };
@@ -31,7 +31,7 @@ pub(in crate::nomad) async fn list(call: Call) -> Reply {
             roles.map(|role| shown(role)).collect::<Vec<AclRole>>()
         };
         let rows = call.api.heavy.run(find).await;
-        array_of(&call, rows, |row, items| items.push(row), |row| serde_json::to_value(row).ok()).await
+        named(&call, rows, |row| row.id.clone()).await
     })
     .await
 }

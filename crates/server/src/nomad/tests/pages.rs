@@ -1,9 +1,10 @@
 //! Lists: page by page, and so long that they are written while they are sent.
 
 use berth_model::EvalId;
+use serde_json::Value;
 
 use super::{
-    exchange::{Answer, api, get},
+    exchange::{Answer, answer, api, get},
     world::{register, small_job, world},
 };
 
@@ -103,6 +104,41 @@ async fn what_is_made_is_listed_oldest_first() {
     assert_eq!(next(&page), Some(by_id[2].as_str()));
     let foreign = get(&router, &format!("/v1/evaluations?next_token={}", by_id[2])).await;
     assert_eq!(foreign.status, 400, "a place in a list by id is none in this one");
+}
+
+#[tokio::test]
+async fn lists_of_what_has_a_name_come_in_pages_too() {
+    let router = api(&world());
+    for name in ["b", "c", "a"] {
+        let pool = format!(r#"{{ "Name": "pool-{name}" }}"#);
+        assert_eq!(answer(&router, "PUT", "/v1/node/pools", pool).await.status, 200);
+        let namespace = format!(r#"{{ "Name": "team-{name}" }}"#);
+        assert_eq!(answer(&router, "PUT", "/v1/namespace", namespace).await.status, 200);
+        let quota = format!(r#"{{ "Name": "quota-{name}", "Limits": [] }}"#);
+        let made = answer(&router, "PUT", "/v1/quota", quota).await;
+        assert_eq!(made.status, 200, "{}", made.body);
+    }
+    let names = |answer: &Answer| {
+        let list = answer.json();
+        let name = |item: &Value| item["Name"].as_str().expect("text").to_owned();
+        list.as_array().expect("a list").iter().map(name).collect::<Vec<_>>()
+    };
+    for list in ["/v1/node/pools", "/v1/namespaces", "/v1/quotas", "/v1/quota-usages"] {
+        for narrowed in ["", "&reverse=true", "&prefix=pool", "&filter=Name%20matches%20%22-%5Bab%5D%22"] {
+            let whole = names(&get(&router, &format!("{list}?pretty=false{narrowed}")).await);
+            let (mut found, mut token) = (Vec::new(), String::new());
+            loop {
+                let page = get(&router, &format!("{list}?per_page=1{narrowed}{token}")).await;
+                found.extend(names(&page));
+                let Some(next) = next(&page) else { break };
+                assert_eq!(names(&page).len(), 1, "{list}{narrowed}");
+                token = format!("&next_token={next}");
+            }
+            assert_eq!(found, whole, "{list}{narrowed}");
+        }
+    }
+    let page = get(&router, "/v1/node/pools?prefix=pool&per_page=2").await;
+    assert_eq!((names(&page), next(&page)), (vec!["pool-a".to_owned(), "pool-b".to_owned()], Some("pool-c")));
 }
 
 #[tokio::test]
