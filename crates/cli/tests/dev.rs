@@ -374,6 +374,18 @@ fn a_service_that_ends_at_once_is_not_told_as_running() {
 }
 
 #[test]
+fn a_service_whose_task_is_started_again_and_again_is_not_followed_without_end() {
+    let mut dev = Dev::start(&[]);
+    let patient = "restart {\n attempts = 1000\n delay = \"1s\"\n interval = \"1h\"\n }";
+    let failing = service("web", patient).replace("exec sleep 1000", "exit 3");
+    let output = dev.berth(&["job", "run", &dev.job_file(&failing)]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("fail again and again: web.g[0]") && told.contains("Exit Code: 3"), "{told}");
+    assert!(dev.stop());
+}
+
+#[test]
 fn a_job_that_waits_for_its_reschedule_says_so_and_is_stopped_at_once() {
     let mut dev = Dev::start(&[]);
     let failing = service("web", "restart {\n attempts = 0\n }").replace("exec sleep 1000", "exit 3");

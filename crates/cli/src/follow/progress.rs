@@ -27,6 +27,9 @@ enum Goal {
     Ended,
 }
 
+/// So often the tasks of an allocation may be started again before they count as failing.
+const RESTARTS_BORNE: u64 = 3;
+
 /// An allocation that is followed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Followed {
@@ -193,13 +196,17 @@ impl Progress {
             let waits = self.is_planned() && self.unplaced().is_some();
             return waits || self.is_over() || self.is_planned() && self.outcome().is_some();
         }
-        self.is_planned() && self.allocs.values().all(|alloc| self.is_there(alloc))
+        self.is_planned()
+            && self.allocs.values().all(|alloc| self.is_there(alloc) || self.keeps_failing(alloc))
     }
 
     /// What runs must go on running for a while before it counts, where no deployment watches it: so often its tasks were
     /// started again by now. None where there is nothing to wait for.
     pub fn unwatched(&self) -> Option<u64> {
         let is_unwatched = self.goal == Goal::Running && self.deployment.is_none() && self.is_settled();
+        if self.failing().next().is_some() {
+            return None;
+        }
         let runs = self.allocs.values().any(|alloc| alloc.status == "running");
         (is_unwatched && runs).then(|| self.allocs.values().map(|alloc| alloc.restarts).sum())
     }
@@ -248,6 +255,18 @@ impl Progress {
             *by_status.entry(alloc.status.as_str()).or_default() += 1;
         }
         by_status
+    }
+
+    /// Whether a task of the allocation has ended so often that nobody waits for it to stay up. It may yet: it is started again. What a
+    /// deployment watches is judged by the deployment.
+    fn keeps_failing(&self, alloc: &Followed) -> bool {
+        let is_judged = self.goal == Goal::Running && self.deployment.is_none();
+        is_judged && alloc.status == "pending" && alloc.restarts >= RESTARTS_BORNE
+    }
+
+    /// Those whose tasks are started again and again.
+    pub fn failing(&self) -> impl Iterator<Item = (&String, &Followed)> {
+        self.allocs.iter().filter(|(_, alloc)| self.keeps_failing(alloc))
     }
 
     /// Those that ended badly.
@@ -348,6 +367,31 @@ pub(super) mod tests {
             "ID": id, "EvalID": eval, "ClientStatus": "running", "ModifyIndex": index, "TaskStates": tasks,
         });
         event("Allocation", &payload)
+    }
+
+    /// An allocation that waits to be started again, after so many times.
+    fn between_starts(id: &str, eval: &str, restarts: u32, index: u64) -> Event {
+        let ended = json!({ "Type": "Terminated", "DisplayMessage": "Exit Code: 1", "Time": 1 });
+        let tasks = json!({ "web": { "State": "pending", "Restarts": restarts, "Events": [ended] } });
+        let payload = json!({
+            "ID": id, "EvalID": eval, "ClientStatus": "pending", "ModifyIndex": index, "TaskStates": tasks,
+        });
+        event("Allocation", &payload)
+    }
+
+    #[test]
+    fn a_task_that_is_started_again_and_again_is_not_waited_for_without_end() {
+        let mut progress = Progress::starting("e1");
+        progress.take(vec![eval("e1", "complete"), between_starts("a1", "e1", 2, 5)]);
+        assert!(!progress.is_settled() && progress.failing().next().is_none());
+        progress.take(vec![between_starts("a1", "e1", 3, 6)]);
+        assert!(progress.is_settled() && progress.unwatched().is_none());
+        assert_eq!(
+            progress.failing().map(|(id, alloc)| (&**id, &*alloc.trouble)).collect::<Vec<_>>(),
+            [("a1", "web: Terminated: Exit Code: 1")]
+        );
+        progress.take(vec![event("Deployment", &json!({ "ID": "d1", "Status": "running" }))]);
+        assert!(!progress.is_settled(), "its deployment judges it");
     }
 
     pub fn alloc(id: &str, eval: &str, status: &str, index: u64) -> Event {

@@ -185,6 +185,13 @@ fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
             Failure::new(Exit::Failed, clean(&told)).help(format!("berth alloc status {}", short_id(id)))
         );
     }
+    let failing: Vec<_> = progress.failing().collect();
+    if let [(id, alloc), ..] = failing[..] {
+        let (many, id) = (count(failing.len(), "allocation"), short_id(id));
+        let told = format!("tasks of {many} fail again and again: {}: {}", alloc.name, alloc.trouble);
+        return Err(Failure::new(Exit::Failed, clean(&told))
+            .help(format!("they go on being started; `berth alloc logs {id}` shows what they print")));
+    }
     if let Some("failed") = progress.outcome() {
         let told = format!("job {job} failed");
         return Err(Failure::new(Exit::Failed, told).help(format!("berth job status {job}")));
