@@ -165,7 +165,11 @@ impl Remote {
         if let Some(notes) = &self.notes {
             notes.note_unseen();
         }
-        self.get(&self.list(self.target("/v1/jobs"))).await
+        let jobs: Vec<JobStub> = self.get(&self.list(self.target("/v1/jobs"))).await?;
+        if jobs.is_empty() {
+            self.check_namespace().await?;
+        }
+        Ok(jobs)
     }
 
     /// A job as its owner wrote it, and what the server knows of it.

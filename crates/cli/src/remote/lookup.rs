@@ -132,7 +132,7 @@ impl Remote {
     }
 }
 
-fn begins_an_id(text: &str) -> bool {
+pub fn begins_an_id(text: &str) -> bool {
     text.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }
 

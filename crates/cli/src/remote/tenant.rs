@@ -3,7 +3,7 @@
 use berth_api::http::{Namespace, Quota, QuotaUsage};
 
 use super::Remote;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 impl Remote {
     /// All namespaces.
@@ -15,6 +15,19 @@ impl Remote {
     pub async fn namespace_named(&self, name: &str) -> Result<Namespace, Failure> {
         let read = self.get(&self.target("/v1/namespace").part(name)).await;
         read.map_err(|failure: Failure| failure.naming("namespace", name, "namespace list"))
+    }
+
+    /// Fails where the namespace from which this server is seen is not there: it has nothing, as an empty one has. Whoever may not
+    /// read namespaces is not any wiser.
+    pub async fn check_namespace(&self) -> Result<(), Failure> {
+        let name = self.namespace();
+        if matches!(name, "" | "default" | "*") {
+            return Ok(());
+        }
+        match self.namespace_named(name).await {
+            Err(failure) if failure.exit() == Exit::NotFound => Err(failure),
+            _ => Ok(()),
+        }
     }
 
     /// Makes a namespace, or changes it.

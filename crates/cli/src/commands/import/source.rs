@@ -1,11 +1,12 @@
 //! The jobs of a running Nomad, over its HTTP API.
 
-use berth_api::http::{Address, Client, Target};
+use berth_api::http::{Address, ApiError, Client, Target};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
     failure::{Exit, Failure},
+    output,
     remote::Certificates,
 };
 
@@ -61,7 +62,7 @@ impl Source {
         while let Some(token) = page {
             let target = Target::new("/v1/jobs").param("namespace", &self.namespace);
             let target = target.param("per_page", PAGE_JOBS).param("next_token", token);
-            let answer = self.client.get::<Vec<Found>>(&target).await?;
+            let answer = self.client.get::<Vec<Found>>(&target).await.map_err(unread)?;
             jobs.extend(answer.value.into_iter().filter(|job| job.is_wanted(all)));
             page = answer.next_token;
             if jobs.len() > JOBS_MAX {
@@ -77,7 +78,18 @@ impl Source {
     /// A job as its owner wrote it.
     pub async fn job(&self, found: &Found) -> Result<Value, Failure> {
         let target = Target::new("/v1/job").part(&found.id).param("namespace", &found.namespace);
-        Ok(self.client.get(&target).await?.value)
+        Ok(self.client.get(&target).await.map_err(unread)?.value)
+    }
+}
+
+/// Why a Nomad was not read. What helps where no server of Berth answers does not help here.
+fn unread(error: ApiError) -> Failure {
+    match error {
+        ApiError::Unreachable { address, reason } => {
+            let text = output::clean_lines(&format!("no Nomad answers at {address}: {reason}"));
+            Failure::new(Exit::Unreachable, text).help("give the address of its HTTP API with --from")
+        }
+        error => error.into(),
     }
 }
 
