@@ -185,6 +185,7 @@ fn what_is_said_of_a_file_that_is_read() {
         credit_bytes: 3,
         path: "alloc/data".into(),
         limit: 4,
+        agent_log: None,
     };
     let asked = [
         Down::FileRead(read),
