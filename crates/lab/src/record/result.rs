@@ -68,6 +68,9 @@ pub struct Plot {
     pub y: String,
     /// Its lines.
     pub lines: Vec<PlotLine>,
+    /// Names of groups of bars: the points of a line are bars then, each at the number of its group, from 0.
+    #[serde(default)]
+    pub groups: Vec<String>,
 }
 
 /// A line of a chart.
@@ -77,6 +80,21 @@ pub struct PlotLine {
     pub name: String,
     /// From left to right.
     pub points: Vec<(f64, f64)>,
+    /// What others published, as a mark beside what was measured.
+    #[serde(default)]
+    pub published: bool,
+}
+
+impl PlotLine {
+    /// What was measured.
+    pub fn measured(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { name: name.into(), points, published: false }
+    }
+
+    /// What others published.
+    pub fn published(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self { published: true, ..Self::measured(name, points) }
+    }
 }
 
 /// How far all tasks had come; lists of equal length.

@@ -3,7 +3,7 @@
 use crate::record::{Plot, ProcessSeries, ProgressSeries, Series, Stage, TraceLine};
 
 use super::{
-    chart::{Chart, DrawError},
+    chart::{Chart, ChartKind, ChartLine, DrawError},
     stages::{distribution, entered, took},
 };
 
@@ -27,29 +27,34 @@ pub(super) fn of(series: &Series, trace: &[TraceLine]) -> Result<Vec<Figure>, Dr
         per_process(series, "Disk", "MiB written", |process| against(process, &process.written_bytes)),
     ];
     let own = series.plots.iter().map(own);
-    let shown = own.chain(charts).filter(|chart| chart.lines.iter().any(|(_, points)| points.len() > 1));
+    let shown = own.chain(charts).filter(|chart| chart.lines.iter().any(|line| line.points.len() > 1));
     shown.map(|chart| Ok(Figure { svg: chart.to_svg()?, chart })).collect()
 }
 
 /// One that an experiment draws of its own.
 fn own(plot: &Plot) -> Chart {
-    let lines = plot.lines.iter().map(|line| (line.name.clone(), line.points.clone()));
-    let Plot { title, x, y, .. } = plot.clone();
-    Chart { title, x, y, lines: lines.collect(), filled: false }
+    let Plot { title, x, y, lines, groups } = plot.clone();
+    let lines = lines.into_iter().map(|line| ChartLine {
+        name: line.name,
+        points: line.points,
+        is_published: line.published,
+    });
+    let kind = if groups.is_empty() { ChartKind::Lines } else { ChartKind::Bars(groups) };
+    Chart { title, x, y, lines: lines.collect(), kind }
 }
 
 fn progress(progress: &ProgressSeries) -> Chart {
     let ProgressSeries { at_s, created, placed, running } = progress;
     let line = |name: &str, counts: &[u64]| {
         let counts = counts.iter().map(|count| *count as f64);
-        (name.to_owned(), at_s.iter().copied().zip(counts).collect())
+        ChartLine::measured(name, at_s.iter().copied().zip(counts).collect())
     };
     Chart {
         title: "Allocations created, placed, running".to_owned(),
         x: TIME.to_owned(),
         y: "allocations".to_owned(),
         lines: vec![line("created", created), line("placed", placed), line("running", running)],
-        filled: false,
+        kind: ChartKind::Lines,
     }
 }
 
@@ -62,13 +67,16 @@ fn stages(series: &Series, trace: &[TraceLine]) -> Chart {
         title: "Where requests were".to_owned(),
         x: TIME.to_owned(),
         y: "allocations".to_owned(),
-        lines: entered(trace, weight),
-        filled: true,
+        lines: entered(trace, weight)
+            .into_iter()
+            .map(|(name, points)| ChartLine::measured(&name, points))
+            .collect(),
+        kind: ChartKind::Areas,
     }
 }
 
 fn latencies(trace: &[TraceLine]) -> Chart {
-    let line = |name: &str, from, to| (name.to_owned(), distribution(&took(trace, from, to)));
+    let line = |name: &str, from, to| ChartLine::measured(name, distribution(&took(trace, from, to)));
     Chart {
         title: "How long it took".to_owned(),
         x: "seconds".to_owned(),
@@ -77,7 +85,8 @@ fn latencies(trace: &[TraceLine]) -> Chart {
             line("from submitted to placed", Stage::Submitted, Stage::Placed),
             line("from placed to running", Stage::Placed, Stage::Running),
         ],
-        filled: false,
+        // The slowest take a thousand times as long as the quickest, and both matter.
+        kind: ChartKind::LogLines,
     }
 }
 
@@ -87,13 +96,13 @@ fn per_process(
     y: &str,
     points: impl Fn(&ProcessSeries) -> Vec<(f64, f64)>,
 ) -> Chart {
-    let lines = series.processes.iter().map(|process| (process.name.clone(), points(process)));
+    let lines = series.processes.iter().map(|process| ChartLine::measured(&process.name, points(process)));
     Chart {
         title: title.to_owned(),
         x: TIME.to_owned(),
         y: y.to_owned(),
         lines: lines.collect(),
-        filled: false,
+        kind: ChartKind::Lines,
     }
 }
 

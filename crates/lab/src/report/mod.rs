@@ -3,6 +3,7 @@
 mod chart;
 mod charts;
 mod flame;
+mod headline;
 mod page;
 mod stages;
 
@@ -45,7 +46,7 @@ mod tests {
     }
 
     fn plot() -> Plot {
-        let line = PlotLine { name: "first".to_owned(), points: vec![(1.0, 0.2), (2.0, 0.3)] };
+        let line = PlotLine::measured("first", vec![(1.0, 0.2), (2.0, 0.3)]);
         Plot { title: "Starts".to_owned(), lines: vec![line], ..Plot::default() }
     }
 

@@ -3,12 +3,18 @@
 use minijinja::{Environment, Value, context, value::Serde};
 use serde::Serialize;
 
-use super::charts::Figure;
+use super::{
+    charts::Figure,
+    headline::{headlines, setting, title, with_unit},
+};
 use crate::record::{RunResult, number};
 
 /// Its name ends so that what is put into it is escaped.
 const NAME: &str = "report.html";
 const TEMPLATE: &str = include_str!("report.html");
+
+/// Figures in a table that is open when the page is.
+const OPEN_MAX: usize = 40;
 
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -26,7 +32,7 @@ pub(super) fn page(
     profile: Option<String>,
 ) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
-    environment.add_filter("grouped", grouped);
+    environment.add_filter("with_unit", with_unit_of);
     environment.add_template(NAME, TEMPLATE)?;
     let figures: Vec<Shown<'_>> = figures
         .iter()
@@ -38,14 +44,23 @@ pub(super) fn page(
         .collect();
     environment.get_template(NAME)?.render(context! {
         result => Value::from(Serde(result)),
+        title => title(result),
+        setting => setting(result),
+        headlines => headlines(result),
+        // A matrix has so many that they would hide the charts.
+        folded => result.metrics.len() > OPEN_MAX,
         figures => Value::from(Serde(&figures)),
         verdict,
         profile,
     })
 }
 
+fn with_unit_of(value: f64, unit: String) -> String {
+    with_unit(value, &unit)
+}
+
 /// A number whose thousands stand apart.
-fn grouped(value: f64) -> String {
+pub(super) fn grouped(value: f64) -> String {
     let text = number(value);
     let whole = text.find('.').unwrap_or(text.len());
     let apart = |(at, c): (usize, char)| {

@@ -61,6 +61,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     soak::EXPERIMENT,
 ];
 
+/// The experiment of a name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    EXPERIMENTS.iter().find(|experiment| experiment.name == name)
+}
+
 /// Commands to begin with, by experiment: its help ends with them.
 pub const EXAMPLES: &[(&str, &[&str])] = &[(
     "state",

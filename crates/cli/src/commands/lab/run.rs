@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use berth_api::http::Address;
-use berth_lab::run::{EXAMPLES, EXPERIMENTS, Experiment, Kind, Options, Param, RunError, Scale, Target, run};
+use berth_lab::run::{
+    EXAMPLES, EXPERIMENTS, Experiment, Kind, Options, Param, RunError, Scale, Target, find, run,
+};
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::BoolishValueParser,
     parser::ValueSource, value_parser,
@@ -119,10 +121,7 @@ impl Args for Run {
 
 impl FromArgMatches for Run {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let found = matches.subcommand().and_then(|(name, matches)| {
-            let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == name)?;
-            Some((experiment, matches))
-        });
+        let found = matches.subcommand().and_then(|(name, matches)| Some((find(name)?, matches)));
         let (experiment, matches) =
             found.ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingSubcommand))?;
         let given = experiment

@@ -261,10 +261,8 @@ impl<'a> Looks<'a> {
             title: title.to_owned(),
             x: "seconds since the failure".to_owned(),
             y: y.to_owned(),
-            lines: lines
-                .into_iter()
-                .map(|(name, points)| PlotLine { name: name.to_owned(), points })
-                .collect(),
+            lines: lines.into_iter().map(|(name, points)| PlotLine::measured(name, points)).collect(),
+            groups: Vec::new(),
         };
         let Points { sessions, confirmed, sent_mb, rss_mb, .. } = self.points;
         let nodes = vec![("agents with a session", sessions), ("nodes confirmed, by the leader", confirmed)];

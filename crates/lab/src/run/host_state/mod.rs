@@ -5,6 +5,7 @@ mod decisions;
 mod drive;
 mod figures;
 mod flavors;
+mod picture;
 mod plans;
 mod preload;
 mod room;
@@ -109,6 +110,7 @@ fn matrix(run: &Run<'_>, base: &Scenario) -> Result<Outcome, RunError> {
             (all.series, all.trace) = (outcome.series, outcome.trace);
         }
     }
-    all.notes.push("the charts show the last of the twelve".to_owned());
+    all.series.plots.splice(0..0, picture::of(&all.variants));
+    all.notes.push("charts of one run show the last of the twelve".to_owned());
     Ok(all)
 }

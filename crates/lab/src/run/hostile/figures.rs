@@ -110,9 +110,9 @@ pub(super) fn add(outcome: &mut Outcome, name: &str, shown: &Shown, timed: bool)
             title: "The server's memory".to_owned(),
             x: "seconds since the begin of the attack".to_owned(),
             y: "MiB above idle".to_owned(),
-            lines: Vec::new(),
+            ..Plot::default()
         });
     }
-    let line = PlotLine { name: name.to_owned(), points: shown.memory.points.clone() };
+    let line = PlotLine::measured(name, shown.memory.points.clone());
     outcome.series.plots[0].lines.push(line);
 }

@@ -124,7 +124,7 @@ fn plot(restarts: &[Restart]) -> Plot {
     let line = |name: &str, value: fn(&Restart) -> Option<f64>| {
         let points = restarts.iter().enumerate();
         let points = points.filter_map(|(number, restart)| Some(((number + 1) as f64, value(restart)?)));
-        PlotLine { name: name.to_owned(), points: points.collect() }
+        PlotLine::measured(name, points.collect())
     };
     Plot {
         title: "Starts after a crash".to_owned(),
@@ -135,6 +135,7 @@ fn plot(restarts: &[Restart]) -> Plot {
             line("first right answers", |restart| Some(restart.back.right_s)),
             line("processor time until then", |restart| Some(restart.cpu_s)),
         ],
+        groups: Vec::new(),
     }
 }
 

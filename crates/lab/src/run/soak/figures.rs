@@ -208,15 +208,15 @@ fn part_of(rounds: &[Round], part: f64, of: impl Fn(&Seen) -> &Vec<f64>) -> Opti
 }
 
 fn plots(rounds: &[Round]) -> Vec<Plot> {
-    let line = |name: &str, of: &dyn Fn(&Round) -> f64| PlotLine {
-        name: name.to_owned(),
-        points: rounds.iter().map(|round| (round.ended_s, of(round))).collect(),
+    let line = |name: &str, of: &dyn Fn(&Round) -> f64| {
+        PlotLine::measured(name, rounds.iter().map(|round| (round.ended_s, of(round))).collect())
     };
     let plot = |title: &str, y: &str, lines: Vec<PlotLine>| Plot {
         title: title.to_owned(),
         x: "seconds since the begin".to_owned(),
         y: y.to_owned(),
         lines,
+        groups: Vec::new(),
     };
     let mebi = f64::from(1 << 20);
     vec![

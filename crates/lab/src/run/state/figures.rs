@@ -232,7 +232,7 @@ fn plots(shown: &Shown<'_>) -> Vec<Plot> {
 }
 
 fn line(name: impl Into<String>, points: Vec<(f64, f64)>) -> PlotLine {
-    PlotLine { name: name.into(), points }
+    PlotLine::measured(name, points)
 }
 
 /// Each poll, with what is published across it.
@@ -247,9 +247,16 @@ fn answers_by_poll(shown: &Shown<'_>) -> Plot {
     lines.push(line("nodes alone", numbered(&|poll| poll.took_ms[0])));
     let last = polls.len() as f64;
     lines.extend(marks(shown).into_iter().map(|mark| {
-        line(format!("{}, published", mark.system), vec![(0.0, mark.mean_s), (last, mark.mean_s)])
+        let across = vec![(0.0, mark.mean_s), (last, mark.mean_s)];
+        PlotLine::published(format!("{}, published", mark.system), across)
     }));
-    Plot { title: "Each poll".to_owned(), x: "poll".to_owned(), y: "seconds".to_owned(), lines }
+    Plot {
+        title: "Each poll".to_owned(),
+        x: "poll".to_owned(),
+        y: "seconds".to_owned(),
+        lines,
+        groups: Vec::new(),
+    }
 }
 
 /// The mean of a poll by how many read, with what is published.
@@ -271,7 +278,7 @@ fn means_by_readers(shown: &Shown<'_>) -> Plot {
         let point = (f64::from(mark.size), mark.mean_s);
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
-            None => lines.push(line(name, vec![point])),
+            None => lines.push(PlotLine::published(name, vec![point])),
         }
     }
     Plot {
@@ -279,6 +286,7 @@ fn means_by_readers(shown: &Shown<'_>) -> Plot {
         x: "readers at a time".to_owned(),
         y: "seconds".to_owned(),
         lines,
+        groups: Vec::new(),
     }
 }
 
@@ -297,7 +305,8 @@ fn distributions(shown: &Shown<'_>, title: &str, of: impl Fn(&Probed) -> &Vec<f6
 }
 
 fn of_distributions(title: &str, lines: Vec<PlotLine>) -> Plot {
-    Plot { title: title.to_owned(), x: "percent".to_owned(), y: "milliseconds, at most".to_owned(), lines }
+    let (x, y) = ("percent".to_owned(), "milliseconds, at most".to_owned());
+    Plot { title: title.to_owned(), x, y, lines, groups: Vec::new() }
 }
 
 /// What so many percent of the values are at most; few points stand for many values.
