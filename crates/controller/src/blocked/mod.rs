@@ -80,8 +80,8 @@ struct Trial {
 struct Came {
     nodes: BTreeSet<NodeSlot>,
     half_told: Option<HalfTold>,
-    /// Something of these jobs ended: what keeps their allocations apart may let them on other nodes now.
-    ended: BTreeSet<JobKey>,
+    /// Something of these jobs ended, or is on a node that takes no new work: others of them may go to other nodes now.
+    moved: BTreeSet<JobKey>,
     quotas: BTreeSet<String>,
     anywhere: bool,
 }
@@ -124,6 +124,7 @@ impl Follower for Blocked {
             Change::NodeChanged(slot, _) if store.nodes().row(*slot).is_some_and(NodeRow::is_ready) => {
                 self.node_eased(store, *slot);
             }
+            Change::NodeChanged(slot, _) => self.on_node_closed(store, *slot),
             // Namespaces may keep to other quotas now.
             Change::NamespaceChanged(_) => {
                 let quotas = store.quotas().iter().map(|row| row.quota.name.clone());
@@ -168,12 +169,23 @@ impl Blocked {
         self.node_eased(store, row.node);
         let Some(job) = store.jobs().row(row.job) else { return };
         if self.by_job.contains_key(&job.key) {
-            self.came.ended.insert(job.key.clone());
+            self.came.moved.insert(job.key.clone());
         }
         if !store.quotas().is_empty() {
             let quotas = store.namespaces().quotas(&job.key.namespace);
             self.ease_quotas(moment_of(store), quotas.into_iter().map(str::to_owned));
         }
+    }
+
+    /// A node takes no new work. What was to replace work there may replace some on another node now, as the canary of a
+    /// system job, which has room where this one had none.
+    fn on_node_closed(&mut self, store: &Store, node: NodeSlot) {
+        self.eased.note(node, moment_of(store));
+        let Some(row) = store.nodes().row(node) else { return };
+        let allocs = store.nodes().live(row).filter_map(|slot| store.allocs().row(slot));
+        let jobs = allocs.filter_map(|alloc| store.jobs().row(alloc.job));
+        let waiting = jobs.map(|job| &job.key).filter(|key| self.by_job.contains_key(*key));
+        self.came.moved.extend(waiting.cloned());
     }
 
     /// There may be more room under quotas than before.
@@ -275,7 +287,7 @@ impl Blocked {
             return line.offer_anywhere(now);
         }
         for (looks, node) in self.eased.since(line.known()).enumerate() {
-            if looks == LOOKS_BACK_MAX {
+            if looks == LOOKS_BACK_MAX || line.shape.replaces_on_closed(store, node) {
                 return line.offer_anywhere(now);
             }
             if line.shape.may_use(store, node) {
@@ -409,13 +421,13 @@ impl Blocked {
 
     /// Tells the lines what came. Each step looks at so many of them, whatever there are.
     fn tell_lines(&mut self, store: &Store) {
-        let told_of = |came: &mut Came| (std::mem::take(&mut came.anywhere), std::mem::take(&mut came.ended));
-        let (anywhere, ended) = told_of(&mut self.came);
+        let told_of = |came: &mut Came| (std::mem::take(&mut came.anywhere), std::mem::take(&mut came.moved));
+        let (anywhere, moved) = told_of(&mut self.came);
         let mut keys: BTreeSet<ShapeKey> = BTreeSet::new();
         if anywhere {
             keys.extend(self.lines.keys().cloned());
         }
-        keys.extend(ended.into_iter().map(ShapeKey::Own));
+        keys.extend(moved.into_iter().map(ShapeKey::Own));
         for quota in std::mem::take(&mut self.came.quotas) {
             keys.extend(self.by_quota.get(&quota).into_iter().flatten().cloned());
         }

@@ -200,6 +200,11 @@ impl Shape {
         fits || self.is_replaced_on(store, row)
     }
 
+    /// Whether a node that takes no new work has some of the job that it would replace.
+    pub fn replaces_on_closed(&self, store: &Store, slot: NodeSlot) -> bool {
+        store.nodes().row(slot).is_some_and(|row| !row.is_ready() && self.is_replaced_on(store, row))
+    }
+
     fn is_replaced_on(&self, store: &Store, row: &NodeRow) -> bool {
         let Some(job) = self.successors else { return false };
         let mut live = store.nodes().live(row).filter_map(|slot| store.allocs().row(slot));

@@ -86,6 +86,14 @@ fn two_nodes() -> Shell {
     nodes(2)
 }
 
+/// A job that takes what the first version leaves of the first node, but for less than a second one needs.
+fn fills_first() -> Job {
+    let mut job = Job { key: JobKey::new("default", "fills"), ..job(1, 920) };
+    let (left, right) = ("${node.unique.name}".to_owned(), "n1".to_owned());
+    job.groups[0].constraints = vec![Constraint { left, operator: Operator::Equal, right }];
+    job
+}
+
 /// So many nodes with the first version, which is well.
 fn nodes(count: u128) -> Shell {
     let mut shell = Shell::new();
@@ -157,6 +165,25 @@ fn a_canary_whose_node_is_lost_is_placed_anew_and_promoted() {
     assert_eq!(shell.nodes_with(1), [2, 3]);
     shell.settle_on(3);
     assert_eq!(shell.rollout(), DeploymentStatus::Successful);
+}
+
+/// There is one canary, on the first node that takes new work, where it has no room. Once that node is closed it goes to the next.
+#[test]
+fn a_canary_without_room_is_placed_elsewhere_once_its_node_is_closed() {
+    for is_closed_meanwhile in [false, true] {
+        let mut shell = nodes(3);
+        shell.register_job(fills_first());
+        assert_eq!(shell.wanted().len(), 4, "{is_closed_meanwhile}");
+        shell.in_hand = is_closed_meanwhile.then(Vec::new);
+        shell.register_job(log_as(200, one_canary()));
+        let asked = shell.in_hand.take().unwrap_or_default();
+        let planned: Vec<_> = asked.into_iter().map(|asked| shell.plan(asked)).collect();
+        assert_eq!(shell.nodes_with(1), [], "there is no room for it on the first");
+        shell.open(1, false);
+        planned.into_iter().for_each(|planned| shell.tell(planned));
+        assert_eq!(shell.could_be_placed(), [""; 0]);
+        assert_eq!(shell.nodes_with(1), [2]);
+    }
 }
 
 #[test]
