@@ -24,7 +24,8 @@ macro_rules! bugs {
                     Self::ForwardsAgain
                     | Self::ReadsWithoutAsking
                     | Self::IgnoresSnapshots
-                    | Self::FreshBeforeApplied => 3,
+                    | Self::FreshBeforeApplied
+                    | Self::CountsHeartbeatsAsReports => 3,
                     // With fewer, a follower that hears the leader is a majority with it.
                     Self::IgnoresLeadersMajority => 5,
                     _ => 1,

@@ -14,7 +14,7 @@ use berth_model::{
 use berth_scheduler::{Claims, Planner};
 
 use super::Check;
-use crate::executor::now_ns;
+use crate::{executor::now_ns, node::number_of};
 
 const RULE: &str = "I10 counts are met, or there is a reason";
 /// What is due is dealt with in so many nanoseconds.
@@ -59,10 +59,7 @@ impl Counts {
             );
         }
         if self.looks.is_multiple_of(LOOKS_PER_TRY) {
-            due.extend(could_be_placed(store).map(|eval| {
-                let what = format!("evaluation {} of {} waits for room that is there", eval.id, eval.job);
-                (Due::Room(eval.id), what)
-            }));
+            due.extend(could_be_placed(store).map(|(eval, what)| (Due::Room(eval), what)));
         } else {
             // What was seen at the last try counts until the next.
             let kept = self.since.keys().filter(|due| matches!(due, Due::Room(_)));
@@ -83,21 +80,26 @@ fn is_due(store: &Store, eval: &Eval) -> bool {
     eval.status == EvalStatus::Pending && eval.wait_until <= store.at()
 }
 
-/// The evaluations that wait for room, of jobs that nothing else is planned for, and that would find it now.
-fn could_be_placed(store: &Store) -> impl Iterator<Item = &Arc<Eval>> {
+/// The evaluations that wait for room, of jobs that nothing else is planned for, and that would find it now; where.
+fn could_be_placed(store: &Store) -> impl Iterator<Item = (EvalId, String)> {
     let mut planner = None;
-    store.evals().blocked().filter(move |eval| {
+    store.evals().blocked().filter_map(move |eval| {
         let is_planned =
             store.job(&eval.job).is_some_and(|row| open_evals(store, row).any(|e| is_due(store, e)));
         if is_planned {
-            return false;
+            return None;
         }
         let planner = planner.get_or_insert_with(|| {
             let mut planner = Planner::default();
             planner.follow(store, &Claims::default());
             planner
         });
-        !planner.plan(store, eval, store.at(), 1).placements.is_empty()
+        let plan = planner.plan(store, eval, store.at(), 1);
+        let first = plan.placements.first()?;
+        let node = number_of(first.node) + 1;
+        let what =
+            format!("evaluation {} of {} waits for room that is there on node {node}", eval.id, eval.job);
+        Some((eval.id, what))
     })
 }
 
@@ -111,8 +113,8 @@ pub fn at_rest(store: &Store) -> Check {
     if let Some((_, eval)) = store.evals().iter().find(|(_, eval)| is_due(store, eval)) {
         return Err((RULE, format!("evaluation {} of {} is pending for ever", eval.id, eval.job)));
     }
-    if let Some(eval) = could_be_placed(store).next() {
-        return Err((RULE, format!("evaluation {} of {} waits for room that is there", eval.id, eval.job)));
+    if let Some((_, what)) = could_be_placed(store).next() {
+        return Err((RULE, what));
     }
     let waits = |of: &&Arc<Deployment>| {
         let mut open = store.job(&of.job).into_iter().flat_map(|row| open_evals(store, row));
