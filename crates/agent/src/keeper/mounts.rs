@@ -1,5 +1,6 @@
 //! A keeper's private view of the filesystem: what it mounts there is gone when its container is.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -36,7 +37,8 @@ pub(super) fn overlay(layers: &[String], bundle: &Path, target: &Path) -> Result
 }
 
 /// Says in the bundle which layers the container is made of: whoever removes unused images looks there. What the kernel is
-/// given of layers must fit into a page, and an image may have more than a hundred: each goes by a short link.
+/// given of layers must fit into a page, and an image may have more than a hundred: each goes by a short link. A layer that
+/// occurs again further down is left out: overlayfs refuses it, and each name in it is decided by the upper occurrence.
 pub(super) fn link_layers(layers: &[String], bundle: &Path) -> Result<Vec<String>, Failure> {
     let links = bundle.join("l");
     std::fs::create_dir_all(&links).doing(|| format!("make {}", links.display()))?;
@@ -45,10 +47,25 @@ pub(super) fn link_layers(layers: &[String], bundle: &Path) -> Result<Vec<String
         std::os::unix::fs::symlink(layer, &link).doing(|| format!("make {}", link.display()))?;
         Ok(link.to_string_lossy().into_owned())
     };
-    layers.iter().enumerate().map(link).collect()
+    let mut seen = HashSet::new();
+    layers.iter().filter(|layer| seen.insert(*layer)).enumerate().map(link).collect()
 }
 
 /// Takes a mount away, busy or not.
 pub(super) fn detach(target: &Path) {
     let _ = umount2(target, MntFlags::MNT_DETACH);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_that_occurs_twice_is_linked_once_where_it_is_uppermost() {
+        let bundle = tempfile::tempdir().expect("a directory");
+        let layers = ["/y", "/empty", "/x", "/empty", "/base"].map(String::from);
+        let links = link_layers(&layers, bundle.path()).expect("linked");
+        let targets: Vec<_> = links.iter().map(|link| std::fs::read_link(link).expect("a link")).collect();
+        assert_eq!(targets, ["/y", "/empty", "/x", "/base"].map(std::path::PathBuf::from));
+    }
 }
