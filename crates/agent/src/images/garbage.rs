@@ -30,7 +30,7 @@ pub(super) fn collect(store: &Store, limits: ImageLimits, allocs: &Path, now: Sy
     let mut images = store.all();
     images.sort_by_key(|(_, used_at)| *used_at);
     for (record, used_at) in images {
-        if in_use.has_any(&record.layers().unwrap_or_default()) {
+        if in_use.has_image(&record.layers().unwrap_or_default()) {
             continue;
         }
         let is_old = now.duration_since(used_at).is_ok_and(|age| age > limits.age_max);
@@ -148,6 +148,28 @@ mod tests {
         collect(&store, limits, &allocs, now + week - Duration::from_secs(1));
         assert_eq!(names(), ["new", "runs"]);
         assert!(fs::metadata(store.layer(runs).join("file")).is_ok());
+    }
+
+    #[test]
+    fn an_unused_image_goes_though_one_that_runs_has_a_layer_of_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (store, allocs) =
+            (Store::open(&dir.path().join("images")).expect("open"), dir.path().join("allocs"));
+        let [base, first, second] = ["base", "first", "second"].map(|name| Digest::of(name.as_bytes()));
+        for layer in [base, first, second] {
+            store.keep(store.begin(layer).expect("begun"), &[]).expect("kept");
+        }
+        for (name, upper) in [("first", first), ("second", second)] {
+            let layers = [base, upper].map(|layer| layer.bytes().to_vec()).to_vec();
+            let record = ImageRecord { name: name.into(), layers, ..ImageRecord::default() };
+            store.write(&record).expect("written");
+        }
+        let keeper = allocs.join("a/keepers/t");
+        links::hold(&keeper, &[store.layer(first), store.layer(base)]).expect("held");
+        let limits = ImageLimits { disk_percent_max: 100, age_max: Duration::from_secs(60) };
+        collect(&store, limits, &allocs, SystemTime::now() + Duration::from_secs(120));
+        assert!(store.find("second").is_none() && !store.has(second));
+        assert!(store.find("first").is_some() && store.has(base));
     }
 
     #[test]

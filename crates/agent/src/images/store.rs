@@ -132,16 +132,19 @@ pub(crate) struct InUse<'a> {
 }
 
 impl InUse<'_> {
-    /// Whether any of them may not be removed.
-    pub(crate) fn has_any(&self, layers: &[Digest]) -> bool {
-        self.holds_any(&lock(&self.store.leases), layers)
+    /// Whether an image of these layers is in use: all of them are, as whoever uses an image leases or links each. One
+    /// that shares only some with another image can be removed without harm to that one.
+    pub(crate) fn has_image(&self, layers: &[Digest]) -> bool {
+        self.holds_image(&lock(&self.store.leases), layers)
     }
 
-    fn holds_any(&self, leases: &Leases, layers: &[Digest]) -> bool {
+    fn holds_image(&self, leases: &Leases, layers: &[Digest]) -> bool {
+        !layers.is_empty() && layers.iter().all(|layer| self.holds(leases, layer))
+    }
+
+    fn holds(&self, leases: &Leases, layer: &Digest) -> bool {
         let leased = leases.looks.get(&self.look);
-        layers
-            .iter()
-            .any(|layer| self.linked.contains(layer) || leased.is_some_and(|leased| leased.contains(layer)))
+        self.linked.contains(layer) || leased.is_some_and(|leased| leased.contains(layer))
     }
 }
 
@@ -338,7 +341,7 @@ impl Store {
         self.sync_names(name)
     }
 
-    /// The same, unless any of its layers is in use or the name stands for something else by now. Answers whether it did.
+    /// The same, unless the image is in use or the name stands for something else by now. Answers whether it did.
     pub(crate) fn forget_unused(&self, record: &ImageRecord, in_use: &InUse<'_>) -> Result<bool, Failure> {
         let name = &record.name;
         let _names = lock(&self.names);
@@ -349,7 +352,7 @@ impl Store {
         {
             // Whoever leases its layers from here on finds that it has no name any more.
             let leases = lock(&self.leases);
-            if in_use.holds_any(&leases, &record.layers().unwrap_or_default()) {
+            if in_use.holds_image(&leases, &record.layers().unwrap_or_default()) {
                 return Ok(false);
             }
             self.unname(name)?;
@@ -391,7 +394,7 @@ impl Store {
     /// Takes a layer's name away, unless it is in use: whoever leases it afterwards finds nothing.
     fn set_out(&self, layer: Digest, in_use: &InUse<'_>) -> Option<PathBuf> {
         let leases = lock(&self.leases);
-        if in_use.holds_any(&leases, &[layer]) {
+        if in_use.holds(&leases, &layer) {
             return None;
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
