@@ -151,6 +151,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_reserved_for_root_does_not_count_as_used() {
+        let Some(disk) = Disk::of_mib(100) else { return };
+        let store = Store::open(&disk.dir.join("images")).expect("open");
+        // Its filesystem reserves a twentieth.
+        assert!(!is_full(&store, 3));
+    }
+
+    #[test]
     fn an_unused_image_goes_though_one_that_runs_has_a_layer_of_it() {
         let dir = tempfile::tempdir().expect("a directory");
         let (store, allocs) =

@@ -408,11 +408,13 @@ impl Store {
         self.room().is_none_or(|(all, free)| free >= (all / DISK_RESERVE_PART).min(DISK_RESERVE_BYTES_MAX))
     }
 
-    /// Bytes of the filesystem that images are on: in all, and free.
+    /// Bytes of the filesystem that images are on: in all, and free. As with `df`, what it reserves for root is in neither:
+    /// it would count as used on a disk that has room.
     pub(crate) fn room(&self) -> Option<(u64, u64)> {
         let found = nix::sys::statvfs::statvfs(&self.dir).ok()?;
         let unit = found.fragment_size();
-        Some((found.blocks() * unit, found.blocks_available() * unit))
+        let (used, free) = (found.blocks().saturating_sub(found.blocks_free()), found.blocks_available());
+        Some(((used + free) * unit, free * unit))
     }
 }
 
