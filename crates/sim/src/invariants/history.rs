@@ -114,7 +114,9 @@ impl History {
 
     pub fn on_proposed(&mut self, term: u64, entry: &Entry) {
         let candidates = self.proposed.entry(entry.index).or_default();
-        candidates.push_front((term, entry.clone()));
+        // A leader that does not know yet that it is deposed may propose after the next one has, and in vain.
+        let newer = candidates.iter().take_while(|(of, _)| *of > term).count();
+        candidates.insert(newer, (term, entry.clone()));
         candidates.truncate(CANDIDATES_MAX);
     }
 
