@@ -118,6 +118,9 @@ impl Inflow {
                 unpacked.diff_id
             )));
         }
+        if unpacked.devices > 0 {
+            tracing::info!(layer = %digest, devices = unpacked.devices, "left out the device nodes of a layer");
+        }
         let store = store.clone();
         let begun = self.begun;
         let kept = tokio::task::spawn_blocking(move || store.keep(begun, &unpacked.opaque)).await;

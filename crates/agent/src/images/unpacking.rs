@@ -25,6 +25,8 @@ pub(crate) struct Unpacked {
     /// That of the archive without its compression.
     pub(crate) diff_id: Digest,
     pub(crate) opaque: Vec<PathBuf>,
+    /// Device nodes that were left out.
+    pub(crate) devices: u64,
 }
 
 /// An archive that is being unpacked. Should this be dropped, that ends.
@@ -103,6 +105,6 @@ impl Unpacking {
         }
         let diff_id = Digest::from_slice(&report.diff_id).ok_or("its process does not tell the digest")?;
         let opaque = report.opaque.into_iter().map(|path| OsString::from_vec(path).into()).collect();
-        Ok(Unpacked { diff_id, opaque })
+        Ok(Unpacked { diff_id, opaque, devices: report.devices })
     }
 }

@@ -40,6 +40,9 @@ pub(crate) struct UnpackReport {
     /// Directories that are to be marked as opaque.
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub(crate) opaque: Vec<Vec<u8>>,
+    /// Device nodes that were left out.
+    #[prost(uint64, tag = "5")]
+    pub(crate) devices: u64,
 }
 
 /// Unpacks the tar archive that standard input gives into `dir`, and reports on standard output.
@@ -57,9 +60,10 @@ pub(super) fn main_zip(dir: &str) -> Result<i32, Failure> {
 
 fn report(unpacked: io::Result<Unpacked>) -> Result<i32, Failure> {
     let report = match unpacked {
-        Ok(Unpacked { diff_id, bytes, opaque }) => UnpackReport {
+        Ok(Unpacked { diff_id, bytes, opaque, devices }) => UnpackReport {
             diff_id: diff_id.bytes().to_vec(),
             bytes,
+            devices,
             opaque: opaque.into_iter().map(|path: PathBuf| path.into_os_string().into_vec()).collect(),
             ..UnpackReport::default()
         },

@@ -1,8 +1,8 @@
 //! Unpacks a tar archive that nobody vouches for.
 //!
 //! Every path is resolved by the kernel with the target directory as its root, symlinks included, so that nothing can
-//! be written or linked outside. Pipes, paths with `..` and device nodes outside of /dev are refused, set-user-id bits
-//! dropped.
+//! be written or linked outside. Paths with `..` are refused, set-user-id bits dropped. A layer's pipes are made, and its
+//! device nodes left out, as only a container's own /dev has any; files for a task have neither.
 //!
 //! What an archive says is not there any more (OCI's whiteouts) becomes what overlayfs understands: a device 0/0 in place
 //! of a file, and a mark on a directory, which whoever has the rights must make: [`Unpacked::opaque`].
@@ -26,7 +26,7 @@ use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{Mode, UtimensatFlags, fchmod, futimens, mkdirat, utimensat};
 use nix::sys::time::TimeSpec;
-use nix::unistd::{Gid, LinkatFlags, Uid, UnlinkatFlags, fchown, fchownat, linkat, symlinkat, unlinkat};
+use nix::unistd::{Gid, LinkatFlags, Uid, UnlinkatFlags, fchown, fchownat, linkat, mkfifoat, symlinkat, unlinkat};
 use tar::{Archive, Entry, EntryType};
 
 use self::extension::Extension;
@@ -84,6 +84,8 @@ pub(crate) struct Unpacked {
     pub(crate) bytes: u64,
     /// Directories that hide those of the same name in lower layers, relative to the target.
     pub(crate) opaque: Vec<PathBuf>,
+    /// Device nodes outside of /dev, which were left out.
+    pub(crate) devices: u64,
 }
 
 /// Unpacks `archive`, compressed with gzip, with zstd or not at all, into the empty directory `target`. All of it is read.
@@ -100,11 +102,11 @@ pub(crate) fn unpack(archive: impl Read, target: &Path, content: Content) -> io:
     let packed = (content == Content::Files).then_some(&packed_bytes);
     let bytes_max = content.bytes_max();
     let mut plain = Limited { plain, left: bytes_max, bytes: 0, packed, hasher: Hasher::default() };
-    let mut unpacker = Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default(), content };
+    let mut unpacker = Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default(), content, devices: 0 };
     unpacker.all(Archive::new(&mut plain))?;
     io::copy(&mut plain, &mut io::sink())?;
     let opaque = unpacker.whiteouts.take().apply(&unpacker)?;
-    Ok(Unpacked { diff_id: plain.hasher.finish(), bytes: plain.bytes, opaque })
+    Ok(Unpacked { diff_id: plain.hasher.finish(), bytes: plain.bytes, opaque, devices: unpacker.devices })
 }
 
 /// A path in a message.
@@ -155,6 +157,7 @@ struct Unpacker {
     root: File,
     whiteouts: Whiteouts,
     content: Content,
+    devices: u64,
 }
 
 /// An opened directory and a name in it.
@@ -202,6 +205,11 @@ impl Unpacker {
             EntryType::Link => self.link(&path, &target_of(entry, extended.link)?),
             // A container has a /dev of its own.
             EntryType::Char | EntryType::Block if path.starts_with("dev") => Ok(()),
+            EntryType::Char | EntryType::Block if self.content == Content::Layer => {
+                self.devices += 1;
+                Ok(())
+            }
+            EntryType::Fifo if self.content == Content::Layer => self.pipe(&meta, &path),
             EntryType::GNUSparse => Err(refused("sparse files are not unpacked: make the archive without")),
             _ => Err(refused("only files, directories and links are unpacked")),
         }
@@ -271,7 +279,24 @@ impl Unpacker {
         let (from, from_name) = self.parent(&target)?;
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
-        Ok(linkat(&from, &from_name, &parent, &name, LinkatFlags::empty())?)
+        match linkat(&from, &from_name, &parent, &name, LinkatFlags::empty()) {
+            // Lower layers are not here: each is unpacked by itself, several at a time.
+            Err(Errno::ENOENT) => Err(refused(&format!(
+                "a hard link to {}, which the archive does not have before it: make the archive with the file itself",
+                short(&target)
+            ))),
+            linked => Ok(linked?),
+        }
+    }
+
+    fn pipe(&self, meta: &Meta, path: &Path) -> io::Result<()> {
+        let (parent, name) = self.parent(path)?;
+        clear(&parent, &name)?;
+        mkfifoat(&parent, &name, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        // Without O_NONBLOCK this would wait for a writer.
+        let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_BENEATH);
+        meta.finish(openat2(&parent, &name, how)?)
     }
 }
 
@@ -403,20 +428,44 @@ mod tests {
             (Tar::new().add("/", EntryType::Regular, "", "x"), "the root is a directory"),
             (
                 Tar::new().add("hard", EntryType::Link, "/etc/passwd", ""),
-                "No such file or directory (os error 2)",
+                "a hard link to etc/passwd, which the archive does not have before it: make the archive with the file itself",
             ),
             (
-                Tar::new().add("null", EntryType::Char, "", ""),
-                "only files, directories and links are unpacked",
-            ),
-            (
-                Tar::new().add("pipe", EntryType::Fifo, "", ""),
+                Tar::new().add("volume", EntryType::new(b'V'), "", ""),
                 "only files, directories and links are unpacked",
             ),
         ] {
             let (_dir, unpacked) = hostile.unpack();
             let error = unpacked.expect_err("refused");
             assert!(error.ends_with(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_layer_may_have_pipes_and_its_devices_are_left_out() {
+        use std::os::unix::fs::FileTypeExt;
+        let tar = || {
+            Tar::new()
+                .add("var/pipe", EntryType::Regular, "", "old")
+                .add("var/pipe", EntryType::Fifo, "", "")
+                .add("var/same", EntryType::Link, "var/pipe", "")
+                .add("dev/null", EntryType::Char, "", "")
+                .add("jail/dev/null", EntryType::Char, "", "")
+                .add("jail/disk", EntryType::Block, "", "")
+        };
+        let (dir, bytes) = (tempfile::tempdir().expect("a directory"), tar().0.into_inner().expect("finished"));
+        let unpacked = unpack(bytes.as_slice(), dir.path(), Content::Layer).expect("unpacked");
+        assert_eq!(unpacked.devices, 2);
+        for name in ["var/pipe", "var/same"] {
+            let found = dir.path().join(name).symlink_metadata().expect("a pipe");
+            assert!(found.file_type().is_fifo(), "{name}");
+            assert_eq!(found.permissions().mode() & 0o7777, 0o755, "{name}");
+        }
+        assert!(!dir.path().join("jail").exists() && !dir.path().join("dev").exists());
+        for kind in [EntryType::Fifo, EntryType::Char, EntryType::Block] {
+            let bytes = Tar::new().add("a", kind, "", "").0.into_inner().expect("finished");
+            let refusal = unpack(bytes.as_slice(), dir.path(), Content::Files).expect_err("refused");
+            assert_eq!(refusal.to_string(), "a: only files, directories and links are unpacked");
         }
     }
 

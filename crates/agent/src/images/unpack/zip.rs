@@ -33,7 +33,7 @@ pub(crate) fn unpack_zip(file: File, target: &Path) -> io::Result<Unpacked> {
     let packed = file.metadata()?.len();
     let bytes_max = content.bytes_max().min(FILES_FREE_BYTES.max(packed.saturating_mul(FILES_RATIO_MAX)));
     let left = Cell::new(bytes_max);
-    let unpacker = Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default(), content };
+    let unpacker = Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default(), content, devices: 0 };
     let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
     let archive = ZipArchive::from_file(file, &mut buffer).map_err(io::Error::other)?;
     let mut entries = archive.entries(&mut buffer);
@@ -90,7 +90,7 @@ pub(crate) fn unpack_zip(file: File, target: &Path) -> io::Result<Unpacked> {
     }
     // Files have no digest that anybody asks for.
     let diff_id = Hasher::default().finish();
-    Ok(Unpacked { diff_id, bytes: bytes_max - left.get(), opaque: Vec::new() })
+    Ok(Unpacked { diff_id, bytes: bytes_max - left.get(), opaque: Vec::new(), devices: 0 })
 }
 
 /// Ends with an error where all that is unpacked is more than it may be.
