@@ -232,6 +232,44 @@ fn a_registry_is_asked_as_the_pull_policy_says() {
     assert!(world.refusal(6, &contradiction).contains("force_pull contradicts pull_policy"));
 }
 
+/// A job that says no policy gets what the registry has by now, and what the node has where the registry fails.
+#[test]
+fn latest_is_looked_up_at_each_start_and_runs_though_nobody_answers() {
+    static STATE: AtomicUsize = AtomicUsize::new(0);
+    let (old, new) = (simple("old"), simple("new"));
+    let other = new.clone();
+    let fake = Fake::with(&old, move |asked: &Asked| {
+        let is_manifest = asked.path.contains("/manifests/");
+        match STATE.load(Ordering::SeqCst) {
+            1 if is_manifest => Some(Answer::ok(other.manifest.clone())),
+            1 => {
+                let blob = other.blobs.iter().find(|(digest, _)| asked.path.ends_with(digest.as_str()));
+                blob.map(|(_, bytes)| Answer::ok(bytes.clone()))
+            }
+            2 => Some(Answer::status(404)),
+            _ => None,
+        }
+    });
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let named = |tag: &str| json!({"image": format!("{}/moves{tag}", fake.host)});
+    assert_eq!(world.output(1, &named("")), "old\n");
+    assert_eq!(world.output(2, &named(":1")), "old\n");
+    assert_eq!(world.output(3, &named(":latest")), "old\n");
+    assert_eq!((fake.count("/manifests/latest"), fake.count(&old.layers[0])), (2, 1));
+    STATE.store(1, Ordering::SeqCst);
+    let missing = json!({"image": format!("{}/moves", fake.host), "pull_policy": "missing"});
+    assert_eq!(world.output(4, &missing), "old\n");
+    assert_eq!(world.output(5, &named("")), "new\n");
+    assert_eq!(world.output(6, &named(":1")), "old\n", "another tag is not looked up");
+    STATE.store(2, Ordering::SeqCst);
+    assert_eq!(world.output(7, &named("")), "new\n");
+    let told = events(&world.server.status(7).expect("a status"));
+    assert!(told.contains("moves:latest could not be looked up (") && told.contains("is used"), "{told}");
+    let host = fake.host.clone();
+    let always = json!({"image": format!("{host}/moves"), "pull_policy": "always"});
+    assert!(world.refusal(8, &always).contains("has no such image"));
+}
+
 #[test]
 fn a_registry_that_wants_a_token_is_given_one() {
     let image = simple("with a token");

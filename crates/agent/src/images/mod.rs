@@ -53,6 +53,9 @@ use crate::lifecycle::StartFailure;
 /// How often somebody who waits for an image is informed how far it is.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
 
+/// How long a registry may take to say what a name stands for, where the node has the image.
+const LOOKUP_MAX: Duration = Duration::from_secs(15);
+
 /// How often it is looked for images that may go.
 const TEND_EVERY: Duration = Duration::from_secs(60);
 
@@ -81,6 +84,9 @@ pub struct ImageRequest {
 /// When a registry is asked for an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PullPolicy {
+    /// The job does not say. A tag `latest` is looked up at every start, and what is here runs where that fails; others
+    /// are asked for when they are not here.
+    ByTag,
     /// At every start: there may be a newer one.
     Always,
     /// When it is not here.
@@ -162,7 +168,7 @@ impl Images {
     pub(crate) async fn get(
         &self,
         request: &ImageRequest,
-        note: impl FnMut(String),
+        mut note: impl FnMut(String),
     ) -> Result<Arc<Image>, StartFailure> {
         if request.name.starts_with('/') {
             return self.local.get(Path::new(&request.name)).await.map(Arc::new);
@@ -173,15 +179,30 @@ impl Images {
         })?;
         let found = match request.policy {
             PullPolicy::Always => None,
-            PullPolicy::Missing | PullPolicy::Never => self.find(&name, request.credentials.as_ref()).await,
+            PullPolicy::ByTag | PullPolicy::Missing | PullPolicy::Never => {
+                self.find(&name, request.credentials.as_ref()).await
+            }
         };
         match found {
+            Some(image) if request.policy == PullPolicy::ByTag && name.moves() => {
+                let looked_up = self.pull(&name, request, Some(LOOKUP_MAX), &mut note).await;
+                Ok(looked_up.unwrap_or_else(|error| {
+                    note(format!(
+                        "Image {name} could not be looked up ({}): the one on this node is used",
+                        error.reason
+                    ));
+                    image
+                }))
+            }
             Some(image) => Ok(image),
             None if request.policy == PullPolicy::Never => Err(setup(format!(
                 "find the image {name}: it is not on this node, or not for this task's credentials, and its \
                  pull_policy is \"never\": say \"missing\" to have it pulled"
             ))),
-            None => self.pull(&name, request, note).await.map_err(|error| error.failure(&name.to_string())),
+            None => {
+                let pulled = self.pull(&name, request, None, &mut note).await;
+                pulled.map_err(|error| error.failure(&name.to_string()))
+            }
         }
     }
 
@@ -202,17 +223,22 @@ impl Images {
         Image::new(&self.puller.store, &record, lease).ok().map(Arc::new)
     }
 
+    /// `lookup_max` is how long the registry may take until it has said what the name stands for.
     async fn pull(
         &self,
         name: &Reference,
         request: &ImageRequest,
-        mut note: impl FnMut(String),
+        lookup_max: Option<Duration>,
+        note: &mut impl FnMut(String),
     ) -> Result<Arc<Image>, PullError> {
         let pull = self.join(name, request.credentials.as_ref());
         note(format!("Downloading image {name}"));
         let (began, deadline) = (Instant::now(), tokio::time::Instant::now() + request.timeout);
         let mut outcome = pull.outcome.clone();
         let mut waits = pull.progress.waits.subscribe();
+        let lookup = tokio::time::sleep(lookup_max.unwrap_or_default());
+        tokio::pin!(lookup);
+        let mut looks_up = lookup_max.is_some();
         let mut ticks = interval_at(tokio::time::Instant::now() + NOTE_EVERY, NOTE_EVERY);
         let pulled = loop {
             tokio::select! {
@@ -224,6 +250,12 @@ impl Images {
                         request.timeout.as_secs(), pull.so_far()
                     ))),
                 },
+                () = &mut lookup, if looks_up => {
+                    looks_up = false;
+                    if pull.progress.total.load(Ordering::Relaxed) == 0 {
+                        return Err(PullError::soon(format!("no answer within {} s", LOOKUP_MAX.as_secs())));
+                    }
+                }
                 Ok(()) = waits.changed() => {
                     let said = waits.borrow_and_update().clone();
                     if !said.is_empty() {

@@ -26,6 +26,11 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
+    /// Whether its tag is one that people move from image to image.
+    pub(crate) fn moves(&self) -> bool {
+        self.digest.is_none() && self.tag == "latest"
+    }
+
     /// What a manifest is asked for by.
     pub(crate) fn pointer(&self) -> String {
         self.digest.map_or_else(|| self.tag.clone(), |digest| digest.to_string())

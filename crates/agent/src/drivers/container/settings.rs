@@ -54,7 +54,8 @@ pub(super) struct Settings {
     auth: Option<Auth>,
     /// Ask the registry at each start whether the image is still the same: the policy `always`.
     force_pull: bool,
-    /// When its registry is asked for the image: `always`, `missing` or `never`.
+    /// When its registry is asked for the image: `always`, `missing` or `never`; unless said, at each start for a tag
+    /// `latest`, and else as `missing`.
     pull_policy: String,
     /// How long a task waits for its image.
     image_pull_timeout: String,
@@ -206,7 +207,8 @@ impl Settings {
                 "force_pull contradicts pull_policy {:?}: leave one of them out",
                 self.pull_policy
             ))),
-            ("missing" | "", false) => Ok(PullPolicy::Missing),
+            ("", false) => Ok(PullPolicy::ByTag),
+            ("missing", false) => Ok(PullPolicy::Missing),
             ("never", false) => Ok(PullPolicy::Never),
             (other, _) => Err(wrong(format!("pull_policy {other:?} is none of always, missing and never"))),
         }
