@@ -8,6 +8,10 @@ use super::digest::Digest;
 use super::links;
 use super::store::Store;
 
+/// What was used or loaded this recently stays on a disk that is fuller than it should be, as long as it has room for more:
+/// a job that follows, or starts again, needs it.
+const FRESH: Duration = Duration::from_secs(3_600);
+
 /// Which images may stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageLimits {
@@ -33,8 +37,11 @@ pub(super) fn collect(store: &Store, limits: ImageLimits, allocs: &Path, now: Sy
         if in_use.has_image(&record.layers().unwrap_or_default()) {
             continue;
         }
-        let is_old = now.duration_since(used_at).is_ok_and(|age| age > limits.age_max);
-        if !is_old && !is_full(store, limits.disk_percent_max) {
+        let is_older_than = |age_max| now.duration_since(used_at).is_ok_and(|age| age > age_max);
+        let is_old = is_older_than(limits.age_max);
+        let has_to_go =
+            || is_full(store, limits.disk_percent_max) && (is_older_than(FRESH) || !store.has_room());
+        if !is_old && !has_to_go() {
             continue;
         }
         // What has come into use meanwhile stays.
@@ -105,7 +112,8 @@ mod tests {
         let store = Store::open(&disk.dir.join("images")).expect("open");
         let allocs = disk.dir.join("allocs");
         let now = SystemTime::now();
-        let ago = |seconds: u64| now - Duration::from_secs(seconds);
+        // In minutes beyond what is fresh.
+        let ago = |minutes: u64| now - FRESH - Duration::from_secs(minutes * 60);
         let week = Duration::from_secs(7 * 24 * 3_600);
         let limits = ImageLimits { disk_percent_max: 70, age_max: week };
         let names = || {
@@ -114,8 +122,8 @@ mod tests {
             names
         };
         // Of 100 MiB these take 48; the file system takes some, and the twentieth that is its administrator's.
-        for (name, seconds) in [("a", 40), ("b", 30), ("c", 20), ("d", 10)] {
-            image(&store, name, 12, ago(seconds));
+        for (name, minutes) in [("a", 40), ("b", 30), ("c", 20), ("d", 10)] {
+            image(&store, name, 12, ago(minutes));
         }
         collect(&store, limits, &allocs, now);
         assert_eq!(names(), ["a", "b", "c", "d"], "there is room");
@@ -128,6 +136,7 @@ mod tests {
         collect(&store, limits, &allocs, now);
         assert_eq!(names(), ["a", "d"]);
         assert!(!is_full(&store, limits.disk_percent_max) && store.layers().count() == 2);
+        store.used_at("a", ago(5));
         // One of which a container is made stays though the disk is full, and so does one whose start is under way.
         let (runs, starts) = (image(&store, "runs", 2, ago(50)), image(&store, "starts", 2, ago(50)));
         let links = allocs.join("a/keepers/t/bundle/l");
@@ -143,11 +152,32 @@ mod tests {
         fs::remove_file(other).expect("removed");
         drop(lease);
         image(&store, "new", 12, now);
-        collect(&store, limits, &allocs, now + week - Duration::from_secs(51));
+        collect(&store, limits, &allocs, now + week - FRESH - Duration::from_secs(51 * 60));
         assert_eq!(names(), ["new", "runs", "starts"]);
         collect(&store, limits, &allocs, now + week - Duration::from_secs(1));
         assert_eq!(names(), ["new", "runs"]);
         assert!(fs::metadata(store.layer(runs).join("file")).is_ok());
+    }
+
+    /// Whatever else fills the disk, until there is no room at all.
+    #[test]
+    fn what_was_loaded_just_now_stays_as_long_as_there_is_room() {
+        let Some(disk) = Disk::of_mib(100) else { return };
+        let store = Store::open(&disk.dir.join("images")).expect("open");
+        let (allocs, now) = (disk.dir.join("allocs"), SystemTime::now());
+        let limits = ImageLimits { disk_percent_max: 30, age_max: Duration::from_secs(7 * 24 * 3_600) };
+        image(&store, "older", 12, now - FRESH - Duration::from_secs(1));
+        image(&store, "loaded", 12, now - FRESH + Duration::from_secs(60));
+        fs::write(disk.dir.join("other"), vec![1; 40 * MIB as usize]).expect("written");
+        collect(&store, limits, &allocs, now);
+        assert!(is_full(&store, limits.disk_percent_max) && store.has_room());
+        let names: Vec<String> = store.all().into_iter().map(|(record, _)| record.name).collect();
+        assert_eq!(names, ["loaded"]);
+        let (_, free) = store.room().expect("known");
+        fs::write(disk.dir.join("more"), vec![1; free as usize]).expect("written");
+        assert!(!store.has_room());
+        collect(&store, limits, &allocs, now);
+        assert_eq!(store.all(), []);
     }
 
     #[test]
@@ -209,6 +239,7 @@ mod tests {
         assert!(!store.has(idle) && store.has(runs) && store.has(leased));
         assert!(store.find("idle").is_none() && store.find("runs").is_some());
         let full = ImageLimits { disk_percent_max: 0, ..limits };
+        let now = now + Duration::from_secs(2 * 3_600);
         fs::remove_file(links.join("0")).expect("removed");
         // Between two starts there is no bundle, and the task needs its image all the same.
         let keeper = allocs.join("a/keepers/t");
