@@ -72,6 +72,20 @@ fn a_command_of_the_host_is_in_a_cage() {
 }
 
 #[test]
+fn it_has_the_rights_that_its_job_names() {
+    let Some(mut world) = world() else { return };
+    let probe = "id -u; grep Cap /proc/self/status | tr -d '\\t'; head -c 1 /etc/shadow 2>/dev/null | wc -c";
+    let config =
+        json!({"command": "/bin/sh", "args": ["-c", probe], "cap_add": ["net_bind_service", "CAP_KILL"]});
+    world.server.desire(vec![run_without_ports(1, vec![caged(config)])], &[], &[], &[]);
+    world.server.wait_for(1, |status| status.status().is_terminal());
+    let rights = "0000000000000420";
+    let sets = ["Inh", "Prm", "Eff", "Bnd", "Amb"].map(|set| format!("Cap{set}:{rights}\n"));
+    let seen = world.server.read_log(1, "t", 0, false).expect("a log");
+    assert_eq!(seen, format!("65534\n{}0\n", sets.concat()));
+}
+
+#[test]
 fn it_ends_with_all_that_it_started_and_leaves_nothing() {
     let Some(mut world) = world() else { return };
     let script = "trap '' TERM INT; (setsid sleep 43210987 &) ; (setsid sleep 43210987 &); echo up; while :; do sleep 1; done";
@@ -135,6 +149,11 @@ fn what_it_may_not_have_is_refused_by_name() {
         (with(json!({"pid_mode": "host"})), "pid_mode \\\"host\\\" would let it reach"),
         (with(json!({"ipc_mode": "host"})), "ipc_mode \\\"host\\\" would let it reach"),
         (with(json!({"cap_add": ["sys_admin"]})), "CAP_SYS_ADMIN"),
+        // The host's files have the same owners for it.
+        (
+            with(json!({"cap_add": ["dac_override"]})),
+            "gives to no command of the host: it may have CAP_AUDIT_WRITE",
+        ),
         (with(json!({"image": "x"})), "unknown field `image`"),
         (caged(json!({})), "command is empty"),
     ];

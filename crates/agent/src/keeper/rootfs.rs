@@ -113,9 +113,10 @@ fn run_as(process: &mut Value, user: &User) {
     let User { uid, gid, groups, home } = user;
     process["user"] = json!({"uid": uid, "gid": gid, "additionalGids": groups});
     if *uid != 0 {
-        // As after execve(2): what only root has by itself, others get from nobody.
+        // As after execve(2): what only root has by itself, others have as far as it is ambient.
+        let ambient = process["capabilities"]["ambient"].as_array().cloned().unwrap_or_default();
         for set in ["effective", "permitted", "inheritable", "ambient"] {
-            process["capabilities"][set] = json!([]);
+            process["capabilities"][set] = json!(ambient);
         }
     }
     if let Some(env) = process["env"].as_array_mut() {
@@ -264,6 +265,15 @@ mod tests {
         assert_eq!(process["env"], json!(["A=1", "HOME=/home/app"]));
         assert_eq!(process["capabilities"]["effective"], json!([]));
         assert_eq!(process["capabilities"]["bounding"], json!(["CAP_CHOWN"]));
+        let mut run_ambient = run("app", &[]);
+        run_ambient.config_json = run_ambient
+            .config_json
+            .replace(r#""capabilities":{"#, r#""capabilities":{"ambient":["CAP_KILL"],"#);
+        let ambient = furnish(root, root, None, &run_ambient).expect("furnished").text;
+        let ambient = serde_json::from_str::<Value>(&ambient).expect("json");
+        for set in ["effective", "permitted", "inheritable", "ambient"] {
+            assert_eq!(ambient["process"]["capabilities"][set], json!(["CAP_KILL"]), "{set}");
+        }
         let process = config("").expect("furnished");
         assert_eq!(
             (&process["user"]["uid"], &process["capabilities"]["effective"]),

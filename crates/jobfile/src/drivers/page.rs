@@ -70,8 +70,9 @@ const MEANINGS: &[(&str, &str, &str)] = &[
     ("container.image_pull_timeout", "5m", "how long the task waits for its image"),
     (
         "container.pull_policy",
-        "`missing`",
-        "when the registry is asked: `always` at each start, if the image is `missing`, or `never`",
+        "`missing`; with the tag `latest` at each start",
+        "when the registry is asked: `always` at each start, if the image is `missing`, or `never`. Without it, `latest` is looked up at \
+         each start, and the image on the node runs if the registry fails",
     ),
     ("container.hostname", "the group's, else 8 digits of the allocation's id", "its host name"),
     ("container.readonly_rootfs", "`false`", "its own files cannot be changed"),
@@ -107,7 +108,11 @@ const MEANINGS: &[(&str, &str, &str)] = &[
     ("exec.work_dir", "`/`", "working directory, an absolute path"),
     ("exec.pid_mode", "`private`", "only `private`"),
     ("exec.ipc_mode", "`private`", "only `private`"),
-    ("exec.cap_add", "none", "capabilities, of those that containers may have"),
+    (
+        "exec.cap_add",
+        "none",
+        "capabilities of its user, of `audit_write`, `kill`, `net_bind_service` and `sys_chroot`",
+    ),
     ("exec.cap_drop", "", "capabilities to drop; it has none but those of `cap_add`"),
     ("raw_exec.command", "", "required: a program of the node"),
     ("raw_exec.args", "", "arguments"),

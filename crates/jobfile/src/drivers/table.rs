@@ -144,6 +144,12 @@ const ADDED: Form = Form::Capabilities(
     "containers may have audit_write, chown, dac_override, fowner, fsetid, kill, net_bind_service, \
      setfcap, setgid, setpcap, setuid and sys_chroot, and no others",
 );
+/// For a command of the host: with the others its user would reach all files of the host that its root shows.
+static GIVEN_TO_EXEC: [&str; 4] = ["audit_write", "kill", "net_bind_service", "sys_chroot"];
+const ADDED_TO_EXEC: Form = Form::Capabilities(
+    &GIVEN_TO_EXEC,
+    "a command of the host may have audit_write, kill, net_bind_service and sys_chroot, and no others",
+);
 const DROPPED: Form = Form::Capabilities(&KNOWN, "write a name as in capabilities(7), or `all`");
 
 static AUTH: [Setting; 4] = [
@@ -247,7 +253,7 @@ pub(super) static DRIVERS: [Driver; 4] = [
             done("work_dir", Form::Absolute),
             done("pid_mode", Form::OneOf(&["private"], HOST)),
             done("ipc_mode", Form::OneOf(&["private"], HOST)),
-            done("cap_add", ADDED),
+            done("cap_add", ADDED_TO_EXEC),
             done("cap_drop", DROPPED),
             refused("cgroup_v1_override", WITHOUT),
             refused("cgroup_v2_override", WITHOUT),

@@ -78,6 +78,8 @@ pub(super) fn container(
 ) -> Result<ContainerRun, StartFailure> {
     let devices = device_files::all(&task.given.device_files)?;
     let capabilities = settings.capabilities()?;
+    // Whoever is not root keeps only ambient ones.
+    let ambient = if settings.is_of_host { capabilities.clone() } else { Vec::new() };
     let sys_network = sys_network(task, network);
     let (open_files, open_files_max) = open_files();
     let mounts = mounts(task, network, &devices, !sys_network.is_empty(), &mut files);
@@ -92,7 +94,7 @@ pub(super) fn container(
             "cwd": settings.work_dir(image)?,
             "capabilities": {
                 "bounding": capabilities, "effective": capabilities, "permitted": capabilities,
-                "inheritable": [], "ambient": [],
+                "inheritable": ambient, "ambient": ambient,
             },
             "noNewPrivileges": true,
             "oomScoreAdj": oom_score(),

@@ -75,6 +75,9 @@ pub(super) struct Settings {
     mounts: Vec<mounts::Block>,
     /// The same, as `SOURCE:DESTINATION`.
     volumes: Vec<String>,
+    /// Its root is made of the host's files, and its user is not root: the rights that it names are that user's.
+    #[serde(skip)]
+    pub(super) is_of_host: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -143,6 +146,11 @@ const CAPABILITIES: [&str; 12] = [
     "CAP_SYS_CHROOT",
 ];
 
+/// Those that a command of the host may have. The others would open the host's files to it, whoever owns them: ids of files
+/// are the same in a container's user namespace.
+const CAPABILITIES_OF_HOST: [&str; 4] =
+    ["CAP_AUDIT_WRITE", "CAP_KILL", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT"];
+
 /// Processes and threads of a container that asks for no other limit.
 const PIDS_LIMIT: i64 = 4_096;
 
@@ -180,7 +188,8 @@ impl Settings {
         mut cap_drop: Vec<String>,
     ) -> Self {
         cap_drop.push("all".into());
-        Self { command, args, work_dir, cap_add, cap_drop, readonly_rootfs: true, ..Self::default() }
+        let (readonly_rootfs, is_of_host) = (true, true);
+        Self { command, args, work_dir, cap_add, cap_drop, readonly_rootfs, is_of_host, ..Self::default() }
     }
 
     /// What has to be there before it can start.
@@ -251,7 +260,7 @@ impl Settings {
         }
     }
 
-    /// The rights of its root.
+    /// The rights of its root, or of its user where it is a command of the host.
     pub(super) fn capabilities(&self) -> Result<Vec<&'static str>, StartFailure> {
         let full = |name: &String| {
             let capitals = name.to_uppercase();
@@ -269,14 +278,20 @@ impl Settings {
         }
         let kept = |name: &&str| !dropped.iter().any(|dropped| dropped == "ALL" || dropped == name);
         let added: Vec<String> = self.cap_add.iter().map(full).collect();
-        if let Some(odd) = added.iter().find(|name| !known(name)) {
+        let (allowed, whom) = if self.is_of_host {
+            (&CAPABILITIES_OF_HOST[..], "command of the host")
+        } else {
+            (&CAPABILITIES[..], "container")
+        };
+        let may_have = |name: &&String| *name == "ALL" || allowed.contains(&name.as_str());
+        if let Some(odd) = added.iter().find(|name| !may_have(name)) {
             return Err(wrong(format!(
-                "cap_add names {odd:?}, which this node gives to no container: it may have {}",
-                CAPABILITIES.join(", ")
+                "cap_add names {odd:?}, which this node gives to no {whom}: it may have {}",
+                allowed.join(", ")
             )));
         }
         let is_added = |name: &&str| added.iter().any(|added| added == "ALL" || added == name);
-        Ok(CAPABILITIES.into_iter().filter(|name| kept(name) || is_added(name)).collect())
+        Ok(allowed.iter().copied().filter(|name| kept(name) || is_added(name)).collect())
     }
 
     /// What it mounts, of what the operator allows.

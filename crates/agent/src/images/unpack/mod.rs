@@ -26,7 +26,9 @@ use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{Mode, UtimensatFlags, fchmod, futimens, mkdirat, utimensat};
 use nix::sys::time::TimeSpec;
-use nix::unistd::{Gid, LinkatFlags, Uid, UnlinkatFlags, fchown, fchownat, linkat, mkfifoat, symlinkat, unlinkat};
+use nix::unistd::{
+    Gid, LinkatFlags, Uid, UnlinkatFlags, fchown, fchownat, linkat, mkfifoat, symlinkat, unlinkat,
+};
 use tar::{Archive, Entry, EntryType};
 
 use self::extension::Extension;
@@ -102,7 +104,8 @@ pub(crate) fn unpack(archive: impl Read, target: &Path, content: Content) -> io:
     let packed = (content == Content::Files).then_some(&packed_bytes);
     let bytes_max = content.bytes_max();
     let mut plain = Limited { plain, left: bytes_max, bytes: 0, packed, hasher: Hasher::default() };
-    let mut unpacker = Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default(), content, devices: 0 };
+    let mut unpacker =
+        Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default(), content, devices: 0 };
     unpacker.all(Archive::new(&mut plain))?;
     io::copy(&mut plain, &mut io::sink())?;
     let opaque = unpacker.whiteouts.take().apply(&unpacker)?;
@@ -453,7 +456,8 @@ mod tests {
                 .add("jail/dev/null", EntryType::Char, "", "")
                 .add("jail/disk", EntryType::Block, "", "")
         };
-        let (dir, bytes) = (tempfile::tempdir().expect("a directory"), tar().0.into_inner().expect("finished"));
+        let (dir, bytes) =
+            (tempfile::tempdir().expect("a directory"), tar().0.into_inner().expect("finished"));
         let unpacked = unpack(bytes.as_slice(), dir.path(), Content::Layer).expect("unpacked");
         assert_eq!(unpacked.devices, 2);
         for name in ["var/pipe", "var/same"] {

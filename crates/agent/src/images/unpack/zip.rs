@@ -33,7 +33,8 @@ pub(crate) fn unpack_zip(file: File, target: &Path) -> io::Result<Unpacked> {
     let packed = file.metadata()?.len();
     let bytes_max = content.bytes_max().min(FILES_FREE_BYTES.max(packed.saturating_mul(FILES_RATIO_MAX)));
     let left = Cell::new(bytes_max);
-    let unpacker = Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default(), content, devices: 0 };
+    let unpacker =
+        Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default(), content, devices: 0 };
     let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
     let archive = ZipArchive::from_file(file, &mut buffer).map_err(io::Error::other)?;
     let mut entries = archive.entries(&mut buffer);
