@@ -265,16 +265,31 @@ impl Allocs {
         slot
     }
 
-    /// Makes all that was restored be found, by id and by age: at once, since one by one takes most of a start with millions.
+    /// Makes what was restored be found, by id and by age, from a slot on. All of it is indexed at once, since one by one takes
+    /// most of a start with millions.
     ///
     /// # Errors
     /// An id that is there twice.
-    pub(super) fn index(&mut self) -> Result<(), AllocId> {
+    pub(super) fn index(&mut self, from: AllocSlot) -> Result<(), AllocId> {
+        if from > AllocSlot(0) {
+            return self.index_rest(from);
+        }
         self.by_id = IdMap::of(self.rows.iter().map(|(slot, row)| (row.id, slot)))?;
         let mut ages: Vec<(Index, AllocId)> =
             self.rows.iter().map(|(_, row)| (row.create_index, row.id)).collect();
         ages.sort_unstable();
         self.by_age = ages.into_iter().collect();
+        Ok(())
+    }
+
+    fn index_rest(&mut self, from: AllocSlot) -> Result<(), AllocId> {
+        for slot in (from.0..self.end().0).map(AllocSlot) {
+            let Some(row) = self.rows.get(slot) else { continue };
+            if self.by_id.insert(row.id, slot).is_some() {
+                return Err(row.id);
+            }
+            self.by_age.insert((row.create_index, row.id));
+        }
         Ok(())
     }
 

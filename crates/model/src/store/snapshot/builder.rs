@@ -11,7 +11,9 @@ use crate::{
     namespace::Namespace,
     resources::Resources,
     scaling::ScalingEvent,
-    store::{AllocRow, JobSlot, JobVersion, NodeSlot, Store, allocs::AllocRecord, jobs::JobRecord},
+    store::{
+        AllocRow, AllocSlot, JobSlot, JobVersion, NodeSlot, Store, allocs::AllocRecord, jobs::JobRecord,
+    },
 };
 
 /// No cluster gets as far as these: indexes and versions go on after them.
@@ -27,6 +29,8 @@ pub struct Builder {
     scalings: Vec<ScalingEvent>,
     /// The job of the last allocation: most of the next ones are its own, too.
     job: Option<(JobKey, JobSlot)>,
+    /// Where the allocations begin that are not found yet.
+    unindexed: Option<AllocSlot>,
 }
 
 /// How the record of an allocation begins: an array of two, of which the first is its number.
@@ -126,7 +130,8 @@ impl Builder {
                 store.deployments.insert(job, *deployment);
             }
             Record::End(indexes, high, low, hash_version, deployments, acl, secrets, pools) => {
-                store.allocs.index().map_err(|id| twice(&format!("allocation {id}")))?;
+                self.index()?;
+                let store = &mut self.store;
                 check_tenants(store)?;
                 share_promised_room(store);
                 store.count_all_devices();
@@ -145,6 +150,21 @@ impl Builder {
             }
         }
         Ok(None)
+    }
+
+    /// Makes the allocations that were taken in be found. A snapshot that comes in parts has it done after each, so that nobody
+    /// waits for all of it with the last one.
+    ///
+    /// # Errors
+    /// When one is there twice.
+    pub fn index(&mut self) -> Result<(), SnapshotError> {
+        let from = self.unindexed.unwrap_or(AllocSlot(0));
+        let end = self.store.allocs.end();
+        if from < end {
+            self.store.allocs.index(from).map_err(|id| twice(&format!("allocation {id}")))?;
+            self.unindexed = Some(end);
+        }
+        Ok(())
     }
 
     fn restore_alloc(&mut self, job: &WrittenKey<'_>, record: AllocRecord) -> Result<(), SnapshotError> {

@@ -38,6 +38,7 @@ impl Parts {
             bytes = after;
         }
         self.rest = bytes.to_vec();
+        self.builder.index()?;
         Ok(None)
     }
 }
