@@ -89,7 +89,7 @@ pub(super) fn headlines(result: &RunResult) -> Vec<(String, &'static str)> {
 pub(super) fn with_unit(value: f64, unit: &str) -> String {
     const KIB: f64 = 1024.0;
     let (value, unit) = match unit {
-        "1" => return super::page::grouped(value),
+        "1" => return grouped(value),
         "B" if value >= KIB.powi(3) => (value / KIB.powi(3), "GiB"),
         "B" if value >= KIB.powi(2) => (value / KIB.powi(2), "MiB"),
         "B" if value >= KIB => (value / KIB, "KiB"),
@@ -97,15 +97,35 @@ pub(super) fn with_unit(value: f64, unit: &str) -> String {
         "1/s" => (value, "/s"),
         other => (value, other),
     };
-    let text = if value >= 1e4 { super::page::grouped(value.round()) } else { number(value) };
+    let text = if value >= 1e4 { grouped(value.round()) } else { number(value) };
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{text} {unit}")
+}
+
+/// A number whose thousands stand apart.
+fn grouped(value: f64) -> String {
+    let text = number(value);
+    let whole = text.find('.').unwrap_or(text.len());
+    let apart = |(at, c): (usize, char)| {
+        let gap = at > 0 && at < whole && (whole - at).is_multiple_of(3) && !text[..at].ends_with('-');
+        gap.then_some('\u{202f}').into_iter().chain([c])
+    };
+    text.char_indices().flat_map(apart).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::record::Summary;
+
+    #[test]
+    fn thousands_stand_apart() {
+        let told = [0.25, 999.0, 5_000.0, 420_765_696.0, -1_234.0].map(grouped);
+        assert_eq!(
+            told.map(|text| text.replace('\u{202f}', " ")),
+            ["0.250", "999.0", "5 000", "420 765 696", "-1 234"]
+        );
+    }
 
     #[test]
     fn values_are_written_as_people_do() {

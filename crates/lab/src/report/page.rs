@@ -7,7 +7,7 @@ use super::{
     charts::Figure,
     headline::{headlines, setting, title, with_unit},
 };
-use crate::record::{RunResult, number};
+use crate::record::RunResult;
 
 /// Its name ends so that what is put into it is escaped.
 const NAME: &str = "report.html";
@@ -57,29 +57,4 @@ pub(super) fn page(
 
 fn with_unit_of(value: f64, unit: String) -> String {
     with_unit(value, &unit)
-}
-
-/// A number whose thousands stand apart.
-pub(super) fn grouped(value: f64) -> String {
-    let text = number(value);
-    let whole = text.find('.').unwrap_or(text.len());
-    let apart = |(at, c): (usize, char)| {
-        let gap = at > 0 && at < whole && (whole - at).is_multiple_of(3) && !text[..at].ends_with('-');
-        gap.then_some('\u{202f}').into_iter().chain([c])
-    };
-    text.char_indices().flat_map(apart).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_stand_apart() {
-        let told = [0.25, 999.0, 5_000.0, 420_765_696.0, -1_234.0].map(grouped);
-        assert_eq!(
-            told.map(|text| text.replace('\u{202f}', " ")),
-            ["0.250", "999.0", "5 000", "420 765 696", "-1 234"]
-        );
-    }
 }

@@ -116,36 +116,57 @@ struct Rest {
 }
 
 /// What not every allocation has.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Decode)]
 pub struct AllocExtra {
     /// Host ports, in the order in which its group declares them.
+    #[n(0)]
     pub ports: Vec<u16>,
     /// Whom it waits for on its node, and how much of what they hold is promised to it.
+    #[n(1)]
     pub after: Vec<(AllocId, Usage)>,
     /// How much of what it holds in its own right is promised to successors.
+    #[n(2)]
     pub promised: Usage,
     /// Whom it replaces.
+    #[n(3)]
     pub previous: Option<AllocId>,
     /// Who replaces it.
+    #[n(4)]
     pub next: Option<AllocId>,
     /// The replacements of failed predecessors that still count, oldest first.
+    #[n(5)]
     pub reschedules: Vec<Reschedule>,
     /// Why it is desired to end.
+    #[n(6)]
     pub stop_reason: Option<StopReason>,
+    // 7 is how its tasks ended, kept beside it.
     /// Devices, in the order in which its group's tasks ask for them.
+    #[n(8)]
     pub devices: Vec<DeviceGrant>,
     /// Ids of its processor cores, in the order in which its group's tasks ask for them.
+    #[n(9)]
     pub cores: Vec<u16>,
     /// Who pushed it out; the first of them, when its room is enough for several.
+    #[n(10)]
     pub preempted_by: Option<AllocId>,
-    /// Whom it preempted.
+    /// Whom it preempted. Not in the first snapshots of format 1.
+    #[n(11)]
+    #[cbor(default)]
     pub preempted: Vec<AllocId>,
-    /// It was placed as a canary.
+    /// It was placed as a canary. Not in snapshots before format 3.
+    #[n(12)]
+    #[cbor(default)]
     pub canary: bool,
-    /// It is to leave its node.
+    /// It is to leave its node. Not in snapshots before format 4.
+    #[n(13)]
+    #[cbor(default)]
     pub migrate: Option<Departure>,
-    /// It stands in for one that left its node, and shows that it is well before the next one leaves.
+    /// It stands in for one that left its node, and shows that it is well before the next one leaves. Not in snapshots
+    /// before format 4.
+    #[n(14)]
+    #[cbor(default)]
     pub watched: bool,
+    // 15 is when its agent saw its end, kept with the results.
 }
 
 /// Values of [`ClientStatus`].

@@ -76,8 +76,22 @@ impl<'b, C> Decode<'b, C> for Rest {
         if let Some(results) = results_alone(d)? {
             return Ok(Self { extra: None, results });
         }
-        let Some(read) = Option::<ReadExtra>::decode(d, context)? else { return Ok(Self::default()) };
-        let (extra, results) = read.parts();
+        /// Passes over all but the results.
+        #[derive(Decode)]
+        struct Results {
+            #[n(7)]
+            results: TaskResults,
+            #[n(15)]
+            seen_at: Option<Timestamp>,
+        }
+
+        let from = d.position();
+        let Some(extra) = Option::<AllocExtra>::decode(d, context)? else { return Ok(Self::default()) };
+        let Results { results, seen_at } = minicbor::decode(&d.input()[from..d.position()])?;
+        let results = match seen_at {
+            Some(at) => results.seen(at),
+            None => results,
+        };
         // Whatever there was besides its results is written the same.
         let is_none = !results.is_nothing() && extra.is_nothing();
         Ok(Self { extra: (!is_none).then(|| Arc::new(extra)), results })
@@ -114,12 +128,6 @@ static AROUND_RESULTS: LazyLock<(Vec<u8>, Vec<u8>)> = LazyLock::new(|| {
     let same = none.iter().zip(&one).take_while(|(a, b)| a == b).count();
     (none[..same].to_vec(), none[same + 1..].to_vec())
 });
-
-impl<'b, C> Decode<'b, C> for AllocExtra {
-    fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
-        ReadExtra::decode(d, context).map(|read| read.parts().0)
-    }
-}
 
 impl<C> Encode<C> for AllocExtra {
     fn encode<W: en::Write>(&self, e: &mut Encoder<W>, context: &mut C) -> Result<(), en::Error<W::Error>> {
@@ -201,90 +209,6 @@ impl<'a> WrittenExtra<'a> {
             watched: *watched,
             seen_at: results.seen_at(),
         }
-    }
-}
-
-/// An [`AllocExtra`] with the results in it, as it is read.
-#[derive(Decode)]
-struct ReadExtra {
-    #[n(0)]
-    ports: Vec<u16>,
-    #[n(1)]
-    after: Vec<(AllocId, Usage)>,
-    #[n(2)]
-    promised: Usage,
-    #[n(3)]
-    previous: Option<AllocId>,
-    #[n(4)]
-    next: Option<AllocId>,
-    #[n(5)]
-    reschedules: Vec<Reschedule>,
-    #[n(6)]
-    stop_reason: Option<StopReason>,
-    #[n(7)]
-    results: TaskResults,
-    #[n(8)]
-    devices: Vec<DeviceGrant>,
-    #[n(9)]
-    cores: Vec<u16>,
-    #[n(10)]
-    preempted_by: Option<AllocId>,
-    /// Not in the first snapshots of format 1.
-    #[n(11)]
-    #[cbor(default)]
-    preempted: Vec<AllocId>,
-    /// Not in snapshots before format 3.
-    #[n(12)]
-    #[cbor(default)]
-    canary: bool,
-    /// Not in snapshots before format 4, as what follows.
-    #[n(13)]
-    #[cbor(default)]
-    migrate: Option<Departure>,
-    #[n(14)]
-    #[cbor(default)]
-    watched: bool,
-    #[n(15)]
-    seen_at: Option<Timestamp>,
-}
-
-impl ReadExtra {
-    fn parts(self) -> (AllocExtra, TaskResults) {
-        let Self {
-            ports,
-            after,
-            promised,
-            previous,
-            next,
-            reschedules,
-            stop_reason,
-            results,
-            devices,
-            cores,
-            preempted_by,
-            preempted,
-            canary,
-            migrate,
-            watched,
-            seen_at,
-        } = self;
-        let extra = AllocExtra {
-            ports,
-            after,
-            promised,
-            previous,
-            next,
-            reschedules,
-            stop_reason,
-            devices,
-            cores,
-            preempted_by,
-            preempted,
-            canary,
-            migrate,
-            watched,
-        };
-        (extra, seen_at.map_or(results.clone(), |at| results.seen(at)))
     }
 }
 
