@@ -110,16 +110,17 @@ impl NodeSeen {
     }
 }
 
-/// Waits until so many nodes are ready.
+/// Waits until so many nodes are ready. A read that is refused is tried again: servers that were just given a large state are behind
+/// for a while.
 pub(super) async fn wait_until_ready(target: &Target, count: u32, at_most: Duration) -> Result<(), RunError> {
     let begun = Instant::now();
     loop {
-        let ready = ready(target).await?;
-        if ready >= count {
+        let ready = ready(target).await;
+        if ready.as_ref().is_ok_and(|ready| *ready >= count) {
             return Ok(());
         }
         if begun.elapsed() > at_most {
-            let told = format!("{ready} of {count} nodes with {DRIVER} are ready after {at_most:?}");
+            let told = format!("{} of {count} nodes with {DRIVER} are ready after {at_most:?}", ready?);
             return Err(RunError::Start { what: "the nodes".to_owned(), reason: told });
         }
         tokio::time::sleep(LOOK_AGAIN + LOOK_AGAIN_PER_NODE * count).await;
