@@ -504,3 +504,20 @@ fn a_keeper_killed_at_any_moment_of_a_start_leaves_no_second_container() {
         }
     }
 }
+
+/// runc writes a process's id to a hidden file first, and does not replace one that a call which was killed left there.
+#[test]
+fn what_a_killed_call_of_the_runtime_left_does_not_fail_the_next_start() {
+    for runtime in ["/usr/bin/crun", "/usr/sbin/runc"] {
+        let Some(mut world) = World::new(runtime) else { return };
+        world.restarts = 1;
+        let (root, number) = (world.root(), world.first);
+        world.shell(number, &root, "test -e /alloc/second && exit 0; touch /alloc/second; sleep 1; exit 1");
+        let id = berth_api::agent::AllocId(alloc_id(number));
+        let keeper = world.data.path().join(format!("allocs/{id}/keepers/t"));
+        world.server.wait_for_status(number, ClientStatus::Running);
+        fs::write(keeper.join(".pid"), "7").expect("left");
+        world.server.wait_for_status(number, ClientStatus::Complete);
+        assert!(!keeper.join(".pid").exists(), "{runtime}: the next start met it");
+    }
+}

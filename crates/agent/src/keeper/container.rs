@@ -1,7 +1,7 @@
 //! A container: an OCI runtime makes it and lets it run in one call. Its id is on disk before that, so that whoever comes after
 //! a keeper that was killed ends it whatever has become of the call.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -149,7 +149,7 @@ impl Container {
     }
 
     fn begin(&mut self, ends: TaskEnds) -> Result<(), Failure> {
-        let (bundle, pid_file) = (self.described(), self.dir.join("pid"));
+        let (bundle, pid_file) = (self.described(), self.pid_file(Path::new("pid")));
         let mut command = self.command("run");
         command.arg("--detach").arg("--bundle").arg(bundle).arg("--pid-file").arg(&pid_file).arg(&self.id);
         let TaskEnds { stdout, stderr } = ends.without_host_devices()?;
@@ -169,7 +169,7 @@ impl Container {
         console_socket: &str,
     ) -> Result<Pid, Failure> {
         self.enter_namespace(false)?;
-        let (process_file, pid_file) = (self.dir.join(process_file), self.dir.join(pid_file));
+        let (process_file, pid_file) = (self.dir.join(process_file), self.pid_file(pid_file));
         let mut command = self.command("exec");
         command.arg("--detach").arg("--process").arg(process_file).arg("--pid-file").arg(&pid_file);
         if console_socket.is_empty() {
@@ -180,6 +180,16 @@ impl Container {
         }
         self.call(command.arg(&self.id), "run a command in")?;
         read_pid(&pid_file)
+    }
+
+    /// Where the runtime is to write a process's id. runc writes to a hidden file beside it first and refuses to replace one,
+    /// so that what a call that was killed left there would fail all that follow.
+    fn pid_file(&self, name: &Path) -> PathBuf {
+        let hidden = [OsStr::new("."), name.as_os_str()].into_iter().collect::<OsString>();
+        for stale in [name, Path::new(&hidden)] {
+            let _ = fs::remove_file(self.dir.join(stale));
+        }
+        self.dir.join(name)
     }
 
     /// Ends what a keeper that was killed while it began left under way: calls of the runtime, which do not end with it, and
