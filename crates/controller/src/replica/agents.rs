@@ -48,6 +48,9 @@ pub(crate) struct Agent {
     /// The session that is open, or was last.
     state: SessionState,
     pub reports: Reports,
+    /// When it gave a sign of life last, by the time of listening.
+    heard_at: Duration,
+    /// The leader has yet to be informed of it.
     is_heard: bool,
     is_queued: bool,
     /// The leader was informed in this session that all that runs there is known, if it was so.
@@ -102,6 +105,7 @@ impl Agents {
         hello: &Hello,
         introduces: Option<Box<Node>>,
         heartbeat: Duration,
+        listening: Duration,
     ) -> Opened {
         let node = hello.node_id();
         let state = SessionState {
@@ -131,13 +135,14 @@ impl Agents {
                 return verdict;
             }
             replaced = agent.session.replace(opened).map(|old| old.id);
-            agent.state = state;
+            (agent.state, agent.heard_at) = (state, listening);
         } else {
             let reports = Reports::default();
             let agent = Agent {
                 session: Some(opened),
                 state,
                 reports,
+                heard_at: listening,
                 is_heard: false,
                 is_queued: false,
                 told_confirmed: false,
@@ -211,9 +216,10 @@ impl Agents {
     }
 
     /// An agent gave a sign of life.
-    pub fn heard(&mut self, node: NodeId) {
-        if let Some(agent) = self.by_node.get_mut(&node).filter(|agent| !agent.is_heard) {
-            agent.is_heard = true;
+    pub fn heard(&mut self, node: NodeId, listening: Duration) {
+        let Some(agent) = self.by_node.get_mut(&node) else { return };
+        agent.heard_at = listening;
+        if !std::mem::replace(&mut agent.is_heard, true) {
             self.heard.push(node);
         }
     }
@@ -321,10 +327,19 @@ impl Agents {
         self.queue(node);
     }
 
-    /// Nothing of what the leader was sent can be relied on: all sessions are to be reported again. The nodes of which something
-    /// was sent and is not recorded.
-    pub fn begin_anew(&mut self) -> Vec<NodeId> {
+    /// Nothing of what the leader was sent can be relied on: all sessions are to be reported again, and the signs of life of
+    /// those that owe none yet. The nodes of which something was sent and is not recorded.
+    pub fn begin_again(&mut self, listening: Duration) -> Vec<NodeId> {
         self.untold = self.by_node.keys().copied().collect();
+        for (node, agent) in &mut self.by_node {
+            let lives = agent
+                .session
+                .as_ref()
+                .is_some_and(|session| listening.saturating_sub(agent.heard_at) < session.heartbeat);
+            if lives && !std::mem::replace(&mut agent.is_heard, true) {
+                self.heard.push(*node);
+            }
+        }
         let sent = self.by_node.iter().filter(|(_, agent)| !agent.reports.is_idle());
         sent.map(|(node, _)| *node).collect()
     }

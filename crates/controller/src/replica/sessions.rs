@@ -46,7 +46,7 @@ impl Replica {
             return refuse(session, reason, retry, actions);
         }
         let introduces = known.is_none_or(|known| *known != hello.node).then(|| Box::new(hello.node.clone()));
-        match self.agents.open(session, hello, introduces, heartbeat_every(&self.store)) {
+        match self.agents.open(session, hello, introduces, heartbeat_every(&self.store), listening) {
             verdict @ (Opened::Superseded | Opened::Duplicate) => {
                 let (reason, retry) = why_refused(&verdict, id);
                 refuse(session, reason, retry, actions);
@@ -194,7 +194,7 @@ impl Replica {
         actions: &mut Vec<Action>,
     ) {
         let Some(id) = self.agents.node_of(session) else { return };
-        self.agents.heard(id);
+        self.agents.heard(id, listening);
         // Answered, so that an agent knows a link that swallows what it is sent.
         actions.push(Action::Send(session, ToNode::Ack { seq: heartbeat.seq }));
         self.tell_heartbeat(session, actions);
@@ -264,7 +264,7 @@ impl Replica {
     pub fn on_observed(&mut self, update: Update, listening: Duration, actions: &mut Vec<Action>) {
         let Update { session, seq, desired_seq, allocs, resync_done } = update;
         let Some(id) = self.agents.node_of(session) else { return };
-        self.agents.heard(id);
+        self.agents.heard(id, listening);
         self.agents.note_report(session);
         self.take_in(id, seq, allocs, resync_done);
         actions.push(Action::Send(session, ToNode::Ack { seq }));

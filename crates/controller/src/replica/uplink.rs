@@ -92,7 +92,7 @@ impl Replica {
 
     /// Begins again with the leader.
     fn attach(&mut self, ids: &mut IdSeed, listening: Duration) {
-        let again = self.agents.begin_anew();
+        let again = self.agents.begin_again(listening);
         self.uplink.attached = Some(Attached {
             number: ids.mint() as u64,
             said: 0,

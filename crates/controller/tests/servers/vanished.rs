@@ -1,4 +1,4 @@
-//! Servers that vanish, or hear no majority: their agents find others, and no node is lost that is there.
+//! Servers that vanish, hear no majority, or have a bad link to the leader: no node is lost that is there.
 
 use berth_controller::Event;
 use berth_model::node::NodeStatus;
@@ -110,5 +110,34 @@ fn a_follower_whose_leader_hears_no_majority_sends_its_agents_to_others_in_time(
             assert_none_lost(&cluster);
         }
         assert!((1..=4).all(|node| status(&cluster, node) == Some(NodeStatus::Ready)));
+    }
+}
+
+#[test]
+fn signs_of_life_that_were_lost_with_a_connection_to_the_leader_are_reported_again() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let follower = (cluster.leader + 1) % SERVERS as usize;
+        let way = (cluster.servers[follower].id, cluster.servers[cluster.leader].id);
+        (0..cluster.agents.len()).for_each(|agent| cluster.dial(agent, follower));
+        (0..3).for_each(|_| cluster.live());
+        for second in 0..60 {
+            cluster.pass(1);
+            cluster.drain();
+            if second % HEARTBEAT_SECS == 0 {
+                (0..cluster.agents.len()).for_each(|agent| cluster.beat(agent));
+                cluster.network.break_off(way, false);
+            }
+            assert_none_lost(&cluster);
+        }
+        // Whoever says no more is not kept alive by it.
+        for second in 0..30 {
+            cluster.pass(1);
+            cluster.drain();
+            if second % 3 == 0 {
+                cluster.network.break_off(way, false);
+            }
+        }
+        assert!((1..=4).any(|node| status(&cluster, node) == Some(NodeStatus::Down)), "seed {seed}");
     }
 }
