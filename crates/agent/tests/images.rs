@@ -101,6 +101,58 @@ fn a_layer_that_names_all_from_the_root_on_runs() {
     assert_eq!(world.output(1, &json!({"image": name})), "from the root\n");
 }
 
+/// Two layers of hard links to files of the lowest, one of which is part of an image of another base, too.
+fn linked() -> [Image; 2] {
+    let base = |text: &str| Layer::busybox().file("srv/text", text).finish();
+    let link = tar::EntryType::Link;
+    let links = Layer::new().named("srv/same", link, "/srv/text", b"").finish();
+    let over = Layer::new()
+        .file("srv/.wh.text", "")
+        .named("srv/again", link, "srv/same", b"")
+        .named("srv/once", link, "srv/again", b"")
+        .finish();
+    let script = "cat /srv/same /srv/again /srv/once; ls /srv; stat -c %h:%a:%u /srv/same; echo x >> /srv/again; \
+                  cat /srv/again /srv/same";
+    let config = json!({"Cmd": ["/bin/sh", "-c", script], "Env": ["PATH=/bin"]});
+    let image = |text: &str| Image::new(vec![base(text), links.clone(), over.clone()], config.clone());
+    [image("one\n"), image("two\n")]
+}
+
+#[test]
+fn hard_links_lead_to_files_of_lower_layers() {
+    let Some(registry) = Registry::start(None) else { return };
+    let layout = linked()[0].layout();
+    let env = [("AGENT_REGISTRIES", &*registry.host)];
+    let Some(mut world) = World::with_images(&env, layout.path()) else { return };
+    let saved = world.output(9, &json!({"image": layout.path()}));
+    for (image, text, number) in linked().iter().zip(["one", "two"]).zip(1..).map(|((a, b), c)| (a, b, c)) {
+        let name = registry.push(image, &format!("acme/{text}:1"), "oci", None);
+        let output = world.output(number, &json!({"image": name}));
+        let [head, tail] = [format!("{text}\n").repeat(3), format!("{text}\nx\n{text}\n")];
+        assert!(output.starts_with(&format!("{head}again\nonce\nsame\n")), "{output}");
+        // A file that is written to has one name.
+        assert!(output.ends_with(&tail), "{output}");
+        assert!(text == "two" || output == saved, "{saved}");
+        assert_eq!(world.output(number + 2, &json!({"image": name})), output, "as it was");
+    }
+    // The base, and each layer of links once for each base.
+    assert_eq!(world.layers().len(), 6, "{:?}", world.layers());
+}
+
+/// A link of a layer to a file that none below it has.
+#[test]
+fn hard_links_to_nothing_are_refused_by_name() {
+    let layer = Layer::new().named("srv/same", tar::EntryType::Link, "etc/shadow", b"");
+    let image = Image::new(vec![Layer::busybox().finish(), layer.finish()], json!({"Cmd": ["/bin/true"]}));
+    let fake = Fake::with(&image, |_| None);
+    let Some(mut world) = World::new(&fake.host) else { return };
+    let refusal = world.refusal(1, &json!({"image": format!("{}/acme/nothing", fake.host)}));
+    let expected =
+        "srv/same: a hard link to etc/shadow, which is neither before it in its archive nor in a layer below";
+    assert!(refusal.contains(expected), "{refusal}");
+    eventually("the part of the image to go", || (world.layers().len() == 1).then_some(()));
+}
+
 /// A list whose only entry does not say what it is for, and an image by itself.
 #[test]
 fn an_image_for_another_machine_is_refused_by_name() {

@@ -311,8 +311,8 @@ fn what_unpacks_an_archive_has_no_rights_but_to_write_files() {
     };
     eventually("the last right to be given up", || (status("NoNewPrivs:") == "1").then_some(()));
     let rights = ["CapEff:", "CapPrm:", "CapBnd:", "CapInh:", "CapAmb:"].map(&status);
-    let (kept, none) = ("000000000000000b", "0000000000000000");
-    assert_eq!(rights, [kept, kept, kept, none, none], "CHOWN, DAC_OVERRIDE and FOWNER");
+    let (kept, none) = ("000000000000001b", "0000000000000000");
+    assert_eq!(rights, [kept, kept, kept, none, none], "CHOWN, DAC_OVERRIDE, FOWNER and FSETID");
     assert_eq!(fs::read_link(proc("root")).expect("a root"), dir.path().canonicalize().expect("a path"));
     let network = |proc: &Path| fs::read_link(proc.join("ns/net")).expect("a network");
     assert_ne!(network(&proc("")), network(Path::new("/proc/self")));
@@ -324,8 +324,11 @@ fn what_unpacks_an_archive_has_no_rights_but_to_write_files() {
     header.set_size(2);
     let mut archive = tar::Builder::new(Vec::new());
     archive.append_data(&mut header.clone(), "a/b", &b"hi"[..]).expect("appended");
-    header.set_entry_type(tar::EntryType::new(b'V'));
     header.set_size(0);
+    header.set_mode(0o6775);
+    header.set_entry_type(tar::EntryType::Directory);
+    archive.append_data(&mut header.clone(), "shared", &b""[..]).expect("appended");
+    header.set_entry_type(tar::EntryType::new(b'V'));
     archive.append_data(&mut header, "a/volume", &b""[..]).expect("appended");
     let mut input = child.stdin.take().expect("a pipe");
     input.write_all(&archive.into_inner().expect("an archive")).expect("written");
@@ -336,4 +339,7 @@ fn what_unpacks_an_archive_has_no_rights_but_to_write_files() {
     assert!(said.ends_with("a/volume: only files, directories and links are unpacked"), "{said}");
     let found = std::os::unix::fs::MetadataExt::uid(&dir.path().join("a/b").metadata().expect("a file"));
     assert_eq!(found, 1_234);
+    let shared = dir.path().join("shared").metadata().expect("a directory");
+    // Not set-user-id: that is of no use to a directory.
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&shared) & 0o7777, 0o2775);
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 
+use super::below::{Fetched, Unlinked};
 use super::digest::{Digest, Hasher};
 use super::manifest::Descriptor;
 use super::registry::error::PullError;
@@ -14,7 +15,7 @@ use super::registry::retry::Waits;
 use super::registry::session::Session;
 use super::registry::transport::piece;
 use super::store::{Begun, Store};
-use super::unpacking::Unpacking;
+use super::unpacking::{Unpacked, Unpacking};
 use crate::failure::{Doing, Failure, PANICKED};
 
 /// How far the download of an image has come.
@@ -92,14 +93,15 @@ impl Inflow {
         self.unpacking.has_failed()
     }
 
-    /// Keeps the layer, if it is the right one. `wrong` says what to say of another digest than its name.
+    /// Keeps the layer, if it is the right one and has all that it links to. `wrong` says what to say of another digest than
+    /// its name.
     pub(crate) async fn finish(
         self,
         store: &Arc<Store>,
         digest: Digest,
         diff_id: Option<Digest>,
         wrong: impl FnOnce(Digest) -> PullError,
-    ) -> Result<(), PullError> {
+    ) -> Result<Fetched, PullError> {
         let failed = self.has_failed();
         let found = self.hasher.finish();
         if found != digest && !failed {
@@ -121,26 +123,31 @@ impl Inflow {
         if unpacked.devices > 0 {
             tracing::info!(layer = %digest, devices = unpacked.devices, "left out the device nodes of a layer");
         }
-        let store = store.clone();
         let begun = self.begun;
-        let kept = tokio::task::spawn_blocking(move || store.keep(begun, &unpacked.opaque)).await;
-        kept.map_err(|_| PullError::soon(PANICKED))?.map_err(PullError::from)
+        let Unpacked { opaque, links, .. } = unpacked;
+        if !links.is_empty() {
+            return Ok(Fetched::Unlinked(Unlinked { begun, opaque, links }));
+        }
+        let store = store.clone();
+        let kept = tokio::task::spawn_blocking(move || store.keep(begun, &opaque)).await;
+        kept.map_err(|_| PullError::soon(PANICKED))??;
+        Ok(Fetched::Kept(digest))
     }
 }
 
-/// Gets a layer from a registry, unless it is there. One that breaks off is resumed.
+/// Gets a layer from a registry, unless it is there, by its own name or as `linked`. One that breaks off is resumed.
 pub(crate) async fn pull(
     session: &Session<'_>,
     store: &Arc<Store>,
     unpack_command: &[String],
-    layer: &Descriptor,
+    (layer, linked): (&Descriptor, Digest),
     diff_id: Option<Digest>,
     progress: &Progress,
-) -> Result<(), PullError> {
+) -> Result<Fetched, PullError> {
     let _turn = store.turn(layer.digest).await;
-    if store.has(layer.digest) {
+    if let Some(name) = store.first_of([layer.digest, linked]) {
         progress.add(layer.size);
-        return Ok(());
+        return Ok(Fetched::Kept(name));
     }
     let mut inflow = Inflow::start(store, layer.digest, unpack_command)?;
     let mut tries = session.tries();

@@ -216,6 +216,9 @@ impl Archive<'_> {
             true => PullError::never(format!("{why}. {REPAIR}")),
             false => Failure::other(doing(), NO_ROOM).into(),
         })?;
+        if let Some(link) = unpacked.links.first() {
+            return Err(PullError::never(format!("{}. {REPAIR}", link.refusal())));
+        }
         let Some(saved) = super::local::saved_images(&begun.path).await? else {
             let (store, digest) = (self.store.clone(), hasher.finish());
             let lease = store.lease(&[digest]);

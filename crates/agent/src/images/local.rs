@@ -11,6 +11,7 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
 use super::Image;
+use super::below::{Fetched, linked_name};
 use super::config::ImageConfig;
 use super::digest::{Digest, Hasher};
 use super::layer::Inflow;
@@ -144,7 +145,7 @@ impl Local {
         saved: &Saved,
         again: Again,
     ) -> Result<(Vec<Digest>, Vec<Lease>), PullError> {
-        let (mut digests, mut leases) = (Vec::new(), Vec::new());
+        let (mut digests, mut kept, mut leases) = (Vec::new(), Vec::new(), Vec::new());
         for layer in &saved.layers {
             let doing = || format!("read its layer {}", layer.path.display());
             let wrong = |error: std::io::Error| PullError { again, reason: format!("{}: {error}", doing()) };
@@ -153,14 +154,17 @@ impl Local {
                 Some(digest) => digest,
                 None => digest_of(open()?).await.doing(doing)?,
             };
-            leases.push(self.store.lease(&[digest]));
             digests.push(digest);
+            let linked = linked_name(&digests);
+            leases.push(self.store.lease(&[digest, linked]));
             let _turn = self.store.turn(digest).await;
-            if !self.store.has(digest) {
-                self.feed(open()?, digest, (Some(layer.diff_id), again)).await?;
-            }
+            let fetched = match self.store.first_of([digest, linked]) {
+                Some(name) => Fetched::Kept(name),
+                None => self.feed(open()?, digest, (Some(layer.diff_id), again)).await?,
+            };
+            kept.push(fetched.keep(&self.store, &kept, linked).await?);
         }
-        Ok((digests, leases))
+        Ok((kept, leases))
     }
 
     async fn digest(&self, archive: &Path) -> Result<Digest, Failure> {
@@ -182,7 +186,7 @@ impl Local {
     }
 
     async fn unpack(&self, archive: &Path, digest: Digest) -> Result<(), PullError> {
-        self.feed(open(archive).await?, digest, (None, Again::Later)).await
+        self.feed(open(archive).await?, digest, (None, Again::Later)).await?.alone().map(drop)
     }
 
     async fn feed(
@@ -190,7 +194,7 @@ impl Local {
         mut file: File,
         digest: Digest,
         (diff_id, again): (Option<Digest>, Again),
-    ) -> Result<(), PullError> {
+    ) -> Result<Fetched, PullError> {
         let mut inflow = Inflow::start(&self.store, digest, &self.unpack_command)?;
         let mut buffer = vec![0; PIECE_BYTES];
         while !inflow.has_failed() {

@@ -3,6 +3,7 @@
 //! [`Images::get`] is all that tasks need. Several that want the same image at once share one pull, which ends when none
 //! of them waits any more.
 
+mod below;
 mod config;
 mod digest;
 #[cfg(test)]

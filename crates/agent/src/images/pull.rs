@@ -7,7 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use futures_util::future::try_join_all;
 use tokio::sync::Semaphore;
 
+use super::below::{Fetched, linked_names};
 use super::config::ImageConfig;
+use super::digest::Digest;
 use super::layer::{self, Progress};
 use super::manifest::{Descriptor, Document, Manifest, for_platform, here};
 use super::reference::Reference;
@@ -74,17 +76,22 @@ impl Puller {
             )));
         }
         let layers: Vec<_> = manifest.layers.iter().map(|layer| layer.digest).collect();
-        let lease = self.store.lease(&layers);
-        let bytes = self.check_room(&manifest.layers)?;
+        let linked = linked_names(&layers);
+        let lease = self.store.lease(&[&*layers, &*linked].concat());
+        let bytes = self.check_room(&manifest.layers, &linked)?;
         progress.done.store(0, Ordering::Relaxed);
         progress.total.store(bytes, Ordering::Relaxed);
-        self.pull_layers(session, &manifest.layers, &config, progress).await?;
+        let fetched = self.pull_layers(session, (&manifest.layers, &linked), &config, progress).await?;
+        let mut kept = Vec::new();
+        for (layer, linked) in fetched.into_iter().zip(linked) {
+            kept.push(layer.keep(&self.store, &kept, linked).await?);
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let record = ImageRecord {
             name: image.to_string(),
             digest: digest.bytes().to_vec(),
             config_json,
-            layers: layers.iter().map(|layer| layer.bytes().to_vec()).collect(),
+            layers: kept.iter().map(|layer| layer.bytes().to_vec()).collect(),
             bytes,
             pulled_ns: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
             credentials: credentials.map_or(Vec::new(), |own| own.fingerprint().bytes().to_vec()),
@@ -94,8 +101,11 @@ impl Puller {
     }
 
     /// The bytes of all layers, which are fewer than they will be when they are unpacked.
-    fn check_room(&self, layers: &[Descriptor]) -> Result<u64, PullError> {
-        let missing = sum(layers.iter().filter(|layer| !self.store.has(layer.digest)));
+    fn check_room(&self, layers: &[Descriptor], linked: &[Digest]) -> Result<u64, PullError> {
+        let is_missing = |layer: &Descriptor, linked| self.store.first_of([layer.digest, linked]).is_none();
+        let named = layers.iter().zip(linked);
+        let missing =
+            sum(named.filter(|(layer, linked)| is_missing(layer, **linked)).map(|(layer, _)| layer));
         match self.store.room() {
             Some((_, free)) if missing > free => Err(PullError {
                 again: Again::Later,
@@ -111,13 +121,13 @@ impl Puller {
     async fn pull_layers(
         self: &Arc<Self>,
         session: &Session<'_>,
-        layers: &[Descriptor],
+        (layers, linked): (&[Descriptor], &[Digest]),
         config: &ImageConfig,
         progress: &Arc<Progress>,
-    ) -> Result<(), PullError> {
+    ) -> Result<Vec<Fetched>, PullError> {
         let own = Semaphore::new(LAYERS_OF_ONE_MAX);
         let one = |number: usize| {
-            let (own, layer) = (&own, &layers[number]);
+            let (own, layer) = (&own, (&layers[number], linked[number]));
             async move {
                 let closed = |_| PullError::soon("the agent ends");
                 let _own = own.acquire().await.map_err(closed)?;
@@ -126,7 +136,7 @@ impl Puller {
                 layer::pull(session, &self.store, &self.unpack_command, layer, diff_id, progress).await
             }
         };
-        try_join_all((0..layers.len()).map(one)).await.map(drop)
+        try_join_all((0..layers.len()).map(one)).await
     }
 }
 
@@ -135,10 +145,7 @@ fn sum<'a>(layers: impl Iterator<Item = &'a Descriptor>) -> u64 {
 }
 
 /// The digest that the name stands for, and the manifest for this machine.
-async fn resolve(
-    session: &Session<'_>,
-    pointer: &str,
-) -> Result<(super::digest::Digest, Manifest), PullError> {
+async fn resolve(session: &Session<'_>, pointer: &str) -> Result<(Digest, Manifest), PullError> {
     let (digest, mut bytes) = session.manifest(pointer).await?;
     for _ in 0..INDEXES_MAX {
         match Document::parse(&bytes).map_err(PullError::never)? {

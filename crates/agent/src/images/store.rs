@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
-use rustix::fs::{XattrFlags, fsetxattr};
+use rustix::fs::{XattrFlags, fgetxattr, fsetxattr};
+use rustix::io::Errno;
 
 use super::digest::Digest;
 use crate::dirs::remove_tree;
@@ -233,6 +234,11 @@ impl Store {
         self.layer(digest).is_dir()
     }
 
+    /// The first of a layer's names under which it is here.
+    pub(crate) fn first_of(&self, names: [Digest; 2]) -> Option<Digest> {
+        names.into_iter().find(|name| self.has(*name))
+    }
+
     /// To be taken before it is looked whether they are there.
     pub(crate) fn lease(&self, layers: &[Digest]) -> Lease {
         lock(&self.leases).take(layers);
@@ -429,8 +435,18 @@ fn entries(dir: &Path) -> impl Iterator<Item = String> + use<> {
     entries.filter_map(|entry| entry.file_name().into_string().ok())
 }
 
+/// Whether a directory of a layer hides those of the same name below.
+pub(super) fn is_opaque(dir: impl AsFd) -> nix::Result<bool> {
+    let mut value = [0; 1];
+    match fgetxattr(dir, OPAQUE_MARK, &mut value) {
+        Ok(read) => Ok(value[..read] == *b"y"),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
+        Err(errno) => Err(nix::errno::Errno::from_raw(errno.raw_os_error())),
+    }
+}
+
 /// Wherever links of the layer may lead, it is within the layer.
-fn mark_opaque(root: &File, dir: &Path) -> std::io::Result<()> {
+pub(super) fn mark_opaque(root: &File, dir: &Path) -> std::io::Result<()> {
     let links = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };

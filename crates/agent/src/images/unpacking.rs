@@ -13,7 +13,8 @@ use tokio::process::{Child, ChildStdin, Command};
 
 use super::digest::Digest;
 use super::registry::error::plain;
-use crate::keeper::unpack::UnpackReport;
+use super::unpack::LowerLink;
+use crate::keeper::unpack::{ReportedLink, UnpackReport};
 
 /// Of its report: the names of directories, which it limits itself.
 const REPORT_BYTES_MAX: u64 = 160 << 20;
@@ -25,6 +26,8 @@ pub(crate) struct Unpacked {
     /// That of the archive without its compression.
     pub(crate) diff_id: Digest,
     pub(crate) opaque: Vec<PathBuf>,
+    /// Hard links to files that the archive does not have.
+    pub(crate) links: Vec<LowerLink>,
     /// Device nodes that were left out.
     pub(crate) devices: u64,
 }
@@ -100,11 +103,14 @@ impl Unpacking {
             return Err(if said.is_empty() { format!("its process ended with {status}") } else { said });
         }
         let report = UnpackReport::decode(report.as_slice()).map_err(|error| error.to_string())?;
-        if !report.error.is_empty() {
+        if !report.error.is_empty() && report.links.is_empty() {
             return Err(plain(&report.error));
         }
         let diff_id = Digest::from_slice(&report.diff_id).ok_or("its process does not tell the digest")?;
-        let opaque = report.opaque.into_iter().map(|path| OsString::from_vec(path).into()).collect();
-        Ok(Unpacked { diff_id, opaque, devices: report.devices })
+        let path = |bytes| PathBuf::from(OsString::from_vec(bytes));
+        let opaque = report.opaque.into_iter().map(path).collect();
+        let link = |link: ReportedLink| LowerLink { path: path(link.path), target: path(link.target) };
+        let links = report.links.into_iter().map(link).collect();
+        Ok(Unpacked { diff_id, opaque, links, devices: report.devices })
     }
 }

@@ -15,11 +15,14 @@ use rustix::thread::{
 
 use super::shed::shed;
 use crate::failure::{Doing, Failure};
-use crate::images::unpack::{Content, Unpacked, unpack, unpack_zip};
+use crate::images::unpack::{Content, LowerLink, Unpacked, unpack, unpack_zip};
 
-/// To give files to their owners, and to write into directories that belong to others.
-const KEPT: CapabilitySet =
-    CapabilitySet::CHOWN.union(CapabilitySet::DAC_OVERRIDE).union(CapabilitySet::FOWNER);
+/// To give files to their owners, to write into directories that belong to others, and to have files made in a directory be
+/// of its group.
+const KEPT: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID);
 
 /// Of its memory: headers are read whole, files are not.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
@@ -43,6 +46,19 @@ pub(crate) struct UnpackReport {
     /// Device nodes that were left out.
     #[prost(uint64, tag = "5")]
     pub(crate) devices: u64,
+    /// Hard links to files of lower layers. `error` says of the first that it leads nowhere, for an agent of an earlier
+    /// version, which would keep the layer without them.
+    #[prost(message, repeated, tag = "6")]
+    pub(crate) links: Vec<ReportedLink>,
+}
+
+/// A [`LowerLink`].
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(crate) struct ReportedLink {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) path: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) target: Vec<u8>,
 }
 
 /// Unpacks the tar archive that standard input gives into `dir`, and reports on standard output.
@@ -60,17 +76,25 @@ pub(super) fn main_zip(dir: &str) -> Result<i32, Failure> {
 
 fn report(unpacked: io::Result<Unpacked>) -> Result<i32, Failure> {
     let report = match unpacked {
-        Ok(Unpacked { diff_id, bytes, opaque, devices }) => UnpackReport {
+        Ok(Unpacked { diff_id, bytes, opaque, links, devices }) => UnpackReport {
+            error: links.first().map(LowerLink::refusal).unwrap_or_default(),
             diff_id: diff_id.bytes().to_vec(),
             bytes,
             devices,
-            opaque: opaque.into_iter().map(|path: PathBuf| path.into_os_string().into_vec()).collect(),
-            ..UnpackReport::default()
+            opaque: opaque.into_iter().map(path_bytes).collect(),
+            links: links
+                .into_iter()
+                .map(|link| ReportedLink { path: path_bytes(link.path), target: path_bytes(link.target) })
+                .collect(),
         },
         Err(error) => UnpackReport { error: error.to_string(), ..UnpackReport::default() },
     };
     io::stdout().write_all(&report.encode_to_vec()).doing(|| "report what was unpacked".into())?;
     Ok(0)
+}
+
+fn path_bytes(path: PathBuf) -> Vec<u8> {
+    path.into_os_string().into_vec()
 }
 
 /// Fails closed: nothing is read before all of it has been done.

@@ -11,10 +11,12 @@ pub struct Hostile {
 
 impl Hostile {
     /// The same of a layer of an image, whose root is where it is unpacked: a path from there on leads nowhere else. Its
-    /// devices are left out, and a pipe leads to nobody outside of its container.
+    /// devices are left out, a pipe leads to nobody outside of its container, and a hard link that a file replaces is never
+    /// made.
     #[allow(dead_code)]
     pub fn refused_as_layer(&self) -> bool {
-        let is_kept_harmless = ["a character device", "a block device", "a pipe"].contains(&self.name);
+        let kept_harmless = ["a character device", "a block device", "a pipe", "a hard link through a link"];
+        let is_kept_harmless = kept_harmless.contains(&self.name);
         self.refused && !self.name.starts_with("absolute") && !is_kept_harmless
     }
 }

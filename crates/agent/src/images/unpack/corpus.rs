@@ -72,7 +72,9 @@ impl Ground {
             let is_special = is_whiteout || is_pipe;
             assert!(kind.is_file() || kind.is_dir() || kind.is_symlink() || is_special, "{name}: {kind:?}");
             if kind.is_file() || kind.is_dir() {
-                assert_eq!(found.mode() & 0o6000, 0, "{name}: it runs as its owner");
+                let is_shared = content == Content::Layer && kind.is_dir();
+                let forbidden = if is_shared { 0o4000 } else { 0o6000 };
+                assert_eq!(found.mode() & forbidden, 0, "{name}: it runs as its owner");
             }
             if kind.is_dir() {
                 self.assert_harmless(&entry.path(), name, content);
@@ -93,7 +95,10 @@ fn hostile_archives_reach_nothing() {
             let unpacked = unpack(tar.as_slice(), &ground.inside(), content);
             // Files for a task have no owners, and nothing is removed by them.
             let layers_only = ["owner", "whiteout"].iter().any(|word| name.contains(word));
-            let is_refused = unpacked.is_err() || !refused || (content == Content::Files && layers_only);
+            // Whoever keeps a layer refuses links that lead to no file of the layers below it.
+            let is_open = unpacked.as_ref().is_ok_and(|unpacked| !unpacked.links.is_empty());
+            let is_refused =
+                unpacked.is_err() || is_open || !refused || (content == Content::Files && layers_only);
             assert!(is_refused, "{content:?}, {name}: {unpacked:?}");
             ground.assert_untouched(name, content);
         }

@@ -5,9 +5,11 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use tar::{Entry, EntryType, PaxExtensions};
+use tar::{EntryType, Header, PaxExtensions};
 
+use super::blocks::Blocks;
 use super::refused;
+use super::sparse::PaxSparse;
 
 /// Bytes of one such entry; it is held in memory.
 const EXTENSION_BYTES_MAX: u64 = 1 << 20;
@@ -22,20 +24,28 @@ pub(super) struct Extension {
     /// Its owner, in place of its header's, which has no room for large numbers.
     pub(super) uid: Option<u64>,
     pub(super) gid: Option<u64>,
+    /// It has holes.
+    pub(super) sparse: Option<PaxSparse>,
 }
 
 impl Extension {
     /// Takes in an entry that extends the next; false when it is none of those.
-    pub(super) fn read<R: Read>(&mut self, entry: &mut Entry<'_, R>) -> io::Result<bool> {
-        match entry.header().entry_type() {
-            EntryType::GNULongName => self.path = Some(path(name(bytes(entry)?))),
-            EntryType::GNULongLink => self.link = Some(path(name(bytes(entry)?))),
-            EntryType::XHeader => self.read_pax(&bytes(entry)?)?,
+    pub(super) fn read<R: Read>(&mut self, header: &Header, blocks: &mut Blocks<R>) -> io::Result<bool> {
+        match header.entry_type() {
+            EntryType::GNULongName => self.path = Some(path(name(bytes(blocks)?))),
+            EntryType::GNULongLink => self.link = Some(path(name(bytes(blocks)?))),
+            EntryType::XHeader => self.read_pax(&bytes(blocks)?)?,
             // Comments and defaults, which no tool relies on.
-            EntryType::XGlobalHeader => drop(bytes(entry)?),
+            EntryType::XGlobalHeader => drop(bytes(blocks)?),
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Where the entry that has this header belongs.
+    pub(super) fn path(&self, header: &Header) -> io::Result<PathBuf> {
+        let sparse = self.sparse.as_ref().and_then(|sparse| sparse.name.as_ref());
+        sparse.or(self.path.as_ref()).map_or_else(|| Ok(header.path()?.into_owned()), |path| Ok(path.clone()))
     }
 
     fn read_pax(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -47,23 +57,25 @@ impl Extension {
                 b"uid" => self.uid = Some(number(record.value_bytes())?),
                 b"gid" => self.gid = Some(number(record.value_bytes())?),
                 b"size" => return Err(refused("a file of 8 GiB or more")),
-                key if key.starts_with(b"GNU.sparse") => {
-                    return Err(refused("sparse files are not unpacked: make the archive without"));
+                key => {
+                    if let Some(key) = key.strip_prefix(b"GNU.sparse.") {
+                        let value = record.value_bytes();
+                        self.sparse.get_or_insert_default().read(key, value, || path(value.to_vec()))?;
+                    }
                 }
-                _ => {}
             }
         }
         Ok(())
     }
 }
 
-fn bytes<R: Read>(entry: &mut Entry<'_, R>) -> io::Result<Vec<u8>> {
-    let len = entry.size();
+fn bytes<R: Read>(blocks: &mut Blocks<R>) -> io::Result<Vec<u8>> {
+    let len = blocks.left();
     if len > EXTENSION_BYTES_MAX {
         return Err(refused(&format!("a header of {len} bytes is over the limit of {EXTENSION_BYTES_MAX}")));
     }
     let mut bytes = Vec::new();
-    entry.take(EXTENSION_BYTES_MAX).read_to_end(&mut bytes)?;
+    blocks.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

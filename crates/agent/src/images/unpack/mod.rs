@@ -1,15 +1,19 @@
 //! Unpacks a tar archive that nobody vouches for.
 //!
 //! Every path is resolved by the kernel with the target directory as its root, symlinks included, so that nothing can
-//! be written or linked outside. Paths with `..` are refused, set-user-id bits dropped. A layer's pipes are made, and its
-//! device nodes left out, as only a container's own /dev has any; files for a task have neither.
+//! be written or linked outside. Paths with `..` are refused. Set-user-id bits are dropped, and set-group-id bits but for
+//! those of a layer's directories, which give no rights: files made there are of the directory's group. A layer's pipes are
+//! made, and its device nodes left out, as only a container's own /dev has any; files for a task have neither.
 //!
 //! What an archive says is not there any more (OCI's whiteouts) becomes what overlayfs understands: a device 0/0 in place
 //! of a file, and a mark on a directory, which whoever has the rights must make: [`Unpacked::opaque`].
 
+mod blocks;
 #[cfg(test)]
 mod corpus;
 mod extension;
+mod links;
+mod sparse;
 #[cfg(test)]
 mod tests;
 mod whiteouts;
@@ -31,9 +35,13 @@ use nix::sys::time::TimeSpec;
 use nix::unistd::{
     Gid, LinkatFlags, Uid, UnlinkatFlags, fchown, fchownat, linkat, mkfifoat, symlinkat, unlinkat,
 };
-use tar::{Archive, Entry, EntryType};
+use tar::{EntryType, Header};
 
+use self::blocks::Blocks;
 use self::extension::Extension;
+pub(crate) use self::links::LowerLink;
+use self::links::LowerLinks;
+use self::sparse::{Map, PaxSparse};
 use self::whiteouts::Whiteouts;
 pub(crate) use self::zip::unpack_zip;
 use self::zstd::Frames;
@@ -88,6 +96,8 @@ pub(crate) struct Unpacked {
     pub(crate) bytes: u64,
     /// Directories that hide those of the same name in lower layers, relative to the target.
     pub(crate) opaque: Vec<PathBuf>,
+    /// Hard links to files that the archive does not have: of a layer, they may be in one below.
+    pub(crate) links: Vec<LowerLink>,
     /// Device nodes outside of /dev, which were left out.
     pub(crate) devices: u64,
 }
@@ -106,12 +116,14 @@ pub(crate) fn unpack(archive: impl Read, target: &Path, content: Content) -> io:
     let packed = (content == Content::Files).then_some(&packed_bytes);
     let bytes_max = content.bytes_max();
     let mut plain = Limited { plain, left: bytes_max, bytes: 0, packed, hasher: Hasher::default() };
-    let mut unpacker =
-        Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default(), content, devices: 0 };
-    unpacker.all(Archive::new(&mut plain))?;
+    let mut unpacker = Unpacker::new(target, content)?;
+    unpacker.all(Blocks::new(&mut plain))?;
     io::copy(&mut plain, &mut io::sink())?;
+    // What the layer removes is not yet there to be taken for a file in place of a link.
+    let links = unpacker.links.take().left(&unpacker)?;
     let opaque = unpacker.whiteouts.take().apply(&unpacker)?;
-    Ok(Unpacked { diff_id: plain.hasher.finish(), bytes: plain.bytes, opaque, devices: unpacker.devices })
+    let (diff_id, bytes) = (plain.hasher.finish(), plain.bytes);
+    Ok(Unpacked { diff_id, bytes, opaque, links, devices: unpacker.devices })
 }
 
 /// A path in a message.
@@ -161,29 +173,36 @@ impl<R: Read> Read for Counted<'_, R> {
 struct Unpacker {
     root: File,
     whiteouts: Whiteouts,
+    links: LowerLinks,
     content: Content,
     devices: u64,
+    /// Of all sparse files, with their holes.
+    sparse_bytes: u64,
 }
 
 /// An opened directory and a name in it.
 type At = (OwnedFd, PathBuf);
 
 impl Unpacker {
-    fn all<R: Read>(&mut self, mut archive: Archive<R>) -> io::Result<()> {
+    fn new(target: &Path, content: Content) -> io::Result<Self> {
+        let (whiteouts, links) = (Whiteouts::default(), LowerLinks::default());
+        Ok(Self { root: File::open(target)?, whiteouts, links, content, devices: 0, sparse_bytes: 0 })
+    }
+
+    fn all<R: Read>(&mut self, mut blocks: Blocks<R>) -> io::Result<()> {
         let (mut extension, mut last) = (Extension::default(), None);
-        // Raw: what extends a header is read here, within limits, and not by the library, without any.
-        for (entry, number) in archive.entries()?.raw(true).zip(1..) {
-            let mut entry = entry.map_err(|error| unreadable(last.as_deref(), &error))?;
-            if number > self.content.entries_max() {
+        let mut entries = 0;
+        while let Some(header) = blocks.next().map_err(|error| unreadable(last.as_deref(), &error))? {
+            entries += 1;
+            if entries > self.content.entries_max() {
                 return Err(refused("the archive has too many entries"));
             }
-            if extension.read(&mut entry)? {
+            if extension.read(&header, &mut blocks)? {
                 continue;
             }
             let extended = std::mem::take(&mut extension);
-            let path =
-                extended.path.clone().map_or_else(|| Ok(entry.path()?.into_owned()), Ok::<_, io::Error>)?;
-            self.entry(&mut entry, &path, extended)
+            let path = extended.path(&header)?;
+            self.entry(&header, &mut blocks, &path, extended)
                 .map_err(|error| io::Error::other(format!("{}: {error}", short(&path))))?;
             last = Some(path);
         }
@@ -192,22 +211,26 @@ impl Unpacker {
 
     fn entry<R: Read>(
         &mut self,
-        entry: &mut Entry<'_, R>,
+        header: &Header,
+        blocks: &mut Blocks<R>,
         path: &Path,
-        extended: Extension,
+        mut extended: Extension,
     ) -> io::Result<()> {
         let path = self.content.plain(path)?;
         if self.content == Content::Layer && self.whiteouts.read(&path)? {
             return Ok(());
         }
-        let meta = Meta::of(entry, &extended, self.content)?;
-        match entry.header().entry_type() {
+        let meta = Meta::of(header, &extended, self.content)?;
+        match header.entry_type() {
             EntryType::Directory if path.as_os_str().is_empty() => Ok(()),
             _ if path.as_os_str().is_empty() => Err(refused("the root is a directory")),
             EntryType::Directory => self.directory(meta, &path),
-            EntryType::Regular | EntryType::Continuous => self.file(entry, meta, &path),
-            EntryType::Symlink => self.symlink(meta, &path, &target_of(entry, extended.link)?),
-            EntryType::Link => self.link(&path, &target_of(entry, extended.link)?),
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+                let map = self.map(header, blocks, extended.sparse.take())?;
+                self.file(blocks, map.as_ref(), meta, &path)
+            }
+            EntryType::Symlink => self.symlink(meta, &path, &target_of(header, extended.link)?),
+            EntryType::Link => self.link(&path, &target_of(header, extended.link)?),
             // A container has a /dev of its own.
             EntryType::Char | EntryType::Block if path.starts_with("dev") => Ok(()),
             EntryType::Char | EntryType::Block if self.content == Content::Layer => {
@@ -215,9 +238,25 @@ impl Unpacker {
                 Ok(())
             }
             EntryType::Fifo if self.content == Content::Layer => self.pipe(&meta, &path),
-            EntryType::GNUSparse => Err(refused("sparse files are not unpacked: make the archive without")),
             _ => Err(refused("only files, directories and links are unpacked")),
         }
+    }
+
+    /// Where the data of a file belongs, if it has holes. Those take no room on most file systems, but count as if they did.
+    fn map<R: Read>(
+        &mut self,
+        header: &Header,
+        blocks: &mut Blocks<R>,
+        pax: Option<PaxSparse>,
+    ) -> io::Result<Option<Map>> {
+        let bytes_max = self.content.bytes_max() - self.sparse_bytes;
+        let map = match pax {
+            Some(pax) => pax.map(blocks, bytes_max)?,
+            None if header.entry_type() == EntryType::GNUSparse => Map::of_header(header, blocks, bytes_max)?,
+            None => return Ok(None),
+        };
+        self.sparse_bytes += map.bytes;
+        Ok(Some(map))
     }
 
     /// Resolved with the target as root: `/` and `..` in symlinks lead nowhere else.
@@ -256,7 +295,7 @@ impl Unpacker {
         meta.finish(self.open(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY)?)
     }
 
-    fn file(&self, content: &mut impl Read, meta: Meta, path: &Path) -> io::Result<()> {
+    fn file(&self, content: &mut impl Read, map: Option<&Map>, meta: Meta, path: &Path) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -265,7 +304,10 @@ impl Unpacker {
             .mode(Mode::S_IRUSR | Mode::S_IWUSR)
             .resolve(ResolveFlag::RESOLVE_BENEATH);
         let mut file = File::from(openat2(&parent, &name, how)?);
-        io::copy(content, &mut file)?;
+        match map {
+            Some(map) => map.write(content, &mut file)?,
+            None => drop(io::copy(content, &mut file)?),
+        }
         meta.finish(file)
     }
 
@@ -279,17 +321,20 @@ impl Unpacker {
         Ok(utimensat(&parent, &name, &meta.changed, &meta.changed, UtimensatFlags::NoFollowSymlink)?)
     }
 
-    fn link(&self, path: &Path, target: &Path) -> io::Result<()> {
+    fn link(&mut self, path: &Path, target: &Path) -> io::Result<()> {
         let target = self.content.plain(target)?;
-        let (from, from_name) = self.parent(&target)?;
         let (parent, name) = self.parent(path)?;
         clear(&parent, &name)?;
-        match linkat(&from, &from_name, &parent, &name, LinkatFlags::empty()) {
+        // The target's directories are not made: they would stand for those of lower layers.
+        let from = self.open(target.parent().unwrap_or(Path::new("")), OFlag::O_PATH | OFlag::O_DIRECTORY);
+        let linked = from.and_then(|from| {
+            let from_name = target.file_name().unwrap_or(OsStr::new(""));
+            linkat(&from, from_name, &parent, &name, LinkatFlags::empty())
+        });
+        match linked {
             // Lower layers are not here: each is unpacked by itself, several at a time.
-            Err(Errno::ENOENT) => Err(refused(&format!(
-                "a hard link to {}, which the archive does not have before it: make the archive with the file itself",
-                short(&target)
-            ))),
+            Err(Errno::ENOENT) if self.content == Content::Layer => self.links.add(path, &target),
+            Err(Errno::ENOENT) => Err(refused(&links::missing(&target))),
             linked => Ok(linked?),
         }
     }
@@ -318,10 +363,10 @@ pub(super) fn refused(why: &str) -> io::Error {
 }
 
 /// What an entry links to; `extended` stands for what its header says.
-fn target_of<R: Read>(entry: &Entry<'_, R>, extended: Option<PathBuf>) -> io::Result<PathBuf> {
+fn target_of(header: &Header, extended: Option<PathBuf>) -> io::Result<PathBuf> {
     match extended {
         Some(link) => Ok(link),
-        None => Ok(entry.link_name()?.ok_or_else(|| refused("a link to nowhere"))?.into_owned()),
+        None => Ok(header.link_name()?.ok_or_else(|| refused("a link to nowhere"))?.into_owned()),
     }
 }
 
@@ -351,17 +396,18 @@ struct Meta {
 }
 
 impl Meta {
-    fn of<R: Read>(entry: &Entry<'_, R>, extended: &Extension, content: Content) -> io::Result<Self> {
-        let header = entry.header();
+    fn of(header: &Header, extended: &Extension, content: Content) -> io::Result<Self> {
         let owner = || {
             let number = |id: u64| u32::try_from(id).map_err(|_| refused("an owner out of range"));
             let uid = extended.uid.map_or_else(|| header.uid(), Ok)?;
             let gid = extended.gid.map_or_else(|| header.gid(), Ok)?;
             io::Result::Ok((Uid::from_raw(number(uid)?), Gid::from_raw(number(gid)?)))
         };
+        let has_group = content == Content::Layer && header.entry_type() == EntryType::Directory;
+        let kept = if has_group { 0o3777 } else { 0o1777 };
         Ok(Self {
             owner: if content == Content::Layer { Some(owner()?) } else { None },
-            mode: Mode::from_bits_truncate(header.mode()? & 0o1777),
+            mode: Mode::from_bits_truncate(header.mode()? & kept),
             changed: TimeSpec::new(i64::try_from(header.mtime()?).unwrap_or(0), 0),
         })
     }

@@ -13,7 +13,6 @@ use nix::sys::stat::Mode;
 use nix::sys::time::TimeSpec;
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ZipArchive};
 
-use super::whiteouts::Whiteouts;
 use super::{Content, FILES_FREE_BYTES, FILES_RATIO_MAX, Meta, Unpacked, Unpacker, plain, refused, short};
 use crate::images::digest::Hasher;
 
@@ -33,8 +32,7 @@ pub(crate) fn unpack_zip(file: File, target: &Path) -> io::Result<Unpacked> {
     let packed = file.metadata()?.len();
     let bytes_max = content.bytes_max().min(FILES_FREE_BYTES.max(packed.saturating_mul(FILES_RATIO_MAX)));
     let left = Cell::new(bytes_max);
-    let unpacker =
-        Unpacker { root: File::open(target)?, whiteouts: Whiteouts::default(), content, devices: 0 };
+    let unpacker = Unpacker::new(target, content)?;
     let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
     let archive = ZipArchive::from_file(file, &mut buffer).map_err(io::Error::other)?;
     let mut entries = archive.entries(&mut buffer);
@@ -84,14 +82,14 @@ pub(crate) fn unpack_zip(file: File, target: &Path) -> io::Result<Unpacked> {
             }
             unpacker.symlink(meta, &plain, Path::new(OsStr::from_bytes(&link))).map_err(told)?;
         } else if KINDS.contains(&(mode.value() & KIND)) {
-            unpacker.file(&mut bytes, meta, &plain).map_err(told)?;
+            unpacker.file(&mut bytes, None, meta, &plain).map_err(told)?;
         } else {
             return Err(told(refused("only files, directories and links are unpacked")));
         }
     }
     // Files have no digest that anybody asks for.
     let diff_id = Hasher::default().finish();
-    Ok(Unpacked { diff_id, bytes: bytes_max - left.get(), opaque: Vec::new(), devices: 0 })
+    Ok(Unpacked { diff_id, bytes: bytes_max - left.get(), opaque: Vec::new(), links: Vec::new(), devices: 0 })
 }
 
 /// Ends with an error where all that is unpacked is more than it may be.
