@@ -1,6 +1,10 @@
 //! Paths that the kernel resolves beneath a directory, whatever links lie there.
 
 use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// Symbolic links on the way to one file, as the kernel has it.
+pub(crate) const SYMLINKS_MAX: usize = 40;
 
 /// Tries before it is reported that something comes between again and again.
 const TRIES_MAX: u32 = 10_000;
@@ -18,6 +22,21 @@ pub(crate) fn resolve<T, E: Copy + Into<io::Error>>(mut open: impl FnMut() -> Re
             other => return other,
         }
     }
+}
+
+/// Where a symbolic link in the directory `from` leads to. It does not lead above the
+/// root, which is the empty path; no other link is looked at.
+pub(crate) fn joined(from: &Path, link: &Path) -> PathBuf {
+    let mut path = from.to_owned();
+    for part in link.components() {
+        match part {
+            Component::RootDir => path.clear(),
+            Component::ParentDir => drop(path.pop()),
+            Component::Normal(name) => path.push(name),
+            Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    path
 }
 
 #[cfg(test)]
@@ -72,6 +91,19 @@ mod tests {
             assert_eq!(failed, None);
         });
         assert!(disturbed.into_inner() > 0, "nothing came between");
+    }
+
+    #[test]
+    fn a_link_does_not_lead_above_the_root() {
+        for (from, link, expected) in [
+            ("", "etc", "etc"),
+            ("a/b", "../c/./d", "a/c/d"),
+            ("a/b", "/c", "c"),
+            ("a", "../../../c", "c"),
+            ("a", "/..", ""),
+        ] {
+            assert_eq!(joined(Path::new(from), Path::new(link)), Path::new(expected), "{link}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::errno::Errno;
@@ -18,10 +18,7 @@ use super::registry::error::PullError;
 use super::store::{Begun, Store, is_opaque};
 use super::unpack::LowerLink;
 use crate::failure::PANICKED;
-use crate::resolve::resolve;
-
-/// Symbolic links on the way to one file.
-const SYMLINKS_MAX: usize = 40;
+use crate::resolve::{SYMLINKS_MAX, joined, resolve};
 
 /// A layer that is unpacked, but for its hard links to files of lower layers.
 #[derive(Debug)]
@@ -177,20 +174,6 @@ fn walk(layers: &[OwnedFd], path: &Path) -> nix::Result<Walked> {
         }
     }
     Ok(Walked::Directory)
-}
-
-/// Where a symbolic link in the directory `from` leads to. It does not lead above the root.
-fn joined(from: &Path, link: &Path) -> PathBuf {
-    let mut path = from.to_owned();
-    for part in link.components() {
-        match part {
-            Component::RootDir => path.clear(),
-            Component::ParentDir => drop(path.pop()),
-            Component::Normal(name) => path.push(name),
-            Component::CurDir | Component::Prefix(_) => {}
-        }
-    }
-    path
 }
 
 enum Step<'a> {

@@ -3,14 +3,15 @@
 //! All of it comes from an image that nobody vouches for: paths are resolved by the kernel with the container's root as
 //! their root, files are read up to a limit.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::fchown;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, unlinkat};
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ use super::stage;
 use super::user::{self, User};
 use crate::drivers::container::bundle::SECRETS;
 use crate::failure::{Doing, Failure};
+use crate::resolve::{SYMLINKS_MAX, joined, resolve};
 
 /// Of a file that says who users are.
 const USERS_BYTES_MAX: u64 = 1 << 20;
@@ -147,12 +149,18 @@ impl Root {
     fn open(&self, path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
         let path = path.strip_prefix("/").unwrap_or(path);
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        let resolve = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-        openat2(&self.dir, path, OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(resolve))
+        let within = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC).resolve(within);
+        resolve(|| openat2(&self.dir, path, how))
     }
 
+    /// Makes a directory and those above it. Where links of the image lead to directories that are missing, those are made.
     fn make_dirs(&self, path: &Path) -> io::Result<()> {
-        let mut done = std::path::PathBuf::new();
+        self.make_dirs_through(path, SYMLINKS_MAX)
+    }
+
+    fn make_dirs_through(&self, path: &Path, links_left: usize) -> io::Result<()> {
+        let mut done = PathBuf::new();
         for part in path.components() {
             match part {
                 Component::Normal(name) => {
@@ -169,7 +177,10 @@ impl Root {
                             )?;
                             done.push(name);
                         }
-                        Err(Errno::EEXIST) => done.push(name),
+                        Err(Errno::EEXIST) => {
+                            self.make_target(&parent, &done, name, links_left)?;
+                            done.push(name);
+                        }
                         Err(errno) => return Err(errno.into()),
                     }
                 }
@@ -180,6 +191,16 @@ impl Root {
             }
         }
         Ok(())
+    }
+
+    /// Makes the directory that `name`, in the directory `parent` at `path`, leads to, where it is a link to nothing.
+    fn make_target(&self, parent: &OwnedFd, path: &Path, name: &OsStr, links_left: usize) -> io::Result<()> {
+        if !matches!(self.open(&path.join(name), OFlag::O_PATH), Err(Errno::ENOENT)) {
+            return Ok(());
+        }
+        let links_left = links_left.checked_sub(1).ok_or(Errno::ELOOP)?;
+        let target = PathBuf::from(readlinkat(parent, name)?);
+        self.make_dirs_through(&joined(path, &target), links_left)
     }
 
     /// Puts a file where anything but a directory may have been.
@@ -242,9 +263,19 @@ mod tests {
         [&root, &victim].iter().for_each(|dir| fs::create_dir(dir).expect("made"));
         symlink(&victim, root.join("etc")).expect("linked");
         symlink("../../victim", root.join("data")).expect("linked");
-        // In the root itself there is no such directory.
-        assert!(furnish(&root, &root, None, &run("", &["/data/x"])).is_err());
+        symlink("back", root.join("forth")).expect("linked");
+        symlink("forth", root.join("back")).expect("linked");
+        symlink("opt/next", root.join("first")).expect("linked");
+        fs::create_dir(root.join("opt")).expect("made");
+        symlink("../../../srv", root.join("opt/next")).expect("linked");
+        // As with Docker, what they lead to is made: in the root, and not where they seem to lead.
+        furnish(&root, &root, None, &run("", &["/data/x", "/first/y"])).expect("furnished");
         assert_eq!(victim.read_dir().expect("listed").count(), 0);
+        let within = root.join(victim.strip_prefix("/").expect("absolute"));
+        for made in [within.join("hosts"), root.join("victim/x"), root.join("srv/y")] {
+            assert!(made.exists(), "{}", made.display());
+        }
+        assert!(furnish(&root, &root, None, &run("", &["/forth/x"])).is_err());
         assert!(furnish(&root, &root, None, &run("", &["/a/../../victim/x"])).is_err());
     }
 

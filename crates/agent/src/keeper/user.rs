@@ -13,7 +13,7 @@ pub(super) struct User {
     pub(super) home: String,
 }
 
-/// Finds `NAME|UID[:GROUP|GID]`; empty is root. Files are read only if they are needed to know.
+/// Finds `[NAME|UID][:GROUP|GID]`; without a user it is root. Files are read only if they are needed to know.
 ///
 /// # Errors
 /// Why there is none, in words.
@@ -23,9 +23,10 @@ pub(super) fn find(
     group: impl FnOnce() -> Result<String, String>,
 ) -> Result<User, String> {
     let (user, own_group) = match wanted.split_once(':') {
-        None => (if wanted.is_empty() { "0" } else { wanted }, None),
+        None => (wanted, None),
         Some((user, group)) => (user, Some(group).filter(|group| !group.is_empty())),
     };
+    let user = if user.is_empty() { "0" } else { user };
     let number = user.parse::<u32>().ok();
     let passwd = match passwd() {
         Ok(text) => text,
@@ -100,6 +101,9 @@ mod tests {
         check("33", Ok((33, 33, &[101], "/var/www")));
         check("1000", Ok((1000, 0, &[], "/")));
         check("1000:5", Ok((1000, 5, &[], "/")));
+        check(":500", Ok((0, 500, &[], "/root")));
+        check(":ssl", Ok((0, 101, &[], "/root")));
+        check(":", Ok((0, 0, &[101], "/root")));
         check("www-data:ssl", Ok((33, 101, &[], "/var/www")));
         check("ghost", Err("its image has no user \"ghost\" in /etc/passwd"));
         check("0:ghost", Err("its image has no group \"ghost\" in /etc/group"));
