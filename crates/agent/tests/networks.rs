@@ -50,12 +50,17 @@ impl World {
 
     /// The same with an agent whose ports are reached on this address.
     fn on(host_ip: &'static str) -> Option<Self> {
+        Self::made(host_ip, host_ip == HOST_V6)
+    }
+
+    /// The same, on a host that has IPv6 too where that is asked for.
+    fn made(host_ip: &'static str, speaks_v6: bool) -> Option<Self> {
         let runtime = busybox::runtimes().into_iter().next()?;
         if !host::can_be_made() {
             return None;
         }
         host::become_one();
-        if host_ip == HOST_V6 && !host::speak_v6() {
+        if speaks_v6 && !host::speak_v6() {
             return None;
         }
         let (data, image) = (tempfile::tempdir().expect("a directory"), busybox::image(&["sh"]));
@@ -98,17 +103,20 @@ impl World {
     }
 
     fn run(&mut self, number: u8, mode: &str, tasks: Vec<TaskSpec>, ports: &[(&str, u32, u32)]) {
-        let dns = DnsSpec { servers: vec![BEYOND.into()], searches: vec!["lan".into()], options: Vec::new() };
-        let network = NetworkSpec { mode: mode.into(), hostname: "web-1".into(), dns: Some(dns) };
-        let group =
-            GroupSpec { job_type: "batch".into(), tasks, network: Some(network), ..GroupSpec::default() };
         let binding = |(label, host_port, to): &(&str, u32, u32)| PortBinding {
             label: (*label).to_owned(),
             host_port: *host_port,
             to: *to,
             ..PortBinding::default()
         };
-        let ports = ports.iter().map(binding).collect();
+        self.run_with(number, mode, tasks, ports.iter().map(binding).collect());
+    }
+
+    fn run_with(&mut self, number: u8, mode: &str, tasks: Vec<TaskSpec>, ports: Vec<PortBinding>) {
+        let dns = DnsSpec { servers: vec![BEYOND.into()], searches: vec!["lan".into()], options: Vec::new() };
+        let network = NetworkSpec { mode: mode.into(), hostname: "web-1".into(), dns: Some(dns) };
+        let group =
+            GroupSpec { job_type: "batch".into(), tasks, network: Some(network), ..GroupSpec::default() };
         let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ports, ..RunAlloc::default() };
         self.server.desire(vec![Run { alloc, group: group.encode_to_vec().into() }], &[], &[], &[]);
     }
@@ -338,6 +346,32 @@ fn ports_and_the_way_out_are_ipv6s_too() {
     let reached = world.within(1, 3, &format!("nc -w 20 {HOST_V6} 9999 < /dev/null 2>&1 | sed 's/.*: //'"));
     assert_eq!(reached, "Connection refused\n");
     drop(held);
+    world.stop(1);
+    assert!(is_clean(), "nothing is left once its end is known");
+}
+
+/// The address of a port is the operator's choice: IPv6 of a node whose ports are at one of IPv4 is a network of its own.
+#[test]
+fn a_port_of_a_network_of_ipv6_is_reached_beside_those_of_ipv4() {
+    let Some(mut world) = World::made(HOST, true) else { return };
+    let task = world.task("t", &serve(80, "web"), json!({"ports": ["web", "web6"]}));
+    let port = |label: &str, host_port: u32| PortBinding {
+        label: label.into(),
+        host_port,
+        to: 80,
+        ..PortBinding::default()
+    };
+    let v6 = PortBinding { host_network: "v6".into(), host_ip: HOST_V6.into(), ..port("web6", 25_086) };
+    world.run_with(1, "", vec![task], vec![port("web", 25_080), v6]);
+    world.runs(1);
+    assert_eq!(fetched(&format!("{HOST}:25080")), "web\n");
+    assert_eq!(fetched(&format!("[{HOST_V6}]:25086")), "web\n");
+    assert_eq!(fetched_beyond(HOST), "web\n");
+    assert_eq!(fetched_beyond(HOST_V6), "", "nobody asked for it there");
+    let beyond = format!("ip netns exec beyond /bin/busybox nc -w 2 {HOST_V6} 25086 < /dev/null");
+    let output = Command::new("/bin/sh").args(["-c", &beyond]).output().expect("a shell");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "web\n");
+    assert_eq!(world.within(1, 1, &format!("nc -w 2 {HOST_V6} 25086 < /dev/null")), "web\n");
     world.stop(1);
     assert!(is_clean(), "nothing is left once its end is known");
 }
