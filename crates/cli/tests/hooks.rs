@@ -64,6 +64,9 @@ async fn tasks_run_in_the_order_of_their_hooks() {
         hello.unwrap_or(false).then_some(())
     })
     .await;
+    // Those whose turn has not come have no log, and nothing is wrong with that.
+    let logs = cluster.berth(&["logs", "stopped"]);
+    assert_eq!((logs.status.code(), String::from_utf8_lossy(&logs.stderr)), (Some(0), "".into()));
     cluster.said(&["job", "stop", "-yes", "stopped"]);
     let all = ["init", "init ends", "main", "hello", "hello ends", "bye", "bye ends"];
     assert_eq!(order(&cluster, "stopped").await, all);

@@ -336,6 +336,12 @@ async fn who_takes_more_disk_than_the_group_asked_for_fails_by_name() {
     let alloc = dev.failed("floods").await;
     let told = dev.said(&["alloc", "status", "-o", "json", &alloc]);
     assert!(told.contains("more than the 10 MiB") && !told.contains("Sent interrupt"), "{told}");
+    let floods: Value = serde_json::from_str(&told).expect("json");
+    let node = floods["NodeID"].as_str().expect("a node");
+    for listing in [&["ps", "-a", "floods"][..], &["node", "status", node], &["job", "allocs", "floods"]] {
+        let listed = dev.said(listing);
+        assert!(listed.contains("disk limit"), "{listing:?}: {listed}");
+    }
     let taken = fs::metadata(dev.alloc_dir(&alloc).join("alloc/data/x")).expect("a file").len();
     eprintln!("{} MiB were written at a limit of 10", taken >> 20);
     assert_eq!(dev.allocs("small", 1, "running").await, small);

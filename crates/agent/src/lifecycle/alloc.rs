@@ -12,7 +12,8 @@ mod setup;
 use std::{collections::BTreeSet, num::NonZeroU64};
 
 use berth_api::agent::{
-    AllocId, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskSpec, TaskState, TaskStatus,
+    AllocId, AllocStatus, ClientStatus, OVER_DISK_LIMIT, TaskEvent, TaskEventKind, TaskSpec, TaskState,
+    TaskStatus,
 };
 
 use self::setup::Setup;
@@ -21,6 +22,8 @@ use super::history::{event, push};
 use super::restart::{Verdict, decide, mix};
 use super::task::{KILL_TIMEOUT_MS_MAX, Kill, Phase, Restart, Task};
 use super::{Action, AllocRecord, Exit, FoundTask, RunSpec, StartFailure, StartFailureKind, TaskRef};
+
+const SIGKILL: i32 = 9;
 
 /// An allocation on its node.
 #[derive(Debug)]
@@ -357,6 +360,12 @@ impl Alloc {
     pub(super) fn on_exited(&mut self, task: usize, exit: Exit, now_ns: u64) {
         let success = exit.is_success();
         let Exit { exit_code, signal, oom_killed, message, at_ns } = exit;
+        // It may have ended by itself just before.
+        let message = match self.tasks[task].overran && signal == SIGKILL {
+            true if message.is_empty() => OVER_DISK_LIMIT.to_owned(),
+            true => format!("{message}; {OVER_DISK_LIMIT}"),
+            false => message,
+        };
         let told = event(TaskEventKind::Terminated, at_ns, message);
         self.note(task, TaskEvent { exit_code, signal, oom_killed, ..told });
         let status = &mut self.status.tasks[task];

@@ -63,7 +63,9 @@ pub use image::{
     RemoveImage,
 };
 pub use meta::{AskNodeMeta, ChangeNodeMeta, DYNAMIC_META_BYTES_MAX, DynamicMeta, NodeMeta};
-pub use observed::{AllocHealth, AllocStatus, ClientStatus, TaskEvent, TaskEventKind, TaskState, TaskStatus};
+pub use observed::{
+    AllocHealth, AllocStatus, ClientStatus, OVER_DISK_LIMIT, TaskEvent, TaskEventKind, TaskState, TaskStatus,
+};
 pub use secret::{ReadSecrets, SECRETS_MAX, SecretItems, SecretSpec, SecretsRead};
 pub use session::{
     ACK_MAX_NS_MIN, AgentIdentity, AgentSession, AllocId, Change, ClusterId, DialPatience, Fence,

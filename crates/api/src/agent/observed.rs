@@ -144,6 +144,10 @@ pub struct TaskEvent {
     pub fails_task: bool,
 }
 
+/// Ends the message of a [`TaskEventKind::Terminated`] whose task was killed because its allocation took more of the disk
+/// than it may.
+pub const OVER_DISK_LIMIT: &str = "killed at the allocation's disk limit";
+
 /// One task of an allocation.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct TaskStatus {

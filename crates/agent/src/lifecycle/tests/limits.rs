@@ -290,7 +290,7 @@ fn what_takes_too_much_gets_no_time_to_go_on_writing() {
                   1.0 Task Setup: Building Task Directory
                   1.0 Started: 
                   1.0 Killing: It takes too much (fails the task)
-                  1.0 Terminated:  code=0 signal=9 oom=false
+                  1.0 Terminated: killed at the allocation's disk limit code=0 signal=9 oom=false
                   1.0 Killed: 
                = Dead failed=true restarts=0
         "#]],
@@ -332,7 +332,7 @@ fn what_takes_too_much_while_it_is_stopped_is_killed_and_has_not_failed() {
                   1.0 Started: 
                   1.0 Killing: Sent interrupt. Waiting 30s before force killing: this node's --max-kill-timeout cuts the task's kill_timeout of 1m39s
                   1.0 Killing: It takes too much
-                  1.0 Terminated:  code=0 signal=9 oom=false
+                  1.0 Terminated: killed at the allocation's disk limit code=0 signal=9 oom=false
                   1.0 Killed: 
                = Dead failed=false restarts=0
         "#]],

@@ -11,7 +11,8 @@ use crate::output::Cell;
 pub struct Ends {
     /// Of all tasks together.
     pub restarts: u32,
-    /// As `exit 1`, `signal 9` or `out of memory`; `no start` when the last start failed; none when none has ended.
+    /// As `exit 1`, `signal 9`, `out of memory` or `disk limit`; `unknown` where nobody saw it end; `no start` when the last
+    /// start failed; none when none has ended.
     pub exit: Option<String>,
 }
 
@@ -59,10 +60,16 @@ fn said(event: &TaskEvent) -> String {
     if is_failed_start(event) {
         return "no start".to_owned();
     }
-    if event.details.get("oom_killed").is_some_and(|oom| oom == "true") {
+    let is = |detail| event.details.get(detail).is_some_and(|value| value == "true");
+    if is("oom_killed") {
         return "out of memory".to_owned();
     }
+    if is("disk_limit") {
+        return "disk limit".to_owned();
+    }
     match event.signal {
+        // No process has such an exit code: its keeper was killed.
+        0 if event.exit_code < 0 => "unknown".to_owned(),
         0 => format!("exit {}", event.exit_code),
         signal => format!("signal {signal}"),
     }
@@ -94,9 +101,15 @@ mod tests {
         let never_started = Ends { restarts: 7, exit: Some("no start".to_owned()) };
         assert_eq!(Ends::of_task(&fails), never_started);
         assert_eq!(Ends::of(Some(&[("a".to_owned(), fails)].into())), never_started);
-        let mut hungry = end(1, 0, 9);
-        hungry.details.insert("oom_killed".into(), "true".into());
-        let ends = Ends::of(Some(&[("a".to_owned(), task(0, vec![hungry]))].into()));
-        assert_eq!(ends.exit.as_deref(), Some("out of memory"));
+        for (detail, signal, exit_code, expected) in [
+            ("oom_killed", 9, 0, "out of memory"),
+            ("disk_limit", 9, 0, "disk limit"),
+            ("other", 0, -1, "unknown"),
+        ] {
+            let mut ended = end(1, exit_code, signal);
+            ended.details.insert(detail.into(), "true".into());
+            let ends = Ends::of(Some(&[("a".to_owned(), task(0, vec![ended]))].into()));
+            assert_eq!(ends.exit.as_deref(), Some(expected));
+        }
     }
 }

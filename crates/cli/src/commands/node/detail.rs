@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use berth_api::http::{AllocationStub, HostVolume, Node};
 use serde::Serialize;
 
+use crate::commands::alloc::Ends;
 use crate::output::{Cell, Column, Fields, Layout, Table, View, age, now_ns, rfc3339, sections};
 
 /// All that `node status` shows of a node.
@@ -69,16 +70,26 @@ impl NodeDetail {
         if self.allocations.is_empty() {
             return "no allocations\n".into();
         }
-        let [alloc, rest @ ..] = ["alloc", "name", "desired", "status", "changed"];
-        let columns: Vec<_> = [Column::id(alloc)].into_iter().chain(rest.map(Column::text)).collect();
+        let columns = [
+            Column::id("alloc"),
+            Column::text("name"),
+            Column::text("desired"),
+            Column::text("status"),
+            Column::number("restarts"),
+            Column::text("exit"),
+            Column::text("changed"),
+        ];
         let mut table = Table::new(layout, &columns);
         let now = now_ns();
         for alloc in &self.allocations {
+            let ends = Ends::of(alloc.task_states.as_ref());
             table.row([
                 layout.id(&alloc.id).into(),
                 (&alloc.name).into(),
                 (&alloc.desired_status).into(),
                 Cell::status(&alloc.client_status),
+                Cell::number(ends.restarts),
+                ends.exit_cell(),
                 age(alloc.modify_time, now).into(),
             ]);
         }

@@ -79,7 +79,8 @@ fn verdict(of: &Allocation) -> Result<(), Failure> {
         Some(0) | None => Exit::Failed,
         Some(code) => Exit::Task(u8::try_from(code).unwrap_or(u8::MAX)),
     };
-    if end.is_some_and(|end| end.signal == 0 && !was_out_of_memory(end)) && !was_ended {
+    let is_own = |end: &TaskEvent| end.signal == 0 && end.exit_code >= 0 && !was_out_of_memory(end);
+    if end.is_some_and(is_own) && !was_ended {
         return Err(Failure::silent(exit));
     }
     let why = match end.filter(|end| was_out_of_memory(end)) {

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::http::{TaskEvent, TaskState, Time};
+use berth_api::{
+    agent::OVER_DISK_LIMIT,
+    http::{TaskEvent, TaskState, Time},
+};
 use berth_model::{
     alloc::TaskResult,
     observed::{self, ObservedTask},
@@ -56,11 +59,7 @@ fn event<'t, 'v>(
         } else {
             text(&event.message)
         },
-        details: if ends {
-            exit_details(event.exit_code, event.signal, event.oom_killed)
-        } else {
-            BTreeMap::new()
-        },
+        details: if ends { exit_details(&event.message, exit) } else { BTreeMap::new() },
         fails_task: event.fails_task,
         exit_code: event.exit_code,
         signal: event.signal,
@@ -78,13 +77,18 @@ fn display_of_end(message: &str, (exit_code, signal, oom_killed): (i32, i32, boo
     format!("Exit Code: {exit_code}, Signal: {signal}{memory}{message}")
 }
 
-fn exit_details<'v>(exit_code: i32, signal: i32, oom_killed: bool) -> BTreeMap<Text<'v>, Text<'v>> {
+/// As Nomad has them, and `disk_limit` where that is why the task was killed.
+fn exit_details<'v>(
+    message: &str,
+    (exit_code, signal, oom_killed): (i32, i32, bool),
+) -> BTreeMap<Text<'v>, Text<'v>> {
     let details = [
         ("exit_code", exit_code.to_string().into()),
         ("oom_killed", if oom_killed { "true" } else { "false" }.into()),
         ("signal", signal.to_string().into()),
     ];
-    details.map(|(name, value)| (name.into(), value)).into()
+    let disk_limit = message.ends_with(OVER_DISK_LIMIT).then(|| ("disk_limit", "true".into()));
+    details.into_iter().chain(disk_limit).map(|(name, value)| (name.into(), value)).collect()
 }
 
 /// What is logged wins; the events that led there are only ever observed.
@@ -95,16 +99,14 @@ fn end(state: &mut TaskState<Text<'_>>, result: TaskResult) {
     state.started_at = Time(result.started_at.0);
     state.finished_at = Time(result.finished_at.0);
     if state.events.is_empty() {
+        let exit = (result.exit_code, result.signal, result.oom_killed);
+        let details = exit_details(&result.message, exit);
         state.events.push(TaskEvent {
             kind: TERMINATED.into(),
             time: result.finished_at.0,
-            display_message: display_of_end(
-                &result.message,
-                (result.exit_code, result.signal, result.oom_killed),
-            )
-            .into(),
+            display_message: display_of_end(&result.message, exit).into(),
             message: result.message.into(),
-            details: exit_details(result.exit_code, result.signal, result.oom_killed),
+            details,
             fails_task: result.failed,
             exit_code: result.exit_code,
             signal: result.signal,

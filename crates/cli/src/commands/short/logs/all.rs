@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, io::IsTerminal, time::Duration};
 
-use berth_api::http::{Allocation, AllocationStub};
+use berth_api::http::{Allocation, AllocationStub, Time};
 use futures_util::{
     future::{FutureExt, LocalBoxFuture},
     stream::{FuturesUnordered, StreamExt},
@@ -228,6 +228,10 @@ async fn read(
             Ok(())
         });
         let Err(failure) = read.await else { break Ok(()) };
+        // Nothing is wrong with a task that comes after others.
+        if from.is_none() && awaits_its_turn(&remote, &alloc, &task).await {
+            break Ok(());
+        }
         tries = if from == before { tries + 1 } else { 1 };
         if !options.follows() || tries >= TRIES_MAX || !may_come_back(&failure) {
             break Err(failure);
@@ -239,6 +243,13 @@ async fn read(
         let _ = to.send(Line { source, text }).await;
     }
     read
+}
+
+/// Whether the task has not begun, so that it has no log.
+async fn awaits_its_turn(remote: &Remote, alloc: &str, task: &str) -> bool {
+    let Ok(alloc) = remote.allocation(alloc).await else { return false };
+    let state = alloc.task_states.as_ref().and_then(|tasks| tasks.get(task));
+    state.is_some_and(|state| state.started_at == Time(0) && !state.failed)
 }
 
 /// What was refused, or is not there, is the same the next time.
