@@ -55,6 +55,39 @@ fn runc_runs_a_container_and_tells_its_exit_code() {
     output_and_exit_code("/usr/sbin/runc");
 }
 
+/// Of 64 MiB of disk and 32 of memory, a call reserves at most the larger.
+fn one_reservation(runtime: &str) {
+    let Some(mut world) = World::new(runtime) else { return };
+    world.disk_mb = 64;
+    let first = world.first;
+    let script = "busybox fallocate -l $((65 << 20)) /a 2>&1 | sed 's/.*: //'; busybox fallocate -l $((33 << 20)) /b; \
+                  busybox stat -c %s /a /b";
+    let expected = format!("No space left on device\n0\n{}\n", 33 << 20);
+    world.shell(first, &world.root(), script);
+    world.server.wait_for_status(first, ClientStatus::Complete);
+    assert_eq!(world.server.read_log(first, "t", 0, false), Ok(expected));
+    // What the host mounts has no limit.
+    let script = "busybox fallocate -l $((65 << 20)) /mnt/a && busybox stat -c %s /mnt/a";
+    let source = world.image.path().join("mounts/rw");
+    let config = json!({
+        "image": world.root(), "command": "/bin/sh", "args": ["-c", script],
+        "mounts": [{"type": "bind", "source": source, "target": "/mnt"}],
+    });
+    world.run(first + 1, config);
+    world.server.wait_for_status(first + 1, ClientStatus::Complete);
+    assert_eq!(world.server.read_log(first + 1, "t", 0, false), Ok(format!("{}\n", 65 << 20)));
+}
+
+#[test]
+fn crun_reserves_no_more_than_the_disk_limit_at_once() {
+    one_reservation("/usr/bin/crun");
+}
+
+#[test]
+fn runc_reserves_no_more_than_the_disk_limit_at_once() {
+    one_reservation("/usr/sbin/runc");
+}
+
 /// What a task finds when it feels along the bars.
 #[test]
 fn a_container_is_a_cage() {

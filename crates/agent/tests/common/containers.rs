@@ -19,6 +19,8 @@ pub struct World {
     pub first: u8,
     /// Of each task.
     pub restarts: u32,
+    /// The disk limit of each allocation; 0 for none.
+    pub disk_mb: u32,
     pub data: TempDir,
     pub image: TempDir,
     pub server: Server,
@@ -52,7 +54,8 @@ impl World {
         let agent = command.stdin(Stdio::null()).spawn().expect("an agent");
         server.accept();
         static NEXT: AtomicU8 = AtomicU8::new(1);
-        Self { first: NEXT.fetch_add(10, Ordering::Relaxed), restarts: 0, data, image, server, agent }
+        let first = NEXT.fetch_add(10, Ordering::Relaxed);
+        Self { first, restarts: 0, disk_mb: 0, data, image, server, agent }
     }
 
     pub fn archive(&self) -> String {
@@ -98,7 +101,12 @@ impl World {
             logs: LogSpec { max_files: 2, max_file_size_mb: 1, disabled: false },
             ..TaskSpec::default()
         };
-        let group = GroupSpec { job_type: "batch".into(), tasks: vec![task], ..GroupSpec::default() };
+        let group = GroupSpec {
+            job_type: "batch".into(),
+            tasks: vec![task],
+            disk_mb: self.disk_mb,
+            ..GroupSpec::default()
+        };
         let alloc = RunAlloc { alloc_id: alloc_id(number).to_vec(), ports, ..RunAlloc::default() };
         let run = Run { alloc, group: group.encode_to_vec().into() };
         self.server.desire(vec![run], &[], &[], &[]);

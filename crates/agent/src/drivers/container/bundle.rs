@@ -82,6 +82,7 @@ pub(super) fn container(
     let ambient = if settings.is_of_host { capabilities.clone() } else { Vec::new() };
     let sys_network = sys_network(task, network);
     let (open_files, open_files_max) = open_files();
+    let reserves_max = reserves_max(task, &files.own);
     let mounts = mounts(task, network, &devices, !sys_network.is_empty(), &mut files);
     let mut config = json!({
         "ociVersion": "1.0.2",
@@ -109,7 +110,7 @@ pub(super) fn container(
             "resources": resources(task, settings, &devices, runtime.limits_swap)?,
             "maskedPaths": MASKED,
             "readonlyPaths": READ_ONLY,
-            "seccomp": seccomp::profile(&capabilities),
+            "seccomp": seccomp::profile(&capabilities, reserves_max),
         },
     });
     if let Some(first) = task.first_id {
@@ -199,6 +200,17 @@ fn resources(
         resources["memory"]["swap"] = most.into();
     }
     Ok(resources)
+}
+
+/// How much of a file it may reserve in one call: what is written is noticed before it is much more than the allocation's
+/// disk limit, but a reservation takes all of the node's disk at once. It may reserve memory in the same way, up to that
+/// limit, and any amount of what is mounted from the host, which has none.
+fn reserves_max(task: &TaskContext<'_>, mounts: &[Value]) -> Option<u64> {
+    let bytes = |mb: u32| u64::from(mb) << 20;
+    let (disk, memory) = (task.run.group.disk_mb, task.spec.memory_mb.max(task.spec.memory_max_mb));
+    let is_bind = |mount: &Value| mount["type"] == "bind";
+    let has_hosts = !task.given.mounts.is_empty() || mounts.iter().any(is_bind);
+    (disk > 0 && memory > 0 && !has_hosts).then(|| bytes(disk.max(memory)))
 }
 
 /// The directory in which the agent puts a task's tokens and secrets, which become its user's.

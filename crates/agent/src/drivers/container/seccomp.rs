@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Files and directories, and what is known of them.
 const FILES: &str = "\
     access cachestat chdir chmod chown chown32 close close_range copy_file_range creat dup dup2 dup3 faccessat \
-    faccessat2 fadvise64 fadvise64_64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchown32 fchownat fcntl \
+    faccessat2 fadvise64 fadvise64_64 fchdir fchmod fchmodat fchmodat2 fchown fchown32 fchownat fcntl \
     fcntl64 fdatasync fgetxattr flistxattr flock fremovexattr fsetxattr fstat fstat64 fstatat64 fstatfs \
     fstatfs64 fsync ftruncate ftruncate64 futimesat getcwd getdents getdents64 getxattr inotify_add_watch \
     inotify_init inotify_init1 inotify_rm_watch ioctl lchown lchown32 lgetxattr link linkat listxattr \
@@ -167,10 +167,15 @@ const BY_RIGHT: [(&str, &str); 1] = [("CAP_SYS_CHROOT", "chroot")];
 const FAMILIES: [u64; 9] = [15, 17, 21, 29, 30, 31, 38, 40, 44];
 
 const EPERM: u32 = 1;
+const ENOSPC: u32 = 28;
 const ENOSYS: u32 = 38;
 
-/// `linux.seccomp` of the config.json of a container with these rights.
-pub(super) fn profile(capabilities: &[&str]) -> Value {
+/// A mode of `fallocate` that gives room back.
+const PUNCH_HOLE: u64 = 2;
+
+/// `linux.seccomp` of the config.json of a container with these rights, which reserves at most so many bytes of a file in one
+/// call, if that has a limit.
+pub(super) fn profile(capabilities: &[&str], reserves_max: Option<u64>) -> Value {
     let (granted, denied): (Vec<_>, Vec<_>) =
         BY_RIGHT.into_iter().partition(|(right, _)| capabilities.contains(right));
     let call = |(_, call): (&str, &'static str)| call;
@@ -186,11 +191,23 @@ pub(super) fn profile(capabilities: &[&str]) -> Value {
         allowed(&["socket"], &[is(0, AF_NETLINK), is(2, NETLINK_ROUTE)]),
         refused(&["socket"], EPERM, &[is(0, AF_NETLINK), is_not(2, NETLINK_ROUTE)]),
     ];
+    calls.extend(reservations(reserves_max));
     calls.extend(NAMESPACE_FLAGS.map(|flag| refused(&["clone"], EPERM, &[has(0, flag)])));
     calls.extend(SPOKEN.map(|family| allowed(&["socket"], &[is(0, family)])));
     calls.extend(FAMILIES.map(|family| refused(&["socket"], EPERM, &[is(0, family)])));
     calls.extend(PERSONALITIES.map(|personality| allowed(&["personality"], &[is(0, personality)])));
     json!({"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": ENOSYS, "syscalls": calls})
+}
+
+/// What is over the limit is answered as by a full disk.
+fn reservations(bytes_max: Option<u64>) -> Vec<Value> {
+    let call = ["fallocate"];
+    let Some(bytes_max) = bytes_max else { return vec![allowed(&call, &[])] };
+    vec![
+        allowed(&call, &[compared(3, "SCMP_CMP_LE", bytes_max)]),
+        allowed(&call, &[has(1, PUNCH_HOLE)]),
+        refused(&call, ENOSPC, &[compared(3, "SCMP_CMP_GT", bytes_max), has_none(1, PUNCH_HOLE)]),
+    ]
 }
 
 fn allowed(names: &[&str], args: &[Value]) -> Value {
@@ -202,11 +219,15 @@ fn refused(names: &[&str], errno: u32, args: &[Value]) -> Value {
 }
 
 fn is(index: u32, value: u64) -> Value {
-    json!({"index": index, "value": value, "op": "SCMP_CMP_EQ"})
+    compared(index, "SCMP_CMP_EQ", value)
 }
 
 fn is_not(index: u32, value: u64) -> Value {
-    json!({"index": index, "value": value, "op": "SCMP_CMP_NE"})
+    compared(index, "SCMP_CMP_NE", value)
+}
+
+fn compared(index: u32, how: &str, value: u64) -> Value {
+    json!({"index": index, "value": value, "op": how})
 }
 
 fn has(index: u32, flag: u64) -> Value {
@@ -238,8 +259,9 @@ mod tests {
 
     #[test]
     fn another_root_is_for_those_who_have_the_right() {
-        let names =
-            |capabilities: &[&str], rule: usize| profile(capabilities)["syscalls"][rule]["names"].to_string();
+        let names = |capabilities: &[&str], rule: usize| {
+            profile(capabilities, None)["syscalls"][rule]["names"].to_string()
+        };
         assert!(names(&["CAP_SYS_CHROOT"], 0).contains("\"chroot\""));
         assert!(!names(&[], 0).contains("\"chroot\"") && names(&[], 1).contains("\"chroot\""));
     }
