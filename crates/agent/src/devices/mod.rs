@@ -1,5 +1,6 @@
 //! What the node has of devices: those that its operator declares, and the GPUs that the agent finds itself.
 
+mod drm;
 mod nvidia;
 
 use std::collections::BTreeMap;
@@ -31,11 +32,22 @@ pub struct Device {
 /// The device files of each device, by its id.
 pub type DeviceFiles = BTreeMap<String, Vec<PathBuf>>;
 
-/// All devices of the node whose files are below `root`. What is declared goes before what is found by the same id.
+/// All devices of the node whose files are below `root`. What is declared goes before what is found by the same id, or with
+/// the same file of its own: it is one device.
 pub(crate) fn all(declared: &[Device], root: &Path) -> Vec<Device> {
-    let is_declared = |found: &Device| declared.iter().any(|device| device.id == found.id);
-    let found = nvidia::find(root).into_iter().filter(|found| !is_declared(found));
+    let is_declared = |found: &Device| {
+        let own = found.files.last();
+        declared
+            .iter()
+            .any(|device| device.id == found.id || own.is_some_and(|own| device.files.contains(own)))
+    };
+    let found = nvidia::find(root).into_iter().chain(drm::find(root)).filter(|found| !is_declared(found));
     declared.iter().cloned().chain(found).collect()
+}
+
+/// The absolute path `path` where `root` is the root.
+fn below(root: &Path, path: &str) -> PathBuf {
+    root.join(path.trim_start_matches('/'))
 }
 
 /// What the servers are told: those of one model together.
@@ -98,6 +110,27 @@ mod tests {
             files: files.iter().map(PathBuf::from).collect(),
             ..Device::default()
         }
+    }
+
+    #[test]
+    fn what_is_declared_is_not_found_again() {
+        let root = tempfile::tempdir().expect("a directory");
+        for (node, bus) in [("renderD128", "0000:43:00.0"), ("renderD129", "0000:44:00.0")] {
+            let dir = root.path().join("sys/class/drm").join(node).join("device");
+            std::fs::create_dir_all(&dir).expect("made");
+            let uevent = format!("PCI_SLOT_NAME={bus}\n");
+            for (name, text) in [("vendor", "0x1002"), ("device", "0x740f"), ("uevent", &uevent)] {
+                std::fs::write(dir.join(name), text).expect("written");
+            }
+        }
+        let ids = |declared: &[Device]| -> Vec<String> {
+            all(declared, root.path()).into_iter().map(|device| device.id).collect()
+        };
+        let both = ["0000:43:00.0", "0000:44:00.0"];
+        assert_eq!(ids(&[]), both);
+        assert_eq!(ids(&[device("MI210", "0000:43:00.0", &[])]), both);
+        assert_eq!(ids(&[device("MI210", "gpu0", &["/dev/dri/renderD129"])]), ["gpu0", "0000:43:00.0"]);
+        assert_eq!(ids(&[device("MI210", "gpu0", &["/dev/kfd"])]).len(), 3, "what all share is of none");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Device;
+use super::{Device, below};
 
 /// Used with any GPU.
 const SHARED_FILES: [&str; 3] = ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"];
@@ -22,10 +22,6 @@ pub(super) fn find(root: &Path) -> Vec<Device> {
         driver_version(&version).map(|version| ("driver_version".to_owned(), version)).into_iter().collect();
     let texts = dirs.iter().filter_map(|dir| fs::read_to_string(dir.join("information")).ok());
     texts.filter_map(|text| device(root, &text, &attributes)).collect()
-}
-
-fn below(root: &Path, path: &str) -> PathBuf {
-    root.join(path.trim_start_matches('/'))
 }
 
 fn device(root: &Path, information: &str, attributes: &BTreeMap<String, String>) -> Option<Device> {

@@ -559,7 +559,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("VENDOR/TYPE/MODEL=ID[;KEY=VALUE]"),
         roles: AGENTS,
         default: |_| "",
-        help: "Devices of the node besides Nvidia's GPUs, which agents find, as `acme/fpga/A1=0;file=/dev/a0;memory=8 GiB`",
+        help: "Devices of the node besides GPUs, which agents find, as `acme/fpga/A1=0;file=/dev/a0;memory=8 GiB`",
         set: |to, given| declared_devices::read(given.0).map(|devices| to.node.devices = devices),
     },
     Setting {

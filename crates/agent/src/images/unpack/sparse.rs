@@ -337,7 +337,7 @@ mod tests {
             let (dir, unpacked) = unpacked(&archive);
             let error = unpacked.expect_err(why);
             assert!(error.contains(why), "{why}: {error}");
-            assert_eq!(dir.path().join("file").exists(), false, "{why}");
+            assert!(!dir.path().join("file").exists(), "{why}");
         }
     }
 
