@@ -20,6 +20,10 @@ use super::unpack::LowerLink;
 use crate::failure::PANICKED;
 use crate::resolve::{SYMLINKS_MAX, joined, resolve};
 
+/// Looks at directories of lower layers, for all links of a layer together: long paths, links on the way and many layers
+/// multiply, and whoever made the image has chosen them.
+const LOOKS_MAX: usize = 10_000_000;
+
 /// A layer that is unpacked, but for its hard links to files of lower layers.
 #[derive(Debug)]
 pub(super) struct Unlinked {
@@ -93,8 +97,10 @@ fn link_all(links: &[LowerLink], lower: &[PathBuf], dir: &Path) -> Result<(), St
     let lower: Vec<OwnedFd> =
         lower.iter().map(opened).collect::<Result<_, _>>().map_err(|errno| errno.to_string())?;
     let root = File::open(dir).map_err(|error| error.to_string())?;
+    let mut looks_left = LOOKS_MAX;
     for link in links {
-        let found = find(&lower, &link.target).map_err(|why| format!("{}: {why}", link.refusal()))?;
+        let found = find(&lower, &link.target, &mut looks_left)
+            .map_err(|why| format!("{}: {why}", link.refusal()))?;
         let found = found.ok_or_else(|| link.refusal())?;
         place(&found, &root, &link.path)
             .map_err(|errno| format!("{}: {}", link.path.display(), io::Error::from(errno)))?;
@@ -128,13 +134,18 @@ struct Found {
 
 /// What is at `path` in the image that these layers make, the uppermost first. Symbolic links lead nowhere but to places
 /// of that image.
-fn find(layers: &[OwnedFd], path: &Path) -> Result<Option<Found>, String> {
+fn find(layers: &[OwnedFd], path: &Path, looks_left: &mut usize) -> Result<Option<Found>, String> {
     let mut path = path.to_owned();
     for _ in 0..=SYMLINKS_MAX {
-        match walk(layers, &path).map_err(|errno| io::Error::from(errno).to_string())? {
+        match walk(layers, &path, looks_left).map_err(|errno| io::Error::from(errno).to_string())? {
             Walked::Found(found) => return Ok(Some(found)),
             Walked::Missing => return Ok(None),
             Walked::Directory => return Err("that is a directory".into()),
+            Walked::Exhausted => {
+                return Err(format!(
+                    "the layer's hard links take more than {LOOKS_MAX} looks at lower layers"
+                ));
+            }
             Walked::Symlink(elsewhere) => path = elsewhere,
         }
     }
@@ -145,16 +156,22 @@ enum Walked {
     Found(Found),
     Missing,
     Directory,
+    /// No looks are left.
+    Exhausted,
     /// The path leads through a symbolic link: to this one.
     Symlink(PathBuf),
 }
 
-fn walk(layers: &[OwnedFd], path: &Path) -> nix::Result<Walked> {
+fn walk(layers: &[OwnedFd], path: &Path, looks_left: &mut usize) -> nix::Result<Walked> {
     let names: Vec<&OsStr> = path.iter().collect();
     let mut dirs: Vec<OwnedFd> = Vec::new();
     for (depth, name) in names.iter().enumerate() {
         let above = if depth == 0 { layers } else { &dirs };
         let is_last = depth + 1 == names.len();
+        match looks_left.checked_sub(above.len()) {
+            Some(left) => *looks_left = left,
+            None => return Ok(Walked::Exhausted),
+        }
         match step(above, name)? {
             Step::Missing => return Ok(Walked::Missing),
             Step::Directories(_) if is_last => return Ok(Walked::Directory),
@@ -357,6 +374,20 @@ mod tests {
         layers.link("c", "leads-out").expect("linked");
         assert!(layers.at("top/c").symlink_metadata().expect("a link").is_symlink());
         assert_eq!(outside.join("outside").metadata().expect("a file").nlink(), 1);
+    }
+
+    #[test]
+    fn looks_at_lower_layers_are_counted() {
+        let layers = Layers::new();
+        let lower = ["2", "1", "0"].map(|layer| open_dir(nix::fcntl::AT_FDCWD, layers.at(layer).as_os_str()));
+        let lower = lower.map(|dir| dir.expect("opened"));
+        // Three layers at first, and two that have the directory; then its own.
+        let (mut enough, mut too_few) = (7, 6);
+        let target = Path::new("usr/bin/tool");
+        assert!(find(&lower, target, &mut enough).expect("found").is_some());
+        assert_eq!(enough, 0);
+        let refusal = find(&lower, target, &mut too_few).map(drop).expect_err("refused");
+        assert_eq!(refusal, "the layer's hard links take more than 10000000 looks at lower layers");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod blocks;
 mod corpus;
 mod extension;
 mod links;
+mod meta;
 mod sparse;
 #[cfg(test)]
 mod tests;
@@ -24,23 +25,21 @@ use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
-use nix::sys::stat::{Mode, UtimensatFlags, fchmod, futimens, mkdirat, utimensat};
-use nix::sys::time::TimeSpec;
-use nix::unistd::{
-    Gid, LinkatFlags, Uid, UnlinkatFlags, fchown, fchownat, linkat, mkfifoat, symlinkat, unlinkat,
-};
+use nix::sys::stat::{Mode, UtimensatFlags, mkdirat, utimensat};
+use nix::unistd::{LinkatFlags, UnlinkatFlags, fchownat, linkat, mkfifoat, symlinkat, unlinkat};
 use tar::{EntryType, Header};
 
 use self::blocks::Blocks;
 use self::extension::Extension;
 pub(crate) use self::links::LowerLink;
 use self::links::LowerLinks;
+use self::meta::Meta;
 use self::sparse::{Map, PaxSparse};
 use self::whiteouts::Whiteouts;
 pub(crate) use self::zip::unpack_zip;
@@ -384,39 +383,5 @@ fn clear(parent: &OwnedFd, name: &Path) -> io::Result<()> {
     match unlinkat(parent, name, UnlinkatFlags::NoRemoveDir) {
         Ok(()) | Err(Errno::ENOENT) => Ok(()),
         Err(errno) => Err(errno.into()),
-    }
-}
-
-/// What a file has besides its content.
-struct Meta {
-    /// None for whoever unpacks it.
-    owner: Option<(Uid, Gid)>,
-    mode: Mode,
-    changed: TimeSpec,
-}
-
-impl Meta {
-    fn of(header: &Header, extended: &Extension, content: Content) -> io::Result<Self> {
-        let owner = || {
-            let number = |id: u64| u32::try_from(id).map_err(|_| refused("an owner out of range"));
-            let uid = extended.uid.map_or_else(|| header.uid(), Ok)?;
-            let gid = extended.gid.map_or_else(|| header.gid(), Ok)?;
-            io::Result::Ok((Uid::from_raw(number(uid)?), Gid::from_raw(number(gid)?)))
-        };
-        let has_group = content == Content::Layer && header.entry_type() == EntryType::Directory;
-        let kept = if has_group { 0o3777 } else { 0o1777 };
-        Ok(Self {
-            owner: if content == Content::Layer { Some(owner()?) } else { None },
-            mode: Mode::from_bits_truncate(header.mode()? & kept),
-            changed: TimeSpec::new(i64::try_from(header.mtime()?).unwrap_or(0), 0),
-        })
-    }
-
-    fn finish(&self, file: impl AsFd) -> io::Result<()> {
-        if let Some((uid, gid)) = self.owner {
-            fchown(&file, Some(uid), Some(gid))?;
-        }
-        fchmod(&file, self.mode)?;
-        Ok(futimens(&file, &self.changed, &self.changed)?)
     }
 }

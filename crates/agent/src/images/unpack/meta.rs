@@ -1,0 +1,46 @@
+//! Owners, modes and times of what is unpacked.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::sys::stat::{Mode, fchmod, futimens};
+use nix::sys::time::TimeSpec;
+use nix::unistd::{Gid, Uid, fchown};
+use tar::{EntryType, Header};
+
+use super::extension::Extension;
+use super::{Content, refused};
+
+/// What a file has besides its content.
+pub(super) struct Meta {
+    /// None for whoever unpacks it.
+    pub(super) owner: Option<(Uid, Gid)>,
+    pub(super) mode: Mode,
+    pub(super) changed: TimeSpec,
+}
+
+impl Meta {
+    pub(super) fn of(header: &Header, extended: &Extension, content: Content) -> io::Result<Self> {
+        let owner = || {
+            let number = |id: u64| u32::try_from(id).map_err(|_| refused("an owner out of range"));
+            let uid = extended.uid.map_or_else(|| header.uid(), Ok)?;
+            let gid = extended.gid.map_or_else(|| header.gid(), Ok)?;
+            io::Result::Ok((Uid::from_raw(number(uid)?), Gid::from_raw(number(gid)?)))
+        };
+        let has_group = content == Content::Layer && header.entry_type() == EntryType::Directory;
+        let kept = if has_group { 0o3777 } else { 0o1777 };
+        Ok(Self {
+            owner: if content == Content::Layer { Some(owner()?) } else { None },
+            mode: Mode::from_bits_truncate(header.mode()? & kept),
+            changed: TimeSpec::new(i64::try_from(header.mtime()?).unwrap_or(0), 0),
+        })
+    }
+
+    pub(super) fn finish(&self, file: impl AsFd) -> io::Result<()> {
+        if let Some((uid, gid)) = self.owner {
+            fchown(&file, Some(uid), Some(gid))?;
+        }
+        fchmod(&file, self.mode)?;
+        Ok(futimens(&file, &self.changed, &self.changed)?)
+    }
+}
