@@ -153,8 +153,8 @@ pub fn routes() -> Vec<Route> {
 
         route(Get, "/v1/vars", (VariablesList, Query), "List variables", pages::<VariableMetadata>(&["namespace"]), variables::list),
         route(Get, "/v1/var/{*path}", (VariablesRead, Query), "Read a variable", reads::<Variable>(&["namespace"]), variables::read),
-        route(Put, "/v1/var/{*path}", (VariablesWrite, Body), "Write a variable", body_json::<Variable, Variable>(&["namespace", "cas", "lock-operation"]), variables::put),
-        route(Delete, "/v1/var/{*path}", (VariablesDestroy, Query), "Delete a variable", Contract { parameters: vec!["namespace", "cas", "lock-operation"], ..empty() }, variables::delete),
+        route(Put, "/v1/var/{*path}", (VariablesWrite, Body), "Write a variable", body_json::<Variable, Variable>(&["namespace", "cas", "lock-acquire", "lock-operation", "lock-release", "lock-renew"]), variables::put),
+        route(Delete, "/v1/var/{*path}", (VariablesDestroy, Query), "Delete a variable", Contract { parameters: vec!["namespace", "cas", "lock-acquire", "lock-operation", "lock-release", "lock-renew"], ..empty() }, variables::delete),
 
         route(Put, "/v1/search", (SearchAny, Query), "Find what begins with a text", body_json::<Search, Found>(&["namespace"]), search::prefix),
         route(Put, "/v1/search/fuzzy", (SearchAny, Query), "Find what has a text in its name", body_json::<FuzzySearch, FuzzyFound>(&["namespace"]), search::fuzzy),

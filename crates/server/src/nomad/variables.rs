@@ -31,6 +31,9 @@ use crate::{
 /// How often a write is encrypted again because the active root key was replaced meanwhile.
 const SEALED_AGAIN_MAX: usize = 3;
 
+/// With which clients ask for a lock, hold it on, or give it back.
+const LOCK_OPERATIONS: [&str; 4] = ["lock-acquire", "lock-operation", "lock-release", "lock-renew"];
+
 /// `GET /v1/vars`
 pub(super) async fn list(call: Call) -> Reply {
     let namespace = Some(call.namespace()).filter(|name| *name != ALL).map(str::to_owned);
@@ -242,10 +245,12 @@ fn check_items(items: &Items) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A client that was answered as if nothing had been asked for would believe that it holds the lock.
 fn refuse_locks(call: &Call) -> Result<(), Failure> {
-    let asked = call.query.text("lock-operation");
-    asked.map_or(Ok(()), |_| {
-        let text = "lock-operation: Berth has no locks on variables; `cas` refuses a write after another one";
+    let asked = LOCK_OPERATIONS.iter().find(|name| call.query.all(name).next().is_some());
+    asked.map_or(Ok(()), |name| {
+        let text =
+            format!("{name}: Berth has no locks on variables; `cas` refuses a write after another one");
         Err(Failure::new(StatusCode::NOT_IMPLEMENTED, text))
     })
 }

@@ -299,15 +299,16 @@ async fn limits_stand_where_variables_enter() {
     let of_team = json!({ "Namespace": "team", "Items": { "n": "v" } }).to_string();
     assert_eq!(answer(&router, "PUT", "/v1/var/nomad/jobs/web", of_team).await.status, 200);
     assert_eq!(get(&router, "/v1/var/nomad/jobs/web?namespace=team").await.status, 200);
-    for method in ["PUT", "DELETE"] {
-        let locked = answer(&router, method, "/v1/var/a?lock-operation=acquire", "{}").await;
-        assert_eq!(
-            (locked.status.as_u16(), locked.body.contains("no locks")),
-            (501, true),
-            "{}",
-            locked.body
-        );
+    // Clients send the name alone, as Nomad's package for Go does.
+    for asked in ["lock-operation=acquire", "lock-acquire", "lock-release", "lock-renew="] {
+        for method in ["PUT", "DELETE"] {
+            let item = json!({ "Items": { "n": "v" } }).to_string();
+            let locked = answer(&router, method, &format!("/v1/var/locked?{asked}"), item).await;
+            let is_named = locked.body.contains("no locks") && locked.body.starts_with("lock-");
+            assert_eq!((locked.status.as_u16(), is_named), (501, true), "{asked}: {}", locked.body);
+        }
     }
+    assert_eq!(get(&router, "/v1/var/locked").await.status, 404);
 }
 
 #[tokio::test]
