@@ -1,7 +1,10 @@
 //! Looking at job files without registering them.
 
+use std::collections::BTreeMap;
+
 use berth_api::http::{Job, JobValidated, JobsParse};
 use berth_jobfile::{Inputs, Severity};
+use serde::de::IgnoredAny;
 
 use super::{BODY_NAME, drivers, register::Conditions, warnings};
 use crate::{
@@ -42,7 +45,13 @@ pub(in crate::nomad) async fn parse(mut call: Call) -> Reply {
 /// `PUT /v1/validate/job`
 pub(in crate::nomad) async fn validate(mut call: Call) -> Reply {
     let latest = call.later_view();
-    let read = move |text: &[u8]| call::parse::<Conditions>(text).map(|_| validated(text, &latest));
+    let read = move |text: &[u8]| {
+        // A job that is empty has mistakes; that there is none is one of the request.
+        if call::parse::<BTreeMap<String, IgnoredAny>>(text)?.is_empty() {
+            return Err(Failure::bad_request("there is no job: send it as `Job`"));
+        }
+        call::parse::<Conditions>(text).map(|_| validated(text, &latest))
+    };
     let validated = call.body(call.api.limits.job_body_bytes_max, read).await?;
     reply::json(&call.query, &validated)
 }

@@ -495,6 +495,9 @@ async fn job_files_are_parsed_and_checked() {
         }
     "#]]
     .assert_eq(&checked.show());
+    let nothing = answer(&router, "POST", "/v1/validate/job", "{}").await;
+    assert_eq!(nothing.status, 400, "{}", nothing.body);
+    assert!(nothing.body.contains("there is no job"), "{}", nothing.body);
     let invalid = json!({ "Job": { "ID": "x", "TaskGroups": [] } });
     let checked = answer(&router, "POST", "/v1/validate/job", invalid.to_string()).await;
     expect![[r#"
