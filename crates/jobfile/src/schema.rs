@@ -9,6 +9,8 @@ mod meanings;
 mod page;
 mod place;
 mod read;
+#[cfg(test)]
+mod since;
 mod tables;
 mod unenforced;
 mod unknown;

@@ -5,6 +5,7 @@ use expect_test::expect_file;
 use super::{
     Field, JOB, Schema, Shape,
     meanings::{MEANINGS, Meaning},
+    since::{recorded, since},
     unenforced::is_unenforced,
 };
 
@@ -15,7 +16,7 @@ Every block of a job file and every attribute in it, as Berth reads them. The na
 second column. Durations are written as `90s` or `1h30m`, in JSON as nanoseconds. An attribute that is not listed is an error.
 
 **Not implemented** means: Berth accepts, checks and stores it, shows it again, and warns that it changes nothing. `berth job validate`
-reports each of these in a file. Limits of sizes and counts are in [limits](limits.md).
+reports each of these in a file. Limits of sizes and counts are in [limits](limits.md). **since** is the first version of Berth that acts on it.
 ";
 
 /// The kinds of blocks that something acts upon, in the order in which they are met.
@@ -77,7 +78,8 @@ fn row(schema: &Schema, field: &Field) -> String {
         _ => format!("`{}`", field.hcl),
     };
     let json = if field.json.is_empty() { String::new() } else { format!("`{}`", field.json) };
-    format!("| {name} | {json} | {} | {default} | {means} |\n", form(field.shape))
+    let since = since(schema.what, field.hcl);
+    format!("| {name} | {json} | {} | {default} | {since} | {means} |\n", form(field.shape))
 }
 
 fn section(schema: &'static Schema) -> String {
@@ -90,7 +92,7 @@ fn section(schema: &'static Schema) -> String {
         if not.is_empty() { String::new() } else { format!("\nNot implemented: {}.\n", not.join(", ")) };
     let about = meaning(schema).about;
     format!(
-        "\n## {}\n\n{about}\n\n| attribute | JSON | form | default | meaning |\n|---|---|---|---|---|\n{rows}{not}",
+        "\n## {}\n\n{about}\n\n| attribute | JSON | form | default | since | meaning |\n|---|---|---|---|---|---|\n{rows}{not}",
         schema.what
     )
 }
@@ -100,6 +102,13 @@ fn the_page_tells_all_blocks() {
     let sections: String = blocks().into_iter().map(section).collect();
     let page = format!("# Job files\n\n{ABOUT}{sections}");
     expect_file!["../../../../docs/reference/job-file.md"].assert_eq(&page);
+}
+
+#[test]
+fn each_setting_is_recorded_with_the_version_it_came_with() {
+    let all =
+        blocks().into_iter().flat_map(|schema| acted_upon(schema).map(|field| (schema.what, field.hcl)));
+    expect_file!["since.txt"].assert_eq(&recorded(all));
 }
 
 #[test]
