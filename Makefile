@@ -125,6 +125,10 @@ test-long-hostile: build
 test-long-soak: build
 	$(BERTH) lab run soak --scale full --rounds 29 --runs 1 --out $(TARGET)/lab/soak
 
+# The test suites of Nomad's Go package and of python-nomad, against this build; clients/ecosystem lists what cannot pass, and why.
+test-long-ecosystem:
+	scripts/ecosystem
+
 # Manual pages: `man -l target/man/berth.1`.
 man: build
 	$(BERTH) man $(TARGET)/man
