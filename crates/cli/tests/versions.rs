@@ -210,3 +210,29 @@ async fn a_batch_job_is_followed_to_its_end_whatever_changes_it() {
         assert!(done.status.success() && told.contains("job sum is complete"), "{change:?}: {told}");
     }
 }
+
+#[tokio::test]
+async fn a_batch_job_that_is_rescheduled_without_end_is_followed_until_three_more_have_failed() {
+    let cluster = Cluster::dev(&[]);
+    let endless = r#"type = "batch"
+  reschedule {
+    unlimited      = true
+    delay          = "5s"
+    delay_function = "constant"
+  }
+  group "g" {
+    restart {
+      attempts = 0
+      mode     = "fail"
+    }"#;
+    let file = sum("no; exit 9").replacen("type = \"batch\"\n  group \"g\" {", endless, 1);
+    let run = cluster.berth(&["job", "run", &cluster.job_file(&file)]);
+    let told = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!(run.status.code(), Some(1), "{told}");
+    assert!(told.contains("fail again and again: sum.g[0]") && told.contains("Exit Code: 9"), "{told}");
+    assert!(told.contains("berth job stop sum"), "{told}");
+    let allocs = cluster.allocs("default", "sum").await;
+    let failed = allocs.iter().filter(|alloc| alloc["ClientStatus"] == "failed").count();
+    assert!(failed >= 4, "the first and three in its place: {allocs:?}");
+    cluster.said(&["job", "stop", "-yes", "sum"]);
+}

@@ -3,6 +3,7 @@
 //! [`Progress`] is pure: events go in, and it knows how far things are. The loop here only reads the event stream and
 //! shows what has changed.
 
+mod job_news;
 mod live;
 mod news;
 mod progress;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use berth_api::http::{
     Allocation, AllocationStub, Deployment, Evaluation, Event, PlacementMetric, TaskEvent, TaskState,
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
+
+use super::job_news::JobNews;
 
 /// Kinds of task events that say what went wrong; others say what is done about it.
 const TROUBLE: &[&str] = &["Driver Failure", "Setup Failure", "Terminated"];
@@ -30,6 +32,9 @@ enum Goal {
 /// So often the tasks of an allocation may be started again before they count as failing.
 const RESTARTS_BORNE: u64 = 3;
 
+/// So often an allocation that failed may be rescheduled, where that has no end, before its job counts as failing.
+const RESCHEDULES_BORNE: u64 = 3;
+
 /// An allocation that is followed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Followed {
@@ -43,17 +48,10 @@ pub struct Followed {
     pub trouble: String,
     /// How often its tasks were started again.
     restarts: u64,
+    /// How many failed one after the other, as far as they were followed, before this one took their place.
+    reschedules: u64,
     /// Events of an older state are left out.
     modify_index: u64,
-}
-
-/// What a job's events say of the job itself.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct JobNews {
-    status: String,
-    outcome: String,
-    stop: bool,
 }
 
 /// How far a job has come.
@@ -124,8 +122,7 @@ impl Progress {
     /// A job is pending again as soon as it is registered: what is reported before its evaluation is over is of its past.
     /// One that was purged is gone.
     fn take_job(&mut self, job: Option<JobNews>) {
-        let gone = || JobNews { status: "dead".to_owned(), stop: true, ..JobNews::default() };
-        self.job = Some(job.unwrap_or_else(gone));
+        self.job = Some(job.unwrap_or_else(JobNews::gone));
     }
 
     /// What became of the job, once it is done: `complete`, `failed`, or nothing.
@@ -163,7 +160,10 @@ impl Progress {
         };
         let newer = self.allocs.get(&alloc.id).is_none_or(|known| known.modify_index <= alloc.modify_index);
         if followed && newer {
-            self.allocs.insert(alloc.id.clone(), Followed::of(alloc));
+            let before =
+                self.allocs.get(&alloc.previous_allocation).filter(|before| before.status == "failed");
+            let reschedules = before.map_or(0, |before| before.reschedules + 1);
+            self.allocs.insert(alloc.id.clone(), Followed { reschedules, ..Followed::of(alloc) });
         }
     }
 
@@ -194,7 +194,8 @@ impl Progress {
         }
         if self.goal == Goal::Done {
             let waits = self.is_planned() && self.unplaced().is_some();
-            return waits || self.is_over() || self.is_planned() && self.outcome().is_some();
+            let is_judged = self.outcome().is_some() || self.failing().next().is_some();
+            return waits || self.is_over() || self.is_planned() && is_judged;
         }
         self.is_planned()
             && self.allocs.values().all(|alloc| self.is_there(alloc) || self.keeps_failing(alloc))
@@ -257,14 +258,24 @@ impl Progress {
         by_status
     }
 
-    /// Whether a task of the allocation has ended so often that nobody waits for it to stay up. It may yet: it is started again. What a
-    /// deployment watches is judged by the deployment.
+    /// Whether the allocation, or a task of it, has failed so often that it is waited for no longer. It may yet do what it should: it is
+    /// started again. What a deployment watches is judged by the deployment, and what has an end is followed to it.
     fn keeps_failing(&self, alloc: &Followed) -> bool {
-        let is_judged = self.goal == Goal::Running && self.deployment.is_none();
-        is_judged && alloc.status == "pending" && alloc.restarts >= RESTARTS_BORNE
+        match self.goal {
+            Goal::Running => {
+                let is_unjudged = self.deployment.is_none();
+                is_unjudged && alloc.status == "pending" && alloc.restarts >= RESTARTS_BORNE
+            }
+            Goal::Done => {
+                let is_endless = self.outcome().is_none()
+                    && !self.job.as_ref().is_some_and(|job| job.stop || job.ends_by_itself());
+                is_endless && alloc.status == "failed" && alloc.reschedules >= RESCHEDULES_BORNE
+            }
+            Goal::Ended => false,
+        }
     }
 
-    /// Those whose tasks are started again and again.
+    /// Those that are started again and again.
     pub fn failing(&self) -> impl Iterator<Item = (&String, &Followed)> {
         self.allocs.iter().filter(|(_, alloc)| self.keeps_failing(alloc))
     }
@@ -287,6 +298,7 @@ impl Followed {
             name: alloc.name,
             node: alloc.node_name,
             status: alloc.client_status,
+            reschedules: 0,
             modify_index: alloc.modify_index,
         }
     }
@@ -298,6 +310,7 @@ impl Followed {
             status: alloc.client_status.clone(),
             trouble: String::new(),
             restarts: 0,
+            reschedules: 0,
             modify_index: alloc.modify_index,
         }
     }
@@ -443,6 +456,36 @@ pub(super) mod tests {
         progress.take(vec![eval("e1", "complete"), alloc("a1", "e1", "failed", 6), job("dead", "", true)]);
         assert!(progress.is_settled() && progress.was_stopped());
         assert_eq!(progress.outcome(), Some(""));
+    }
+
+    #[test]
+    fn batch_work_that_is_rescheduled_without_end_is_waited_for_until_three_more_have_failed() {
+        let again = |id: &str, before: &str, status: &str, index: u64| {
+            let payload = json!({
+                "ID": id, "EvalID": "later", "PreviousAllocation": before, "ClientStatus": status, "ModifyIndex": index,
+            });
+            event("Allocation", &payload)
+        };
+        let mut progress = Progress::to_the_end("e1");
+        progress.take(vec![eval("e1", "complete"), alloc("a0", "e1", "failed", 5)]);
+        progress.take(vec![again("a1", "a0", "failed", 6), again("a2", "a1", "failed", 7)]);
+        // One that was lost with its node says nothing of the job.
+        progress.take(vec![again("l0", "", "lost", 7), again("l1", "l0", "failed", 8)]);
+        progress.take(vec![again("a3", "a2", "pending", 8)]);
+        assert!(!progress.is_settled() && progress.failing().next().is_none());
+        progress.take(vec![again("a3", "a2", "failed", 9)]);
+        assert!(progress.is_settled());
+        assert_eq!(progress.failing().map(|(id, _)| &**id).collect::<Vec<_>>(), ["a3"]);
+        let groups = |unlimited: bool| {
+            let groups = json!([{ "ReschedulePolicy": { "Unlimited": unlimited, "Attempts": 9 } }]);
+            event("Job", &json!({ "Status": "pending", "TaskGroups": groups }))
+        };
+        progress.take(vec![groups(false)]);
+        assert!(!progress.is_settled(), "its attempts end by themselves");
+        progress.take(vec![groups(true)]);
+        assert!(progress.is_settled());
+        progress.take(vec![job("dead", "complete", false)]);
+        assert!(progress.failing().next().is_none(), "the job is done");
     }
 
     #[test]

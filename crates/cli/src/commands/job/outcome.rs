@@ -178,19 +178,19 @@ fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
         let told = format!("job {job} was stopped before it was done");
         return Err(Failure::new(Exit::Failed, told).help(format!("berth job status {job}")));
     }
+    let failing: Vec<_> = progress.failing().collect();
+    if let [(id, alloc), ..] = failing[..] {
+        let (many, id) = (count(failing.len(), "allocation"), short_id(id));
+        let told = format!("tasks of {many} fail again and again: {}: {}", alloc.name, alloc.trouble);
+        return Err(Failure::new(Exit::Failed, clean(&told))
+            .help(format!("they go on being started: `berth alloc logs {id}` shows what they print, `berth job stop {job}` ends it")));
+    }
     let failed: Vec<_> = progress.failed().collect();
     if let [(id, alloc), ..] = failed[..] {
         let told = format!("{} failed: {}: {}", count(failed.len(), "allocation"), alloc.name, alloc.trouble);
         return Err(
             Failure::new(Exit::Failed, clean(&told)).help(format!("berth alloc status {}", short_id(id)))
         );
-    }
-    let failing: Vec<_> = progress.failing().collect();
-    if let [(id, alloc), ..] = failing[..] {
-        let (many, id) = (count(failing.len(), "allocation"), short_id(id));
-        let told = format!("tasks of {many} fail again and again: {}: {}", alloc.name, alloc.trouble);
-        return Err(Failure::new(Exit::Failed, clean(&told))
-            .help(format!("they go on being started; `berth alloc logs {id}` shows what they print")));
     }
     if let Some("failed") = progress.outcome() {
         let told = format!("job {job} failed");
