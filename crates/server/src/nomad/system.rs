@@ -12,6 +12,7 @@ use berth_model::{
 
 use crate::http::{
     call::{Call, Reply},
+    failure::Failure,
     heavy::{unless_left, while_waited_for},
     reply,
 };
@@ -21,7 +22,7 @@ const COLLECTED_MAX: usize = 4096;
 /// Jobs and nodes forgotten in one command: a job takes its allocations along.
 const JOBS_COLLECTED_MAX: usize = 256;
 /// Things of one kind that one request forgets; what is left after these goes when it has been kept for long enough.
-const REQUEST_MAX: usize = 1 << 20;
+pub(super) const REQUEST_MAX: usize = 1 << 20;
 /// How often a request looks for what has ended: the second time finds what the first made free to go, as nodes whose
 /// allocations are forgotten. What ends meanwhile is not chased.
 const ROUNDS: usize = 2;
@@ -29,15 +30,25 @@ const ROUNDS: usize = 2;
 /// `PUT /v1/system/gc`: forgets what had ended when it was asked.
 pub(super) async fn collect(call: Call) -> Reply {
     for _ in 0..ROUNDS {
-        let view = call.view();
-        let store = view.everything()?.clone();
-        let find = move |left: &AtomicBool| unless_left(left, collectable(&store, left));
-        let found = call.api.heavy.run_for_client(find).await?;
-        for part in parts(found) {
-            call.propose(Command::Collect(Box::new(part))).await?;
-        }
+        forget(&call, collectable).await?;
     }
     Ok(reply::with_type(Body::empty(), reply::JSON))
+}
+
+/// Forgets what is found in the state.
+///
+/// # Errors
+/// When the caller may not, or the client has left.
+pub(super) async fn forget(
+    call: &Call,
+    find: impl FnOnce(&Store, &AtomicBool) -> Collect + Send + 'static,
+) -> Result<(), Failure> {
+    let store = call.view().everything()?.clone();
+    let find = move |left: &AtomicBool| unless_left(left, find(&store, left));
+    for part in parts(call.api.heavy.run_for_client(find).await?) {
+        call.propose(Command::Collect(Box::new(part))).await?;
+    }
+    Ok(())
 }
 
 /// As many commands as it takes for each to fit an entry of the log.

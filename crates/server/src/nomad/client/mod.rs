@@ -1,6 +1,7 @@
 //! What only the agent on an allocation's node can do or report.
 
 mod checks;
+mod collect;
 mod exec;
 mod images;
 mod meta;
@@ -12,6 +13,7 @@ use super::allocations::{find, id_of};
 use crate::http::{agents::AllocAgent, call::Call, failure::Failure};
 
 pub(super) use checks::checks;
+pub(super) use collect::{of_allocation as collect_allocation, of_node as collect_node};
 pub(super) use exec::exec;
 pub(super) use images::{list as images, load as load_images, pull as pull_image, remove as remove_image};
 pub(super) use meta::{apply as apply_meta, read as meta};

@@ -1,13 +1,13 @@
 //! What operators look at and do: servers, pools, upkeep; and what no agent can do yet.
 
 use axum::body::Body;
-use berth_model::{EvalId, command::Command, eval::EvalStatus, job::Job, node::NodeStatus};
+use berth_model::{AllocId, EvalId, command::Command, eval::EvalStatus, job::Job, node::NodeStatus};
 use expect_test::{expect, expect_file};
 use serde_json::json;
 
 use super::{
     exchange::{answer, api, check_get, get},
-    world::{NODE_2, RUNNING, end, register, small_job, world},
+    world::{FAILED, NODE_2, RUNNING, end, register, small_job, world},
 };
 
 #[tokio::test]
@@ -52,6 +52,45 @@ async fn what_has_ended_is_forgotten_when_asked() {
     let index = world.view.load().index;
     assert_eq!(answer(&router, "PUT", "/v1/system/gc", Body::empty()).await.status, 200);
     assert_eq!(world.view.load().index, index, "nothing is left to forget");
+}
+
+/// Nomad's clients send a GET, its documentation says PUT.
+#[tokio::test]
+async fn what_has_ended_on_a_node_is_forgotten_alone() {
+    for method in ["GET", "PUT"] {
+        let world = world();
+        let router = api(&world);
+        let there = async || get(&router, &format!("/v1/allocation/{FAILED}")).await.status.as_u16();
+        let which = answer(&router, method, "/v1/client/gc", Body::empty()).await;
+        assert_eq!((which.status.as_u16(), which.body.contains("node_id")), (400, true), "{}", which.body);
+        assert_eq!(answer(&router, method, "/v1/client/gc?node_id=1111", Body::empty()).await.status, 200);
+        assert_eq!(there().await, 200, "it has ended on another node");
+        let done = answer(&router, method, "/v1/client/gc?node_id=2222", Body::empty()).await;
+        assert_eq!((done.status.as_u16(), &*done.body), (200, "{}"));
+        assert_eq!(there().await, 404);
+        assert_eq!(get(&router, &format!("/v1/allocation/{RUNNING}")).await.status, 200, "what runs stays");
+    }
+}
+
+#[tokio::test]
+async fn an_allocation_is_forgotten_once_it_has_ended() {
+    for method in ["GET", "PUT"] {
+        let world = world();
+        let router = api(&world);
+        let gc = async |id: AllocId| {
+            answer(&router, method, &format!("/v1/client/allocation/{id}/gc"), Body::empty()).await
+        };
+        let runs = gc(RUNNING).await;
+        assert_eq!(
+            (runs.status.as_u16(), runs.body.contains("berth alloc stop")),
+            (409, true),
+            "{}",
+            runs.body
+        );
+        assert_eq!(gc(FAILED).await.status, 200);
+        assert_eq!(gc(FAILED).await.status, 404, "it is gone");
+        assert_eq!(get(&router, "/v1/allocations").await.json().as_array().map(Vec::len), Some(1));
+    }
 }
 
 /// Each time that something is forgotten another job has ended: a request that went on for as long would never be answered.

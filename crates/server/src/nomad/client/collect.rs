@@ -1,0 +1,57 @@
+//! Garbage collection on one node, as Nomad's clients ask for it. The directories of an allocation go with what the servers know of
+//! it, so it is these that forget: agents remove what is not known any more.
+
+use std::sync::atomic::AtomicBool;
+
+use berth_model::{
+    NodeId,
+    command::{Collect, Command},
+    store::Store,
+};
+use hyper::StatusCode;
+use serde_json::{Map, Value};
+
+use super::super::{
+    allocations::{find, id_of},
+    nodes, system,
+};
+use crate::http::{
+    call::{Call, Reply},
+    failure::Failure,
+    heavy::while_waited_for,
+    reply,
+};
+
+/// `GET` and `PUT /v1/client/gc`: forgets the allocations that have ended on a node.
+pub async fn of_node(call: Call) -> Reply {
+    let node = nodes::asked(&call)?;
+    system::forget(&call, move |store, left| ended_on(store, node, left)).await?;
+    reply::json(&call.query, &Map::<String, Value>::new())
+}
+
+/// `GET` and `PUT /v1/client/allocation/:id/gc`: forgets one that has ended.
+pub async fn of_allocation(call: Call) -> Reply {
+    let view = call.view();
+    let (store, id) = (view.everything()?, id_of(&call)?);
+    let row = find(&view, id)?.row;
+    let refusal = match (row.is_terminal(), store.may_forget(row)) {
+        (false, _) => Some("has not ended: `berth alloc stop` ends it"),
+        (_, false) => Some("keeps its job from running again: `berth job stop -purge` removes both"),
+        _ => None,
+    };
+    if let Some(why) = refusal {
+        return Err(Failure::new(StatusCode::CONFLICT, format!("allocation {id} {why}")));
+    }
+    let one = Collect { allocs: vec![id], decided_on: Some(store.index()), ..Collect::default() };
+    call.propose(Command::Collect(Box::new(one))).await?;
+    reply::json(&call.query, &Map::<String, Value>::new())
+}
+
+/// What has ended on a node and may be forgotten before its job.
+fn ended_on(store: &Store, node: NodeId, left: &AtomicBool) -> Collect {
+    let ended = store.node(node).into_iter().flat_map(|(_, row)| store.nodes().ended(row));
+    let rows = while_waited_for(left, ended).filter_map(|slot| store.allocs().row(slot));
+    let ids = rows.filter(|row| store.may_forget(row)).map(|row| row.id);
+    let allocs = ids.take(system::REQUEST_MAX).collect();
+    Collect { allocs, decided_on: Some(store.index()), ..Collect::default() }
+}
