@@ -8,6 +8,7 @@ use std::{
     fs,
     path::Path,
     process::{Output, Stdio},
+    time::Duration,
 };
 
 use e2e::{berth, dev::Dev, eventually};
@@ -28,6 +29,9 @@ const FILES: &[(&str, &str)] = &[
     ("messy.nomad.hcl", "job   \"messy\" {\ntype=\"batch\"\n}\n"),
     ("two.sh", "exit 2\n"),
 ];
+
+/// However busy the machine is: one that goes on, such as `server`, would hold up all others.
+const ENDS_WITHIN: Duration = Duration::from_secs(120);
 
 /// Codes that Berth may end with where Nomad ends with this one: Nomad has one for all that goes wrong.
 fn finer(code: i32) -> &'static [i32] {
@@ -57,10 +61,12 @@ fn different() -> BTreeMap<&'static str, (i32, &'static str)> {
     parts.collect()
 }
 
-fn run(dev: &Dev, dir: &Path, args: &[&str]) -> Output {
+async fn run(dev: &Dev, dir: &Path, args: &[&str]) -> Output {
     let mut command = berth(args);
     command.current_dir(dir).env("BERTH_ADDR", &dev.address).stdin(Stdio::null());
-    command.output().expect("it runs")
+    let ended = tokio::process::Command::from(command).kill_on_drop(true).output();
+    let ended = tokio::time::timeout(ENDS_WITHIN, ended).await;
+    ended.unwrap_or_else(|_| panic!("`berth {}` goes on without end", args.join(" "))).expect("it runs")
 }
 
 /// The first id of a list in JSON.
@@ -77,7 +83,7 @@ async fn prepare(dev: &Dev, dir: &Path) -> [(&'static str, String); 4] {
     let more = FILES[0].1.replace("count = 1", "count = 2");
     fs::write(dir.join("more.nomad.hcl"), more).expect("room");
     for name in ["web", "parameterized", "nightly"] {
-        let ran = run(dev, dir, &["job", "run", &format!("{name}.nomad.hcl")]);
+        let ran = run(dev, dir, &["job", "run", &format!("{name}.nomad.hcl")]).await;
         assert!(ran.status.success(), "{ran:?}");
     }
     let id = async |path: &str| eventually("there is one", async || first_id(dev, path)).await;
@@ -121,7 +127,7 @@ async fn invocations_end_as_with_nomad_or_are_listed() {
             .split_whitespace()
             .map(|word| ids.iter().find(|(name, _)| *name == word).map_or(word, |(_, id)| id))
             .collect();
-        let output = run(&dev, &dir, &words);
+        let output = run(&dev, &dir, &words).await;
         wrong.extend(judge(invocation, nomad, &output, different.remove(invocation)));
     }
     wrong.extend(different.keys().map(|invocation| format!("`{invocation}` is listed, and was not run")));

@@ -25,13 +25,18 @@ pub struct List {
 impl List {
     /// Prints them, the newest first.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let read = async |remote: &Remote| {
-            let mut deployments = remote.deployments().await?;
-            deployments.sort_by_key(|deployment| Reverse(deployment.create_index));
-            Ok(deployments)
-        };
-        self.show.show(&self.filter.of(remote), read).await
+        list(&self.show, &self.filter.of(remote)).await
     }
+}
+
+/// Prints all that the server lists, the newest first.
+pub(super) async fn list(show: &Show, remote: &Remote) -> Result<(), Failure> {
+    let read = async |remote: &Remote| {
+        let mut deployments = remote.deployments().await?;
+        deployments.sort_by_key(|deployment| Reverse(deployment.create_index));
+        Ok(deployments)
+    };
+    show.show(remote, read).await
 }
 
 const COLUMNS: &[Column] = &[

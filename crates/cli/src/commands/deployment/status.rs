@@ -4,7 +4,7 @@ use berth_api::http::{AllocationStub, Deployment};
 use clap::Args;
 use serde::Serialize;
 
-use super::evidence::Evidence;
+use super::{evidence::Evidence, list};
 use crate::{
     complete,
     failure::Failure,
@@ -16,9 +16,9 @@ use crate::{
 /// Arguments of `deployment status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The deployment's id, or its beginning
+    /// The deployment's id, or its beginning; all deployments when left out
     #[arg(value_name = "DEPLOYMENT", add = complete::deployments())]
-    id: String,
+    id: Option<String>,
     #[command(flatten)]
     show: Show,
 }
@@ -37,7 +37,8 @@ struct Detail {
 impl Status {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = remote.find_deployment(&self.id).await?;
+        let Some(id) = &self.id else { return list::list(&self.show, remote).await };
+        let id = remote.find_deployment(id).await?;
         let read = async |remote: &Remote| {
             let (deployment, allocations) =
                 tokio::try_join!(remote.deployment(&id), remote.deployment_allocations(&id))?;
