@@ -26,6 +26,8 @@ const ALLOCS: usize = 3;
 const ASK_AGAIN: Duration = Duration::from_millis(5);
 /// A server that has not answered by then never will.
 const ANSWER_MAX: Duration = Duration::from_secs(300);
+/// How old a saved history may be: servers forget jobs four hours after their end, and a run takes some of that.
+const SAVED_FOR: Duration = Duration::from_secs(3 * 3600);
 /// Longest text of a difference.
 const DIFFERENCE_CHARS_MAX: usize = 300;
 
@@ -173,6 +175,12 @@ pub(super) fn jobs_of(allocs: u32) -> u32 {
     load::completed(allocs).count()
 }
 
+/// Whether a saved history is so old that servers may forget it before it is read.
+pub(super) fn is_too_old(file: &Path) -> bool {
+    let saved_at = std::fs::metadata(file).and_then(|found| found.modified());
+    saved_at.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > SAVED_FOR))
+}
+
 /// Puts a saved history in the place of the state of an empty cluster.
 pub(super) fn restore(run: &Run<'_>, cluster: &Cluster, file: &Path) -> Result<(), RunError> {
     snapshot(run, cluster, &["restore".as_ref(), "--yes".as_ref(), file.as_os_str()])
@@ -199,6 +207,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_servers_may_have_forgotten_is_not_restored() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let saved = |hours: u64| {
+            let at = std::time::SystemTime::now() - Duration::from_secs(hours * 3600);
+            file.as_file().set_modified(at).expect("set");
+            is_too_old(file.path())
+        };
+        assert!(!saved(0) && !saved(2) && saved(4));
+        assert!(!is_too_old(Path::new("/nowhere")), "it is made by the run");
+    }
 
     #[test]
     fn the_first_difference_is_named() {

@@ -11,6 +11,8 @@ mod looks;
 mod probe;
 mod state;
 
+use std::path::Path;
+
 use super::{
     Experiment, Kind, Outcome, Param, Run, RunError,
     cluster::{ClusterAsk, NodesAsk, on_cluster},
@@ -86,6 +88,11 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     }
     if tls_connections > 0 && run.params.text("history").is_some() {
         let reason = "a restored state has tokens of its own, which this run does not know: leave --tls-connections out";
+        return Err(run.params.refuse("history", reason).into());
+    }
+    if run.params.text("history").is_some_and(|file| history::is_too_old(Path::new(file))) {
+        let reason = "it was saved more than three hours ago, and servers forget jobs four hours after their end: remove the file, \
+                      and the run makes it again";
         return Err(run.params.refuse("history", reason).into());
     }
     let ask = ClusterAsk {
