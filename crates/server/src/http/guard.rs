@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use hyper::{
-    HeaderMap, Method, StatusCode,
+    HeaderMap, StatusCode,
     header::{HOST, HeaderName, ORIGIN, UPGRADE},
 };
 
@@ -11,16 +11,15 @@ use super::failure::Failure;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses a change that a page of another site asks for, and any request to a server that listens on loopback under a
-/// name that is not this machine's: such a name was made to point here.
-pub(crate) fn check(method: &Method, headers: &HeaderMap, local_only: bool) -> Result<(), Failure> {
+/// Refuses a change that a page of another site asks for, by whichever method, and any request to a server that listens on
+/// loopback under a name that is not this machine's: such a name was made to point here.
+pub(crate) fn check(changes: bool, headers: &HeaderMap, local_only: bool) -> Result<(), Failure> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     if local_only && !names_this_machine(host) {
         let text = format!("this server is for its own machine only, call it localhost, not `{host}`");
         return Err(Failure::new(StatusCode::FORBIDDEN, text));
     }
     // A WebSocket is opened by a GET, which a browser lets any page do.
-    let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
     if (changes || headers.contains_key(UPGRADE)) && is_foreign(headers, host) {
         let text = "a web page of another site may not change anything here";
         return Err(Failure::new(StatusCode::FORBIDDEN, text));

@@ -185,7 +185,7 @@ async fn call(
     }
     let of_task = caller.as_ref().and_then(|caller| caller.of_task.as_deref());
     // No browser comes by a task's own socket.
-    guard::check(&head.method, &head.headers, api.local_only && of_task.is_none())?;
+    guard::check(route.changes, &head.headers, api.local_only && of_task.is_none())?;
     cluster::check(&head.headers, || cluster_id(api))?;
     let query = Query::of(&head.uri, route.contract.clone())?;
     check_region(&query, &api.state.server.region)?;
@@ -255,7 +255,7 @@ async fn answer(route: &Route, call: Call, is_fresh: bool) -> Reply {
     let Some(lease) = lease else { return handled.await };
     // A change that is under way is answered as it ends: it ends soon, and whoever revokes their own token hears that it is done.
     // What waits for an index does not end soon, whichever its method.
-    let response = if route.verb == Verb::Get || route.contract.waits() {
+    let response = if !route.changes || route.contract.waits() {
         tokio::select! {
             reply = handled => reply?,
             () = lease.ended() => return Err(Lease::failure()),
@@ -420,7 +420,7 @@ impl Fresh<'_> {
     /// secrets, or changes who the servers are.
     fn needs_sure_rights(&self) -> bool {
         let Self { route, stale, .. } = self;
-        (*stale && route.capability.tells_secrets()) || (!route.needs_state && route.verb != Verb::Get)
+        (*stale && route.capability.tells_secrets()) || (!route.needs_state && route.changes)
     }
 
     /// Makes sure that who may do what is as it was a moment ago at the most. An old state is enough for the rest.

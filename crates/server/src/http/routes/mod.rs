@@ -83,6 +83,8 @@ pub struct Route {
     pub verb: Verb,
     /// The path; `{name}` stands for any text without a slash, or with encoded ones.
     pub path: &'static str,
+    /// Whether it may change something: whatever is not a GET, and those that say so.
+    pub changes: bool,
     /// What a caller must be allowed to do.
     pub capability: Capability,
     /// Where the namespace stands in which it must be allowed.
@@ -106,6 +108,11 @@ impl Route {
         Self { needs_state: false, ..self }
     }
 
+    /// It changes something though it is asked with a GET, as clients that were made for others ask.
+    pub(crate) fn that_changes(self) -> Self {
+        Self { changes: true, recorded: Recorded::of(true, self.capability), ..self }
+    }
+
     /// It reports whether the server is well, which costs next to nothing: what watches the server shares its address with clients,
     /// behind a proxy or a gateway, and takes it out of service when it gets no answer.
     pub(crate) fn without_meter(self) -> Self {
@@ -126,6 +133,7 @@ where
     F: Fn(Call) -> R + Send + Sync + 'static,
     R: Future<Output = Reply> + Send + 'static,
 {
+    let changes = verb != Verb::Get;
     let contract = Arc::new(Contract { is_personal: capability == Capability::ReadOwnAcl, ..contract });
     Route {
         verb,
@@ -135,7 +143,8 @@ where
         summary,
         contract,
         is_metered: true,
-        recorded: Recorded::of(verb != Verb::Get, capability),
+        changes,
+        recorded: Recorded::of(changes, capability),
         needs_state: !matches!(capability, Capability::Anonymous | Capability::AgentRead),
         handler: Arc::new(move |call| Box::pin(handler(call))),
     }

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 
 use super::{
     exchange::{answer, api, get, request, send},
-    world::{RUNNING, world},
+    world::{FAILED, RUNNING, world},
 };
 
 #[tokio::test]
@@ -163,6 +163,15 @@ async fn web_pages_of_others_can_change_nothing() {
     assert_eq!(status("PUT", &[host, ("origin", "http://localhost:4646")]).await, 200);
     assert_eq!(status("PUT", &[("host", "[::1]:4646"), ("sec-fetch-site", "same-origin")]).await, 200);
     assert_eq!(status("PUT", &[("host", "127.0.0.1:4646")]).await, 200);
+    // Any page may have a picture of this address.
+    for asked in ["/v1/client/gc?node_id=2222", &format!("/v1/client/allocation/{FAILED}/gc")] {
+        for (site, expected) in [("cross-site", 403), ("none", 200)] {
+            let mut request = request("GET", asked, Body::empty());
+            request.headers_mut().insert("sec-fetch-site", site.parse().expect("a value"));
+            let status = send(&api(&world()), request).await.status().as_u16();
+            assert_eq!(status, expected, "{asked} from {site}");
+        }
+    }
 }
 
 #[tokio::test]
