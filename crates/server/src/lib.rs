@@ -7,6 +7,7 @@ mod checkpoint;
 mod clock;
 mod cluster;
 mod convert;
+mod counted;
 mod engine;
 mod events;
 mod histogram;

@@ -7,6 +7,7 @@ use berth_replication::{DiskFull, peer::PeerAddress};
 use tokio::time::Instant;
 
 use super::{Cluster, wire::Request};
+use crate::counted::Counted;
 
 /// How long to wait for what is being written.
 const WRITING_MAX: Duration = Duration::from_secs(1);
@@ -142,8 +143,7 @@ impl UnfitDisk {
         }
         self.tried = Some(Instant::now());
         tracing::warn!(%why, server = to, "another server is to lead");
-        cluster.leaving.fetch_add(1, Ordering::AcqRel);
+        let _leaving = Counted::new(&cluster.leaving);
         cluster.hand_over_to(Some(to)).await;
-        cluster.leaving.fetch_sub(1, Ordering::AcqRel);
     }
 }

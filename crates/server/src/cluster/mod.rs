@@ -27,7 +27,7 @@ mod write;
 use std::{
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -74,9 +74,9 @@ pub(crate) struct Cluster {
     /// The index of the state that was applied last.
     applied: Arc<AtomicU64>,
     /// Changes that this server, while it leads, is making.
-    writing: AtomicUsize,
+    writing: AtomicI64,
     /// Reasons for which this server leads no more as soon as another takes over: nothing new is written here.
-    leaving: AtomicUsize,
+    leaving: AtomicI64,
     /// This server is stopping.
     stopping: AtomicBool,
     /// Who leads has said that this server is not of the cluster any more, since then: nobody tells those that are removed.
@@ -111,8 +111,8 @@ impl Cluster {
             engine: OnceLock::new(),
             published,
             applied,
-            writing: AtomicUsize::new(0),
-            leaving: AtomicUsize::new(0),
+            writing: AtomicI64::new(0),
+            leaving: AtomicI64::new(0),
             stopping: AtomicBool::new(false),
             removed_at: Mutex::new(None),
             pulses: successor::Pulses::default(),

@@ -1,7 +1,5 @@
 //! Writes: made here while this server leads, and otherwise handed to whoever does, once.
 
-use std::sync::atomic::Ordering;
-
 use berth_model::command::{Command, ENTRY_BYTES_MAX, Entry};
 use berth_replication::peer::RequestError;
 use tokio::time::Instant;
@@ -10,7 +8,10 @@ use super::{
     Cluster, LEADER_MAX, LOOK,
     wire::{self, Answer, Request},
 };
-use crate::shared::{Committed, ProposeError};
+use crate::{
+    counted::Counted,
+    shared::{Committed, ProposeError},
+};
 
 impl Cluster {
     /// Proposes commands as one change, wherever the leader is. While servers elect one, it waits. Once this returns, the
@@ -58,14 +59,12 @@ impl Cluster {
     /// Proposes commands to this server's own engine.
     pub(super) async fn write_here(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
         let engine = self.engine.get().ok_or(ProposeError::NoLeader)?;
-        self.writing.fetch_add(1, Ordering::AcqRel);
-        let written = tokio::select! {
+        let _writing = Counted::new(&self.writing);
+        tokio::select! {
             biased;
             written = engine.propose_here(commands) => written,
             () = self.until_cut_off() => Err(ProposeError::Unknown(self.no_leader())),
-        };
-        self.writing.fetch_sub(1, Ordering::AcqRel);
-        written
+        }
     }
 
     /// Until this server leads and hears no majority: what it has written may be kept by whoever leads next, or not, and it

@@ -74,19 +74,3 @@ impl RouteCounters {
         counts.filter(|(_, count)| *count > 0)
     }
 }
-
-/// Counts one for as long as it lives.
-pub(crate) struct Gauged<'c>(&'c AtomicI64);
-
-impl<'c> Gauged<'c> {
-    pub fn new(gauge: &'c AtomicI64) -> Self {
-        gauge.fetch_add(1, Ordering::Relaxed);
-        Self(gauge)
-    }
-}
-
-impl Drop for Gauged<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}

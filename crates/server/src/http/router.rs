@@ -30,7 +30,7 @@ use super::{
     call::{Asker, Call, Reply, namespace},
     caller::Caller,
     cluster,
-    counters::{Gauged, RouteCounters},
+    counters::RouteCounters,
     credentials,
     failure::{Failure, asks_for_json},
     guard, gzip, held,
@@ -42,6 +42,7 @@ use super::{
 use crate::{
     access::{Access, BadToken, Identity, Rights, hash},
     clock,
+    counted::Counted,
     shared::{Contact, View},
     workload::{TaskAt, Workload, is_token},
 };
@@ -118,7 +119,7 @@ struct Served {
 
 async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> Response {
     let Served { route, counters, api } = served;
-    let _open = Gauged::new(&api.counters.requests);
+    let _open = Counted::new(&api.counters.requests);
     let begun = Instant::now();
     let takes_gzip = gzip::is_accepted(request.headers());
     let asks_for_json = asks_for_json(request.headers());

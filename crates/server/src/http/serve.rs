@@ -9,9 +9,10 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Limits, Table, api::Api, connection, counters::Gauged, lease, rooms::Rooms, router::router};
+use super::{Limits, Table, api::Api, connection, lease, rooms::Rooms, router::router};
 use crate::{
     PANICKED,
+    counted::Counted,
     net::{Entrance, Stream},
     shared::State,
 };
@@ -110,7 +111,7 @@ async fn accept_all(
         };
         let (api, router, entrance) = (api.clone(), router.clone(), entrance.clone());
         connections.spawn(async move {
-            let _open = Gauged::new(&api.counters.connections);
+            let _open = Counted::new(&api.counters.connections);
             match entrance.enter(stream, peer).await {
                 Ok(stream) => connection::serve(stream, place.is_reserved, &api, router).await,
                 Err(error) => tracing::debug!(%peer, %error, "an http connection did not come about"),
