@@ -1,6 +1,6 @@
 //! How nodes join, and how they and servers are cast out.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use berth_api::{
     agent::JoinCode,
@@ -31,6 +31,10 @@ const LASTS: Duration = Duration::from_secs(600);
 const LASTS_MAX: Duration = Duration::from_secs(24 * 3600);
 /// And the shortest.
 const LASTS_MIN: Duration = Duration::from_secs(1);
+/// Servers ask each other how they are once a second.
+const SHOWN_WITHIN: Duration = Duration::from_secs(2);
+/// Time between two looks whether a server has shown its certificate.
+const SHOWN_LOOK: Duration = Duration::from_millis(20);
 
 /// `PUT /v1/nodes/token`
 pub(super) async fn make(mut call: Call) -> Reply {
@@ -71,8 +75,7 @@ pub(super) async fn revoke(call: Call) -> Reply {
 /// `PUT /v1/operator/server/:name/revoke`: the certificates that name a server.
 pub(super) async fn revoke_server(call: Call) -> Reply {
     call.server().secure.as_ref().ok_or_else(without_certificates)?;
-    let all = servers::all(&call);
-    let name = server_name(&call, &all)?;
+    let (all, name) = once_shown(&call).await?;
     if !call.query.flag("force", false)? {
         let left = left_without(&all, &name);
         left.map_err(|why| Failure::new(StatusCode::CONFLICT, why))?;
@@ -80,6 +83,23 @@ pub(super) async fn revoke_server(call: Call) -> Reply {
     let index = change(&call, ChangeAcl::RevokeServer(name.clone())).await?;
     let revoked = ServerRevoked { index: index.0, warnings: not_reached(&all, &name) };
     reply::json(&call.query, &revoked)
+}
+
+/// The servers, and the name of that to be revoked, once this server knows its certificate: two servers that have just started may not
+/// have spoken with each other. One that does not answer is not waited for any longer than [`SHOWN_WITHIN`].
+async fn once_shown(call: &Call) -> Result<(Servers, String), Failure> {
+    let until = Instant::now() + SHOWN_WITHIN;
+    loop {
+        let all = servers::all(call);
+        let name = server_name(call, &all)?;
+        let is_unknown = |server: &ServerStatus| {
+            server.name.eq_ignore_ascii_case(&name) && server.certificate == CertificateStatus::Unknown
+        };
+        if !all.all.iter().any(is_unknown) || Instant::now() >= until {
+            return Ok((all, name));
+        }
+        tokio::time::sleep(SHOWN_LOOK).await;
+    }
 }
 
 /// A server's name, as it stands in its certificate: that of a member by its id, its name or its addresses, or that of one that is no
