@@ -71,8 +71,12 @@ fn read_back(world: &World, count: u64) {
     let read = snapshot::read(&mut &bytes[..]).expect("it was just written");
     let each = |time: Duration| time.as_nanos() as u64 / count;
     let (written, taken) = (each(written), each(began.elapsed()));
+    let began = Instant::now();
+    let checked = snapshot::check(&mut &bytes[..]).expect("it was just written");
+    assert_eq!(checked.1, read.hash(), "it is the same");
+    let checked = each(began.elapsed());
     println!(
-        "in a snapshot: {} bytes each, {written} ns to write, {taken} ns to read",
+        "in a snapshot: {} bytes each, {written} ns to write, {checked} ns to check, {taken} ns to read",
         bytes.len() as u64 / count
     );
     assert_eq!(read.hash(), world.store.hash(), "it is the same");

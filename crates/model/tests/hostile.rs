@@ -341,11 +341,41 @@ proptest! {
     #[test]
     fn a_snapshot_that_cannot_be_is_refused_or_can_be_worked_on(all in prop::collection::vec(harm(), 1..4)) {
         let bytes = written(&harmed(records(&eventful()), &all));
+        let checked = snapshot::check(&mut bytes.as_slice());
         if let Ok(store) = snapshot::read(&mut bytes.as_slice()) {
+            prop_assert_eq!(checked.expect("what is read stands a check"), (store.index(), store.hash()));
             look(&store);
             let mut again = Vec::new();
             snapshot::write(&store, &mut again).expect("what was read can be written");
             work(store);
         }
     }
+}
+
+/// Whoever checks a snapshot keeps nothing of what has ended, and finds another hash where it is there twice.
+#[test]
+fn an_allocation_that_is_there_twice_is_found_by_whoever_only_checks() {
+    let all = records(&eventful());
+    let check =
+        |all: &[Vec<u8>]| snapshot::check(&mut written(all).as_slice()).map_err(|error| error.to_string());
+    let before = check(&all).expect("it is as it was written");
+    let is_alloc = |at: &usize| all[*at].starts_with(&[0x82, 3]);
+    let (mut other, mut refused) = (0, 0);
+    for alloc in (0..all.len()).filter(is_alloc) {
+        let mut twice = all.clone();
+        twice.insert(alloc, all[alloc].clone());
+        match check(&twice) {
+            Ok(found) => {
+                assert_ne!(found, before);
+                other += 1;
+            }
+            Err(why) => {
+                assert!(why.contains("is in it twice"), "{why}");
+                refused += 1;
+            }
+        }
+        let read = snapshot::read(&mut written(&twice).as_slice()).map(|_| ());
+        assert!(read.is_err_and(|error| error.to_string().contains("is in it twice")));
+    }
+    assert!(other > 0 && refused > 0, "{other} have ended, {refused} live");
 }

@@ -274,9 +274,7 @@ impl Allocs {
 
     /// The same for an allocation of a snapshot. It is found once all of them are in, and [`Self::index`] has been called.
     pub(super) fn restore(&mut self, row: AllocRow, detail: AllocDetail, owners: u128) -> AllocSlot {
-        self.digest.add(owners);
-        self.digest.add(alloc_hash(&row, &detail));
-        self.modify_index = self.modify_index.max(row.modify_index);
+        self.hash_only(&row, &detail, owners);
         self.by_status.add(row.client as usize);
         let slot = self.rows.insert(row);
         match self.details.get_mut(slot.0 as usize) {
@@ -284,6 +282,13 @@ impl Allocs {
             None => drop(self.details.push(Some(detail))),
         }
         slot
+    }
+
+    /// Has the hash of an allocation of a snapshot, and nothing else of it.
+    pub(super) fn hash_only(&mut self, row: &AllocRow, detail: &AllocDetail, owners: u128) {
+        self.digest.add(owners);
+        self.digest.add(alloc_hash(row, detail));
+        self.modify_index = self.modify_index.max(row.modify_index);
     }
 
     /// Makes what was restored be found, by id and by age, from a slot on. All of it is indexed at once, since one by one takes

@@ -320,6 +320,20 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
 /// # Errors
 /// When reading fails, or what is read is not a whole and undamaged snapshot.
 pub fn read(from: &mut impl Read) -> Result<Store, SnapshotError> {
+    read_with(Builder::default(), from)
+}
+
+/// Reads a snapshot back as [`read`] does, without keeping it: its index, and the hash of what [`read`] would return. It takes a
+/// fraction of the memory and less time where most allocations have ended.
+///
+/// # Errors
+/// As [`read`]. Of an ended allocation that is there twice only the hash tells.
+pub fn check(from: &mut impl Read) -> Result<(Index, u128), SnapshotError> {
+    let store = read_with(Builder::that_only_hashes(), from)?;
+    Ok((store.index, store.hash()))
+}
+
+fn read_with(builder: Builder, from: &mut impl Read) -> Result<Store, SnapshotError> {
     let from = &mut Summed { inner: from, sum: Xxh3::new() };
     let mut magic = [0; 8];
     from.read_exact(&mut magic)?;
@@ -332,7 +346,7 @@ pub fn read(from: &mut impl Read) -> Result<Store, SnapshotError> {
     if !(1..=FORMAT_VERSION).contains(&version) {
         return Err(SnapshotError::Version(version));
     }
-    let mut store = read_records(from)?;
+    let mut store = read_records(builder, from)?;
     store.version = u8::try_from(version).unwrap_or(u8::MAX);
     let mut written = [0; 16];
     from.inner.read_exact(&mut written)?;
@@ -369,8 +383,7 @@ impl<T: Read> Read for Summed<'_, T> {
     }
 }
 
-fn read_records(from: &mut impl Read) -> Result<Store, SnapshotError> {
-    let mut builder = Builder::default();
+fn read_records(mut builder: Builder, from: &mut impl Read) -> Result<Store, SnapshotError> {
     let mut buffer = Vec::new();
     loop {
         if let Some(store) = builder.read(read_record(from, &mut buffer)?)? {

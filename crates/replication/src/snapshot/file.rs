@@ -18,7 +18,7 @@ use berth_model::{
     Index,
     store::{
         Store,
-        snapshot::{FORMAT_VERSION, SnapshotError},
+        snapshot::{self, FORMAT_VERSION, SnapshotError},
     },
 };
 use minicbor::{Decode, Encode};
@@ -119,7 +119,7 @@ pub(crate) fn write(disk: &dyn Disk, path: &Path, meta: &Meta, store: &Store) ->
     out.write_all(&crc32c::crc32c(&header).to_le_bytes())?;
     out.flush()?;
     let (start, _) = (out.at, std::mem::take(&mut out.crc));
-    berth_model::store::snapshot::write(store, &mut out)?;
+    snapshot::write(store, &mut out)?;
     out.flush()?;
     let preamble =
         Preamble { header_bytes: header.len() as u32, payload_bytes: out.at - start, payload_crc: out.crc };
@@ -137,6 +137,15 @@ pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<(Meta, Store), OpenEr
     read_from(&mut file).map_err(|why| why.at(path))
 }
 
+/// Reads a snapshot as [`read`] does without keeping the state: what it covers, and the state's hash.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn check(disk: &dyn Disk, path: &Path) -> Result<(Meta, u128), OpenError> {
+    let mut file = disk.stream(path).map_err(OpenError::read(path))?;
+    check_from(&mut file).map_err(|why| why.at(path))
+}
+
 /// Checks every byte of a snapshot without making a state of it: it takes little memory, however large it is.
 ///
 /// # Errors
@@ -148,12 +157,14 @@ pub(crate) fn verify(disk: &dyn Disk, path: &Path) -> Result<Meta, OpenError> {
 
 fn read_from(file: &mut dyn Read) -> Result<(Meta, Store), Unreadable> {
     let (preamble, header) = read_head(file)?;
-    let store = read_store(file, &preamble)?;
-    if store.index() != header.index {
-        let what = format!("it holds the state at index {}, not at {}", store.index(), header.index);
-        return Err(what.into());
-    }
-    Ok((header.into_meta()?, store))
+    let store = read_state(file, &preamble, |from| snapshot::read(from))?;
+    Ok((header.into_meta_of(store.index())?, store))
+}
+
+fn check_from(file: &mut dyn Read) -> Result<(Meta, u128), Unreadable> {
+    let (preamble, header) = read_head(file)?;
+    let (index, hash) = read_state(file, &preamble, |from| snapshot::check(from))?;
+    Ok((header.into_meta_of(index)?, hash))
 }
 
 fn verify_from(file: &mut dyn Read) -> Result<Meta, Unreadable> {
@@ -181,17 +192,32 @@ fn read_head(file: &mut dyn Read) -> Result<(Preamble, Header), Unreadable> {
 }
 
 impl Header {
+    /// The same where the state was found at an index.
+    fn into_meta_of(self, index: Index) -> Result<Meta, String> {
+        if index != self.index {
+            return Err(format!("it holds the state at index {index}, not at {}", self.index));
+        }
+        self.into_meta()
+    }
+
     fn into_meta(self) -> Result<Meta, String> {
         let last = log_id(self.term, self.log_index);
         Ok(Meta { last, membership: self.membership.into_stored()?, departed: self.departed })
     }
 }
 
-/// That a format is newer is believed once the checksum shows that it was written so.
-fn read_store(file: &mut dyn Read, preamble: &Preamble) -> Result<Store, Unreadable> {
+/// A snapshot's payload.
+type Payload<'a> = In<io::Take<&'a mut dyn Read>>;
+
+/// Has `read` read the state that a snapshot holds. That a format is newer is believed once the checksum shows that it was written so.
+fn read_state<T>(
+    file: &mut dyn Read,
+    preamble: &Preamble,
+    read: impl FnOnce(&mut io::BufReader<&mut Payload<'_>>) -> Result<T, SnapshotError>,
+) -> Result<T, Unreadable> {
     let mut payload = In { file: file.take(preamble.payload_bytes), crc: 0 };
     let mut buffered = io::BufReader::with_capacity(BUFFER_BYTES, &mut payload);
-    let store = match berth_model::store::snapshot::read(&mut buffered) {
+    let state = match read(&mut buffered) {
         Err(SnapshotError::Version(format)) if format > FORMAT_VERSION => {
             Err(Unreadable::newer(format.into(), FORMAT_VERSION.into()))
         }
@@ -199,16 +225,16 @@ fn read_store(file: &mut dyn Read, preamble: &Preamble) -> Result<Store, Unreada
     };
     // What follows the store must not be there, and is read so that the checksum and the length say so.
     let more = io::copy(&mut buffered, &mut io::sink()).map_err(|error| error.to_string())?;
-    if more > 0 && store.is_ok() {
+    if more > 0 && state.is_ok() {
         return Err("there is more in it than a state".to_owned().into());
     }
     drop(buffered);
     check_end(payload, preamble)?;
-    store
+    state
 }
 
 /// Checks that a payload was read to its end, was what the preamble says, and that nothing follows it.
-fn check_end(payload: In<io::Take<&mut dyn Read>>, preamble: &Preamble) -> Result<(), String> {
+fn check_end(payload: Payload<'_>, preamble: &Preamble) -> Result<(), String> {
     if payload.file.limit() > 0 || payload.crc != preamble.payload_crc {
         return Err("the checksum of its payload does not match".to_owned());
     }

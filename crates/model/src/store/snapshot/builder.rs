@@ -12,7 +12,8 @@ use crate::{
     resources::Resources,
     scaling::ScalingEvent,
     store::{
-        AllocRow, AllocSlot, JobSlot, JobVersion, NodeSlot, Store, allocs::AllocRecord, jobs::JobRecord,
+        AllocDetail, AllocRow, AllocSlot, JobSlot, JobVersion, NodeSlot, Store, allocs::AllocRecord,
+        jobs::JobRecord,
     },
 };
 
@@ -31,6 +32,8 @@ pub struct Builder {
     job: Option<(JobKey, JobSlot)>,
     /// Where the allocations begin that are not found yet.
     unindexed: Option<AllocSlot>,
+    /// Allocations that have ended are hashed and not kept: all that is asked of the store is its hash.
+    only_hashes: bool,
 }
 
 /// How the record of an allocation begins: an array of two, of which the first is its number.
@@ -54,6 +57,11 @@ struct WrittenKey<'b> {
 }
 
 impl Builder {
+    /// One whose store has the hash of all allocations, and of them only those that live: what jobs count of these is hashed, too.
+    pub fn that_only_hashes() -> Self {
+        Self { only_hashes: true, ..Self::default() }
+    }
+
     /// Takes in a record as it was written; the store, once it is complete.
     ///
     /// # Errors
@@ -184,7 +192,13 @@ impl Builder {
         };
         let node = self.store.nodes.find_purged(record.node);
         let node = node.ok_or_else(|| missing(format!("node {}, which is not in it", record.node)))?;
-        restore_alloc(&mut self.store, job_slot, node, record);
+        if self.only_hashes && record.client.is_terminal() {
+            let (row, detail) = row_of(job_slot, node, record);
+            let owners = self.store.owners_hash(&row);
+            self.store.allocs.hash_only(&row, &detail, owners);
+        } else {
+            restore_alloc(&mut self.store, job_slot, node, record);
+        }
         Ok(())
     }
 
@@ -237,7 +251,7 @@ fn check_tenants(store: &Store) -> Result<(), SnapshotError> {
     Ok(())
 }
 
-fn restore_alloc(store: &mut Store, job: JobSlot, node: NodeSlot, record: AllocRecord) {
+fn row_of(job: JobSlot, node: NodeSlot, record: AllocRecord) -> (AllocRow, AllocDetail) {
     let row = AllocRow {
         id: record.id,
         job,
@@ -252,15 +266,20 @@ fn restore_alloc(store: &mut Store, job: JobSlot, node: NodeSlot, record: AllocR
         create_index: record.create_index,
         modify_index: record.modify_index,
     };
+    (row, record.detail)
+}
+
+fn restore_alloc(store: &mut Store, job: JobSlot, node: NodeSlot, record: AllocRecord) {
+    let (row, detail) = row_of(job, node, record);
     let owners = store.owners_hash(&row);
     if row.is_terminal() {
-        let slot = store.allocs.restore(row, record.detail, owners);
+        let slot = store.allocs.restore(row, detail, owners);
         store.nodes.list_ended(node, slot);
         store.jobs.list_ended(job, slot);
         return;
     }
-    let ports = record.detail.extra().map(|extra| extra.ports.clone()).unwrap_or_default();
-    let slot = store.allocs.restore(row, record.detail, owners);
+    let ports = detail.extra().map(|extra| extra.ports.clone()).unwrap_or_default();
+    let slot = store.allocs.restore(row, detail, owners);
     let group = store.job_of(&row).map(|(_, group)| group.name.clone()).unwrap_or_default();
     store.nodes.hold(node, slot, row.held, &ports);
     store.jobs.restore_live(job, slot, &group);
