@@ -112,7 +112,7 @@ impl Controller {
                 self.replica.on_hello(session, &hello, listening, actions)
             }
             Event::NodeChanged(session, node) => {
-                self.replica.on_node_redescribed(session, *node, listening, actions);
+                self.replica.on_node_redescribed(session, *node, listening);
             }
             Event::Observed { session, seq, desired_seq, allocs, resync_done } => {
                 let update = Update { session, seq, desired_seq, allocs, resync_done };

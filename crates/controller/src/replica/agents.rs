@@ -17,9 +17,11 @@ use crate::{
 /// How long an agent that is heard may leave a message unacknowledged, before its link counts as one that swallows
 /// what it is sent. Longer than two heartbeats of the largest cluster, which carry acknowledgements.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(25);
-/// An agent that describes its node again within less than this is turned away: each time is an entry of the log. Agents
-/// themselves wait thrice as long.
+/// How often what an agent says of its node is passed on in the long run: each time is an entry of the log.
 const REDESCRIBED_EVERY: Duration = Duration::from_secs(10);
+/// So many times in a row it is passed on before that counts: agents say a second apart what an operator changes, and after a
+/// stall at once.
+const REDESCRIBED_AT_ONCE: u32 = 8;
 /// Heartbeats in a row that must show another digest of observed state, or nothing reported of what is owed, before the agent has
 /// to report all again.
 const MISMATCHES_MAX: u8 = 2;
@@ -38,6 +40,8 @@ pub(crate) struct Agents {
     /// Nodes whose agents did not hold what is recorded, or did not report what they owed: when one comes again, it reports
     /// everything. What is recorded stays: other servers show it too, and an agent that confirms it there says nothing new.
     doubted: BTreeSet<NodeId>,
+    /// Nodes that were described again, of which that has yet to be passed on.
+    redescribed: BTreeSet<NodeId>,
 }
 
 /// The agent of one node.
@@ -71,8 +75,23 @@ struct Session {
     mismatches: u8,
     /// It has reported something since its last heartbeat.
     has_reported: bool,
-    /// By the time of listening.
-    redescribed_at: Option<Duration>,
+    /// What the agent says of its node and was not passed on yet. Boxed: few nodes ever change.
+    description: Option<Box<Node>>,
+    /// When descriptions that were passed on count no more, by the time of listening.
+    redescribed_until: Duration,
+}
+
+impl Session {
+    /// What there is to pass on by now; none before its time has come.
+    fn take_description(&mut self, listening: Duration) -> Option<Box<Node>> {
+        let until = self.redescribed_until.max(listening) + REDESCRIBED_EVERY;
+        if until - listening > REDESCRIBED_EVERY * REDESCRIBED_AT_ONCE {
+            return None;
+        }
+        let described = self.description.take()?;
+        self.redescribed_until = until;
+        Some(described)
+    }
 }
 
 /// What comes of a hello.
@@ -127,7 +146,8 @@ impl Agents {
             unacknowledged_since: Duration::ZERO,
             mismatches: 0,
             has_reported: false,
-            redescribed_at: None,
+            description: None,
+            redescribed_until: Duration::ZERO,
         };
         let mut replaced = None;
         if let Some(agent) = self.by_node.get_mut(&node) {
@@ -198,6 +218,7 @@ impl Agents {
         }
         self.untold.remove(&id);
         self.doubted.remove(&id);
+        self.redescribed.remove(&id);
     }
 
     /// The agent of a node is to report everything when it comes again.
@@ -249,27 +270,38 @@ impl Agents {
         None
     }
 
-    /// An agent describes its node again; false when it does so too often. `known` is the node by the state.
-    pub fn redescribe(
-        &mut self,
-        session: SessionId,
-        mut node: Node,
-        known: Option<&Node>,
-        listening: Duration,
-    ) -> bool {
-        let Some(open) = self.session_mut(session) else { return true };
-        if open.redescribed_at.is_some_and(|at| listening.saturating_sub(at) < REDESCRIBED_EVERY) {
-            return false;
-        }
-        open.redescribed_at = Some(listening);
-        let Some(agent) = self.by_node.get_mut(&node.id) else { return true };
-        let Some(last) = agent.state.introduces.as_deref().or(known) else { return true };
+    /// An agent describes its node again: only the latest is passed on, and not too often.
+    pub fn redescribe(&mut self, session: SessionId, node: Node) {
+        let id = node.id;
+        let Some(open) = self.session_mut(session) else { return };
+        open.description = Some(Box::new(node));
+        self.redescribed.insert(id);
+    }
+
+    /// The descriptions that are to be passed on by now.
+    pub fn take_descriptions(&mut self, listening: Duration) -> Vec<Node> {
+        let mut due = Vec::new();
+        let Self { by_node, redescribed, .. } = self;
+        redescribed.retain(|id| {
+            // Whoever comes again describes the node as it is.
+            let Some(open) = by_node.get_mut(id).and_then(|agent| agent.session.as_mut()) else {
+                return false;
+            };
+            due.extend(open.take_description(listening).map(|node| *node));
+            open.description.is_some()
+        });
+        due
+    }
+
+    /// What a node is from now on, by its agent; `known` is what the state has.
+    pub fn describe(&mut self, mut node: Node, known: Option<&Node>) {
+        let Some(agent) = self.by_node.get_mut(&node.id) else { return };
+        let Some(last) = agent.state.introduces.as_deref().or(known) else { return };
         node.secret_hash.clone_from(&last.secret_hash);
         if *last != node {
             self.untold.insert(node.id);
             agent.state.introduces = Some(Box::new(node));
         }
-        true
     }
 
     /// The state has a node as its agent introduced it, or as it did before it said otherwise: then the leader may have

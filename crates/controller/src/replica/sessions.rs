@@ -63,21 +63,19 @@ impl Replica {
     }
 
     /// An agent's node is another than it said so far.
-    pub fn on_node_redescribed(
-        &mut self,
-        session: SessionId,
-        node: Node,
-        listening: Duration,
-        actions: &mut Vec<Action>,
-    ) {
-        if self.agents.node_of(session) != Some(node.id) {
-            return;
+    pub fn on_node_redescribed(&mut self, session: SessionId, node: Node, listening: Duration) {
+        if self.agents.node_of(session) == Some(node.id) {
+            self.agents.redescribe(session, node);
+            self.pass_descriptions_on(listening);
         }
-        let known = self.store.nodes().find(node.id).and_then(|slot| self.store.nodes().detail(slot));
-        let known = known.map(|detail| detail.node.clone());
-        if !self.agents.redescribe(session, node, known.as_deref(), listening) {
-            let reason = "the agent reports changes of its node too often";
-            refuse(session, reason.to_owned(), true, actions);
+    }
+
+    /// Passes on what agents say of their nodes, as far as it is time.
+    pub(super) fn pass_descriptions_on(&mut self, listening: Duration) {
+        for node in self.agents.take_descriptions(listening) {
+            let known = self.store.nodes().find(node.id).and_then(|slot| self.store.nodes().detail(slot));
+            let known = known.map(|detail| detail.node.clone());
+            self.agents.describe(node, known.as_deref());
         }
     }
 

@@ -128,6 +128,7 @@ impl Replica {
         {
             self.closing.extend(self.agents.sessions());
         }
+        self.pass_descriptions_on(listening);
     }
 
     /// What there is to say to the leader, as far as the link takes it.

@@ -1,5 +1,7 @@
 //! Nodes that change while their agents are connected.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 impl Shell {
@@ -46,16 +48,49 @@ fn what_changes_back_before_it_is_written_ends_as_it_is() {
     assert_eq!((shell.memory_mb(), shell.closed.len()), (memory_mb, 0));
 }
 
+/// An operator changes the metadata of a node twice, and the agent says so a second apart, or at once after a stall.
 #[test]
-fn who_changes_too_often_is_turned_away_and_may_come_again() {
+fn a_node_may_change_several_times_in_a_row() {
     let mut shell = Shell::new();
     shell.join(1, 1);
     let memory_mb = shell.memory_mb();
-    shell.redescribe(1, memory_mb + 1);
-    shell.pass(9);
-    shell.redescribe(1, memory_mb + 2);
-    assert_eq!((shell.memory_mb(), &*shell.closed), (memory_mb + 1, &[SessionId(1)][..]));
+    for more in 1..=3 {
+        shell.redescribe(1, memory_mb + more);
+        shell.pass(1);
+        assert_eq!((shell.memory_mb(), shell.closed.len()), (memory_mb + more, 0));
+    }
+    shell.redescribe(1, memory_mb + 4);
+    shell.redescribe(1, memory_mb + 5);
+    assert_eq!((shell.memory_mb(), shell.closed.len()), (memory_mb + 5, 0));
+}
+
+#[test]
+fn of_a_node_that_changes_all_the_time_the_latest_is_written_once_in_a_while() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let memory_mb = shell.memory_mb();
+    let mut seen = BTreeSet::new();
+    for second in 1..=60 {
+        shell.redescribe(1, memory_mb + second);
+        shell.pass(1);
+        seen.insert(shell.memory_mb());
+    }
+    assert!((10..=15).contains(&seen.len()), "eight at once, then one each ten seconds: {seen:?}");
+    shell.pass(10);
+    assert_eq!((shell.memory_mb(), shell.closed.len()), (memory_mb + 60, 0), "the last one is not lost");
     // Nor is anybody believed whose session is not this node's.
     shell.redescribe(7, 1);
-    assert_eq!(shell.memory_mb(), memory_mb + 1);
+    assert_eq!(shell.memory_mb(), memory_mb + 60);
+}
+
+#[test]
+fn what_waits_is_overtaken_by_a_new_session() {
+    let mut shell = Shell::new();
+    shell.join(1, 1);
+    let memory_mb = shell.memory_mb();
+    (1..=9).for_each(|more| shell.redescribe(1, memory_mb + more));
+    assert_eq!(shell.memory_mb(), memory_mb + 8);
+    shell.join(2, 1);
+    shell.pass(30);
+    assert_eq!(shell.memory_mb(), memory_mb, "as the newer hello says");
 }
