@@ -164,6 +164,9 @@ pub enum Command {
     /// An operator takes away a node pool that nothing uses.
     #[n(36)]
     DeleteNodePool(#[n(0)] String),
+    /// An evaluation has another priority than its job: whoever registers or stops the job has said so, in the same entry.
+    #[n(37)]
+    SetEvalPriority(#[n(0)] EvalId, #[n(1)] u8),
 }
 
 impl Command {
@@ -206,6 +209,7 @@ impl Command {
             Self::ChangeVariable(..) => "change_variable",
             Self::PutNodePool(..) => "put_node_pool",
             Self::DeleteNodePool(..) => "delete_node_pool",
+            Self::SetEvalPriority(..) => "set_eval_priority",
         }
     }
 
@@ -213,6 +217,7 @@ impl Command {
     /// or would leave out a part of it and come to another state.
     pub fn since(&self) -> u8 {
         match self {
+            Self::SetEvalPriority(..) => 7,
             Self::PutNodePool(..) | Self::DeleteNodePool(..) => 6,
             Self::ChangeKeyring(change) if matches!(**change, ChangeKeyring::Rewrap { .. }) => 6,
             Self::RestorePart(part) if part.revives_tokens.is_some() => 6,

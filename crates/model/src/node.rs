@@ -7,7 +7,7 @@ use minicbor::{Decode, Encode};
 use crate::{
     alloc::Placement,
     device::{DevicesHeld, NodeDevice, WHOLE_MILLI},
-    ids::NodeId,
+    ids::{Index, NodeId},
     resources::Resources,
     time::Timestamp,
 };
@@ -139,6 +139,100 @@ pub struct LastDrain {
     /// What the operator has to say of it.
     #[n(4)]
     pub meta: BTreeMap<String, String>,
+}
+
+/// How many events of a node are kept, the newest ones.
+pub const NODE_EVENTS_KEPT: usize = 10;
+
+/// What befell a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum NodeEventKind {
+    /// Its agent introduced it.
+    #[n(0)]
+    Registered,
+    /// Its agent was silent for too long, and it was declared down.
+    #[n(1)]
+    Down,
+    /// The same, and allocations wait for its return.
+    #[n(2)]
+    Disconnected,
+    /// Its agent has come again, and has confirmed what runs on it.
+    #[n(3)]
+    Returned,
+    /// An operator opened it to new work.
+    #[n(4)]
+    Opened,
+    /// An operator closed it to new work.
+    #[n(5)]
+    Closed,
+    /// A drain began.
+    #[n(6)]
+    DrainBegun,
+    /// The drain goes on in another way.
+    #[n(7)]
+    DrainChanged,
+    /// Nothing was left to drain.
+    #[n(8)]
+    DrainCompleted,
+    /// An operator has ended the drain.
+    #[n(9)]
+    DrainCanceled,
+}
+
+impl NodeEventKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Registered,
+        Self::Down,
+        Self::Disconnected,
+        Self::Returned,
+        Self::Opened,
+        Self::Closed,
+        Self::DrainBegun,
+        Self::DrainChanged,
+        Self::DrainCompleted,
+        Self::DrainCanceled,
+    ];
+
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Registered => "registered",
+            Self::Down => "down: its agent was not heard for too long",
+            Self::Disconnected => "disconnected: its agent was not heard for too long",
+            Self::Returned => "ready again",
+            Self::Opened => "eligible for new work",
+            Self::Closed => "ineligible for new work",
+            Self::DrainBegun => "drain begun",
+            Self::DrainChanged => "drain changed",
+            Self::DrainCompleted => "drain completed",
+            Self::DrainCanceled => "drain canceled",
+        }
+    }
+
+    /// The part of the cluster that it is about, in the words of Nomad's clients.
+    pub fn subsystem(self) -> &'static str {
+        match self {
+            Self::Registered | Self::Opened | Self::Closed => "Cluster",
+            Self::Down | Self::Disconnected | Self::Returned => "Heartbeat",
+            Self::DrainBegun | Self::DrainChanged | Self::DrainCompleted | Self::DrainCanceled => "Drain",
+        }
+    }
+}
+
+/// Something that befell a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct NodeEvent {
+    /// What.
+    #[n(0)]
+    pub kind: NodeEventKind,
+    /// When.
+    #[n(1)]
+    pub at: Timestamp,
+    /// Where in the order of changes.
+    #[n(2)]
+    pub index: Index,
 }
 
 /// A node as its agent described it when it registered.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use berth_model::{
     EvalId, Index, Timestamp,
     alloc::{ClientStatus, StopReason},
-    command::{Command, Entry, Refusal, RunJob},
+    command::{Command, Entry, Refusal, RegisterJob, RunJob},
     event::Event,
     job::{JOB_VERSIONS_MAX, JobType, Periodic},
     store::{JobStatus, Store, snapshot},
@@ -29,6 +29,26 @@ fn whoever_has_not_seen_a_stop_cannot_undo_it() {
     assert!(matches!(refused, Err(Refusal::JobChanged { .. })), "{refused:?}");
     let now = index_of(&world.store, "web");
     assert_eq!(world.register_if(changed, EvalId(2), Some(now)), Ok(()));
+}
+
+/// Whoever registers a job gives its evaluation another priority in the same entry; what waits of it has that too.
+#[test]
+fn an_evaluation_may_have_another_priority_than_its_job() {
+    let mut world = World::with_nodes(1);
+    let eval = EvalId(7);
+    let registered = |only_if| {
+        let job = Arc::new(service("web", 10, None));
+        Command::RegisterJob(Box::new(RegisterJob { job, eval, only_if, submission: None }))
+    };
+    let priority = Command::SetEvalPriority(eval, 99);
+    let refused = world.apply(vec![registered(Some(Index(1))), priority.clone()]);
+    assert!(matches!(refused[..], [Err(Refusal::JobChanged { .. }), Err(Refusal::NoEval(_))]), "{refused:?}");
+    assert_eq!(world.apply(vec![registered(None), priority.clone()]), [Ok(()), Ok(())]);
+    let found = world.store.eval(eval).unwrap();
+    assert_eq!((found.priority, found.modify_index), (99, found.create_index));
+    let told = world.events.iter().filter(|event| **event == Event::EvalChanged(eval)).count();
+    assert_eq!((told, priority.since()), (1, 7));
+    assert_eq!(restored(&world.store).hash(), world.store.hash());
 }
 
 #[test]

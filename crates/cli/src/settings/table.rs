@@ -382,8 +382,8 @@ pub const SETTINGS: &[Setting] = &[
         name: "log-version",
         form: Form::One("VERSION"),
         roles: &[Role::Server],
-        default: |_| "6",
-        help: "Newest version of log entries to know, 3 to 6: with an older one than its own, older servers can take over",
+        default: |_| "7",
+        help: "Newest version of log entries to know, 3 to 7: with an older one than its own, older servers can take over",
         set: |to, given| given.number_of(LOG_VERSIONS).map(|version| to.log_version = version),
     },
     Setting {

@@ -42,6 +42,7 @@ pub(super) struct Missing<'a> {
     failures: &'a [GroupFailure],
     groups: Vec<(&'a Job, &'a Group)>,
     demands: BTreeMap<Arc<[u8]>, (&'a Job, &'a Group)>,
+    /// Of the job, which says whom it may preempt; that of the evaluation says only when it is tried.
     priority: u8,
     /// Some may come after others of the job, and use what those hold, which nobody else can.
     comes_after_own: bool,
@@ -60,7 +61,8 @@ impl<'a> Missing<'a> {
         let groups: Vec<_> = all.filter(is_missing).collect();
         let demands = groups.iter().map(|(job, group)| (Demand::key(job, group), (*job, *group))).collect();
         let comes_after_own = comes_after_own(store, row);
-        Some(Self { store, slot, row, failures, groups, demands, priority: eval.priority, comes_after_own })
+        let priority = row.job().priority;
+        Some(Self { store, slot, row, failures, groups, demands, priority, comes_after_own })
     }
 
     /// Whether a plan on a state of this index was of the job as it is.
@@ -222,5 +224,40 @@ impl Shape {
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{
+        EvalId, Timestamp,
+        command::{Command, Entry, RegisterJob, SetSchedulerConfig},
+        job::JobType,
+        scheduling::SchedulerConfig,
+    };
+
+    use super::*;
+
+    /// Whoever asks for an evaluation of low priority still waits for what the job itself may preempt.
+    #[test]
+    fn the_priority_of_an_evaluation_says_nothing_of_whom_the_job_may_preempt() {
+        let mut config = SchedulerConfig::default();
+        config.preemption.service = true;
+        let set = SetSchedulerConfig { config, only_if: None };
+        let mut job = Job::new(JobKey::new("default", "web"), JobType::Service);
+        job.priority = 70;
+        let (job, eval) = (Arc::new(job), EvalId(1));
+        let register = RegisterJob { job, eval, only_if: None, submission: None };
+        let commands = vec![
+            Command::SetSchedulerConfig(Box::new(set)),
+            Command::RegisterJob(Box::new(register)),
+            Command::SetEvalPriority(eval, 1),
+        ];
+        let mut store = Store::default();
+        let applied = store.apply(Entry::new(Index(1), Timestamp(1), commands));
+        assert_eq!(applied.outcomes, [Ok(()), Ok(()), Ok(())]);
+        let eval = store.eval(eval).expect("it was made");
+        let missing = Missing::of(&store, eval, &[]).expect("the job is there");
+        assert_eq!((eval.priority, missing.shape().preempts), (1, Some(70)));
     }
 }

@@ -56,7 +56,7 @@ impl Store {
     fn apply_command(&mut self, command: Command, rules: Rules, events: &mut Vec<Event>) -> Outcome {
         match command {
             Command::GrantIndexes(until) => self.granted = self.granted.max(until),
-            Command::RegisterNode(node) => self.register_node(*node, events),
+            Command::RegisterNode(node) => self.register_node(*node, rules, events),
             Command::SetNodeStatus(id, status, decided_on) => {
                 self.set_node_status(id, status, decided_on, rules, events)?;
             }
@@ -75,6 +75,7 @@ impl Store {
             }
             Command::StopAlloc(id, eval) => self.stop_alloc_by_request(id, *eval, rules, events)?,
             Command::SetEvalStatus(id, status, why) => self.set_eval_status(id, status, why, events)?,
+            Command::SetEvalPriority(id, priority) => self.set_eval_priority(id, priority, events)?,
             Command::ScaleJob(scale) => self.scale_job(*scale, rules, events)?,
             Command::SetSchedulerConfig(set) => self.set_scheduler_config(*set, events)?,
             Command::PutNamespace(namespace) => self.put_namespace(*namespace, events)?,
@@ -92,9 +93,9 @@ impl Store {
             Command::SetAllocHealth(found) => self.set_alloc_health(found, events),
             Command::SetDeployment(set) => self.set_deployment(*set, events)?,
             Command::PromoteDeployment(promote) => self.promote_deployment(*promote, rules, events)?,
-            Command::DrainNode(drain) => self.drain_node(*drain, events)?,
+            Command::DrainNode(drain) => self.drain_node(*drain, rules, events)?,
             Command::MigrateAllocs(allocs) => self.migrate_allocs(&allocs, events),
-            Command::EndDrain(node, started_at) => self.end_drain(node, started_at, events)?,
+            Command::EndDrain(node, started_at) => self.end_drain(node, started_at, rules, events)?,
             Command::SetJobStable(set) => self.set_job_stable(&set, events)?,
             Command::TagVersion(tag) => self.tag_version(*tag, events)?,
             Command::FoundCluster(id) => self.found_cluster(id)?,

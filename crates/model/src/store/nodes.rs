@@ -16,7 +16,7 @@ use super::{
 use crate::{
     device::DevicesHeld,
     ids::{Index, NodeId},
-    node::{Drain, LastDrain, Node, NodeStatus},
+    node::{Drain, LastDrain, NODE_EVENTS_KEPT, Node, NodeEvent, NodeStatus},
     resources::{ResourceSums, Resources},
     time::Timestamp,
 };
@@ -134,9 +134,24 @@ pub struct NodeDetail {
     pub status_at: Timestamp,
     /// Its last drain.
     pub drain: Option<Arc<LastDrain>>,
+    /// What befell it, oldest first; none before anything did.
+    pub events: Option<Arc<Vec<NodeEvent>>>,
 }
 
 impl NodeDetail {
+    /// Notes what befell it, and forgets the oldest of what it keeps for that.
+    pub(super) fn note(&mut self, event: NodeEvent) {
+        let events = Arc::make_mut(self.events.get_or_insert_default());
+        let excess = (events.len() + 1).saturating_sub(NODE_EVENTS_KEPT);
+        events.drain(..excess);
+        events.push(event);
+    }
+
+    /// What befell it, oldest first.
+    pub fn events(&self) -> &[NodeEvent] {
+        self.events.as_deref().map_or(&[], Vec::as_slice)
+    }
+
     /// The drain that goes on.
     pub fn draining(&self) -> Option<&Drain> {
         self.drain.as_deref()?.drain.as_ref()
@@ -167,6 +182,10 @@ pub(super) struct NodeRecord {
     #[n(7)]
     #[cbor(default, with = "crate::codec::shared_option")]
     pub drain: Option<Arc<LastDrain>>,
+    /// Since format 7.
+    #[n(8)]
+    #[cbor(with = "crate::codec::shared_option", has_nil)]
+    pub events: Option<Arc<Vec<NodeEvent>>>,
 }
 
 /// All nodes.
@@ -326,6 +345,7 @@ impl Nodes {
             status_at: detail.status_at,
             purged: row.purged,
             drain: detail.drain.clone(),
+            events: detail.events.clone(),
         })
     }
 
@@ -341,8 +361,17 @@ impl Nodes {
 
     pub(super) fn insert(&mut self, record: NodeRecord) -> NodeSlot {
         self.digest.add(hash_encoded(b'n', &record));
-        let NodeRecord { node, status, eligible, create_index, modify_index, status_at, purged, drain } =
-            record;
+        let NodeRecord {
+            node,
+            status,
+            eligible,
+            create_index,
+            modify_index,
+            status_at,
+            purged,
+            drain,
+            events,
+        } = record;
         let slot = self.rows.insert(NodeRow {
             id: node.id,
             status,
@@ -360,7 +389,7 @@ impl Nodes {
             self.details.push(None);
         }
         let (ports, devices) = (Arc::default(), Arc::default());
-        let detail = NodeDetail { node, ports, devices, status_at, drain };
+        let detail = NodeDetail { node, ports, devices, status_at, drain, events };
         let row = self.rows.get(slot).expect("just made");
         self.by_state.add(counted(row, &detail));
         self.heard.add(row);
@@ -432,6 +461,7 @@ impl Nodes {
             detail.status_at = at;
             detail.node = node;
             detail.drain = None;
+            detail.events = None;
         });
     }
 

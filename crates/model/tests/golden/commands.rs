@@ -171,6 +171,7 @@ pub fn commands() -> Vec<Command> {
         Command::PutNodePool(Box::new(node_pool("gpus"))),
         Command::PutNodePool(Box::new(node_pool("unused"))),
         Command::DeleteNodePool(text("unused")),
+        Command::SetEvalPriority(EvalId(10), 90),
         Command::RestorePart(RestorePart {
             number: 0,
             bytes: vec![0, 0, 1],

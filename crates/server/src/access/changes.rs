@@ -4,6 +4,7 @@ use berth_model::{
     DeploymentId, JobKey,
     acl::ChangeAcl,
     command::{Collect, Command},
+    eval::{Eval, Trigger},
     keyring::ChangeKeyring,
     store::Store,
     variable::{ChangeVariable, VariableKey},
@@ -56,7 +57,13 @@ fn target<'c>(command: &'c Command, store: &'c Store) -> Target<'c> {
         Command::ScaleJob(scale) => Target::Jobs(vec![&scale.job]),
         Command::SetJobStable(set) => Target::Jobs(vec![&set.job]),
         Command::TagVersion(tag) => Target::Jobs(vec![&tag.job]),
+        // A node concerns jobs of any namespace, and whoever changes it need not see them.
+        Command::CreateEvals(evals) if is_of_node(evals) => Target::Cluster(Capability::NodeWrite),
         Command::CreateEvals(evals) => Target::Jobs(evals.iter().map(|eval| &eval.job).collect()),
+        // One that is not there is made by the command before it, or not at all.
+        Command::SetEvalPriority(eval, _) => {
+            Target::Jobs(store.eval(*eval).map(|eval| &eval.job).into_iter().collect())
+        }
         Command::StopAlloc(id, eval) => {
             let row = store.alloc(*id).and_then(|(_, row)| store.jobs().row(row.job));
             Target::Jobs(row.map(|row| &row.key).into_iter().chain([&eval.job]).collect())
@@ -118,6 +125,10 @@ fn job_of(store: &Store, id: DeploymentId) -> Vec<&JobKey> {
 /// exchange for those who have their secret, which is asked before these are proposed.
 fn is_for_anybody(change: &ChangeAcl) -> bool {
     matches!(change, ChangeAcl::Bootstrap(..) | ChangeAcl::PutOneTime(_) | ChangeAcl::TakeOneTime(_))
+}
+
+fn is_of_node(evals: &[Eval]) -> bool {
+    !evals.is_empty() && evals.iter().all(|eval| eval.trigger == Trigger::NodeUpdate && eval.node.is_some())
 }
 
 fn is_of_nodes(collect: &Collect) -> bool {

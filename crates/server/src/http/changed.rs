@@ -32,9 +32,17 @@ pub(super) fn changed(command: &Command, store: &Store) -> Changed {
         Command::ScaleJob(scale) => of_job(&scale.job),
         Command::SetJobStable(set) => of_job(&set.job),
         Command::TagVersion(tag) => of_job(&tag.job),
+        Command::CreateEvals(evals) if let Some(node) = evals.first().and_then(|eval| eval.node) => {
+            of_cluster(vec![node.to_string()])
+        }
         Command::CreateEvals(evals) => {
             let namespace = evals.first().map_or("", |eval| &*eval.job.namespace);
             Changed::new(command.kind(), namespace, evals.iter().map(|eval| eval.job.id.to_string()))
+        }
+        Command::SetEvalPriority(eval, _) => {
+            let job = store.eval(*eval).map(|eval| &eval.job);
+            let namespace = job.map_or("", |job| &*job.namespace);
+            Changed::new(command.kind(), namespace, [eval.to_string()])
         }
         Command::StopAlloc(id, eval) => {
             Changed::new(command.kind(), &eval.job.namespace, [eval.job.id.to_string(), id.to_string()])

@@ -56,24 +56,40 @@ impl Proposer {
         Ok(self.decide(command).await??)
     }
 
+    /// Proposes commands that come into one entry, of which each is about what the one before it makes: where the first is refused
+    /// all are.
+    ///
+    /// # Errors
+    /// When the request may not, or it cannot be done.
+    pub async fn propose_together(&self, commands: Vec<Command>) -> Result<Index, Failure> {
+        Ok(self.decide_all(commands).await??)
+    }
+
     /// The same for whoever looks at why it changed nothing.
     ///
     /// # Errors
     /// When the request may not, or it cannot be written.
     pub async fn decide(&self, command: Command) -> Result<Result<Index, Refusal>, Failure> {
+        self.decide_all(vec![command]).await
+    }
+
+    async fn decide_all(&self, commands: Vec<Command>) -> Result<Result<Index, Refusal>, Failure> {
         self.lease.as_ref().map_or(Ok(()), |lease| lease.check())?;
-        self.access.permit(&command, &self.state.view().store)?;
+        for command in &commands {
+            self.access.permit(command, &self.state.view().store)?;
+        }
         let noted = self.audited.as_ref().map(|audited| {
-            let change = changed(&command, &self.state.view().store);
-            (audited, audited.begin_change(change))
+            let view = self.state.view();
+            let begin = |command| audited.begin_change(changed(command, &view.store));
+            (audited, commands.iter().map(begin).collect::<Vec<_>>())
         });
-        let committed = self.state.engine.propose(vec![command]).await;
+        let committed = self.state.engine.propose(commands).await;
         let decided = committed.map(|committed| {
             let decided = committed.outcomes.into_iter().collect::<Result<(), Refusal>>();
             decided.map(|()| committed.index)
         });
-        if let Some((audited, number)) = noted {
-            audited.end_change(number, word(&decided));
+        if let Some((audited, numbers)) = noted {
+            numbers.into_iter().for_each(|number| audited.end_change(number, word(&decided)));
         }
         if let Ok(Ok(Index(index))) = &decided {
             self.written.fetch_max(*index, Ordering::Relaxed);

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::{AllocSlot, Store};
+use super::{AllocSlot, Store, rules::Rules};
 use crate::{
     alloc::{Departure, MigrateAlloc},
     command::{DrainNode, NewDrain, Outcome, Refusal},
     event::{Event, NodeChange},
     ids::NodeId,
-    node::{Drain, DrainStatus, LastDrain},
+    node::{Drain, DrainStatus, LastDrain, NodeEventKind},
     time::Timestamp,
 };
 
 impl Store {
     /// Begins a drain, changes the one that goes on, or calls it off.
-    pub(super) fn drain_node(&mut self, asked: DrainNode, events: &mut Vec<Event>) -> Outcome {
+    pub(super) fn drain_node(&mut self, asked: DrainNode, rules: Rules, events: &mut Vec<Event>) -> Outcome {
         let DrainNode { node, drain, eligible, meta } = asked;
         let slot = self.nodes.find(node).ok_or(Refusal::NoNode(node))?;
         let before = self.nodes.detail(slot).and_then(|detail| detail.drain.clone());
@@ -39,6 +39,15 @@ impl Store {
             row.eligible = drain.is_none() && (eligible || row.eligible);
             detail.drain = last;
         });
+        let befell = match (drain, begun_at) {
+            (Some(_), None) => Some(NodeEventKind::DrainBegun),
+            (Some(_), Some(_)) => Some(NodeEventKind::DrainChanged),
+            (None, Some(_)) => Some(NodeEventKind::DrainCanceled),
+            (None, None) => None,
+        };
+        if let Some(kind) = befell {
+            self.note_node_event(slot, kind, rules);
+        }
         events.push(Event::NodeChanged(slot, NodeChange::Drain));
         if drain.is_none() && begun_at.is_some() {
             let live = self.nodes.row(slot).map(|row| self.nodes.live(row).collect::<Vec<_>>());
@@ -72,6 +81,7 @@ impl Store {
         &mut self,
         node: NodeId,
         started_at: Timestamp,
+        rules: Rules,
         events: &mut Vec<Event>,
     ) -> Outcome {
         let slot = self.nodes.find(node).ok_or(Refusal::NoNode(node))?;
@@ -83,6 +93,7 @@ impl Store {
             let status = DrainStatus::Complete;
             let last = LastDrain { drain: None, status, updated_at: at, ..(*last).clone() };
             self.nodes.update(slot, self.index, |_, detail| detail.drain = Some(Arc::new(last)));
+            self.note_node_event(slot, NodeEventKind::DrainCompleted, rules);
             events.push(Event::NodeChanged(slot, NodeChange::Drain));
         }
         Ok(())

@@ -7,13 +7,14 @@ use crate::{
     command::{Outcome, Refusal},
     event::{Event, NodeChange},
     ids::{Index, NodeId},
-    node::{Node, NodeStatus},
+    node::{Node, NodeEvent, NodeEventKind, NodeStatus},
     store::nodes::NodeRecord,
 };
 
 impl Store {
-    pub(super) fn register_node(&mut self, node: Node, events: &mut Vec<Event>) {
+    pub(super) fn register_node(&mut self, node: Node, rules: Rules, events: &mut Vec<Event>) {
         let (index, at) = (self.index, self.at);
+        let is_new = self.nodes.find(node.id).is_none();
         let slot = match (self.nodes.find(node.id), self.nodes.find_purged(node.id)) {
             (Some(slot), _) => {
                 self.nodes.update(slot, index, |row, detail| {
@@ -35,9 +36,21 @@ impl Store {
                 status_at: at,
                 purged: false,
                 drain: None,
+                events: None,
             }),
         };
+        if is_new {
+            self.note_node_event(slot, NodeEventKind::Registered, rules);
+        }
         events.push(Event::NodeRegistered(slot));
+    }
+
+    /// Notes with a node that has changed what befell it.
+    pub(super) fn note_node_event(&mut self, node: NodeSlot, kind: NodeEventKind, rules: Rules) {
+        if rules.nodes_keep_events() {
+            let event = NodeEvent { kind, at: self.at, index: self.index };
+            self.nodes.update(node, self.index, |_, detail| detail.note(event));
+        }
     }
 
     pub(super) fn set_node_status(
@@ -63,6 +76,9 @@ impl Store {
             row.status = status;
             detail.status_at = at;
         });
+        if let Some(kind) = before.and_then(|before| status_event(before, status)) {
+            self.note_node_event(slot, kind, rules);
+        }
         events.push(Event::NodeChanged(slot, NodeChange::Status));
         if before != Some(status) && [before, Some(status)].contains(&Some(NodeStatus::Disconnected)) {
             self.touch_allocs_on(slot, events);
@@ -103,8 +119,24 @@ impl Store {
         if eligible && rules.drained_nodes_stay_closed() && is_drained() {
             return Err(Refusal::NodeDrained(id));
         }
+        let before = self.nodes.row(slot).map(|row| row.eligible);
         self.nodes.update(slot, self.index, |row, _| row.eligible = eligible);
+        if before != Some(eligible) {
+            let kind = if eligible { NodeEventKind::Opened } else { NodeEventKind::Closed };
+            self.note_node_event(slot, kind, rules);
+        }
         events.push(Event::NodeChanged(slot, NodeChange::Eligibility));
         Ok(())
+    }
+}
+
+/// What a change of its status is to a node. One that initializes has just registered, or its servers were restored.
+fn status_event(before: NodeStatus, status: NodeStatus) -> Option<NodeEventKind> {
+    match status {
+        _ if before == status => None,
+        NodeStatus::Down => Some(NodeEventKind::Down),
+        NodeStatus::Disconnected => Some(NodeEventKind::Disconnected),
+        NodeStatus::Ready if before.is_silent() => Some(NodeEventKind::Returned),
+        NodeStatus::Ready | NodeStatus::Initializing => None,
     }
 }

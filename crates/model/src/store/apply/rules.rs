@@ -97,6 +97,11 @@ impl Rules {
         self.version >= 6
     }
 
+    /// Whether a node keeps what befell it.
+    pub fn nodes_keep_events(self) -> bool {
+        self.version >= 7
+    }
+
     /// Whether no node of a restored state counts as confirmed.
     pub fn restored_nodes_are_unconfirmed(self) -> bool {
         self.version >= 4
