@@ -98,8 +98,11 @@ func TestPlan(t *testing.T) {
 	job := register(t, client, 1)
 	running(t, client, job, 1)
 	job.TaskGroups[0].Count = pointer(3)
-	plan, _, err := client.Jobs().Plan(job, true, nil)
+	plan, meta, err := client.Jobs().Plan(job, true, nil)
 	must(t, err)
+	if meta.LastIndex != plan.JobModifyIndex {
+		t.Errorf("the header has index %d, the job %d", meta.LastIndex, plan.JobModifyIndex)
+	}
 	if got := plan.Annotations.DesiredTGUpdates["app"].Place; got != 2 {
 		t.Errorf("%d would be placed", got)
 	}
@@ -112,6 +115,27 @@ func TestPlan(t *testing.T) {
 	_, _, err = client.Jobs().EnforceRegister(job, plan.JobModifyIndex, nil)
 	if err == nil || !strings.Contains(err.Error(), api.RegisterEnforceIndexErrPrefix) {
 		t.Errorf("a second registration at the same index: %v", err)
+	}
+}
+
+func TestNodeIsEvaluatedAndKeepsWhatBefellIt(t *testing.T) {
+	client := connect(t)
+	nodes, _, err := client.Nodes().List(nil)
+	must(t, err)
+	_, _, err = client.Nodes().ForceEvaluate(nodes[0].ID, nil)
+	must(t, err)
+	node, _, err := client.Nodes().Info(nodes[0].ID, nil)
+	must(t, err)
+	if len(node.Events) == 0 || node.Events[0].Message == "" || node.Events[0].Timestamp.IsZero() {
+		t.Errorf("events: %+v", node.Events)
+	}
+	servers, err := client.Agent().Servers()
+	must(t, err)
+	if len(servers) != 1 {
+		t.Errorf("servers of agents: %v", servers)
+	}
+	if err := client.Agent().SetServers(servers); err == nil || !strings.Contains(err.Error(), "--servers") {
+		t.Errorf("a server does not change them: %v", err)
 	}
 }
 

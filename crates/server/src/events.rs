@@ -24,6 +24,8 @@ const HELD_BYTES_MAX: u64 = 64 << 20;
 /// Bytes that they may hold on to once nobody can be catching up with them any more: those of about a hundred changes. They lie in
 /// small pieces between what comes and goes, and keep some ten times as many from being given back.
 const IDLE_HELD_BYTES_MAX: u64 = 128 << 10;
+/// Batches with which followers begin who name no index: as many as a server of Nomad keeps.
+const RECENT_BATCHES: u64 = 100;
 /// A batch is that old after so many looks of [`EventHub::ease`].
 const EASED_LOOKS: usize = 6;
 
@@ -92,6 +94,17 @@ pub enum SubscriptionError {
     },
 }
 
+/// Where a follower begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FollowFrom {
+    /// With the batch at this index, or the first after it.
+    At(Index),
+    /// With the last batches that are kept, [`RECENT_BATCHES`] at most.
+    Recent,
+    /// With the next batch.
+    Now,
+}
+
 /// A follower's place.
 #[derive(Debug, Clone)]
 pub struct Subscription {
@@ -121,19 +134,30 @@ impl EventHub {
         self.freed.flush();
     }
 
-    /// Follows from now on.
-    pub fn subscribe(self: &Arc<Self>) -> Subscription {
-        let ring = self.lock();
-        let last_index = ring.batches.back().map_or(ring.dropped_index, |(batch, _)| batch.index);
-        Subscription { hub: self.clone(), next: ring.dropped + ring.batches.len() as u64, last_index }
-    }
-
-    /// Follows from the batch at `index` on, or the first after it; whoever has followed a server that is ahead of this one is
-    /// told nothing of what comes before that.
+    /// Follows from where the follower says; whoever has followed a server that is ahead of this one is told nothing of what comes
+    /// before the index that it names.
     ///
     /// # Errors
     /// When batches from there on have been dropped.
-    pub fn subscribe_from(self: &Arc<Self>, index: Index) -> Result<Subscription, SubscriptionError> {
+    pub fn subscribe(self: &Arc<Self>, from: FollowFrom) -> Result<Subscription, SubscriptionError> {
+        match from {
+            FollowFrom::At(index) => self.subscribe_from(index),
+            FollowFrom::Recent => Ok(self.subscribe_back(RECENT_BATCHES)),
+            FollowFrom::Now => Ok(self.subscribe_back(0)),
+        }
+    }
+
+    /// Follows from so many batches ago on, as far as they are kept.
+    fn subscribe_back(self: &Arc<Self>, batches: u64) -> Subscription {
+        let ring = self.lock();
+        let back = usize::try_from(batches).unwrap_or(usize::MAX).min(ring.batches.len());
+        let skip = ring.batches.len() - back;
+        let before = skip.checked_sub(1).and_then(|at| ring.batches.get(at));
+        let last_index = before.map_or(ring.dropped_index, |(batch, _)| batch.index);
+        Subscription { hub: self.clone(), next: ring.dropped + skip as u64, last_index }
+    }
+
+    fn subscribe_from(self: &Arc<Self>, index: Index) -> Result<Subscription, SubscriptionError> {
         let ring = self.lock();
         if index <= ring.dropped_index {
             return Err(SubscriptionError::TooOld { from: index, resume: ring.resume() });

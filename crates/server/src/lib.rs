@@ -29,7 +29,7 @@ pub use agents::AgentLimits;
 pub use berth_replication::Recovery;
 pub use cluster::{LeadersAnswer, LeadersMajority, MajorityContact, OwnProgress, recover, rejoin};
 pub use engine::{HostState, PlannersConfig};
-pub use events::{Change, EventBatch, EventHub, Subscription, SubscriptionError};
+pub use events::{Change, EventBatch, EventHub, FollowFrom, Subscription, SubscriptionError};
 pub use keyring::{Kek, Keyring};
 pub use memory::bound_heaps;
 pub use net::{Entrance, Share, TlsConfig};

@@ -205,7 +205,7 @@ pub struct JobRegister {
     pub preserve_counts: bool,
     /// Tasks that the job has already keep their resources.
     pub preserve_resources: bool,
-    /// The priority of the evaluation; not heeded, which the answer warns of. 0 for the job's.
+    /// The priority of the evaluation, 1 to 100; 0 for the job's.
     pub eval_priority: i64,
     /// Register it although policies on jobs are against it; there are none, which the answer warns of.
     pub policy_override: bool,

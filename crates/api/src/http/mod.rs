@@ -88,11 +88,14 @@ pub use measure::{Counter, Gauge, Measurements, Sample};
 pub use namespace::{Namespace, NamespaceCapabilities};
 pub use node::{
     DrainSpec, DrainStrategy, DriverInfo, HostVolume, LastDrain, Node, NodeCpu, NodeDisk, NodeDrain,
-    NodeEligibility, NodeEligibilityChanged, NodeMemory, NodeNetwork, NodeNetworkAddress, NodeProcessors,
-    NodePurged, NodeResources, NodeStub, ReservedNetworks, ReservedResources,
+    NodeEligibility, NodeEligibilityChanged, NodeEvaluated, NodeEvent, NodeMemory, NodeNetwork,
+    NodeNetworkAddress, NodeProcessors, NodePurged, NodeResources, NodeStub, ReservedNetworks,
+    ReservedResources,
 };
 pub use node_meta::{NodeMetaApply, NodeMetaRead};
-pub use operator::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth, SnapshotRestored};
+pub use operator::{
+    AutopilotHealth, LeadershipTransferred, RaftConfiguration, RaftServer, ServerHealth, SnapshotRestored,
+};
 pub use plan::{DesiredUpdates, JobPlan, JobPlanned, PlanAnnotations, PlannedChange, PlannedPlacement};
 pub use plan_trace::PlanTrace;
 pub use pool::NodePool;

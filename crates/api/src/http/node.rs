@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{NodeDeviceResource, TaskResources, Time};
 
@@ -102,12 +101,28 @@ pub struct Node {
     pub drivers: BTreeMap<String, DriverInfo>,
     /// By name.
     pub host_volumes: BTreeMap<String, HostVolume>,
-    /// Always empty.
-    pub events: Vec<Value>,
+    /// What befell it, oldest first; the newest ten.
+    pub events: Vec<NodeEvent>,
     /// Its registration.
     pub create_index: u64,
     /// The last change of the node itself.
     pub modify_index: u64,
+}
+
+/// What befell a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeEvent {
+    /// For people.
+    pub message: String,
+    /// What it is about: `Cluster`, `Heartbeat` or `Drain`.
+    pub subsystem: String,
+    /// Always empty: the message says all there is.
+    pub details: BTreeMap<String, String>,
+    /// When.
+    pub timestamp: Time,
+    /// Readers that ask for this index see it.
+    pub create_index: u64,
 }
 
 /// A directory of a node that groups may ask for.
@@ -318,6 +333,21 @@ pub struct NodeEligibilityChanged {
     /// Always 0.
     pub eval_create_index: u64,
     /// Readers that ask for this index see the change.
+    pub index: u64,
+}
+
+/// The answer to evaluating a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NodeEvaluated {
+    /// One for each job that has an allocation on the node which has not ended, and for each system job of its pool.
+    #[serde(rename = "EvalIDs")]
+    pub eval_ids: Vec<String>,
+    /// Where the last of them was made; 0 for none.
+    pub eval_create_index: u64,
+    /// Where the node last changed.
+    pub node_modify_index: u64,
+    /// Readers that ask for this index see them.
     pub index: u64,
 }
 

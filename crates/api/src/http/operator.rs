@@ -32,6 +32,18 @@ pub struct RaftServer {
     pub raft_protocol: String,
 }
 
+/// What came of handing the leadership over. What no server is has no text.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct LeadershipTransferred {
+    /// Who led.
+    pub from: RaftServer,
+    /// Who leads.
+    pub to: RaftServer,
+    /// Whether that one had led already.
+    pub noop: bool,
+}
+
 /// How well the servers are.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]

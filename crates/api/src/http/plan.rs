@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{AllocationStub, Job, JobDiff, PlacementMetric, Time};
+use super::{AllocationStub, Evaluation, Job, JobDiff, PlacementMetric, Time};
 
 /// The body of `PUT /v1/job/:id/plan`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -38,14 +38,17 @@ pub struct JobPlanned {
     /// Where the job was last registered; 0 for a job that is not there. Register with this index to register only what
     /// was planned.
     pub job_modify_index: u64,
-    /// Always none: a plan makes no evaluations.
-    pub created_evals: Option<Vec<Value>>,
+    /// Evaluations in which what is left to be done would wait, for room or for its time; none for none. Their ids are made up:
+    /// a plan makes none of them.
+    pub created_evals: Option<Vec<Evaluation>>,
     /// What differs, when asked for.
     pub diff: Option<JobDiff>,
     /// Of a periodic job.
     pub next_periodic_launch: Time,
     /// For people; empty for none.
     pub warnings: String,
+    /// The same as `JobModifyIndex`, as the header X-Nomad-Index is.
+    pub index: u64,
 }
 
 /// What would happen to how many allocations.

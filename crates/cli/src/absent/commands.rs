@@ -14,7 +14,7 @@ pub(super) const ABSENT: &[(&str, &str)] = &[
         "check",
         "`berth server members` shows whether the servers are alive, `curl http://127.0.0.1:4646/v1/agent/health` whether one is",
     ),
-    ("client-config", "the flag --servers of `berth agent`"),
+    ("client-config", "berth node config"),
     ("config", "the flags of `berth server` and `berth agent` are checked when they start"),
     ("eval delete", "berth system gc"),
     ("job action", "`berth exec JOB COMMAND` runs a command within a task"),
@@ -23,7 +23,6 @@ pub(super) const ABSENT: &[(&str, &str)] = &[
         "monitor export",
         "`journalctl -u berth-server` prints what a server has logged; `berth monitor` follows it",
     ),
-    ("node config", "the flag --servers of `berth agent`"),
     (
         "node identity",
         "agents renew their certificates themselves; `berth node revoke` refuses those of a node",

@@ -69,7 +69,6 @@ pub(super) const ABSENT_FLAGS: &[(&str, &str, &str)] = &[
         "check-index",
         "`berth job run -check-index` registers the job with another count on that condition",
     ),
-    ("job stop", "eval-priority", "an evaluation has the priority of its job"),
     ("job stop", "global", "there is one region: leave it out"),
     ("job stop", "no-shutdown-delay", "register the job with a shorter `shutdown_delay` first"),
     ("job validate", "vault-namespace", "write `vault_namespace = \"...\"` into the job file"),
@@ -82,6 +81,11 @@ pub(super) const ABSENT_FLAGS: &[(&str, &str, &str)] = &[
     ("logs", "verbose", "`berth alloc status -verbose` prints ids in full"),
     ("monitor", "log-include-location", "each line names the module that wrote it: leave it out"),
     ("namespace apply", "json", "a file in JSON is known by its content: leave it out"),
+    (
+        "node config",
+        "update-servers",
+        "start `berth agent` with another `--servers`: it learns all servers from the one that it reaches",
+    ),
     (
         "node pool apply",
         "json",

@@ -63,7 +63,10 @@ impl Remote {
     /// Everything that the filter lets through, as it happens.
     pub async fn events(&self, filter: &EventFilter) -> Result<Lines<EventFrame>, Failure> {
         let target = self.target("/v1/event/stream");
-        let target = filter.from.into_iter().fold(target, |target, index| target.param("index", index));
+        let target = match filter.from {
+            Some(index) => target.param("index", index),
+            None => target.param("recent", false),
+        };
         let target = filter.topics.iter().fold(target, |target, topic| target.param("topic", topic));
         Ok(self.client.lines(&target).await?)
     }

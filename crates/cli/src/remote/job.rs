@@ -65,8 +65,16 @@ impl Remote {
     }
 
     /// Stops a job, and forgets it with `purge`.
-    pub async fn deregister(&self, job: &str, purge: bool) -> Result<JobDeregistered, Failure> {
-        self.delete(&self.target("/v1/job").part(job).param("purge", purge)).await
+    pub async fn deregister(
+        &self,
+        job: &str,
+        purge: bool,
+        eval_priority: Option<u8>,
+    ) -> Result<JobDeregistered, Failure> {
+        let target = self.target("/v1/job").part(job).param("purge", purge);
+        let target =
+            eval_priority.into_iter().fold(target, |target, asked| target.param("eval_priority", asked));
+        self.delete(&target).await
     }
 
     /// Makes an earlier version of a job the newest one, or the newest one again that was stopped; with `only_if` only

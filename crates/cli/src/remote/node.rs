@@ -61,6 +61,11 @@ impl Remote {
         self.get(&self.target("/v1/client/stats").param("node_id", id)).await
     }
 
+    /// Where servers take agents.
+    pub async fn servers_of_agents(&self) -> Result<Vec<String>, Failure> {
+        self.get(&self.target("/v1/agent/servers")).await
+    }
+
     /// A node's metadata, as its agent has it.
     pub async fn node_meta(&self, id: &str) -> Result<NodeMetaRead, Failure> {
         self.get(&self.target(METADATA).param("node_id", id)).await

@@ -13,7 +13,7 @@ pub async fn run(address: &str, count: usize, lines: usize) -> Outcome<()> {
     let (told, mut rounds) = mpsc::channel(count);
     for _ in 0..count {
         let mut stream = TcpStream::connect(address).await?;
-        stream.write_all(b"GET /v1/event/stream HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
+        stream.write_all(b"GET /v1/event/stream?recent=false HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
         // A heartbeat comes at once: from then on nothing is missed.
         let mut begun = Vec::new();
         while !begun.ends_with(b"{}\n\r\n") {

@@ -16,7 +16,7 @@ use super::{
     propose::Proposer, query::Query, routes::Carried, waiting::Waiter,
 };
 use crate::{
-    SubscriptionError,
+    FollowFrom, SubscriptionError,
     access::{Access, CallerEvents, CallerView, Identity},
     keyring::{Kek, Keyring},
     shared::{
@@ -128,16 +128,12 @@ impl Call {
         }
     }
 
-    /// Follows changes as the caller sees them: from an index on, or from now on.
+    /// Follows changes as the caller sees them.
     ///
     /// # Errors
     /// When changes from there on are no longer kept.
-    pub fn follow(&self, from: Option<Index>) -> Result<CallerEvents, SubscriptionError> {
-        let hub = &self.api.state.events;
-        let subscription = match from {
-            Some(index) => hub.subscribe_from(index)?,
-            None => hub.subscribe(),
-        };
+    pub fn follow(&self, from: FollowFrom) -> Result<CallerEvents, SubscriptionError> {
+        let subscription = self.api.state.events.subscribe(from)?;
         Ok(CallerEvents::new(subscription, self.asker.access.clone()))
     }
 

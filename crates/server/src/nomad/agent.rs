@@ -89,6 +89,25 @@ pub(super) async fn join(call: Call) -> Reply {
     reply::json(&call.query, &answer)
 }
 
+/// `GET /v1/agent/servers`: what every agent is told of servers; its settings name only those that it asks first.
+pub(super) async fn servers_of_agents(call: Call) -> Reply {
+    let there = servers::all(&call).all.into_iter().filter(|server| !server.removed);
+    let mut addresses: Vec<String> =
+        there.map(|server| server.agent_addr).filter(|addr| !addr.is_empty()).collect();
+    addresses.sort_unstable();
+    reply::json(&call.query, &addresses)
+}
+
+/// `PUT /v1/agent/servers`: agents have no API, and this is a server.
+pub(super) async fn set_servers_of_agents(call: Call) -> Reply {
+    if call.query.all("address").all(str::is_empty) {
+        return Err(Failure::bad_request("say which servers with ?address=HOST:PORT"));
+    }
+    let why = "the servers of an agent are not changed by a server: an agent learns all of them from the one that it reaches; its \
+               flag --servers names those that it asks first, and it takes another when it is started again";
+    Err(Failure::new(StatusCode::NOT_IMPLEMENTED, why))
+}
+
 /// `PUT /v1/agent/force-leave`: takes a server out that is gone for good.
 pub(super) async fn force_leave(call: Call) -> Reply {
     let name = call.query.text("node").ok_or_else(|| Failure::bad_request("say which server with ?node="))?;

@@ -1,10 +1,13 @@
 //! Nodes: listing, reading, what runs on them, and opening or closing them to new work.
 
-use berth_api::http::{DrainSpec, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodePurged};
+use berth_api::http::{
+    DrainSpec, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodeEvaluated, NodePurged,
+};
 use berth_model::{
     Index, NodeId, Timestamp,
     acl::ChangeAcl,
     command::{Collect, Command, DrainNode, NewDrain},
+    eval::{Eval, Trigger},
     node::{NODE_POOL_ALL, NodeStatus},
     store::{NodeDetail, NodeRow},
 };
@@ -30,6 +33,8 @@ use crate::{
 
 /// What may be said of a drain: bytes.
 const DRAIN_META_BYTES_MAX: usize = 4 << 10;
+/// Evaluations that are made in one command.
+const EVALS_MADE_MAX: usize = 256;
 
 /// `GET /v1/nodes`
 pub(super) async fn list(call: Call) -> Reply {
@@ -179,6 +184,33 @@ fn new_drain(spec: &DrainSpec, now: Timestamp) -> NewDrain {
         asked => Some(Timestamp(now.0.saturating_add(u64::try_from(asked).unwrap_or(0)))),
     };
     NewDrain { deadline, ignore_system: spec.ignore_system_jobs, asked_ns: spec.deadline }
+}
+
+/// `PUT /v1/node/:id/evaluate`: has the jobs looked at that a node concerns, as if it had changed.
+pub(super) async fn evaluate(call: Call) -> Reply {
+    let id = id_of(&call)?;
+    let view = call.view();
+    let (row, detail) = view.node(id).ok_or_else(not_found)?;
+    let jobs = view.jobs_concerned(row, detail)?;
+    let evals: Vec<Eval> = jobs
+        .map(|job| {
+            let job = job.job();
+            let key = job.key.clone();
+            let eval = Eval::pending(call.mint_eval(), key, job.job_type, job.priority, Trigger::NodeUpdate);
+            Eval { node: Some(id), ..eval }
+        })
+        .collect();
+    let mut answer = NodeEvaluated {
+        eval_ids: evals.iter().map(|eval| eval.id.to_string()).collect(),
+        node_modify_index: row.modify_index.0,
+        index: row.modify_index.0,
+        ..NodeEvaluated::default()
+    };
+    for evals in evals.chunks(EVALS_MADE_MAX) {
+        let Index(index) = call.propose(Command::CreateEvals(evals.to_vec())).await?;
+        (answer.eval_create_index, answer.index) = (index, index);
+    }
+    reply::json(&call.query, &answer)
 }
 
 /// `PUT /v1/node/:id/purge`

@@ -104,6 +104,7 @@ pub const OPERATIONS: &[Operation] = &[
     ask(Get, "/v1/node/{id}/allocations", "listNodeAllocations", "/v1/node/$NODE/allocations"),
     send(Put, "/v1/node/{id}/eligibility", "setNodeEligibility", "/v1/node/$NODE/eligibility", r#"{"NodeID": "$NODE", "Eligibility": "eligible"}"#),
     send(Put, "/v1/node/{id}/drain", "drainNode", "/v1/node/$NODE/drain", r#"{"NodeID": "$NODE", "DrainSpec": {"Deadline": 3600000000000, "IgnoreSystemJobs": true}}"#).last(),
+    ask(Put, "/v1/node/{id}/evaluate", "evaluateNode", "/v1/node/$NODE/evaluate"),
     send(Put, "/v1/nodes/token", "createNodeToken", "/v1/nodes/token", r#"{"TTL": "1h"}"#).answers(400, "the server has no TLS"),
     ask(Put, "/v1/node/{id}/revoke", "revokeNode", "/v1/node/$NODE/revoke").answers(400, "the server has no TLS"),
     ask(Put, "/v1/node/{id}/purge", "purgeNode", "/v1/node/$NODE/purge").answers(409, "the node is not down"),
@@ -177,6 +178,8 @@ pub const OPERATIONS: &[Operation] = &[
 
     ask(Get, "/v1/agent/self", "readAgent", "/v1/agent/self"),
     ask(Get, "/v1/agent/members", "listMembers", "/v1/agent/members"),
+    ask(Get, "/v1/agent/servers", "listAgentServers", "/v1/agent/servers"),
+    ask(Put, "/v1/agent/servers", "setAgentServers", "/v1/agent/servers?address=127.0.0.1:4647").answers(501, "agents have settings of their own"),
     ask(Get, "/v1/agent/monitor", "streamAgentLog", "/v1/agent/monitor?log_level=info&plain=true"),
     ask(Put, "/v1/agent/join", "joinServers", "/v1/agent/join?address=127.0.0.1:1"),
     ask(Put, "/v1/agent/force-leave", "forceLeaveServer", "/v1/agent/force-leave?node=gone").answers(404, "the cluster has no such server"),

@@ -1,6 +1,6 @@
 //! The servers as their operators look at them, and what operators do with them.
 
-use berth_api::http::{AutopilotHealth, RaftConfiguration, RaftServer, ServerHealth};
+use berth_api::http::{AutopilotHealth, LeadershipTransferred, RaftConfiguration, RaftServer, ServerHealth};
 use hyper::StatusCode;
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::{
         failure::Failure,
         reply,
     },
-    shared::{ServerChange, ServerStatus},
+    shared::{ServerChange, ServerInfo, ServerStatus, Servers},
 };
 
 /// The version of the consensus protocol that clients know.
@@ -19,17 +19,21 @@ const RAFT_PROTOCOL: &str = "3";
 
 /// `GET /v1/operator/raft/configuration`
 pub(super) async fn raft_configuration(call: Call) -> Reply {
-    let (info, all) = (call.server(), servers::all(&call));
-    let server = |server: &ServerStatus| RaftServer {
+    let all = servers::all(&call);
+    let shown = all.all.iter().map(|server| raft_server(&all, server, call.server()));
+    let found = RaftConfiguration { servers: shown.collect(), index: all.config_index };
+    reply::json(&call.query, &found)
+}
+
+fn raft_server(all: &Servers, server: &ServerStatus, info: &ServerInfo) -> RaftServer {
+    RaftServer {
         id: servers::shown_id(server),
         node: servers::full_name(server, info),
         address: server.agent_addr.clone(),
         leader: Some(server.id) == all.leader,
         voter: server.voter,
         raft_protocol: RAFT_PROTOCOL.to_owned(),
-    };
-    let found = RaftConfiguration { servers: all.all.iter().map(server).collect(), index: all.config_index };
-    reply::json(&call.query, &found)
+    }
 }
 
 /// `GET /v1/operator/autopilot/health`: a server is well that was heard lately; the cluster, when all are and one leads.
@@ -70,7 +74,20 @@ pub(super) async fn remove_peer(call: Call) -> Reply {
 
 /// `PUT /v1/operator/raft/transfer-leadership`
 pub(super) async fn transfer_leadership(call: Call) -> Reply {
-    change(&call, ServerChange::Transfer(meant(&call)?)).await
+    let (to, before) = (meant(&call)?, servers::all(&call));
+    changed(&call, ServerChange::Transfer(to)).await?;
+    let after = servers::all(&call);
+    let to = to.or(after.leader);
+    let shown = |all: &Servers, id: Option<u64>| {
+        let server = all.all.iter().find(|server| Some(server.id) == id);
+        server.map(|server| raft_server(&after, server, call.server())).unwrap_or_default()
+    };
+    let answer = LeadershipTransferred {
+        from: shown(&before, before.leader),
+        to: shown(&after, to),
+        noop: to.is_some() && to == before.leader,
+    };
+    reply::json(&call.query, &answer)
 }
 
 /// `PUT /v1/operator/raft/promote`: lets a server vote that only follows.
@@ -81,9 +98,13 @@ pub(super) async fn promote_peer(call: Call) -> Reply {
 
 /// Changes who is there.
 pub(super) async fn change(call: &Call, change: ServerChange) -> Reply {
-    let changed = call.change_servers(change).await;
-    changed.map_err(|why| Failure::new(StatusCode::CONFLICT, why))?;
+    changed(call, change).await?;
     reply::json(&call.query, &Map::<String, Value>::new())
+}
+
+async fn changed(call: &Call, change: ServerChange) -> Result<(), Failure> {
+    let changed = call.change_servers(change).await;
+    changed.map_err(|why| Failure::new(StatusCode::CONFLICT, why))
 }
 
 /// The server that the query names.

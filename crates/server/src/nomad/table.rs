@@ -14,12 +14,12 @@ use berth_api::http::{
     JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
     JobScale, JobScaleStatus, JobStability, JobStatus, JobStatusesAsked, JobStub, JobSubmissionRead,
     JobSummary, JobTag, JobValidated, JobVersionChanged, JobVersions, JobsParse, Jwks, KeyringKey,
-    KeyringRewrapped, KeyringRotated, Measurements, Namespace, Node, NodeDrain, NodeEligibility,
-    NodeEligibilityChanged, NodeImages, NodeMetaApply, NodeMetaRead, NodePool, NodePurged, NodeRevoked,
-    NodeStub, NodeToken, NodeTokenAsked, OpenIdConfiguration, PeriodicForced, PlanTrace, Quota, QuotaUsage,
-    RaftConfiguration, RecoveryStatus, ScalingPolicy, ScalingPolicyStub, SchedulerConfiguration,
-    SchedulerConfigurationRead, SchedulerConfigurationSet, Search, ServerRevoked, SnapshotRestored,
-    StreamFrame, Variable, VariableMetadata,
+    KeyringRewrapped, KeyringRotated, LeadershipTransferred, Measurements, Namespace, Node, NodeDrain,
+    NodeEligibility, NodeEligibilityChanged, NodeEvaluated, NodeImages, NodeMetaApply, NodeMetaRead,
+    NodePool, NodePurged, NodeRevoked, NodeStub, NodeToken, NodeTokenAsked, OpenIdConfiguration,
+    PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, RecoveryStatus, ScalingPolicy,
+    ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
+    ServerRevoked, SnapshotRestored, StreamFrame, Variable, VariableMetadata,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -71,7 +71,7 @@ pub fn routes() -> Vec<Route> {
 
         route(Get, "/v1/job/{id}", (ReadJob, Query), "Read a job", reads::<Job>(&["namespace"]), job::read),
         route(Put, "/v1/job/{id}", (RegisterJob, Body), "Register a job under its id", body_json::<JobRegister, JobRegistered>(&["namespace"]), job::register),
-        route(Delete, "/v1/job/{id}", (DeregisterJob, Query), "Stop a job", json::<JobDeregistered>(&["namespace", "purge"]), job::deregister),
+        route(Delete, "/v1/job/{id}", (DeregisterJob, Query), "Stop a job", json::<JobDeregistered>(&["namespace", "purge", "eval_priority"]), job::deregister),
         route(Put, "/v1/job/{id}/evaluate", (EvaluateJob, Query), "Evaluate a job again", body_json::<JobEvaluate, JobRegistered>(&["namespace"]), job::evaluate),
         route(Get, "/v1/job/{id}/allocations", (ReadJob, Query), "List a job's allocations", lists::<AllocationStub>(&["namespace", "resources", "task_states"]), job::allocations),
         route(Get, "/v1/job/{id}/deployment", (ReadJob, Query), "Read a job's last deployment", reads::<Option<Deployment>>(&["namespace"]), job::deployment),
@@ -128,6 +128,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/node/{id}/allocations", (NodeRead, Cluster), "List a node's allocations", lists::<Allocation>(&[]), nodes::allocations),
         route(Put, "/v1/node/{id}/eligibility", (NodeWrite, Cluster), "Set a node's eligibility for new work", body_json::<NodeEligibility, NodeEligibilityChanged>(&[]), nodes::eligibility),
         route(Put, "/v1/node/{id}/drain", (NodeWrite, Cluster), "Drain a node, or cancel its drain", body_json::<NodeDrain, NodeEligibilityChanged>(&[]), nodes::drain),
+        route(Put, "/v1/node/{id}/evaluate", (NodeWrite, Cluster), "Evaluate the jobs that a node concerns", json::<NodeEvaluated>(&[]), nodes::evaluate),
         route(Put, "/v1/nodes/token", (Management, Cluster), "Make a token with which one agent joins", body_json::<NodeTokenAsked, NodeToken>(&[]), joins::make),
         route(Put, "/v1/node/{id}/revoke", (NodeWrite, Cluster), "Revoke the certificates of a node, and end its connections", json::<NodeRevoked>(&[]), joins::revoke),
         route(Put, "/v1/node/{id}/purge", (NodeWrite, Cluster), "Delete a node that is down", json::<NodePurged>(&[]), nodes::purge),
@@ -163,7 +164,7 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/search", (SearchAny, Query), "Find what begins with a text", body_json::<Search, Found>(&["namespace"]), search::prefix),
         route(Put, "/v1/search/fuzzy", (SearchAny, Query), "Find what has a text in its name", body_json::<FuzzySearch, FuzzyFound>(&["namespace"]), search::fuzzy),
 
-        route(Get, "/v1/event/stream", (ReadEvents, Query), "Follow changes", streams::<EventFrame>(&["namespace", "index", "topic", "stale"]), stream_events),
+        route(Get, "/v1/event/stream", (ReadEvents, Query), "Follow changes", streams::<EventFrame>(&["namespace", "index", "recent", "topic", "stale"]), stream_events),
 
         route(Get, "/v1/namespaces", (ListNamespaces, Items), "List namespaces", pages::<Namespace>(&[]), namespaces::list),
         route(Get, "/v1/namespace/{name}", (ListNamespaces, Object), "Read a namespace", reads::<Namespace>(&[]), namespaces::read),
@@ -201,6 +202,8 @@ pub fn routes() -> Vec<Route> {
 
         route(Get, "/v1/agent/self", (AgentRead, Cluster), "Read who answers", json::<AgentSelf>(&[]), agent::whoami),
         route(Get, "/v1/agent/members", (AgentRead, Cluster), "List servers", json::<AgentMembers>(&[]), agent::members),
+        route(Get, "/v1/agent/servers", (AgentRead, Cluster), "List where servers take agents", json::<Vec<String>>(&[]), agent::servers_of_agents).without_state(),
+        route(Put, "/v1/agent/servers", (AgentWrite, Cluster), "Change the servers of an agent: a setting of its own", Contract { parameters: vec!["address"], ..empty() }, agent::set_servers_of_agents).without_state(),
         route(Get, "/v1/agent/monitor", (AgentRead, Cluster), "Follow the log of a server or an agent", streams::<StreamFrame>(&["log_level", "log_json", "plain", "node_id", "server_id"]), monitor::read).without_state(),
         route(Put, "/v1/agent/join", (AgentWrite, Cluster), "Join the cluster of other servers", json::<AgentJoined>(&["address"]), agent::join).without_state(),
         route(Put, "/v1/agent/force-leave", (AgentWrite, Cluster), "Take out a server that is gone", json::<Map<String, Value>>(&["node"]), agent::force_leave).without_state(),
@@ -214,7 +217,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/operator/raft/configuration", (OperatorRead, Cluster), "List the members of the consensus", json::<RaftConfiguration>(&[]), operator::raft_configuration).without_state(),
         route(Get, "/v1/operator/autopilot/health", (OperatorRead, Cluster), "Read the health of all servers", json::<AutopilotHealth>(&[]), operator::autopilot_health).without_state(),
         route(Delete, "/v1/operator/raft/peer", (OperatorWrite, Cluster), "Remove a server", json::<Map<String, Value>>(&["id", "address"]), operator::remove_peer).without_state(),
-        route(Put, "/v1/operator/raft/transfer-leadership", (OperatorWrite, Cluster), "Let another server lead", json::<Map<String, Value>>(&["id", "address"]), operator::transfer_leadership).without_state(),
+        route(Put, "/v1/operator/raft/transfer-leadership", (OperatorWrite, Cluster), "Let another server lead", json::<LeadershipTransferred>(&["id", "address"]), operator::transfer_leadership).without_state(),
         route(Put, "/v1/operator/raft/promote", (OperatorWrite, Cluster), "Let a server vote", json::<Map<String, Value>>(&["id", "address"]), operator::promote_peer).without_state(),
         route(Put, "/v1/operator/server/{name}/revoke", (Management, Cluster), "Revoke the certificates of a server, and end its connections", json::<ServerRevoked>(&["force"]), joins::revoke_server),
         route(Get, "/v1/operator/scheduler/configuration", (OperatorRead, Cluster), "Read the scheduler's configuration", json::<SchedulerConfigurationRead>(&[]), scheduling::read),

@@ -34,7 +34,7 @@ pub struct Run {
     /// Tasks that the job has already keep their resources
     #[arg(long)]
     preserve_resources: bool,
-    /// The priority of the evaluation; a server that does not heed it says so
+    /// The priority of the evaluation, 1 to 100; that of the job if there is none
     #[arg(long, value_name = "PRIORITY", value_parser = value_parser!(i64).range(1..=100))]
     eval_priority: Option<i64>,
     /// Register it although policies on jobs are against it; there are none, and the server says so

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, value_parser};
 
 use crate::{
     ask::Ask,
@@ -22,6 +22,9 @@ pub struct Stop {
     /// Delete the job at once, with its history
     #[arg(long)]
     purge: bool,
+    /// The priority of the evaluation, 1 to 100; that of the job if there is none
+    #[arg(long, value_name = "PRIORITY", value_parser = value_parser!(u8).range(1..=100))]
+    eval_priority: Option<u8>,
     /// Do not wait: print the evaluation's id and leave
     #[arg(long)]
     detach: bool,
@@ -39,7 +42,7 @@ impl Stop {
         self.ask.about("stop job", &id, &self.id)?;
         let since = Instant::now();
         let allocs = remote.job_allocations(&id).await?;
-        let stopped = remote.deregister(&id, self.purge).await?;
+        let stopped = remote.deregister(&id, self.purge, self.eval_priority).await?;
         if self.detach {
             return Ok(output::print(&format!("{}\n", stopped.eval_id))?);
         }

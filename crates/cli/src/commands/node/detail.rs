@@ -25,6 +25,7 @@ impl View for NodeDetail {
             self.resources(layout),
             pairs(layout, "attribute", &self.node.attributes),
             pairs(layout, "meta", &self.node.meta),
+            self.events(layout),
             self.allocations(layout),
         ])
     }
@@ -64,6 +65,20 @@ impl NodeDetail {
         row("memory", total.memory.memory_mb, reserved.memory.memory_mb, "MiB");
         row("disk", total.disk.disk_mb, reserved.disk.disk_mb, "MiB");
         table.render()
+    }
+
+    /// What befell it, newest first.
+    fn events(&self, layout: Layout) -> String {
+        let columns = [Column::text("event"), Column::text("subsystem"), Column::text("time")];
+        let (mut table, now) = (Table::new(layout, &columns), now_ns());
+        for event in self.node.events.iter().rev() {
+            table.row([
+                (&event.message).into(),
+                (&event.subsystem).into(),
+                age(event.timestamp.0, now).into(),
+            ]);
+        }
+        if table.is_empty() { String::new() } else { table.render() }
     }
 
     fn allocations(&self, layout: Layout) -> String {

@@ -1,5 +1,6 @@
 //! `berth node`: the machines.
 
+mod config;
 mod detail;
 mod drain;
 mod eligibility;
@@ -33,6 +34,8 @@ pub enum Verb {
     Token(token::Token),
     /// Revoke a node: its certificates are refused, and its connection ends within a second
     Revoke(revoke::Revoke),
+    /// List where servers take agents
+    Config(config::Config),
     /// Show a node's metadata, which constraints see, or change it
     #[command(subcommand)]
     Meta(meta::Verb),
@@ -53,6 +56,7 @@ impl Verb {
             Self::Purge(purge) => block_on(purge.run(&remote)),
             Self::Token(token) => block_on(token.run(&remote)),
             Self::Revoke(revoke) => block_on(revoke.run(&remote)),
+            Self::Config(config) => block_on(config.run(&remote)),
             Self::Meta(verb) => block_on(verb.run(&remote)),
             Self::Pool(verb) => block_on(verb.run(&remote)),
         }

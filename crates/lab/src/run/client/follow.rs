@@ -18,8 +18,10 @@ pub(in crate::run) enum Topics {
 
 impl Topics {
     fn stream(self) -> Request {
-        let allocs =
-            Request::new("/v1/event/stream").param("namespace", "default").param("topic", "Allocation");
+        let allocs = Request::new("/v1/event/stream")
+            .param("namespace", "default")
+            .param("topic", "Allocation")
+            .param("recent", false);
         match self {
             Self::Allocs => allocs,
             Self::AllocsAndEvals => allocs.param("topic", "Evaluation"),

@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::run::{RunError, Target, http::Connection};
 
-const STREAM: &str = "/v1/event/stream?topic=Job&namespace=default";
+const STREAM: &str = "/v1/event/stream?topic=Job&namespace=default&recent=false";
 const LIST: &str = "/v1/jobs";
 /// Connections that are being opened at a time.
 const OPENING_MAX: usize = 64;

@@ -163,7 +163,7 @@ async fn change(churn: &Churn, shared: &Shared, every: Duration) -> Result<Never
 /// Reads events for a while, again and again.
 async fn follow(target: &Target) -> Result<Never, RunError> {
     loop {
-        let mut lines = Connection::open(target).await?.lines("/v1/event/stream").await?;
+        let mut lines = Connection::open(target).await?.lines("/v1/event/stream?recent=false").await?;
         let read = async {
             loop {
                 lines.next().await?;

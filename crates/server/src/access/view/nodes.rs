@@ -4,11 +4,13 @@ use std::{collections::BTreeMap, ops::RangeBounds};
 
 use berth_model::{
     Index, NodeId,
+    job::Job,
     node::{NODE_POOL_ALL, NODE_POOL_DEFAULT, NodeStatus},
-    store::{AllocSlot, NodeDetail, NodePoolRow, NodeRow, NodeSlot, Scheduling},
+    store::{AllocSlot, JobRow, NodeDetail, NodePoolRow, NodeRow, NodeSlot, Scheduling},
 };
 
 use super::CallerView;
+use crate::access::{Capability, Denied};
 
 impl CallerView {
     /// A node.
@@ -93,6 +95,29 @@ impl CallerView {
     pub fn allocs_on<'v>(&'v self, row: &'v NodeRow) -> impl Iterator<Item = AllocSlot> + 'v {
         let nodes = self.view.store.nodes();
         nodes.live(row).chain(nodes.ended(row)).filter(|slot| self.alloc_row(*slot).is_some())
+    }
+
+    /// The jobs of any namespace that a change of a node concerns, by key: those that have something there which has not ended,
+    /// and those that run on every node of its pool.
+    ///
+    /// # Errors
+    /// For whoever may not change nodes.
+    pub fn jobs_concerned<'v>(
+        &'v self,
+        row: &'v NodeRow,
+        detail: &'v NodeDetail,
+    ) -> Result<impl Iterator<Item = &'v JobRow>, Denied> {
+        self.access.require_of_cluster(Capability::NodeWrite)?;
+        let store = &self.view.store;
+        let live = store.nodes().live(row).filter_map(|slot| store.allocs().row(slot));
+        let there = live.filter_map(|alloc| store.jobs().row(alloc.job));
+        let in_pool = |job: &Job| [&*detail.node.pool, NODE_POOL_ALL].contains(&&*job.node_pool);
+        let everywhere = store.jobs().iter().map(|(_, row)| row).filter(move |row| {
+            let job = row.job();
+            job.job_type.is_per_node() && !job.stop && in_pool(job)
+        });
+        let jobs = there.chain(everywhere).filter(|row| !row.key.is_purged());
+        Ok(jobs.map(|row| (&row.key, row)).collect::<BTreeMap<_, _>>().into_values())
     }
 
     /// How many allocations have not ended on a node, whoever sees them.

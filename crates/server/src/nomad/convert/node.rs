@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    DrainSpec, DrainStrategy, DriverInfo, HostVolume, LastDrain, Node, NodeCpu, NodeDisk, NodeMemory,
-    NodeNetwork, NodeNetworkAddress, NodeProcessors, NodeResources, NodeStub, ReservedNetworks,
+    DrainSpec, DrainStrategy, DriverInfo, HostVolume, LastDrain, Node, NodeCpu, NodeDisk, NodeEvent,
+    NodeMemory, NodeNetwork, NodeNetworkAddress, NodeProcessors, NodeResources, NodeStub, ReservedNetworks,
     ReservedResources, Time,
 };
 use berth_model::{
@@ -81,7 +81,7 @@ pub fn node(row: &NodeRow, detail: &NodeDetail) -> Node {
         status_updated_at: detail.status_at.0 / NANOS_PER_SECOND,
         drivers: drivers(node),
         host_volumes: host_volumes(node),
-        events: Vec::new(),
+        events: detail.events().iter().map(event).collect(),
         create_index: row.create_index.0,
         modify_index: row.modify_index.0,
     }
@@ -168,6 +168,16 @@ fn reserved(node: &node::Node) -> ReservedResources {
         memory: NodeMemory { memory_mb: node.reserved.memory_mb },
         disk: NodeDisk { disk_mb: node.reserved.disk_mb },
         networks: ReservedNetworks { reserved_host_ports: ports.join(",") },
+    }
+}
+
+fn event(event: &node::NodeEvent) -> NodeEvent {
+    NodeEvent {
+        message: event.kind.as_str().to_owned(),
+        subsystem: event.kind.subsystem().to_owned(),
+        details: BTreeMap::new(),
+        timestamp: Time(event.at.0),
+        create_index: event.index.0,
     }
 }
 

@@ -3,18 +3,24 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use berth_api::http::{
-    AllocationStub, DesiredUpdates, DiffKind, JobDiff, JobPlanned, PlanAnnotations, PlannedChange,
-    PlannedPlacement, TaskGroupDiff, Time,
+    AllocationStub, DesiredUpdates, DiffKind, Evaluation, JobDiff, JobPlanned, PlanAnnotations,
+    PlannedChange, PlannedPlacement, TaskGroupDiff, Time,
 };
 use berth_model::{
-    AllocId,
+    AllocId, EvalId,
     alloc::{Placement, StopReason},
+    eval::{Eval, EvalStatus, Failures, Queued},
+    ids::IdSeed,
     job::VersionChange,
     store::{AllocRow, JobRow, Store},
 };
 use berth_scheduler::Plan;
 
-use super::{AllocStubParts, allocation_stub, eval::failed_groups, id_text};
+use super::{
+    AllocStubParts, allocation_stub,
+    eval::{evaluation, failed_groups},
+    id_text,
+};
 use crate::{access::CallerView, http::text::Text};
 
 /// Placements that are listed of one plan.
@@ -36,10 +42,28 @@ pub fn planned(
         placements: placements(view, store, row, plan),
         touched: touched(store, row, plan, is_new),
         annotations: PlanAnnotations { desired_tg_updates: updates, preempted_allocs: preempted(view, plan) },
+        created_evals: created_evals(row, plan),
         diff,
         next_periodic_launch: Time(row.due().map_or(0, |due| due.0)),
         ..JobPlanned::default()
     }
+}
+
+/// The evaluations that would be made for what is left to be done, as the state would have them; none for none.
+fn created_evals(row: &JobRow, plan: &Plan) -> Option<Vec<Evaluation>> {
+    let (job, mut ids) = (row.job(), IdSeed::new(plan.eval.0 as u64));
+    let failures = Failures::from(plan.failures.clone());
+    let created = plan.next.iter().map(|next| {
+        let id = EvalId(ids.mint());
+        let mut eval = Eval::pending(id, row.key.clone(), job.job_type, job.priority, next.trigger);
+        (eval.status, eval.wait_until, eval.previous) = (next.status, next.wait_until, Some(plan.eval));
+        if next.status == EvalStatus::Blocked {
+            eval.queued = Queued::of(&failures);
+            eval.failures.clone_from(&failures);
+        }
+        evaluation(&eval)
+    });
+    (!plan.next.is_empty()).then(|| created.collect())
 }
 
 /// What would happen to how many allocations, by group; `is_new` says that the job would have a new version, under which

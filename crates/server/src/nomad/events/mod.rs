@@ -10,7 +10,7 @@ use berth_model::{AllocId, Index};
 use bytes::Bytes;
 
 use crate::{
-    Change, SubscriptionError,
+    Change, FollowFrom, SubscriptionError,
     access::{CallerBatch, CallerChange, CallerEvents},
     http::{
         call::{Call, Reply},
@@ -33,11 +33,16 @@ const CATCH_UP_MAX: usize = 256;
 
 /// `GET /v1/event/stream`
 ///
-/// With `index`, the stream begins with the changes at that index, or the first after it; without, with the next one. A server
-/// that is behind sends nothing that comes before `index`, even if it has yet to hear of it.
+/// With `index`, the stream begins with the changes at that index, or the first after it. A server that is behind sends nothing
+/// that comes before `index`, even if it has yet to hear of it. Without one, or with 0, it begins with the latest changes that are
+/// kept, as clients of Nomad know it, or, if they do not want those, with the next one.
 pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
     let filter = Arc::new(Filter::of(&call)?);
-    let from = call.query.number("index")?.filter(|index| *index > 0).map(Index);
+    let from = match call.query.number("index")?.filter(|index| *index > 0) {
+        Some(index) => FollowFrom::At(Index(index)),
+        None if call.query.flag("recent", true)? => FollowFrom::Recent,
+        None => FollowFrom::Now,
+    };
     let events = call.follow(from);
     stream(&call, JSON, |writer| async move {
         let follower = Follower::new(writer, filter, lines);

@@ -29,8 +29,10 @@ pub(in crate::nomad) async fn deregister(call: Call) -> Reply {
     if purge {
         call.access().require_besides(Capability::PurgeJob, &job.namespace)?;
     }
+    let asked = call.query.number("eval_priority")?.unwrap_or_default();
+    let priority = jobs::eval_priority("eval_priority", i64::try_from(asked).unwrap_or(i64::MAX))?;
     let command = Command::DeregisterJob(DeregisterJob { job, purge, eval });
-    let index = call.propose(command).await?.0;
+    let index = call.proposer().propose_together(jobs::evaluated_with(command, eval, priority)).await?.0;
     let answer = JobDeregistered {
         eval_id: eval.to_string(),
         eval_create_index: index,

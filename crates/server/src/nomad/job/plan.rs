@@ -49,7 +49,11 @@ pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
     let overridden = if policy_override { jobs::POLICY_OVERRIDE } else { "" };
     let warnings = [overridden.to_owned(), warnings, planned.warnings];
     planned.warnings = warnings.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
-    reply::json(&call.query, &planned)
+    planned.index = planned.job_modify_index;
+    let mut answer = reply::json(&call.query, &planned)?;
+    // Clients take the header for where the job stands, as they do after a registration.
+    reply::stamp_written(answer.headers_mut(), planned.index);
+    Ok(answer)
 }
 
 /// What registering the job would do. Plans that are on their way into the log are not seen: they are milliseconds old.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_api::http::{JobRegistered, JobSubmission};
 use berth_jobfile::{Inputs, Parsed};
 use berth_model::{
-    Index, JobKey,
+    EvalId, Index, JobKey,
     command::{Command, RegisterJob},
     job::{Job, SUBMISSION_BYTES_MAX, Submission},
 };
@@ -43,15 +43,7 @@ pub(super) struct Conditions {
 impl Conditions {
     /// What is asked for and not done, a line each.
     fn warnings(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        if self.eval_priority != 0 {
-            let asked = self.eval_priority;
-            lines.push(format!("EvalPriority is {asked} and left out: an evaluation has its job's priority"));
-        }
-        if self.policy_override {
-            lines.push(POLICY_OVERRIDE.to_owned());
-        }
-        lines
+        self.policy_override.then(|| POLICY_OVERRIDE.to_owned()).into_iter().collect()
     }
 
     /// How the job was written down, if that was sent and is not too long; else what is said of it.
@@ -110,6 +102,7 @@ pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> 
     let (mut conditions, Parsed { mut job, warnings: read }) =
         call.body(call.api.limits.job_body_bytes_max, read).await?;
     settle_place(call, &mut job, id)?;
+    let priority = eval_priority("EvalPriority", conditions.eval_priority)?;
     let mut only_if = conditions.enforce_index.then_some(Index(conditions.job_modify_index));
     if conditions.preserve_counts || conditions.preserve_resources {
         let view = call.view();
@@ -134,9 +127,27 @@ pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> 
     let warnings = of_conditions.chain(of_job).collect::<Vec<_>>().join("\n");
     let eval = call.mint_eval();
     let command = RegisterJob { job: job.into(), eval, only_if, submission };
-    let index = call.propose(Command::RegisterJob(Box::new(command))).await?;
+    let command = Command::RegisterJob(Box::new(command));
+    let index = call.proposer().propose_together(evaluated_with(command, eval, priority)).await?;
     let registered = propose::registered(eval, index, index);
     reply::json(&call.query, &JobRegistered { warnings, ..registered })
+}
+
+/// The priority that somebody gives an evaluation; none for that of its job.
+pub(in crate::nomad) fn eval_priority(name: &str, asked: i64) -> Result<Option<u8>, Failure> {
+    match u8::try_from(asked) {
+        Ok(0) => Ok(None),
+        Ok(priority @ 1..=100) => Ok(Some(priority)),
+        _ => Err(Failure::bad_request(format!(
+            "{name} is {asked}: it must be 1 to 100, or 0 for the priority of the job"
+        ))),
+    }
+}
+
+/// A change of a job with the evaluation that it makes, which may have another priority than the job.
+pub(in crate::nomad) fn evaluated_with(change: Command, eval: EvalId, priority: Option<u8>) -> Vec<Command> {
+    let prioritized = priority.map(|priority| Command::SetEvalPriority(eval, priority));
+    [change].into_iter().chain(prioritized).collect()
 }
 
 /// Refuses a job that has become larger than a cluster takes: by another count, or by what a dispatch gave it. Those that

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use expect_test::{expect, expect_file};
 
 use super::{
-    exchange::{api, check_get, get},
+    exchange::{answer, api, check_get, get},
     world::world,
 };
 
@@ -26,6 +26,24 @@ async fn the_server_tells_who_it_is() {
     expect![[r#"["127.0.0.1:4647"]"#]].assert_eq(&body("/v1/status/peers").await);
     expect![[r#"["global"]"#]].assert_eq(&body("/v1/regions").await);
     assert_eq!(get(&router, "/v1/namespace/team").await.status, 404);
+}
+
+#[tokio::test]
+async fn the_servers_of_agents_are_listed_and_not_changed_here() {
+    let router = api(&world());
+    expect![[r#"["127.0.0.1:4647"]"#]].assert_eq(&get(&router, "/v1/agent/servers").await.body);
+    let put = async |query: &str| answer(&router, "PUT", &format!("/v1/agent/servers{query}"), "").await;
+    let refused = put("?address=10.0.0.1&address=10.0.0.2:4647").await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.body.contains("--servers")),
+        (501, true),
+        "{}",
+        refused.body
+    );
+    for nothing in ["", "?address="] {
+        let refused = put(nothing).await;
+        assert_eq!((refused.status.as_u16(), refused.body.contains("?address=")), (400, true), "{nothing}");
+    }
 }
 
 #[tokio::test]

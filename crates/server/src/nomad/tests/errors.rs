@@ -73,8 +73,8 @@ async fn parameters_that_change_nothing_are_named() {
         ("GET", "/v1/job/web?filter=x&prefix=y", "filter, prefix"),
         (
             "DELETE",
-            "/v1/job/web?eval_priority=70&purge=false&no%0Ashutdown=true",
-            "eval_priority, no?shutdown",
+            "/v1/job/web?no_shutdown_delay=true&purge=false&no%0Ashutdown=true",
+            "no_shutdown_delay, no?shutdown",
         ),
     ] {
         let answer = answer(&router, method, target, Body::empty()).await;

@@ -18,10 +18,10 @@ use super::{
 };
 
 /// An open stream.
-struct Stream(Body);
+pub struct Stream(Body);
 
 impl Stream {
-    async fn open(engine: &Arc<FakeEngine>, query: &str) -> Self {
+    pub async fn open(engine: &Arc<FakeEngine>, query: &str) -> Self {
         let response =
             send(&api(engine), request("GET", &format!("/v1/event/stream?{query}"), Body::empty())).await;
         assert_eq!(response.status(), 200);
@@ -41,7 +41,7 @@ impl Stream {
         Some(String::from_utf8(frame.into_data().expect("data").into()).expect("text"))
     }
 
-    async fn frame(&mut self) -> EventFrame {
+    pub async fn frame(&mut self) -> EventFrame {
         serde_json::from_str(&self.line().await.expect("a line")).expect("an object")
     }
 
@@ -83,6 +83,35 @@ async fn a_stream_tells_all_changes_in_order() {
         5: Allocation/AllocationUpdated/aaaaaaaa observed
         6: Allocation/AllocationUpdated/aaaabbbb
     "#]].assert_eq(&stream.lines(6).await);
+}
+
+#[tokio::test]
+async fn a_stream_without_an_index_begins_with_what_is_kept_and_one_that_wants_none_of_it_with_the_next_change()
+ {
+    let world = world();
+    for query in ["topic=Job", "topic=Job&index=0", "topic=Job&recent=true"] {
+        let mut stream = Stream::open(&world, query).await;
+        expect![[r#"
+            3: Job/JobRegistered/web
+            4: Job/JobStatusChanged/web
+        "#]]
+        .assert_eq(&stream.lines(2).await);
+    }
+    let mut now = Stream::open(&world, "topic=Job&recent=false").await;
+    for number in 0..100 {
+        world.apply(vec![register(small_job(&format!("job-{number}")), EvalId(1000 + number))]);
+    }
+    expect![[r#"
+        7: Job/JobRegistered/job-0
+    "#]]
+    .assert_eq(&now.lines(1).await);
+    // As many changes as a server of Nomad keeps: the older ones take an index.
+    let mut late = Stream::open(&world, "topic=Job").await;
+    expect![[r#"
+        7: Job/JobRegistered/job-0
+        8: Job/JobRegistered/job-1
+    "#]]
+    .assert_eq(&late.lines(2).await);
 }
 
 #[tokio::test]
@@ -175,7 +204,7 @@ async fn a_resumed_stream_goes_on_at_its_index() {
     let mut late = Stream::open(&world, "").await;
     world.apply(vec![register(small_job("newer"), EvalId(8))]);
     expect![[r#"
-        9: Job/JobRegistered/newer Evaluation/EvaluationUpdated/00000000
+        1: Node/NodeRegistration/11111111 Node/NodeRegistration/22222222
     "#]]
     .assert_eq(&late.lines(1).await);
 }
@@ -246,7 +275,7 @@ async fn a_stream_that_is_too_old_ends_with_the_index_to_resume_from() {
 #[tokio::test]
 async fn many_changes_of_one_index_come_in_several_lines() {
     let world = world();
-    let mut stream = Stream::open(&world, "topic=Job").await;
+    let mut stream = Stream::open(&world, "topic=Job&index=7").await;
     world.apply((0..600).map(|at| register(small_job(&format!("j{at}")), EvalId(at))).collect());
     let mut lines = Vec::new();
     for _ in 0..3 {

@@ -24,8 +24,8 @@ use crate::{
     access::{self, Access, CallerView, Capability, NamespaceFrom},
     engine::of_state,
     shared::{
-        Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerInfo,
-        State, View,
+        Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerChange,
+        ServerInfo, Servers, State, View,
     },
 };
 
@@ -60,6 +60,8 @@ pub struct FakeEngine {
     pub keyring: Arc<Keyring>,
     /// Other servers take no key-encryption keys.
     pub shares_no_keks: AtomicBool,
+    /// All servers, and who leads them; empty for one that is alone.
+    pub servers: Mutex<Servers>,
 }
 
 impl FakeEngine {
@@ -181,6 +183,18 @@ impl Engine for FakeEngine {
                 Ok(committed)
             }
         }
+    }
+
+    fn servers(&self) -> Servers {
+        self.servers.lock().expect("no test panics here").clone()
+    }
+
+    async fn change_servers(&self, change: ServerChange) -> Result<(), String> {
+        let mut servers = self.servers.lock().expect("no test panics here");
+        let ServerChange::Transfer(to) = change else { return Err("it changes no others".to_owned()) };
+        let other = servers.all.iter().map(|server| server.id).find(|id| Some(*id) != servers.leader);
+        servers.leader = to.or(other);
+        servers.leader.map(drop).ok_or_else(|| "this server has no others".to_owned())
     }
 
     async fn share_kek(&self, _: &Kek) -> Result<(), String> {

@@ -6,7 +6,7 @@ use expect_test::{Expect, expect, expect_file};
 use serde_json::{Value, json};
 
 use super::{
-    exchange::{answer, api, check_get, get},
+    exchange::{Answer, answer, api, check_get, get},
     world::{NODE_2, node, small_job, world},
 };
 use crate::shared::ProposeError;
@@ -146,7 +146,7 @@ async fn keys_that_newer_clients_send_are_warned_of() {
     let mut job = berth_jobfile::to_json(&small_job("new"));
     job["Priorty"] = 7.into();
     job["TaskGroups"][0]["Shutdown"] = json!({ "After": 3 });
-    let body = json!({ "Job": job, "EvalPriority": 70, "PolicyOverride": true }).to_string();
+    let body = json!({ "Job": job, "PolicyOverride": true }).to_string();
     let warned = "unknown key `Shutdown` in group is left out";
     for path in ["/v1/jobs", "/v1/job/new/plan", "/v1/validate/job"] {
         let answer = answer(&router, "PUT", path, body.clone()).await;
@@ -156,15 +156,54 @@ async fn keys_that_newer_clients_send_are_warned_of() {
         if path != "/v1/validate/job" {
             assert!(warnings.contains("PolicyOverride is left out"), "{path}: {warnings}");
         }
-        if path == "/v1/jobs" {
-            assert!(warnings.contains("EvalPriority is 70 and left out"), "{path}: {warnings}");
-        }
     }
     let many: serde_json::Map<String, Value> = (0..5_000).map(|n| (format!("K{n}"), json!(1))).collect();
     job["TaskGroups"][0]["Tasks"][0].as_object_mut().expect("an object").extend(many);
     let answer = answer(&router, "PUT", "/v1/jobs", json!({ "Job": job }).to_string()).await;
     let warnings = answer.json()["Warnings"].as_str().unwrap_or_default().to_owned();
     assert!(warnings.lines().count() < 200 && warnings.contains(" more"), "{warnings}");
+}
+
+#[tokio::test]
+async fn an_evaluation_has_the_priority_that_is_asked_for_and_else_that_of_its_job() {
+    let router = api(&world());
+    let job = berth_jobfile::to_json(&small_job("new"));
+    let priority = async |answer: Answer| {
+        let told = answer.json();
+        let eval = get(&router, &format!("/v1/evaluation/{}", told["EvalID"].as_str().expect("an id"))).await;
+        assert_eq!(eval.json()["CreateIndex"], told["EvalCreateIndex"], "{told}");
+        eval.json()["Priority"].clone()
+    };
+    for (asked, given) in [(99, 99), (1, 1), (0, 50)] {
+        let body = json!({ "Job": job, "EvalPriority": asked }).to_string();
+        let registered = answer(&router, "PUT", "/v1/jobs", body).await;
+        assert_eq!(priority(registered).await, json!(given));
+        let stopped = answer(&router, "DELETE", &format!("/v1/job/new?eval_priority={asked}"), "").await;
+        assert_eq!(priority(stopped).await, json!(given));
+    }
+    let index = get(&router, "/v1/jobs").await.headers;
+    for asked in [-1_i64, 101, 1 << 40] {
+        let body = json!({ "Job": job, "EvalPriority": asked }).to_string();
+        let refused = answer(&router, "PUT", "/v1/jobs", body).await;
+        assert_eq!(
+            (refused.status.as_u16(), refused.body.contains("1 to 100")),
+            (400, true),
+            "{}",
+            refused.body
+        );
+        let refused = answer(&router, "DELETE", &format!("/v1/job/new?eval_priority={asked}"), "").await;
+        assert_eq!((refused.status.as_u16(), refused.body.contains("eval_priority")), (400, true), "{asked}");
+    }
+    assert_eq!(get(&router, "/v1/jobs").await.headers, index, "nothing has changed");
+    let body =
+        json!({ "Job": job, "EvalPriority": 70, "EnforceIndex": true, "JobModifyIndex": 1 }).to_string();
+    let refused = answer(&router, "PUT", "/v1/jobs", body).await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.body.contains("Enforcing")),
+        (409, true),
+        "{}",
+        refused.body
+    );
 }
 
 #[tokio::test]

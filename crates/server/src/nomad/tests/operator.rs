@@ -9,6 +9,7 @@ use super::{
     exchange::{answer, api, check_get, get},
     world::{FAILED, NODE_2, RUNNING, end, register, small_job, world},
 };
+use crate::shared::{ServerStatus, Servers};
 
 #[tokio::test]
 async fn servers_and_pools_are_read() {
@@ -23,6 +24,30 @@ async fn servers_and_pools_are_read() {
     assert_eq!(get(&router, "/v1/node/pools?prefix=def").await.json().as_array().map(Vec::len), Some(1));
     let none = get(&router, "/v1/deployment/dddddddd-0000-4000-8000-000000000001").await;
     assert_eq!((none.status.as_u16(), none.body.as_str()), (404, "deployment not found"));
+}
+
+#[tokio::test]
+async fn a_hand_over_says_who_led_and_who_leads() {
+    let world = world();
+    let server = |id: u64| ServerStatus {
+        id,
+        name: format!("s{id}"),
+        agent_addr: format!("10.0.0.{id}:4647"),
+        voter: true,
+        ..ServerStatus::default()
+    };
+    let all = vec![server(1), server(2)];
+    *world.servers.lock().expect("no test panics here") =
+        Servers { own: 1, leader: Some(1), all, ..Servers::default() };
+    let router = api(&world);
+    let transfer = async |query: &str| {
+        let told =
+            answer(&router, "PUT", &format!("/v1/operator/raft/transfer-leadership{query}"), "").await.json();
+        json!([told["From"]["Node"], told["To"]["Address"], told["To"]["Leader"], told["Noop"]])
+    };
+    assert_eq!(transfer("?id=2").await, json!(["s1.global", "10.0.0.2:4647", true, false]));
+    assert_eq!(transfer("?id=2").await, json!(["s2.global", "10.0.0.2:4647", true, true]));
+    assert_eq!(transfer("").await, json!(["s2.global", "10.0.0.1:4647", true, false]));
 }
 
 #[tokio::test]

@@ -44,6 +44,11 @@ async fn a_plan_says_what_has_no_room() {
         .assert_eq(&planned["Annotations"]["DesiredTGUpdates"].to_string());
     expect![[r#"{"memory":2}"#]].assert_eq(&planned["FailedTGAllocs"]["g"]["DimensionExhausted"].to_string());
     assert_eq!((&planned["Diff"], &planned["JobModifyIndex"]), (&Value::Null, &json!(0)));
+    let waits = &planned["CreatedEvals"][0];
+    assert_eq!((&waits["Status"], &waits["TriggeredBy"]), (&json!("blocked"), &json!("queued-allocs")));
+    assert_eq!((&waits["JobID"], &waits["QueuedAllocations"]), (&json!("new"), &json!({ "g": 1 })));
+    let unknown = get(&router, &format!("/v1/evaluation/{}", waits["ID"].as_str().expect("an id"))).await;
+    assert_eq!(unknown.status, 404, "it was not made");
 }
 
 #[tokio::test]
@@ -74,7 +79,14 @@ async fn the_same_job_again_differs_in_nothing() {
     let planned = put(&router, "/v1/job/web/plan", &json!({ "Job": job, "Diff": true })).await.json();
     assert_eq!(planned["Diff"]["Type"], "None");
     assert_eq!(planned["Diff"]["TaskGroups"], json!([]));
-    assert_eq!(planned["JobModifyIndex"], 3);
+    assert_eq!((&planned["JobModifyIndex"], &planned["Index"]), (&json!(3), &json!(3)));
+    let answer =
+        put(&router, "/v1/job/web/plan", &json!({ "Job": get(&router, "/v1/job/web").await.json() })).await;
+    assert!(
+        answer.show().contains("x-nomad-index: 3\n"),
+        "Go's client takes it from there: {}",
+        answer.show()
+    );
 }
 
 /// Servers of earlier versions gave services no `update` block. It is added by the next registration, and restarts nothing.
