@@ -129,7 +129,7 @@ impl CallerChange<'_> {
         let namespace = match self.past {
             Past::Job(job) => &job.row.key.namespace,
             Past::Alloc(alloc) => &alloc.job.key.namespace,
-            Past::Eval(eval) => &eval.job.namespace,
+            Past::Eval(eval, _) => &eval.job.namespace,
             Past::Deployment(of, _) => &of.job.namespace,
             _ => return false,
         };

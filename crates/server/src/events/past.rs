@@ -6,8 +6,9 @@ mod alloc;
 use std::sync::Arc;
 
 use berth_model::{
+    DeploymentId,
     deployment::Deployment,
-    eval::Eval,
+    eval::{Eval, EvalStatus},
     event::{AclObject, Event},
     store::{JobRow, JobSlot, JobVersion, NodeDetail, NodePoolRow, NodeRow, NodeSlot, PageTree},
     variable::Variable,
@@ -30,8 +31,8 @@ pub enum Past {
     Job(Box<PastJob>),
     /// An allocation.
     Alloc(Box<PastAlloc>),
-    /// An evaluation.
-    Eval(Arc<Eval>),
+    /// An evaluation, and the deployment that it reports.
+    Eval(Arc<Eval>, Option<DeploymentId>),
     /// A deployment.
     Deployment(Arc<Deployment>, DeploymentJob),
     /// A node pool that operators described.
@@ -89,7 +90,10 @@ impl View {
             | Event::AllocNodeChanged(slot)
             | Event::AllocReplaced(slot)
             | Event::AllocEnded(slot) => self.past_alloc(*slot).map(Past::Alloc),
-            Event::EvalChanged(id) => store.eval(*id).cloned().map(Past::Eval),
+            Event::EvalChanged(id) => {
+                let eval = store.eval(*id)?;
+                Some(Past::Eval(eval.clone(), self.deployment_of_eval(eval)))
+            }
             Event::DeploymentChanged(id, _) => {
                 let deployment = store.deployments().get(*id)?;
                 Some(Past::Deployment(deployment.clone(), self.deployment_job(deployment)))
@@ -138,6 +142,15 @@ impl View {
             version_index: version.map_or(0, |version| version.index.0),
             priority: row.map_or(0, |row| row.job().priority),
         }
+    }
+
+    /// The deployment that an evaluation reports once it was planned: the latest of its job then, made by its plan or before it.
+    pub(crate) fn deployment_of_eval(&self, eval: &Eval) -> Option<DeploymentId> {
+        if !matches!(eval.status, EvalStatus::Complete | EvalStatus::Failed) {
+            return None;
+        }
+        let is_made = |deployment: &&Arc<Deployment>| deployment.create_index <= eval.modify_index;
+        self.store.deployments().of_job(&eval.job).rev().find(is_made).map(|deployment| deployment.id)
     }
 
     fn has(&self, object: &AclObject) -> bool {

@@ -22,7 +22,7 @@ const NODE_BYTES: u64 = 8 << 10;
 pub(super) fn bytes(before: &View, batch: &EventBatch) -> u64 {
     let mut last: Option<&Failures> = None;
     let failures = batch.changes.iter().filter_map(|recorded| match &recorded.past {
-        Past::Eval(eval) if !eval.failures.is_empty() => Some(&eval.failures),
+        Past::Eval(eval, _) if !eval.failures.is_empty() => Some(&eval.failures),
         _ => None,
     });
     let failure_bytes = failures.map(|failures| {
@@ -56,7 +56,7 @@ fn past_bytes(past: &Past) -> u64 {
             let extra = alloc.detail.extra().map_or(0, size_of_val);
             size_of_val(&**alloc) + extra + size_of_val(&*alloc.named)
         }
-        Past::Eval(eval) => size_of_val(&**eval),
+        Past::Eval(eval, _) => size_of_val(&**eval),
         Past::Deployment(of, _) => size_of_val(&**of) + size_of::<DeploymentGroup>() * of.groups.len(),
         Past::NodePool(row) => size_of_val(&**row),
         Past::Variable(variable) => size_of_val(&**variable) + variable.sealed.len(),

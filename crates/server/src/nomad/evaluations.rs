@@ -81,8 +81,8 @@ impl Listing for Evals {
         serde_json::to_value(self.item(view, eval)).unwrap_or_default()
     }
 
-    fn item<'v>(&self, _: &'v CallerView, eval: &&'v Eval) -> impl Serialize {
-        convert::evaluation(eval)
+    fn item<'v>(&self, view: &'v CallerView, eval: &&'v Eval) -> impl Serialize {
+        convert::evaluation(eval, view.deployment_of_eval(eval))
     }
 }
 
@@ -97,7 +97,10 @@ pub(super) async fn read(call: Call) -> Reply {
         |view| {
             let eval = find(view, id)?;
             let related_evals = related.then(|| relatives(view, eval));
-            reply::json(&call.query, &Evaluation { related_evals, ..convert::evaluation(eval) })
+            reply::json(
+                &call.query,
+                &Evaluation { related_evals, ..convert::evaluation(eval, view.deployment_of_eval(eval)) },
+            )
         },
     )
     .await
@@ -116,7 +119,8 @@ fn relatives(view: &CallerView, eval: &Eval) -> Vec<EvaluationStub> {
         }
     }
     found.remove(&eval.id);
-    found.into_iter().filter_map(|id| view.eval(id)).map(|eval| convert::evaluation_stub(eval)).collect()
+    let stub = |eval: &Arc<Eval>| convert::evaluation_stub(eval, view.deployment_of_eval(eval));
+    found.into_iter().filter_map(|id| view.eval(id)).map(stub).collect()
 }
 
 /// Which evaluation of the same job made which, in both directions.

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeBounds, sync::Arc};
 
-use berth_model::{DeploymentId, Index, JobKey, deployment::Deployment};
+use berth_model::{DeploymentId, Index, JobKey, deployment::Deployment, eval::Eval};
 
 use super::CallerView;
 use crate::events::DeploymentJob;
@@ -37,6 +37,11 @@ impl CallerView {
     /// A job's deployments, oldest first.
     pub fn deployments_of(&self, job: &JobKey) -> impl DoubleEndedIterator<Item = &Arc<Deployment>> {
         self.view.store.deployments().of_job(job).filter(|of| self.sees_deployment(of))
+    }
+
+    /// The deployment that an evaluation reports, which is of the same job.
+    pub fn deployment_of_eval(&self, eval: &Eval) -> Option<DeploymentId> {
+        self.view.deployment_of_eval(eval)
     }
 
     /// Where any deployment last changed.

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{Evaluation, EvaluationStub, PlacementMetric, Time};
-use berth_model::eval::{Eval, GroupFailure};
+use berth_model::{
+    eval::{Eval, GroupFailure},
+    ids::DeploymentId,
+};
 
 use super::id_text;
 
-/// An evaluation, without its relatives.
-pub fn evaluation(eval: &Eval) -> Evaluation {
+/// An evaluation, without its relatives; `deployment` is the one that it reports.
+pub fn evaluation(eval: &Eval, deployment: Option<DeploymentId>) -> Evaluation {
     Evaluation {
-        brief: evaluation_stub(eval),
+        brief: evaluation_stub(eval, deployment),
         related_evals: None,
         failed_tg_allocs: failed_groups(&eval.failures),
         quota_limit_reached: quota_reached(&eval.failures),
@@ -25,7 +28,7 @@ pub fn evaluation(eval: &Eval) -> Evaluation {
 }
 
 /// An evaluation as a relative of another one.
-pub fn evaluation_stub(eval: &Eval) -> EvaluationStub {
+pub fn evaluation_stub(eval: &Eval, deployment: Option<DeploymentId>) -> EvaluationStub {
     EvaluationStub {
         id: eval.id.to_string(),
         priority: eval.priority,
@@ -34,7 +37,7 @@ pub fn evaluation_stub(eval: &Eval) -> EvaluationStub {
         namespace: eval.job.namespace.to_string(),
         job_id: eval.job.name().to_owned(),
         node_id: id_text(eval.node),
-        deployment_id: String::new(),
+        deployment_id: id_text(deployment),
         status: eval.status.as_str().to_owned(),
         status_description: eval.description.clone(),
         wait_until: Time(eval.wait_until.0),

@@ -180,7 +180,7 @@ fn alloc_subject<'v>(shown: CallerChange<'v>, kind: &'static str) -> Option<Subj
 }
 
 fn eval_subject(past: &Past) -> Option<Subject<'_>> {
-    let Past::Eval(eval) = past else { return None };
+    let Past::Eval(eval, _) = past else { return None };
     let subject = gone("Evaluation", "EvaluationUpdated", eval.id.into());
     let filter_keys = vec![eval.job.name().into()];
     Some(Subject { namespace: Some(&eval.job.namespace), filter_keys, ..subject })
@@ -213,7 +213,7 @@ pub fn payload<'v>(shown: CallerChange<'v>) -> Option<Payload<'v>> {
             _ => Payload::Job(job_payload(past, access)),
         },
         Past::Alloc(past) => Payload::Allocation(Box::new(allocation(&Parts::of_event(past, access)?))),
-        Past::Eval(eval) => Payload::Evaluation(Box::new(evaluation(eval))),
+        Past::Eval(eval, deployment) => Payload::Evaluation(Box::new(evaluation(eval, *deployment))),
         Past::Deployment(of, job) => Payload::Deployment(Box::new(deployment_of(*job, of))),
         Past::NodePool(row) => Payload::NodePool(Box::new(pools::pool(&row.pool.name, Some(row)))),
         Past::Variable(variable) => Payload::Variable(Box::new(variables::metadata(variable))),

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use berth_api::http::Job;
+use berth_api::http::{Evaluation, Job};
 use berth_model::{
+    DeploymentId,
     eval::Eval,
     store::{AllocSlot, JobRow},
 };
@@ -91,11 +92,17 @@ pub(in crate::nomad) async fn evaluations(call: Call) -> Reply {
         let slots = row.iter().flat_map(|row| view.evals_of(row));
         let mut evals: Vec<_> = slots.filter_map(|slot| view.eval_in(slot)).collect();
         evals.sort_by_key(|eval| (std::cmp::Reverse(eval.create_index), eval.id));
-        let evals: Vec<Arc<Eval>> = evals.into_iter().cloned().collect();
-        let whole = |eval: &Arc<Eval>| serde_json::to_value(convert::evaluation(eval)).ok();
-        array_of(&call, evals, |eval, items| items.push(&convert::evaluation(eval)), whole).await
+        // The answer is written without the view, which would keep the state as it was.
+        let pair = |eval: &Arc<Eval>| (eval.clone(), view.deployment_of_eval(eval));
+        let rows: Vec<_> = evals.into_iter().map(pair).collect();
+        let whole = |row: &_| serde_json::to_value(with_deployment(row)).ok();
+        array_of(&call, rows, |row, items| items.push(&with_deployment(row)), whole).await
     })
     .await
+}
+
+fn with_deployment((eval, deployment): &(Arc<Eval>, Option<DeploymentId>)) -> Evaluation {
+    convert::evaluation(eval, *deployment)
 }
 
 /// `GET /v1/job/:id/deployment`: its last one, or none.

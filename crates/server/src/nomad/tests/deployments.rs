@@ -2,16 +2,16 @@
 
 use berth_model::{
     DeploymentId, EvalId, Index, JobKey,
-    command::{Command, PlanRecord},
+    command::{Command, EvalOutcome, PlanRecord},
     deployment::{DeploymentGroup, NewDeployment},
-    eval::{Eval, Trigger},
+    eval::{Eval, EvalStatus, Trigger},
     job::JobType,
 };
 use serde_json::{Value, json};
 
 use super::{
     exchange::{Answer, answer, api, get},
-    world::world,
+    world::{EVAL, world},
 };
 
 const ID: DeploymentId = DeploymentId(0xdddd_dddd_0000_4000_8000_0000_0000_0001);
@@ -43,6 +43,40 @@ fn deployed(canaries: u32) -> Vec<Command> {
         updates: None,
     };
     vec![Command::CreateEvals(vec![eval]), Command::CommitPlan(Box::new(plan))]
+}
+
+/// Clients follow an evaluation until it is planned, and then the deployment that it names.
+#[tokio::test]
+async fn an_evaluation_names_the_deployment_that_its_plan_began_or_found() {
+    let world = world();
+    let router = api(&world);
+    let shown = async |id: EvalId| {
+        let read = get(&router, &format!("/v1/evaluation/{id}")).await.json();
+        let of_job = get(&router, "/v1/job/web/evaluations").await.json();
+        let all = get(&router, "/v1/evaluations?namespace=*").await.json();
+        for list in [of_job, all] {
+            let same = list.as_array().into_iter().flatten().find(|eval| eval["ID"] == read["ID"]);
+            assert_eq!(same.expect("it is listed")["DeploymentID"], read["DeploymentID"]);
+        }
+        read["DeploymentID"].as_str().expect("a text").to_owned()
+    };
+    let began = deployed(0);
+    let Command::CommitPlan(plan) = &began[1] else { panic!("a plan comes second") };
+    let finishing = PlanRecord {
+        deployment: None,
+        outcome: Some(EvalOutcome {
+            status: EvalStatus::Complete,
+            description: String::new(),
+            failures: Vec::new().into(),
+            next: Vec::new(),
+        }),
+        ..(**plan).clone()
+    };
+    world.apply(began);
+    assert_eq!(shown(EvalId(77)).await, "", "it is not planned to its end yet");
+    world.apply(vec![Command::CommitPlan(Box::new(finishing))]);
+    assert_eq!(shown(EvalId(77)).await, ID.to_string());
+    assert_eq!(shown(EVAL).await, "", "it was planned before there was any");
 }
 
 #[tokio::test]
