@@ -78,14 +78,14 @@ class Tokens(unittest.TestCase):
             with self.subTest(what):
                 self.assertEqual(status(lambda ask=ask: ask(self.management)), 200)
                 self.assertEqual(status(lambda ask=ask: ask(self.reader)), expected)
-                self.assertEqual(status(lambda ask=ask: ask(self.nobody)), 401)
+                self.assertEqual(status(lambda ask=ask: ask(self.nobody)), 403)
 
     def test_a_token_that_was_deleted_opens_nothing(self):
         token = self.management.acl.create_token({"Name": "brief", "Type": "management"})
         brief = self.connect(token["SecretID"])
         self.assertEqual(status(brief.jobs.get_jobs), 200)
         self.management.acl.delete_token(token["AccessorID"])
-        self.assertEqual(status(brief.jobs.get_jobs), 401)
+        self.assertEqual(status(brief.jobs.get_jobs), 403)
 
 
 if __name__ == "__main__":

@@ -206,7 +206,7 @@ async fn who_asks_too_often_is_told_by_which_limit_and_health_is_told_all_the_sa
     };
     let answers: Vec<String> = (0..40).map(|_| ask("/v1/jobs")).collect();
     let limited: Vec<_> = answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 429")).collect();
-    assert!(answers[0].starts_with("HTTP/1.1 401"), "{}", answers[0]);
+    assert!(answers[0].starts_with("HTTP/1.1 403"), "{}", answers[0]);
     assert!(!limited.is_empty());
     assert!(
         limited[0].contains("retry-after: 1") && limited[0].contains("request-rate-loopback"),

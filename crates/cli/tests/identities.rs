@@ -94,8 +94,8 @@ async fn a_task_is_who_its_token_says_until_its_allocation_ends() {
     let known = own(&task).await.expect("it is known");
     assert_eq!((&*known.token_type, &*known.name), ("workload", "global:default:web:app:main:default"));
     assert_eq!(jobs(&task).await, Some(403), "it may do nothing without a policy");
-    assert_eq!(jobs(&client(&dev, &aws)).await, Some(401), "it is meant for others");
-    assert_eq!(jobs(&client(&dev, &format!("{token}x"))).await, Some(401));
+    assert_eq!(jobs(&client(&dev, &aws)).await, Some(403), "it is meant for others");
+    assert_eq!(jobs(&client(&dev, &format!("{token}x"))).await, Some(403));
 
     // Whoever checks tokens finds the key without a token of his own.
     let nobody = e2e::client(&dev.address);
@@ -129,10 +129,10 @@ async fn a_task_is_who_its_token_says_until_its_allocation_ends() {
     })
     .await;
     let ended = Instant::now();
-    assert_eq!(jobs(&task).await, Some(401));
+    assert_eq!(jobs(&task).await, Some(403));
     while let Ok(Some(_)) = stream.next().await {}
     assert!(ended.elapsed() < Duration::from_secs(5), "{:?}", ended.elapsed());
-    assert_eq!(own(&task).await.err().and_then(|error| error.status()), Some(401));
+    assert_eq!(own(&task).await.err().and_then(|error| error.status()), Some(403));
 }
 
 fn header(token: &str) -> Value {
@@ -281,7 +281,7 @@ async fn a_task_reads_its_own_variables_by_its_socket() {
         (asked(&dev, &allocs[0], &token, "/v1/var/nomad/jobs/raw_exec").await == Some(200)).then_some(())
     })
     .await;
-    assert_eq!(asked(&dev, &allocs[0], "berth-nothing", "/v1/status/leader").await, Some(401));
+    assert_eq!(asked(&dev, &allocs[0], "berth-nothing", "/v1/status/leader").await, Some(403));
     assert_eq!(
         asked(&dev, &allocs[0], &dev.token, "/v1/jobs").await,
         Some(200),
@@ -303,7 +303,7 @@ async fn who_asks_by_a_socket_shows_a_token_also_where_nobody_else_has_to() {
     let alloc = dev.allocs("open", 1, "running").await.remove(0);
     let token = read(&dev, &alloc, "nomad_token");
     assert_eq!(asked(&dev, &alloc, "", "/v1/jobs").await, Some(401));
-    assert_eq!(asked(&dev, &alloc, &format!("{token}x"), "/v1/jobs").await, Some(401));
+    assert_eq!(asked(&dev, &alloc, &format!("{token}x"), "/v1/jobs").await, Some(403));
     assert_eq!(asked(&dev, &alloc, "", "/v1/agent/health").await, Some(401));
     assert_eq!(asked(&dev, &alloc, &token, "/v1/jobs").await, Some(200));
     dev.register(&job("other", "exec sleep 1000", &identities)).await;

@@ -161,7 +161,7 @@ impl Seen<'_> {
             return;
         };
         let (who, mut what) = (self.who(identity), self.what());
-        if failure.status == StatusCode::UNAUTHORIZED {
+        if *identity == Identity::Anonymous {
             // Whoever shows no token may have put it anywhere.
             (what.objects, what.query) = Default::default();
         }

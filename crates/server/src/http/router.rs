@@ -373,22 +373,18 @@ async fn workload(
     identified.map_err(BadToken::Workload)
 }
 
-/// A caller without a token is informed that one is needed.
+/// A caller without a token is informed that one is needed. The status is that of any refusal: clients made for Nomad know no other.
 fn refused(failure: Failure, api: &Api, identity: &Identity) -> Failure {
     if *identity == Identity::Anonymous && !api.policy.is_open() {
         let text = format!("{}, and no token was given", failure.text);
-        return Failure::new(StatusCode::UNAUTHORIZED, text);
+        return Failure::new(failure.status, text);
     }
     failure
 }
 
 impl From<BadToken> for Failure {
     fn from(bad: BadToken) -> Self {
-        let status = match bad {
-            BadToken::Unknown | BadToken::Expired | BadToken::Workload(_) => StatusCode::UNAUTHORIZED,
-            BadToken::Rules { .. } => StatusCode::FORBIDDEN,
-        };
-        Self::new(status, bad.to_string())
+        Self::new(StatusCode::FORBIDDEN, bad.to_string())
     }
 }
 

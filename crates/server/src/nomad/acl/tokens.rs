@@ -123,7 +123,7 @@ pub(super) fn own<'v>(call: &Call, view: &'v CallerView) -> Result<&'v Token, Fa
         Identity::Token(_) => "ACL token not found",
         Identity::Workload(_) => "a workload's token is none that an operator has made",
     };
-    token.map(|token| &**token).ok_or_else(|| Failure::new(hyper::StatusCode::UNAUTHORIZED, none))
+    token.map(|token| &**token).ok_or_else(|| Failure::new(hyper::StatusCode::FORBIDDEN, none))
 }
 
 /// `PUT /v1/acl/token` and `PUT /v1/acl/token/:id`

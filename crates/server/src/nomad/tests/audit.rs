@@ -120,7 +120,7 @@ async fn changes_what_tells_secrets_and_refusals_are_recorded_and_other_reads_wh
         assert_eq!(recording.ask("PUT", "/v1/search", "reader", search).await.0, 200);
         assert_eq!(recording.ask("GET", "/v1/acl/tokens", "management", "").await.0, 200);
         assert_eq!(recording.ask("DELETE", "/v1/job/web", "reader", "").await.0, 403);
-        assert_eq!(recording.ask("GET", "/v1/jobs", "wrong", "").await.0, 401);
+        assert_eq!(recording.ask("GET", "/v1/jobs", "wrong", "").await.0, 403);
         assert_eq!(recording.ask("PUT", "/v1/jobs", "writer", "{").await.0, 400);
         assert_eq!(recording.ask("GET", "/healthz", "writer", "").await.0, 200);
         let (lines, _) = recording.end();
@@ -130,7 +130,7 @@ async fn changes_what_tells_secrets_and_refusals_are_recorded_and_other_reads_wh
             "reader PUT /v1/search 200",
             "management GET /v1/acl/tokens 200",
             "reader DELETE /v1/job/{id} 403",
-            "nobody GET /v1/jobs 401",
+            "nobody GET /v1/jobs 403",
             "writer PUT /v1/jobs 400",
         ];
         if !all_reads {
@@ -355,12 +355,12 @@ async fn who_asks_for_what_he_may_not_have_does_not_fill_the_log_nor_take_lines_
         recording.send(request)
     };
     for _ in 0..1_000 {
-        assert_eq!(from([10, 0, 0, 1]).await.0, 401);
+        assert_eq!(from([10, 0, 0, 1]).await.0, 403);
     }
-    assert_eq!(from([10, 0, 0, 2]).await.0, 401);
+    assert_eq!(from([10, 0, 0, 2]).await.0, 403);
     let (lines, _) = recording.end();
     let refused = |address: &str| {
-        let of = |line: &&Value| line["status"] == 401 && line["who"]["address"] == address;
+        let of = |line: &&Value| line["status"] == 403 && line["who"]["address"] == address;
         lines.iter().filter(of).count()
     };
     assert!((1..20).contains(&refused("10.0.0.1:4646")), "{}", refused("10.0.0.1:4646"));
@@ -377,7 +377,7 @@ async fn refusals_for_which_there_is_no_room_are_counted() {
     let recording = Recording::new(false);
     // None is free until the writer has made more, which it cannot while this is held.
     let all = recording.log.take_all_room();
-    assert_eq!(recording.ask("GET", "/v1/jobs", "wrong", "").await.0, 401);
+    assert_eq!(recording.ask("GET", "/v1/jobs", "wrong", "").await.0, 403);
     drop(all);
     let (lines, _) = recording.end();
     let left_out = lines.iter().find(|line| line["kind"] == "refused").expect("it is told");

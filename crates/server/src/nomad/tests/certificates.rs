@@ -56,7 +56,7 @@ async fn no_certificate_opens_what_takes_a_token() {
             Fault::Nothing | Fault::OtherRegion => {
                 for route in &guarded {
                     let status = asked(&client, route).await;
-                    assert_eq!(status, Some(401), "{shown} asks {} {}", route.verb.as_str(), route.path);
+                    assert_eq!(status, Some(403), "{shown} asks {} {}", route.verb.as_str(), route.path);
                 }
             }
             Fault::Expired | Fault::OtherAuthority => {

@@ -51,20 +51,20 @@ async fn who_asks_too_often_with_a_token_takes_nothing_from_other_tokens() {
     assert!(why.contains("of this token: request-rate-token is 1 a second"), "{why}");
     until_too_often(&router, 2, ("reader", "/v1/jobs"), 200).await;
     assert_eq!(asked(&router, 1, "writer", "/v1/jobs").await.0, 200);
-    assert_eq!(asked(&router, 1, "", "/v1/jobs").await.0, 401);
+    assert_eq!(asked(&router, 1, "", "/v1/jobs").await.0, 403);
 }
 
 #[tokio::test]
 async fn strangers_who_ask_too_often_lock_nobody_out_who_has_a_token() {
     let router = metered(1, 0);
-    let why = until_too_often(&router, 1, ("", "/v1/jobs"), 401).await;
+    let why = until_too_often(&router, 1, ("", "/v1/jobs"), 403).await;
     assert!(why.contains("of your address: request-rate-address is 1 a second"), "{why}");
     for secret in ["never made", "expired", "revoked"] {
-        until_too_often(&router, 1, (secret, "/v1/jobs"), 401).await;
+        until_too_often(&router, 1, (secret, "/v1/jobs"), 403).await;
     }
     until_too_often(&router, 1, ("", "/no/such/path"), 404).await;
     for _ in 0..MANY {
         assert_eq!(asked(&router, 1, "reader", "/v1/jobs").await.0, 200);
     }
-    assert_eq!(asked(&router, 2, "", "/v1/jobs").await.0, 401, "another address is another's");
+    assert_eq!(asked(&router, 2, "", "/v1/jobs").await.0, 403, "another address is another's");
 }
