@@ -61,7 +61,7 @@ fn created_evals(row: &JobRow, plan: &Plan) -> Option<Vec<Evaluation>> {
             eval.queued = Queued::of(&failures);
             eval.failures.clone_from(&failures);
         }
-        evaluation(&eval)
+        evaluation(&eval, None)
     });
     (!plan.next.is_empty()).then(|| created.collect())
 }
