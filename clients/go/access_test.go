@@ -81,38 +81,38 @@ func TestTokensOpenWhatTheyAreFor(t *testing.T) {
 		_, err := client.EventStream().Stream(ctx, map[api.Topic][]string{api.TopicJob: {*job.ID}}, 0, nil)
 		return err
 	}
-	const refused, unknown = http.StatusForbidden, http.StatusUnauthorized
+	const refused = http.StatusForbidden
 	for _, row := range []struct {
 		what           string
 		reader, nobody int
 		ask            func(*api.Client) error
 	}{
-		{"list jobs", 0, unknown, func(c *api.Client) error { _, _, err := c.Jobs().List(nil); return err }},
-		{"read a job", 0, unknown, func(c *api.Client) error { _, _, err := c.Jobs().Info(*job.ID, nil); return err }},
-		{"register a job", refused, unknown, func(c *api.Client) error { _, _, err := c.Jobs().Register(job, nil); return err }},
-		{"plan a job", refused, unknown, func(c *api.Client) error { _, _, err := c.Jobs().Plan(job, false, nil); return err }},
-		{"stop a job", refused, unknown, func(c *api.Client) error { _, _, err := c.Jobs().Deregister(*job.ID, false, nil); return err }},
-		{"scale a job", refused, unknown, func(c *api.Client) error {
+		{"list jobs", 0, refused, func(c *api.Client) error { _, _, err := c.Jobs().List(nil); return err }},
+		{"read a job", 0, refused, func(c *api.Client) error { _, _, err := c.Jobs().Info(*job.ID, nil); return err }},
+		{"register a job", refused, refused, func(c *api.Client) error { _, _, err := c.Jobs().Register(job, nil); return err }},
+		{"plan a job", refused, refused, func(c *api.Client) error { _, _, err := c.Jobs().Plan(job, false, nil); return err }},
+		{"stop a job", refused, refused, func(c *api.Client) error { _, _, err := c.Jobs().Deregister(*job.ID, false, nil); return err }},
+		{"scale a job", refused, refused, func(c *api.Client) error {
 			_, _, err := c.Jobs().Scale(*job.ID, "app", pointer(2), "", false, nil, nil)
 			return err
 		}},
-		{"read an allocation", 0, unknown, func(c *api.Client) error { _, _, err := c.Allocations().Info(alloc.ID, nil); return err }},
-		{"stop an allocation", refused, unknown, func(c *api.Client) error {
+		{"read an allocation", 0, refused, func(c *api.Client) error { _, _, err := c.Allocations().Info(alloc.ID, nil); return err }},
+		{"stop an allocation", refused, refused, func(c *api.Client) error {
 			_, err := c.Allocations().Stop(&api.Allocation{ID: alloc.ID}, nil)
 			return err
 		}},
-		{"follow events", 0, unknown, stream},
-		{"list nodes", refused, unknown, func(c *api.Client) error { _, _, err := c.Nodes().List(nil); return err }},
-		{"collect garbage", refused, unknown, func(c *api.Client) error { return c.System().GarbageCollect() }},
-		{"read a variable", 0, unknown, func(c *api.Client) error { _, _, err := c.Variables().Read("open/a", nil); return err }},
-		{"read another", refused, unknown, func(c *api.Client) error { _, _, err := c.Variables().Read("shut/a", nil); return err }},
-		{"write a variable", refused, unknown, func(c *api.Client) error {
+		{"follow events", 0, refused, stream},
+		{"list nodes", refused, refused, func(c *api.Client) error { _, _, err := c.Nodes().List(nil); return err }},
+		{"collect garbage", refused, refused, func(c *api.Client) error { return c.System().GarbageCollect() }},
+		{"read a variable", 0, refused, func(c *api.Client) error { _, _, err := c.Variables().Read("open/a", nil); return err }},
+		{"read another", refused, refused, func(c *api.Client) error { _, _, err := c.Variables().Read("shut/a", nil); return err }},
+		{"write a variable", refused, refused, func(c *api.Client) error {
 			_, _, err := c.Variables().Create(&api.Variable{Path: "open/b", Items: api.VariableItems{"k": "v"}}, nil)
 			return err
 		}},
-		{"who it is", 0, unknown, func(c *api.Client) error { _, _, err := c.ACLTokens().Self(nil); return err }},
-		{"list tokens", refused, unknown, func(c *api.Client) error { _, _, err := c.ACLTokens().List(nil); return err }},
-		{"make a token", refused, unknown, func(c *api.Client) error {
+		{"who it is", 0, refused, func(c *api.Client) error { _, _, err := c.ACLTokens().Self(nil); return err }},
+		{"list tokens", refused, refused, func(c *api.Client) error { _, _, err := c.ACLTokens().List(nil); return err }},
+		{"make a token", refused, refused, func(c *api.Client) error {
 			_, _, err := c.ACLTokens().Create(&api.ACLToken{Type: "management"}, nil)
 			return err
 		}},
@@ -123,8 +123,8 @@ func TestTokensOpenWhatTheyAreFor(t *testing.T) {
 		if got := status(row.ask(nobody)); got != row.nobody {
 			t.Errorf("%s without a token: %d, not %d", row.what, got, row.nobody)
 		}
-		if got := status(row.ask(with(t, token.SecretID+"x"))); got != unknown {
-			t.Errorf("%s with what is no token: %d, not %d", row.what, got, unknown)
+		if got := status(row.ask(with(t, token.SecretID+"x"))); got != refused {
+			t.Errorf("%s with what is no token: %d, not %d", row.what, got, refused)
 		}
 	}
 	// What was refused has changed nothing.
@@ -133,7 +133,7 @@ func TestTokensOpenWhatTheyAreFor(t *testing.T) {
 	}
 	_, err := management.ACLTokens().Delete(token.AccessorID, nil)
 	must(t, err)
-	if _, _, err = reads.Jobs().List(nil); status(err) != unknown {
+	if _, _, err = reads.Jobs().List(nil); status(err) != refused {
 		t.Errorf("with a token that was deleted: %v", err)
 	}
 }

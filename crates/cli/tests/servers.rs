@@ -213,7 +213,7 @@ async fn servers_are_upgraded_and_go_back_one_after_the_other_under_load() {
     assert!(tasks.values().flatten().all(|pid| is_alive(pid)), "tasks have ended");
     servers.stop(2);
     let told = servers.fails_to_run_with(2, &old);
-    assert!(told.contains("version 6, this server knows up to 3: start the newer version again"), "{told}");
+    assert!(told.contains("version 7, this server knows up to 3: start the newer version again"), "{told}");
     servers.run(2, &new);
     servers.until_all_vote().await;
     check_all_there(&servers, &acknowledged).await;
