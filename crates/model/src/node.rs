@@ -144,7 +144,7 @@ pub struct LastDrain {
 /// How many events of a node are kept, the newest ones.
 pub const NODE_EVENTS_KEPT: usize = 10;
 
-/// What befell a node.
+/// What an event of a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(index_only)]
 pub enum NodeEventKind {
@@ -160,12 +160,12 @@ pub enum NodeEventKind {
     /// Its agent has come again, and has confirmed what runs on it.
     #[n(3)]
     Returned,
-    /// An operator opened it to new work.
+    /// It became eligible for new work.
     #[n(4)]
-    Opened,
-    /// An operator closed it to new work.
+    Eligible,
+    /// It became ineligible for new work.
     #[n(5)]
-    Closed,
+    Ineligible,
     /// A drain began.
     #[n(6)]
     DrainBegun,
@@ -187,8 +187,8 @@ impl NodeEventKind {
         Self::Down,
         Self::Disconnected,
         Self::Returned,
-        Self::Opened,
-        Self::Closed,
+        Self::Eligible,
+        Self::Ineligible,
         Self::DrainBegun,
         Self::DrainChanged,
         Self::DrainCompleted,
@@ -202,8 +202,8 @@ impl NodeEventKind {
             Self::Down => "down: its agent was not heard for too long",
             Self::Disconnected => "disconnected: its agent was not heard for too long",
             Self::Returned => "ready again",
-            Self::Opened => "eligible for new work",
-            Self::Closed => "ineligible for new work",
+            Self::Eligible => "eligible for new work",
+            Self::Ineligible => "ineligible for new work",
             Self::DrainBegun => "drain begun",
             Self::DrainChanged => "drain changed",
             Self::DrainCompleted => "drain completed",
@@ -214,14 +214,14 @@ impl NodeEventKind {
     /// The part of the cluster that it is about, in the words of Nomad's clients.
     pub fn subsystem(self) -> &'static str {
         match self {
-            Self::Registered | Self::Opened | Self::Closed => "Cluster",
+            Self::Registered | Self::Eligible | Self::Ineligible => "Cluster",
             Self::Down | Self::Disconnected | Self::Returned => "Heartbeat",
             Self::DrainBegun | Self::DrainChanged | Self::DrainCompleted | Self::DrainCanceled => "Drain",
         }
     }
 }
 
-/// Something that befell a node.
+/// An event of a node: a change of its status, its eligibility or its drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 pub struct NodeEvent {
     /// What.

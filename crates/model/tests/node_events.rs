@@ -1,4 +1,4 @@
-//! What befell a node is kept with it: the newest of it, from entries of version 7 on.
+//! The newest events of a node are kept with it, from entries of version 7 on.
 
 mod support;
 
@@ -38,7 +38,7 @@ fn shown(world: &World) -> String {
 }
 
 #[test]
-fn what_changes_befalls_a_node_and_what_does_not_does_not() {
+fn what_changes_is_an_event_of_the_node_and_what_does_not_is_none() {
     let mut world = World::with_nodes(1);
     for command in [
         Command::RegisterNode(Box::new(node(1))),

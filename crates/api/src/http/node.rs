@@ -101,7 +101,7 @@ pub struct Node {
     pub drivers: BTreeMap<String, DriverInfo>,
     /// By name.
     pub host_volumes: BTreeMap<String, HostVolume>,
-    /// What befell it, oldest first; the newest ten.
+    /// Its ten newest events, oldest first.
     pub events: Vec<NodeEvent>,
     /// Its registration.
     pub create_index: u64,
@@ -109,7 +109,7 @@ pub struct Node {
     pub modify_index: u64,
 }
 
-/// What befell a node.
+/// An event of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct NodeEvent {
@@ -121,7 +121,7 @@ pub struct NodeEvent {
     pub details: BTreeMap<String, String>,
     /// When.
     pub timestamp: Time,
-    /// Readers that ask for this index see it.
+    /// The index of the change.
     pub create_index: u64,
 }
 

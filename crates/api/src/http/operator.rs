@@ -32,7 +32,7 @@ pub struct RaftServer {
     pub raft_protocol: String,
 }
 
-/// What came of handing the leadership over. What no server is has no text.
+/// What came of handing the leadership over. A server that is not known has empty fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct LeadershipTransferred {

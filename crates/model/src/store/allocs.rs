@@ -274,7 +274,7 @@ impl Allocs {
 
     /// The same for an allocation of a snapshot. It is found once all of them are in, and [`Self::index`] has been called.
     pub(super) fn restore(&mut self, row: AllocRow, detail: AllocDetail, owners: u128) -> AllocSlot {
-        self.hash_only(&row, &detail, owners);
+        self.add_hash(&row, &detail, owners);
         self.by_status.add(row.client as usize);
         let slot = self.rows.insert(row);
         match self.details.get_mut(slot.0 as usize) {
@@ -284,8 +284,8 @@ impl Allocs {
         slot
     }
 
-    /// Has the hash of an allocation of a snapshot, and nothing else of it.
-    pub(super) fn hash_only(&mut self, row: &AllocRow, detail: &AllocDetail, owners: u128) {
+    /// Takes the hash of an allocation of a snapshot in, and nothing else of it.
+    pub(super) fn add_hash(&mut self, row: &AllocRow, detail: &AllocDetail, owners: u128) {
         self.digest.add(owners);
         self.digest.add(alloc_hash(row, detail));
         self.modify_index = self.modify_index.max(row.modify_index);

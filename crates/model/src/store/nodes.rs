@@ -134,20 +134,21 @@ pub struct NodeDetail {
     pub status_at: Timestamp,
     /// Its last drain.
     pub drain: Option<Arc<LastDrain>>,
-    /// What befell it, oldest first; none before anything did.
+    /// Its newest events, oldest first; none before the first.
     pub events: Option<Arc<Vec<NodeEvent>>>,
 }
 
 impl NodeDetail {
-    /// Notes what befell it, and forgets the oldest of what it keeps for that.
-    pub(super) fn note(&mut self, event: NodeEvent) {
+    /// Adds an event, if there is one, and forgets the oldest of those that it keeps for that.
+    pub(super) fn note(&mut self, event: Option<NodeEvent>) {
+        let Some(event) = event else { return };
         let events = Arc::make_mut(self.events.get_or_insert_default());
         let excess = (events.len() + 1).saturating_sub(NODE_EVENTS_KEPT);
         events.drain(..excess);
         events.push(event);
     }
 
-    /// What befell it, oldest first.
+    /// Its newest events, oldest first.
     pub fn events(&self) -> &[NodeEvent] {
         self.events.as_deref().map_or(&[], Vec::as_slice)
     }
@@ -448,8 +449,14 @@ impl Nodes {
         });
     }
 
-    /// A node that was purged is there again.
-    pub(super) fn revive(&mut self, slot: NodeSlot, node: Arc<Node>, index: Index, at: Timestamp) {
+    /// A node that was purged is there again, since an index and a time.
+    pub(super) fn revive(
+        &mut self,
+        slot: NodeSlot,
+        node: Arc<Node>,
+        (index, at): (Index, Timestamp),
+        registered: Option<NodeEvent>,
+    ) {
         self.purged.remove(node.id);
         self.by_id.insert(node.id, slot);
         self.update(slot, index, |row, detail| {
@@ -462,6 +469,7 @@ impl Nodes {
             detail.node = node;
             detail.drain = None;
             detail.events = None;
+            detail.note(registered);
         });
     }
 

@@ -328,7 +328,7 @@ pub fn read(from: &mut impl Read) -> Result<Store, SnapshotError> {
 ///
 /// # Errors
 /// As [`read`]. Of an ended allocation that is there twice only the hash tells.
-pub fn check(from: &mut impl Read) -> Result<(Index, u128), SnapshotError> {
+pub fn read_hash(from: &mut impl Read) -> Result<(Index, u128), SnapshotError> {
     let store = read_with(Builder::that_only_hashes(), from)?;
     Ok((store.index, store.hash()))
 }

@@ -141,9 +141,9 @@ pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<(Meta, Store), OpenEr
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn check(disk: &dyn Disk, path: &Path) -> Result<(Meta, u128), OpenError> {
+pub(crate) fn read_hash(disk: &dyn Disk, path: &Path) -> Result<(Meta, u128), OpenError> {
     let mut file = disk.stream(path).map_err(OpenError::read(path))?;
-    check_from(&mut file).map_err(|why| why.at(path))
+    read_hash_from(&mut file).map_err(|why| why.at(path))
 }
 
 /// Checks every byte of a snapshot without making a state of it: it takes little memory, however large it is.
@@ -161,9 +161,9 @@ fn read_from(file: &mut dyn Read) -> Result<(Meta, Store), Unreadable> {
     Ok((header.into_meta_of(store.index())?, store))
 }
 
-fn check_from(file: &mut dyn Read) -> Result<(Meta, u128), Unreadable> {
+fn read_hash_from(file: &mut dyn Read) -> Result<(Meta, u128), Unreadable> {
     let (preamble, header) = read_head(file)?;
-    let (index, hash) = read_state(file, &preamble, |from| snapshot::check(from))?;
+    let (index, hash) = read_state(file, &preamble, |from| snapshot::read_hash(from))?;
     Ok((header.into_meta_of(index)?, hash))
 }
 

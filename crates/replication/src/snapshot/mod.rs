@@ -134,7 +134,7 @@ impl Snapshots {
         let bad = |what: String| {
             io::Error::new(io::ErrorKind::InvalidData, format!("read back {}: {what}", path.display()))
         };
-        match file::check(&*self.disk, path) {
+        match file::read_hash(&*self.disk, path) {
             Ok((found, hash)) if found == *meta && hash == store.hash() => Ok(()),
             Ok(_) => Err(bad("it is not the state that was written".to_owned())),
             Err(OpenError::Damaged(damage)) => Err(bad(damage.what)),

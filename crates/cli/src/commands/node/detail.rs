@@ -67,7 +67,7 @@ impl NodeDetail {
         table.render()
     }
 
-    /// What befell it, newest first.
+    /// Its events, newest first.
     fn events(&self, layout: Layout) -> String {
         let columns = [Column::text("event"), Column::text("subsystem"), Column::text("time")];
         let (mut table, now) = (Table::new(layout, &columns), now_ns());

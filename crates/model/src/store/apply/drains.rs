@@ -34,20 +34,19 @@ impl Store {
             }
             (None, before, _) => before,
         };
-        self.nodes.update(slot, self.index, |row, detail| {
-            // A drain that is called off leaves the node closed unless somebody opens it.
-            row.eligible = drain.is_none() && (eligible || row.eligible);
-            detail.drain = last;
-        });
-        let befell = match (drain, begun_at) {
+        let kind = match (drain, begun_at) {
             (Some(_), None) => Some(NodeEventKind::DrainBegun),
             (Some(_), Some(_)) => Some(NodeEventKind::DrainChanged),
             (None, Some(_)) => Some(NodeEventKind::DrainCanceled),
             (None, None) => None,
         };
-        if let Some(kind) = befell {
-            self.note_node_event(slot, kind, rules);
-        }
+        let event = self.node_event(kind, rules);
+        self.nodes.update(slot, self.index, |row, detail| {
+            // A drain that is called off leaves the node closed unless somebody opens it.
+            row.eligible = drain.is_none() && (eligible || row.eligible);
+            detail.drain = last;
+            detail.note(event);
+        });
         events.push(Event::NodeChanged(slot, NodeChange::Drain));
         if drain.is_none() && begun_at.is_some() {
             let live = self.nodes.row(slot).map(|row| self.nodes.live(row).collect::<Vec<_>>());
@@ -92,8 +91,11 @@ impl Store {
         if let Some(last) = last.filter(goes_on) {
             let status = DrainStatus::Complete;
             let last = LastDrain { drain: None, status, updated_at: at, ..(*last).clone() };
-            self.nodes.update(slot, self.index, |_, detail| detail.drain = Some(Arc::new(last)));
-            self.note_node_event(slot, NodeEventKind::DrainCompleted, rules);
+            let event = self.node_event(NodeEventKind::DrainCompleted, rules);
+            self.nodes.update(slot, self.index, |_, detail| {
+                detail.drain = Some(Arc::new(last));
+                detail.note(event);
+            });
             events.push(Event::NodeChanged(slot, NodeChange::Drain));
         }
         Ok(())

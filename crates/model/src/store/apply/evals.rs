@@ -64,12 +64,11 @@ impl Store {
 
     /// Gives an evaluation another priority than its job has. Whoever asks for one does it as it is made.
     pub(super) fn set_eval_priority(&mut self, id: EvalId, priority: u8, events: &mut Vec<Event>) -> Outcome {
+        let mut changed = Vec::new();
+        self.update_eval(id, &mut changed, |eval| eval.priority = priority)?;
         // The command that made it has reported it already.
-        let is_told = events.contains(&Event::EvalChanged(id));
-        self.update_eval(id, events, |eval| eval.priority = priority)?;
-        if is_told {
-            events.pop();
-        }
+        changed.retain(|event| !events.contains(event));
+        events.append(&mut changed);
         Ok(())
     }
 

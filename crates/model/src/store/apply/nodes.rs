@@ -14,7 +14,7 @@ use crate::{
 impl Store {
     pub(super) fn register_node(&mut self, node: Node, rules: Rules, events: &mut Vec<Event>) {
         let (index, at) = (self.index, self.at);
-        let is_new = self.nodes.find(node.id).is_none();
+        let registered = self.node_event(NodeEventKind::Registered, rules);
         let slot = match (self.nodes.find(node.id), self.nodes.find_purged(node.id)) {
             (Some(slot), _) => {
                 self.nodes.update(slot, index, |row, detail| {
@@ -24,7 +24,7 @@ impl Store {
                 slot
             }
             (None, Some(purged)) => {
-                self.nodes.revive(purged, Arc::new(node), index, at);
+                self.nodes.revive(purged, Arc::new(node), (index, at), registered);
                 purged
             }
             (None, None) => self.nodes.insert(NodeRecord {
@@ -36,21 +36,20 @@ impl Store {
                 status_at: at,
                 purged: false,
                 drain: None,
-                events: None,
+                events: registered.map(|event| Arc::new(vec![event])),
             }),
         };
-        if is_new {
-            self.note_node_event(slot, NodeEventKind::Registered, rules);
-        }
         events.push(Event::NodeRegistered(slot));
     }
 
-    /// Notes with a node that has changed what befell it.
-    pub(super) fn note_node_event(&mut self, node: NodeSlot, kind: NodeEventKind, rules: Rules) {
-        if rules.nodes_keep_events() {
-            let event = NodeEvent { kind, at: self.at, index: self.index };
-            self.nodes.update(node, self.index, |_, detail| detail.note(event));
-        }
+    /// What a node keeps of a change, if it keeps events.
+    pub(super) fn node_event(
+        &self,
+        kind: impl Into<Option<NodeEventKind>>,
+        rules: Rules,
+    ) -> Option<NodeEvent> {
+        let kind = kind.into().filter(|_| rules.nodes_keep_events())?;
+        Some(NodeEvent { kind, at: self.at, index: self.index })
     }
 
     pub(super) fn set_node_status(
@@ -72,13 +71,12 @@ impl Store {
         }
         let at = self.at;
         let before = self.nodes.row(slot).map(|row| row.status);
+        let event = self.node_event(before.and_then(|before| status_event(before, status)), rules);
         self.nodes.update(slot, self.index, |row, detail| {
             row.status = status;
             detail.status_at = at;
+            detail.note(event);
         });
-        if let Some(kind) = before.and_then(|before| status_event(before, status)) {
-            self.note_node_event(slot, kind, rules);
-        }
         events.push(Event::NodeChanged(slot, NodeChange::Status));
         if before != Some(status) && [before, Some(status)].contains(&Some(NodeStatus::Disconnected)) {
             self.touch_allocs_on(slot, events);
@@ -120,11 +118,12 @@ impl Store {
             return Err(Refusal::NodeDrained(id));
         }
         let before = self.nodes.row(slot).map(|row| row.eligible);
-        self.nodes.update(slot, self.index, |row, _| row.eligible = eligible);
-        if before != Some(eligible) {
-            let kind = if eligible { NodeEventKind::Opened } else { NodeEventKind::Closed };
-            self.note_node_event(slot, kind, rules);
-        }
+        let kind = if eligible { NodeEventKind::Eligible } else { NodeEventKind::Ineligible };
+        let event = self.node_event(Some(kind).filter(|_| before != Some(eligible)), rules);
+        self.nodes.update(slot, self.index, |row, detail| {
+            row.eligible = eligible;
+            detail.note(event);
+        });
         events.push(Event::NodeChanged(slot, NodeChange::Eligibility));
         Ok(())
     }

@@ -97,7 +97,7 @@ impl Rules {
         self.version >= 6
     }
 
-    /// Whether a node keeps what befell it.
+    /// Whether a node keeps its events.
     pub fn nodes_keep_events(self) -> bool {
         self.version >= 7
     }

@@ -195,7 +195,7 @@ impl Builder {
         if self.only_hashes && record.client.is_terminal() {
             let (row, detail) = row_of(job_slot, node, record);
             let owners = self.store.owners_hash(&row);
-            self.store.allocs.hash_only(&row, &detail, owners);
+            self.store.allocs.add_hash(&row, &detail, owners);
         } else {
             restore_alloc(&mut self.store, job_slot, node, record);
         }

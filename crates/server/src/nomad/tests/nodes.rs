@@ -111,7 +111,7 @@ async fn a_node_that_concerns_no_job_is_evaluated_without_an_evaluation() {
 }
 
 #[tokio::test]
-async fn what_befell_a_node_is_kept_and_told() {
+async fn the_newest_events_of_a_node_are_kept_and_shown() {
     let world = world();
     let router = api(&world);
     let target = format!("/v1/node/{NODE_1}");
