@@ -3,21 +3,28 @@
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BERTH := $(TARGET)/release/berth
+PARTS = $(sort $(patsubst test-long-%,%,$(filter test-long-%,$(shell sed -n 's/^\(test-long-[a-z-]*\):.*/\1/p' Makefile))))
+# What the tests were built with. An optimised build takes as long as half of all tests.
+TESTED := $(TARGET)/debug/berth
 
-.PHONY: test-long build test demo lab bench man fmt lint unit clients deny
+.PHONY: test-long build test demo lab lab-small bench man fmt lint unit clients deny
 
 build:
 	$(CARGO) build --release --locked -p berth-cli
 
 test:
 	scripts/setup
-	$(MAKE) fmt lint unit clients deny lab
+	$(MAKE) fmt lint unit
+	$(MAKE) clients deny lab-small BERTH=$(TESTED)
 
 demo:
 	scripts/demo
 
 # Seconds each: they show that the experiments work, not how fast anything is.
 lab: build
+	$(MAKE) lab-small
+
+lab-small:
 	$(BERTH) lab run density --scale small --out $(TARGET)/lab/density-small
 	$(BERTH) lab run updates --scale small --out $(TARGET)/lab/updates-small
 	$(BERTH) lab run restart --scale small --out $(TARGET)/lab/restart-small
@@ -43,8 +50,15 @@ bench: build
 	$(BERTH) lab run density --scale medium --out $(TARGET)/lab/density
 	$(BERTH) lab run updates --scale medium --out $(TARGET)/lab/updates
 
-# The long form of a part of the tests: `make test-long PART=sim`, half an hour at most each.
-test-long: test-long-$(PART)
+# The long form of a part of the tests: `make test-long PART=sim`. Each takes half an hour at most, besides its build; it is ended
+# after BUDGET_S, and says what it took.
+BUDGET_S ?= 2700
+
+test-long:
+	@[ -n "$(PART)" ] || { echo "say which part with PART=: $(PARTS)" >&2; exit 2; }
+	@echo "PART=$(PART): $(BUDGET_S) s at most, with its build"
+	@begun=$$(date +%s); code=0; timeout -k 30 $(BUDGET_S) $(MAKE) test-long-$(PART) || code=$$?; \
+	took=$$(( $$(date +%s) - begun )); echo "PART=$(PART): $$took s of $(BUDGET_S), exit code $$code"; exit $$code
 
 test-long-sim:
 	$(CARGO) run --release --locked -p berth-sim -- --seeds 0..1000
@@ -112,9 +126,10 @@ test-long-snapshots:
 test-long-linearizability:
 	BERTH_TEST_ROUNDS=150 $(CARGO) test --release --locked -p berth-cli --test linearizability -- --nocapture
 
-# A hundred thousand random histories of the pure controller, with entries that are refused, late, lost or unknown.
+# A hundred thousand random histories of the pure controller, with entries that are refused, late, lost or unknown; as many of
+# several servers.
 test-long-histories:
-	HISTORIES=100000 $(CARGO) test --release --locked -p berth-controller --test histories -- --nocapture
+	HISTORIES=100000 $(CARGO) test --release --locked -p berth-controller --test histories --test servers -- --nocapture
 
 # Readers and peers that mean harm, at their full strength; memory and what a client waits are judged.
 test-long-hostile: build

@@ -1,7 +1,7 @@
 //! The documentation does what it says: its blocks run, and its links lead somewhere. docs/internals/write-docs.md tells
 //! the rules.
 //!
-//! Pages run one after the other: each has a server of its own, and a machine has few processors.
+//! A few pages run at a time: each has a server of its own, most wait, and a machine has few processors.
 
 #[path = "docs/block.rs"]
 mod block;
@@ -11,11 +11,17 @@ mod links;
 #[path = "docs/shell.rs"]
 mod shell;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Mutex,
+    thread,
+};
 
 use block::{Block, Kind};
 use shell::Shell;
 
+/// Pages that run at a time.
+const AT_A_TIME: usize = 3;
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 /// Blocks that are only looked at. Who adds one knows that nothing checks it.
 const ILLUSTRATIVE: usize = 31;
@@ -44,26 +50,36 @@ fn read(page: &Path) -> String {
     std::fs::read_to_string(page).expect("a page")
 }
 
+/// Runs what a page shows, and says how many blocks that was.
+fn run(page: &Path) -> usize {
+    let mut ran = 0;
+    let blocks = Block::all(&read(page)).unwrap_or_else(|error| panic!("{}:{error}", page.display()));
+    if !blocks.iter().any(Block::runs) {
+        return ran;
+    }
+    let shell = Shell::start();
+    for block in blocks {
+        let result = match &block.kind {
+            Kind::Script => shell.script(&block.text),
+            Kind::Console => shell.console(&block.text),
+            Kind::File(name) => shell.file(name, &block.text),
+            Kind::On(_) | Kind::Illustrative | Kind::Text => continue,
+        };
+        result.unwrap_or_else(|error| panic!("{}:{}: {error}", page.display(), block.line));
+        ran += 1;
+    }
+    ran
+}
+
 #[test]
 fn every_block_runs() {
-    let mut ran = 0;
-    for page in pages() {
-        let blocks = Block::all(&read(&page)).unwrap_or_else(|error| panic!("{}:{error}", page.display()));
-        if !blocks.iter().any(Block::runs) {
-            continue;
-        }
-        let shell = Shell::start();
-        for block in blocks {
-            let result = match &block.kind {
-                Kind::Script => shell.script(&block.text),
-                Kind::Console => shell.console(&block.text),
-                Kind::File(name) => shell.file(name, &block.text),
-                Kind::On(_) | Kind::Illustrative | Kind::Text => continue,
-            };
-            result.unwrap_or_else(|error| panic!("{}:{}: {error}", page.display(), block.line));
-            ran += 1;
-        }
-    }
+    let pages = Mutex::new(pages().into_iter());
+    let next = || pages.lock().expect("no page panics here").next();
+    let runner = || std::iter::from_fn(next).map(|page| run(&page)).sum::<usize>();
+    let ran: usize = thread::scope(|scope| {
+        let runners = [(); AT_A_TIME].map(|()| scope.spawn(runner));
+        runners.into_iter().map(|runner| runner.join().expect("pages that run")).sum()
+    });
     assert!(ran > 20, "only {ran} blocks ran: are they found?");
 }
 

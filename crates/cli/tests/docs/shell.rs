@@ -4,6 +4,7 @@ use std::{
     fs,
     path::Path,
     process::{Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -41,6 +42,15 @@ struct Ran {
     code: i32,
 }
 
+/// The first three bytes of addresses that no other page has, of this run or of one beside it.
+fn own_loopback() -> String {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let pages_at_most = 256;
+    let number = std::process::id() * pages_at_most + GIVEN.fetch_add(1, Ordering::Relaxed) % pages_at_most;
+    let [_, _, high, low] = number.to_be_bytes();
+    format!("127.{}.{low}.", high % 254 + 1)
+}
+
 impl Shell {
     /// Starts the server.
     pub fn start() -> Self {
@@ -52,8 +62,7 @@ impl Shell {
         command.env("TMPDIR", dir.path());
         let mut server = Daemon::spawn(command, &dir.path().join(".told"));
         let address = e2e::http_address(&server.ready_line());
-        let [.., high, low] = std::process::id().to_be_bytes();
-        let loopback = format!("127.{}.{low}.", high % 254 + 1);
+        let loopback = own_loopback();
         Self { dir, address: format!("http://{address}"), server, loopback }
     }
 

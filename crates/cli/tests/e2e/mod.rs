@@ -18,12 +18,13 @@ use std::{
     fs::File,
     io::{BufRead, BufReader},
     net::TcpListener,
+    os::{
+        linux::net::SocketAddrExt as _,
+        unix::net::{SocketAddr, UnixListener},
+    },
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
-    sync::{
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
+    sync::{Mutex, mpsc},
     time::{Duration, Instant},
 };
 
@@ -163,15 +164,19 @@ pub fn client(address: &str) -> Client {
 }
 
 /// A port on which nobody listens. It lies below those that the kernel gives to callers: whoever dials a dead server
-/// there would, now and then, be given that very port, and connect to itself. Each call gives another one.
+/// there would, now and then, be given that very port, and connect to itself. Each call gives another one, also of
+/// programs of tests that run beside this one: until this ends, it keeps a socket of an abstract name with the number.
 pub fn free_port() -> u16 {
-    static GIVEN: AtomicUsize = AtomicUsize::new(0);
+    static GIVEN: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
     let ports = || 20_000..30_000_u16;
-    let first = std::process::id() as usize * 7;
-    let next = || first + GIVEN.fetch_add(1, Ordering::Relaxed);
-    let free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let mut tried = ports().map(|_| ports().start + (next() % ports().len()) as u16);
-    tried.find(free).expect("a free port")
+    let free = |port: &u16| {
+        let name = SocketAddr::from_abstract_name(format!("berth-test-port-{port}")).expect("a name");
+        let Ok(reserved) = UnixListener::bind_addr(&name) else { return false };
+        GIVEN.lock().expect("nobody panics with it").push(reserved);
+        TcpListener::bind(("127.0.0.1", *port)).is_ok()
+    };
+    let first = std::process::id() as usize * 7 % ports().len();
+    ports().cycle().skip(first).take(ports().len()).find(free).expect("a free port")
 }
 
 /// Looks until there is an answer, and fails after a minute.
