@@ -131,10 +131,12 @@ pub enum ToNode {
         /// Milliseconds.
         heartbeat_ms: u64,
     },
-    /// An update has been taken in.
+    /// An update or a heartbeat has been taken in.
     Ack {
-        /// The update's seq.
+        /// Its seq.
         seq: u64,
+        /// How long changes that are not urgent should wait for company on the node: milliseconds.
+        delay_ms: u64,
     },
 }
 

@@ -211,7 +211,7 @@ impl Server {
 
     /// An agent leaves a server that does not answer; one that ends may be gone after its last words.
     fn acknowledge(&mut self) {
-        let _ = self.try_say(Down::Ack(Ack { seq: self.acknowledged }));
+        let _ = self.try_say(Down::Ack(Ack { seq: self.acknowledged, delay_ms: 0 }));
     }
 
     /// Tokens that say how many were signed before them; or a refusal that passes, where none are signed.

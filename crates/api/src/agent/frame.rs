@@ -464,12 +464,16 @@ pub struct Heartbeat {
     pub observed_digest: Vec<u8>,
 }
 
-/// An update has been taken in.
+/// An update or a heartbeat has been taken in.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Ack {
-    /// The update's seq.
+    /// Its seq.
     #[prost(uint64, tag = "1")]
     pub seq: u64,
+    /// How long changes that are not urgent should wait for company from now on, by what the server has to take in: milliseconds;
+    /// 0 where it does not say.
+    #[prost(uint64, tag = "2")]
+    pub delay_ms: u64,
 }
 
 /// Asks for a task's log, for a file of an allocation, or for the agent's own log.

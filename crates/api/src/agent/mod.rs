@@ -68,7 +68,7 @@ pub use observed::{
 };
 pub use secret::{ReadSecrets, SECRETS_MAX, SecretItems, SecretSpec, SecretsRead};
 pub use session::{
-    ACK_MAX_NS_MIN, AgentIdentity, AgentSession, AllocId, Change, ClusterId, DialPatience, Fence,
+    ACK_MAX_NS_MIN, AgentIdentity, AgentSession, AllocId, Batching, Change, ClusterId, DialPatience, Fence,
     SessionError, Told, UPDATE_BYTES_MAX, UPDATE_DELAY_NS, ack_max_ns,
 };
 pub use spec::{

@@ -117,7 +117,7 @@ fn what_a_server_says() {
     desired.forget.push(vec![10; 16]);
     desired.purge.push(vec![11; 16]);
     down(&[Down::Desired(desired)], &expect_file!["golden/desired.hex"]);
-    down(&[Down::Ack(Ack { seq: 9 })], &expect_file!["golden/ack.hex"]);
+    down(&[Down::Ack(Ack { seq: 9, delay_ms: 0 })], &expect_file!["golden/ack.hex"]);
     let every = HeartbeatEvery { heartbeat_ms: 10_000 };
     down(&[Down::HeartbeatEvery(every)], &expect_file!["golden/heartbeat_every.hex"]);
     let revoked = vec![RevokedServer { name: "s1".into(), at_secs: 9 }];

@@ -4,6 +4,7 @@
 mod agents;
 mod desired;
 mod publication;
+mod reported;
 mod reports;
 mod sessions;
 mod uplink;
@@ -31,6 +32,7 @@ use crate::{
 use agents::Agents;
 use desired::{Changes, Lists};
 use publication::Next;
+use reported::Reported;
 use uplink::Uplink;
 
 /// Which connections can take more.
@@ -52,6 +54,8 @@ pub(crate) struct Replica {
     /// What readers see of it, and what is observed.
     publication: Publication,
     agents: Agents,
+    /// How much of late.
+    reported: Reported,
     changes: Changes,
     uplink: Uplink,
     /// Of the entry that was applied last.
@@ -69,6 +73,7 @@ impl Replica {
             store: Arc::default(),
             publication: Publication::default(),
             agents: Agents::default(),
+            reported: Reported::default(),
             changes: Changes::default(),
             uplink: Uplink::default(),
             term: 0,

@@ -194,7 +194,8 @@ impl Replica {
         let Some(id) = self.agents.node_of(session) else { return };
         self.agents.heard(id, listening);
         // Answered, so that an agent knows a link that swallows what it is sent.
-        actions.push(Action::Send(session, ToNode::Ack { seq: heartbeat.seq }));
+        let delay_ms = self.reported.delay_ms(listening);
+        actions.push(Action::Send(session, ToNode::Ack { seq: heartbeat.seq, delay_ms }));
         self.tell_heartbeat(session, actions);
         if self.on_acknowledged(session, heartbeat.desired_seq, listening) != Shown::UpToDate {
             return;
@@ -264,8 +265,9 @@ impl Replica {
         let Some(id) = self.agents.node_of(session) else { return };
         self.agents.heard(id, listening);
         self.agents.note_report(session);
+        let delay_ms = self.reported.take_in(allocs.len(), listening);
         self.take_in(id, seq, allocs, resync_done);
-        actions.push(Action::Send(session, ToNode::Ack { seq }));
+        actions.push(Action::Send(session, ToNode::Ack { seq, delay_ms }));
         self.tell_heartbeat(session, actions);
         self.on_acknowledged(session, desired_seq, listening);
     }

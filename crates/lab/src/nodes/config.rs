@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use berth_api::agent::Batching;
 use berth_tls::TlsFiles;
 
 use super::{Behaviour, Journal, Shapes};
@@ -38,6 +39,8 @@ pub struct NodesConfig {
     pub node_pool: String,
     /// How long task events wait for company on their way to the servers.
     pub update_delay: Duration,
+    /// What makes their updates few.
+    pub batching: Batching,
     /// Gets a line for each start and each end of a task.
     pub journal: Option<Journal>,
 }
@@ -60,6 +63,7 @@ impl NodesConfig {
             datacenter: "dc1".to_owned(),
             node_pool: "default".to_owned(),
             update_delay: Duration::from_secs(1),
+            batching: Batching::default(),
             journal: None,
         }
     }

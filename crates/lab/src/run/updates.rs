@@ -1,8 +1,9 @@
 //! `updates`: allocations whose agents have much to report. Published in 2023 in issue 9451 of Nomad, where updates from
 //! clients were about 70 % of all entries of the log.
 //!
-//! The ideas of that issue cannot be switched off one by one here: that newer news overwrite older ones and that any news is a
-//! sign of life is how a session works, not a choice that an agent has.
+//! Three of the ideas of that issue can be switched off in the nodes, one by one. The fourth, that any update is a sign of life,
+//! cannot: agents send heartbeats besides, which carry the digests by which a difference that was lost is found, so that there
+//! would be none fewer to count.
 
 use std::time::Duration;
 
@@ -51,11 +52,22 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             about: "For how long an allocation must run until it is healthy, where jobs have deployments: milliseconds",
             defaults: ["1000", "10000", "10000"],
         },
+        without(
+            "no-priority",
+            "Nothing is urgent: the status of an allocation waits for company as its events do",
+        ),
+        without("no-shared-buffer", "Each change goes out at once, in an update of its own"),
+        without("no-adaptive", "Events wait for a second, however much the server has to take in"),
         SECURE,
     ],
     metrics: &[load::METRICS, load::DEPLOYMENT_METRICS],
     run,
 };
+
+/// Nodes do without something that makes updates few.
+const fn without(name: &'static str, about: &'static str) -> Param {
+    Param { name, kind: Kind::Switch, about, defaults: same("false") }
+}
 
 /// Allocations of a job, and tasks of an allocation.
 const JOB_ALLOCS: u32 = 100;
@@ -66,6 +78,8 @@ const TASK_MEMORY_MB: u32 = 10;
 const ALLOC_DISK_MB: u32 = 10;
 /// What agents have to report of a start, besides what the job says.
 const BEHAVIOUR: [&str; 4] = ["--events", "5", "--event-gap", "100ms..500ms"];
+/// Switches of the nodes that are this experiment's too.
+const WITHOUT: [&str; 3] = ["no-priority", "no-shared-buffer", "no-adaptive"];
 /// Nodes have this many times the room that the jobs need: they are never full.
 const ROOM: u32 = 4;
 
@@ -79,6 +93,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     let (awaited, config, note) = workload(params.text("workload").unwrap_or_default());
     let min_healthy = Duration::from_millis(params.count("min-healthy-ms"));
     let min_healthy = Some(min_healthy).filter(|_| awaited == Awaited::Running);
+    let without = WITHOUT.into_iter().filter(|name| params.switch(name)).map(|name| format!("--{name}"));
     let each = (jobs * JOB_ALLOCS).div_ceil(nodes) * ROOM;
     let load = Load {
         servers: 1,
@@ -88,7 +103,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
             cpu_mhz: each * TASK_CPU_MHZ * 2,
             memory_mb: each * TASK_MEMORY_MB * 2,
             disk_mb: each * ALLOC_DISK_MB,
-            behaviour: BEHAVIOUR.map(str::to_owned).into(),
+            behaviour: BEHAVIOUR.map(str::to_owned).into_iter().chain(without).collect(),
         },
         template: JobTemplate::new(JOB_ALLOCS, job(awaited, &config, params.switch("spread"), min_healthy)),
         jobs,

@@ -359,7 +359,7 @@ fn listen(stream: TcpStream, heard: &Sender<(Link, Up)>) {
             let link = Link { stream: stream.clone(), session: frame.session };
             let message = frame.message.expect("a message");
             if let Up::Update(update) = &message {
-                link.say(Down::Ack(Ack { seq: update.seq }));
+                link.say(Down::Ack(Ack { seq: update.seq, delay_ms: 0 }));
             }
             if heard.send((link, message)).is_err() {
                 return;

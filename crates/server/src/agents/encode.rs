@@ -53,7 +53,7 @@ pub fn frames(session: u32, message: ToNode, specs: &mut GroupSpecs) -> Vec<Byte
         ToNode::HeartbeatEvery { heartbeat_ms } => {
             Down::HeartbeatEvery(wire::HeartbeatEvery { heartbeat_ms })
         }
-        ToNode::Ack { seq } => Down::Ack(wire::Ack { seq }),
+        ToNode::Ack { seq, delay_ms } => Down::Ack(wire::Ack { seq, delay_ms }),
     };
     vec![frame(session, message)]
 }

@@ -4,6 +4,7 @@
 //! message, [`AgentSession::observe`] for each change of an allocation, and [`AgentSession::poll`] until nothing is left
 //! to say; [`AgentSession::deadline`] says when to poll again. A session outlives its connections.
 
+mod batching;
 mod change;
 mod error;
 mod fence;
@@ -15,6 +16,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use batching::Batching;
 pub use error::SessionError;
 pub use fence::Fence;
 pub use id::{AllocId, ClusterId};
@@ -22,6 +24,7 @@ pub use link::{ACK_MAX_NS_MIN, ack_max_ns};
 pub use patience::DialPatience;
 
 use crate::secrets::debug_shows;
+use batching::Waiting;
 use bytes::Bytes;
 use link::Link;
 use prost::Message;
@@ -100,7 +103,7 @@ pub struct Change {
 pub struct AgentSession {
     epoch: u64,
     seq: u64,
-    delay_ns: u64,
+    waiting: Waiting,
     fence: Fence,
     table: Table,
     link: Link,
@@ -112,14 +115,20 @@ pub struct AgentSession {
 }
 
 impl AgentSession {
-    /// A session of an agent's `epoch`-th start. Changes that are not urgent wait `delay_ns` for company.
+    /// A session of an agent's `epoch`-th start. Changes that are not urgent wait `delay_ns` for company, and up to three times
+    /// as long where the server has much to take in.
     ///
     /// Sequence numbers start at `epoch << 32`, so that they grow across restarts without being kept on disk.
     pub fn new(epoch: u64, delay_ns: u64) -> Self {
+        Self::with(epoch, delay_ns, Batching::default())
+    }
+
+    /// One that does not do all that makes updates few.
+    pub fn with(epoch: u64, delay_ns: u64, batching: Batching) -> Self {
         Self {
             epoch,
             seq: epoch << 32,
-            delay_ns,
+            waiting: Waiting::new(delay_ns, batching),
             fence: Fence::default(),
             table: Table::default(),
             link: Link::Down,
@@ -182,7 +191,10 @@ impl AgentSession {
             Down::Welcome(welcome) => {
                 return self.on_welcome(&welcome, now_ns).unwrap_or_else(|error| self.broken(error));
             }
-            Down::Ack(ack) => self.link.on_ack(ack.seq, now_ns),
+            Down::Ack(ack) => {
+                self.link.on_ack(ack.seq, now_ns);
+                self.waiting.on_asked(ack.delay_ms);
+            }
             Down::HeartbeatEvery(every) => self.link.on_heartbeat_every(every.heartbeat_ms),
             Down::Desired(desired) => {
                 return self.on_desired(desired, now_ns).unwrap_or_else(|error| self.broken(error));
@@ -262,7 +274,7 @@ impl AgentSession {
             return;
         }
         self.seq += 1;
-        let at_ns = if urgent { now_ns } else { now_ns + self.delay_ns };
+        let at_ns = self.waiting.due_at(urgent, now_ns);
         self.flush_at_ns = Some(self.flush_at_ns.map_or(at_ns, |flush_at_ns| flush_at_ns.min(at_ns)));
     }
 
@@ -330,10 +342,10 @@ impl AgentSession {
         changed.sort_unstable_by_key(|(seq, _)| *seq);
         let (resync_done, desired_seq) = (self.link.owes_resync(), self.link.desired_seq());
         let mut update = Update { seq: self.seq, allocs: Vec::new(), resync_done, desired_seq };
-        let mut bytes = 0;
+        let (mut bytes, allocs_max) = (0, self.waiting.allocs_max(UPDATE_ALLOCS_MAX));
         for (seq, status) in changed {
             bytes += status.len();
-            let is_full = bytes > UPDATE_BYTES_MAX || update.allocs.len() == UPDATE_ALLOCS_MAX;
+            let is_full = bytes > UPDATE_BYTES_MAX || update.allocs.len() == allocs_max;
             if is_full && !update.allocs.is_empty() {
                 update.resync_done = false;
                 self.link.on_update(update.seq, false, now_ns);

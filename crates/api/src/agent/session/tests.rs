@@ -120,6 +120,72 @@ fn newer_overwrites_older_and_urgent_takes_all_along() {
     );
 }
 
+/// The most that it waits is three times as long as by itself.
+#[test]
+fn what_is_not_urgent_waits_for_as_long_as_the_server_asks() {
+    let asks = |session: &mut AgentSession, delay_ms| {
+        session.on_down(Down::Ack(Ack { seq: 0, delay_ms }), 0);
+        session.observe(id(1), &status(1, &delay_ms.to_string()), false, 0);
+        let due = session.deadline();
+        hear(session, due.unwrap_or_default());
+        due.map(|at_ns| at_ns / MS)
+    };
+    let mut session = open_session(WelcomeMode::Equal);
+    tell(&mut session, desired(1, &[1], &[], &[]), 0);
+    for (asked, waits) in [(0, 1_000), (2_500, 2_500), (0, 2_500), (9_000, 3_000), (10, 1_000)] {
+        assert_eq!(asks(&mut session, asked), Some(waits), "{asked} ms are asked for");
+    }
+    session.on_down(Down::Ack(Ack { seq: 0, delay_ms: 3_000 }), 0);
+    session.observe(id(1), &status(1, "urgent"), true, 7 * MS);
+    assert_eq!(session.deadline(), Some(7 * MS));
+}
+
+/// For experiments: what each of the ideas is worth that make updates few.
+#[test]
+fn each_idea_can_be_switched_off() {
+    let heard = |batching: Batching| {
+        let mut session = AgentSession::with(0, UPDATE_DELAY_NS, batching);
+        session.hello(&identity(), NodeSpec::default(), 0);
+        welcome(&mut session, WelcomeMode::Equal, 0, 0);
+        tell(&mut session, desired(1, &[1, 2], &[], &[]), 0);
+        session.on_down(Down::Ack(Ack { seq: 0, delay_ms: 2_000 }), 0);
+        session.observe(id(1), &status(1, "a"), false, 0);
+        session.observe(id(2), &status(2, "b"), false, 0);
+        let mut told = hear(&mut session, 1_000 * MS);
+        session.observe(id(1), &status(1, "c"), true, 1_100 * MS);
+        told += &hear(&mut session, 1_100 * MS);
+        told + &hear(&mut session, 2_100 * MS)
+    };
+    let all = Batching::default();
+    check(
+        &heard(all),
+        &expect![[r#"
+        1100ms update seq=3 [2:b 1:c]
+    "#]],
+    );
+    check(
+        &heard(Batching { priority: false, ..all }),
+        &expect![[r#"
+        2100ms update seq=3 [2:b 1:c]
+    "#]],
+    );
+    check(
+        &heard(Batching { shared_buffer: false, ..all }),
+        &expect![[r#"
+        1000ms update seq=1 [1:a]
+        1000ms update seq=2 [2:b]
+        1100ms update seq=3 [1:c]
+    "#]],
+    );
+    check(
+        &heard(Batching { adaptive: false, ..all }),
+        &expect![[r#"
+        1000ms update seq=2 [1:a 2:b]
+        1100ms update seq=3 [1:c]
+    "#]],
+    );
+}
+
 #[test]
 fn heartbeats_go_out_every_interval_even_if_updates_flow() {
     let mut session = open_session(WelcomeMode::Equal);
@@ -250,7 +316,7 @@ fn unacknowledged_updates_are_bounded_and_what_waits_coalesces() {
         session.observe(id(1), &status(1, &turn.to_string()), true, 0);
         told += &hear(&mut session, 0);
     }
-    session.on_down(Down::Ack(Ack { seq: 1 }), 0);
+    session.on_down(Down::Ack(Ack { seq: 1, delay_ms: 0 }), 0);
     told += &hear(&mut session, 0);
     check(
         &told,

@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf};
 
+use berth_api::agent::Batching;
 use berth_lab::nodes::{
     Behaviour, Journal, NodesConfig, Outages, SettingError, Shapes, Span, TaskBehaviour, Weighted,
     read_share, run,
@@ -43,6 +44,8 @@ pub struct Args {
     troubles: Troubles,
     #[command(flatten)]
     tasks: Tasks,
+    #[command(flatten)]
+    updates: Updates,
     /// Print a line of JSON for each start and each end of a task
     #[arg(long)]
     journal: bool,
@@ -114,6 +117,27 @@ struct Tasks {
     failure_after: Span,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "What they do without that makes updates few")]
+struct Updates {
+    /// Nothing is urgent: the status of an allocation waits for company as its events do
+    #[arg(long)]
+    no_priority: bool,
+    /// Each change goes out at once, in an update of its own
+    #[arg(long)]
+    no_shared_buffer: bool,
+    /// Events wait for a second, however much the server has to take in
+    #[arg(long)]
+    no_adaptive: bool,
+}
+
+impl From<Updates> for Batching {
+    fn from(without: Updates) -> Self {
+        let Updates { no_priority, no_shared_buffer, no_adaptive } = without;
+        Self { priority: !no_priority, shared_buffer: !no_shared_buffer, adaptive: !no_adaptive }
+    }
+}
+
 impl Args {
     pub fn run(self) -> Result<(), Failure> {
         let until_stdin_closes = self.until_stdin_closes;
@@ -138,6 +162,7 @@ impl Args {
             seed: self.seed,
             shapes,
             behaviour: self.troubles.behaviour(self.tasks),
+            batching: self.updates.into(),
             rack_size,
             classes,
             datacenter,

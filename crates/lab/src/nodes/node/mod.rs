@@ -46,6 +46,11 @@ pub(super) struct SimNode {
     troubles: Option<Box<Troubles>>,
 }
 
+/// That of a machine that has started so often.
+fn session(config: &NodesConfig, boots: u32) -> AgentSession {
+    AgentSession::with(boots.into(), nanos(config.update_delay), config.batching)
+}
+
 impl SimNode {
     pub fn new(config: &NodesConfig, number: u32, place: u32) -> Self {
         Self {
@@ -54,7 +59,7 @@ impl SimNode {
             boots: 1,
             retry: Backoff::default(),
             refused: false,
-            session: AgentSession::new(1, nanos(config.update_delay)),
+            session: session(config, 1),
             life: Node::new(seed_of(config, number, Purpose::Restarts)),
             mocks: Vec::new(),
             wake_ns: u64::MAX,

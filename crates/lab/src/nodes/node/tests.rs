@@ -56,7 +56,11 @@ impl World {
                 Up::Hello(_) => "hello".to_owned(),
                 Up::Heartbeat(_) => "heartbeat".to_owned(),
                 Up::Update(update) => {
-                    self.node.on_down(Down::Ack(Ack { seq: update.seq }), now_ns, &mut self.common);
+                    self.node.on_down(
+                        Down::Ack(Ack { seq: update.seq, delay_ms: 0 }),
+                        now_ns,
+                        &mut self.common,
+                    );
                     "update".to_owned()
                 }
                 other => format!("{other:?}"),

@@ -1,13 +1,12 @@
 //! What befalls some nodes: silence, broken connections, restarts of the machine.
 
 use berth_agent::lifecycle::{AllocRecord, Event, Node};
-use berth_api::agent::{AgentSession, AllocId};
+use berth_api::agent::AllocId;
 
 use super::SimNode;
 use crate::nodes::{
     NodesConfig, TaskChange,
     behaviour::Recurring,
-    clock::nanos,
     common::Common,
     identity::{Purpose, seed_of},
     timers::Due,
@@ -98,7 +97,7 @@ impl SimNode {
         let (fence, config) = (self.session.fence(), common.config.clone());
         self.mocks.iter().for_each(|mock| self.note(mock.of, TaskChange::Ended, common));
         self.boots += 1;
-        self.session = AgentSession::new(self.boots.into(), nanos(config.update_delay));
+        self.session = super::session(&config, self.boots);
         self.session.restore_fence(fence);
         self.life = Node::new(seed_of(&config, self.number, Purpose::Restarts));
         self.mocks.clear();

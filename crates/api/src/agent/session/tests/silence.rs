@@ -29,10 +29,10 @@ fn an_update_that_nobody_acknowledges_ends_in_another_connection() {
     session.observe(id(1), &status(1, "b"), true, 2_000 * MS);
     hear(&mut session, 2_000 * MS);
     assert!(session.is_deserted(1_000 * MS + ack_max_ns));
-    session.on_down(Down::Ack(Ack { seq: 1 }), 3_000 * MS);
+    session.on_down(Down::Ack(Ack { seq: 1, delay_ms: 0 }), 3_000 * MS);
     assert!(!session.is_deserted(1_000 * MS + ack_max_ns), "a slow server is not a silent one");
     assert!(session.is_deserted(3_000 * MS + ack_max_ns));
-    session.on_down(Down::Ack(Ack { seq: 2 }), 4_000 * MS);
+    session.on_down(Down::Ack(Ack { seq: 2, delay_ms: 0 }), 4_000 * MS);
     assert!(!session.is_deserted(u64::MAX));
 }
 
