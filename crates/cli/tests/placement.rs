@@ -76,6 +76,7 @@ async fn who_is_urgent_preempts_who_is_not() {
     assert!(evals.iter().any(|eval| eval.triggered_by == "preemption"), "{evals:?}");
     cluster.said(&["job", "stop", "-yes", "urgent"]);
     cluster.until_running("default", "filler").await;
+    cluster.audit();
 }
 
 #[tokio::test]
@@ -108,6 +109,7 @@ async fn allocations_go_where_the_job_prefers() {
     assert_eq!(cluster.allocs("default", "gang").await.len(), 0, "all or nothing");
     assert!(run("gang", gang, "count = 12", 7_000).status.success());
     assert_eq!(cluster.running("default", "gang").await, 12);
+    cluster.audit();
 }
 
 #[tokio::test]
@@ -215,4 +217,5 @@ async fn ports_are_reached_in_the_network_that_they_are_taken_from() {
     let told = told.await;
     assert!(told.starts_with("127.0.0.9:") && told.trim().ends_with(" 127.0.0.1"), "{told}");
     cluster.said(&["job", "stop", "-yes", "web"]);
+    cluster.audit();
 }

@@ -72,6 +72,12 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Has placement checked by what the API shows.
+    pub fn audit(&self) {
+        let found = self.said(&["lab", "audit", "--target", &self.address]);
+        assert!(found.contains("nothing is wrong"), "{found}");
+    }
+
     /// A file of the test's own, which is gone once the test ends.
     pub fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)

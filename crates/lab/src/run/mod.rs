@@ -5,6 +5,7 @@
 //! come from that.
 
 mod allocation_cycle;
+mod audit;
 mod c2m;
 mod client;
 mod cluster;
@@ -36,6 +37,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use crate::record::{Series, TraceLine};
 
+pub use audit::{Audit, audit};
 pub use cluster::Target;
 pub use error::RunError;
 pub use params::{Kind, Param, ParamError, Params, Scale};

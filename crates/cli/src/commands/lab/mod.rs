@@ -1,12 +1,18 @@
 //! `berth lab`: experiments, and the simulated nodes that they use.
 
+mod audit;
 mod nodes;
 mod report;
 mod run;
 
+use berth_api::http::Address;
+use berth_lab::run::Target;
 use clap::Subcommand;
 
-use crate::{failure::Failure, global::Global};
+use crate::{
+    failure::{Exit, Failure},
+    global::Global,
+};
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
@@ -16,6 +22,8 @@ pub enum Verb {
     Run(run::Run),
     /// Draw the report of a run again
     Report(report::Args),
+    /// Check a cluster by what its API shows: each allocation is where its job allows it, and nothing is given twice
+    Audit(audit::Args),
 }
 
 impl Verb {
@@ -24,6 +32,15 @@ impl Verb {
             Self::Nodes(args) => args.run(),
             Self::Run(run) => run.run(global),
             Self::Report(args) => args.run(),
+            Self::Audit(args) => args.run(global),
         }
     }
+}
+
+/// A server that is there already.
+fn target(url: &str, token: String, global: &Global) -> Result<Target, Failure> {
+    let address: Address =
+        url.parse().map_err(|error| Failure::new(Exit::Usage, format!("--target: {error}")))?;
+    let tls = address.is_encrypted().then(|| global.certificates()?.tls()).transpose()?;
+    Ok(Target { address, token, tls })
 }

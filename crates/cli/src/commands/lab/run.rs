@@ -2,15 +2,13 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use berth_api::http::Address;
-use berth_lab::run::{
-    EXAMPLES, EXPERIMENTS, Experiment, Kind, Options, Param, RunError, Scale, Target, find, run,
-};
+use berth_lab::run::{EXAMPLES, EXPERIMENTS, Experiment, Kind, Options, Param, RunError, Scale, find, run};
 use clap::{
     Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, builder::BoolishValueParser,
     parser::ValueSource, value_parser,
 };
 
+use super::target;
 use crate::{
     daemon,
     failure::{Exit, Failure},
@@ -68,13 +66,8 @@ impl Run {
     pub fn run(self, global: &Global) -> Result<(), Failure> {
         daemon::raise_open_files();
         let scale = Scale::NAMES.into_iter().find(|(name, _)| *name == self.common.scale);
-        let target = self.common.target.as_deref().map(|url| {
-            let address: Address =
-                url.parse().map_err(|error| Failure::new(Exit::Usage, format!("--target: {error}")))?;
-            let tls = address.is_encrypted().then(|| global.certificates()?.tls()).transpose()?;
-            let token = self.common.token.clone();
-            Ok::<_, Failure>(Target { address, token, tls })
-        });
+        let token = self.common.token.clone();
+        let target = self.common.target.as_deref().map(|url| target(url, token, global));
         let options = Options {
             out: self.common.out.clone(),
             data: self.common.data,

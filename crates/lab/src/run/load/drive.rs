@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Load, counters::Counters, figures, ledger::Ledger, rollouts::Rollouts};
 use crate::run::{
-    Outcome, Run, RunError,
+    Outcome, Run, RunError, audit,
     client::{Clock, Follower, JobIds, Jobs, Seen, Submission, Topics},
     cluster::{Child, Cluster},
     profile::Profiling,
@@ -15,6 +15,8 @@ use crate::run::{
 const SAMPLE_EVERY: Duration = Duration::from_millis(50);
 /// After so long without an allocation that gets into the awaited state the run has failed.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
+/// Of more allocations it is not checked whether each is where it may be: it takes as long as the rest.
+const AUDITED_ALLOCS_MAX: usize = 50_000;
 
 /// Puts the load on a cluster that is ready, and measures.
 pub(super) async fn drive(
@@ -44,6 +46,9 @@ pub(super) async fn drive(
     outcome.notes.extend(follower.note());
     outcome.series = drive.watch.into_series();
     profiling.end(&mut outcome);
+    if drive.ledger.allocs().len() <= AUDITED_ALLOCS_MAX {
+        outcome.failures.extend(audit::failures(&cluster.target).await?);
+    }
     Ok(outcome)
 }
 

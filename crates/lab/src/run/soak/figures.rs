@@ -123,7 +123,7 @@ pub(super) fn outcome(soaked: &Soaked, timed: bool) -> Outcome {
     ];
     outcome.metrics = found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     outcome.notes.push(
-        "memory, files and disk are the least within two seconds after a round's garbage collection; latencies are of the \
+        "memory, files and disk are the least within seven seconds after a round's garbage collection; latencies are of the \
          first and of the last third of the rounds, from when a request was due"
             .to_owned(),
     );

@@ -9,8 +9,9 @@ use crate::run::{
     cluster::{Cluster, usage},
 };
 
-/// Looks, and the time between two of them: the least counts, as what is on its way is held by nobody for long.
-const LOOKS: u32 = 20;
+/// Looks, and the time between two of them: the least counts, as what is on its way is held by nobody for long, and a server returns
+/// what lies idle every five seconds.
+const LOOKS: u32 = 70;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What it holds.
@@ -25,7 +26,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Now; the least within two seconds.
+    /// Now; the least within seven seconds.
     pub async fn look(cluster: &mut Cluster) -> Result<Self, RunError> {
         let mut least = Self { rss_bytes: u64::MAX, files: u64::MAX, data_bytes: u64::MAX };
         for _ in 0..LOOKS {

@@ -13,7 +13,9 @@ use super::{
     held::Held,
     jobs,
 };
-use crate::run::{Outcome, Run, RunError, Scale, Target, client::JobIds, cluster::Cluster, http::Connection};
+use crate::run::{
+    Outcome, Run, RunError, Scale, Target, audit, client::JobIds, cluster::Cluster, http::Connection,
+};
 
 /// From the end of a round's requests to its garbage collection: what was stopped ends meanwhile.
 const SETTLES: Duration = Duration::from_secs(1);
@@ -33,7 +35,7 @@ pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcom
     begin(&churn).await?;
     let lasts = Duration::from_secs(run.params.count("round-seconds"));
     let mut clients = Clients::start(&churn, run.params.count("rate"));
-    let (begun, mut rounds) = (Instant::now(), Vec::new());
+    let (begun, mut rounds, mut wrong) = (Instant::now(), Vec::new(), Vec::new());
     for number in 1..=run.params.count("rounds") {
         clients.go_on();
         sleep(lasts).await;
@@ -42,6 +44,7 @@ pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcom
         let round = round(cluster, &churn.target, begun, seen).await?;
         run.progress.says(&format!("round {number}: {round}"));
         rounds.push(round);
+        wrong.extend(audit::failures(&churn.target).await?);
     }
     drop(clients);
     run.progress.says("all jobs are purged");
@@ -50,8 +53,9 @@ pub(super) async fn drive(run: &Run<'_>, cluster: &mut Cluster) -> Result<Outcom
     let timed = run.options.scale != Scale::Small;
     let is_given_back = |left| figures::is_given_back(left, [idle, rounds[0].held], timed);
     let left = until(is_given_back, cluster, &churn.target, given_back).await?;
-    let soaked = Soaked { idle, rounds, left };
-    Ok(figures::outcome(&soaked, timed))
+    let mut outcome = figures::outcome(&Soaked { idle, rounds, left }, timed);
+    outcome.failures.extend(wrong);
+    Ok(outcome)
 }
 
 /// What is there from the begin.

@@ -1,0 +1,37 @@
+//! `berth lab audit`: whether a cluster is as its jobs allow, by its public API alone.
+
+use berth_lab::run::audit;
+use tokio::runtime;
+
+use super::target;
+use crate::{
+    failure::{Exit, Failure},
+    global::Global,
+    output,
+};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A server of the cluster: of Berth, or any that speaks Nomad's API
+    #[arg(long, value_name = "URL")]
+    target: String,
+    /// What to say to it to be let in; it reads all namespaces, nodes and quotas
+    #[arg(long, env = "NOMAD_TOKEN", hide_env_values = true, default_value = "")]
+    token: String,
+}
+
+impl Args {
+    pub fn run(self, global: &Global) -> Result<(), Failure> {
+        let target = target(&self.target, self.token, global)?;
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let found = runtime.block_on(audit(&target));
+        let found = found.map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        output::print(&format!("{found}\n"))?;
+        match found.findings.len() {
+            0 => Ok(()),
+            count => {
+                Err(Failure::new(Exit::Failed, format!("{count} things are not as they may be, see above")))
+            }
+        }
+    }
+}
