@@ -64,14 +64,17 @@ pub(crate) async fn answer(
     Ok(response)
 }
 
-/// A new answer, which says where it stands.
+/// A new answer, which says where it stands; that there is no such thing says it too.
 async fn stamped(
     call: &Call,
     view: CallerView,
     index_of: impl Fn(&CallerView) -> Index,
     render: impl AsyncFnOnce(CallerView) -> Reply,
 ) -> Reply {
-    let mut response = render(view.clone()).await?;
+    let mut response = render(view.clone()).await.map_err(|failure| match failure.status {
+        StatusCode::NOT_FOUND => failure.at(index_of(&view)),
+        _ => failure,
+    })?;
     let view = response.extensions_mut().remove().map_or(view, |reply::Shown(newer)| newer);
     reply::stamp_read(response.headers_mut(), index_of(&view), &view, call.query.waits());
     Ok(response)

@@ -5,11 +5,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use berth_api::http::ErrorBody;
+use berth_model::Index;
 use hyper::{
     HeaderMap, StatusCode,
     header::{ACCEPT, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
 };
 
+use super::reply;
 use crate::shared::{AgentError, ProposeError};
 
 /// Why a request is refused.
@@ -17,11 +19,13 @@ use crate::shared::{AgentError, ProposeError};
 pub(crate) struct Failure {
     pub status: StatusCode,
     pub text: String,
+    /// Where what is not there, or where it would be, last changed: a client waits for what comes after it.
+    pub index: Option<Index>,
 }
 
 impl Failure {
     pub fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into() }
+        Self { status, text: text.into(), index: None }
     }
 
     pub fn bad_request(text: impl Into<String>) -> Self {
@@ -30,6 +34,11 @@ impl Failure {
 
     pub fn not_found(text: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, text)
+    }
+
+    /// The same, of a read that looked at the state at that index.
+    pub fn at(self, index: Index) -> Self {
+        Self { index: Some(index), ..self }
     }
 
     /// Too much is going on: the client should come back.
@@ -85,6 +94,9 @@ impl IntoResponse for Failure {
         let mut response = Response::new(Body::from(self.text));
         *response.status_mut() = self.status;
         set_headers(self.status, response.headers_mut());
+        if let Some(index) = self.index {
+            reply::stamp_index(response.headers_mut(), index);
+        }
         response
     }
 }

@@ -83,8 +83,13 @@ pub(crate) fn with_type(body: Body, content_type: HeaderValue) -> Response {
 
 /// Says where an answer stands. Clients read it as a number, and fail without it.
 pub(crate) fn stamp(headers: &mut HeaderMap, index: Index, view: &CallerView) {
-    headers.insert(INDEX, HeaderValue::from(index.0.max(1)));
+    stamp_index(headers, index);
     stamp_moment(headers, view);
+}
+
+/// Says where something last changed; never 0, for a client that waits for what comes after that would not wait.
+pub(crate) fn stamp_index(headers: &mut HeaderMap, index: Index) {
+    headers.insert(INDEX, HeaderValue::from(index.0.max(1)));
 }
 
 /// The same for a read. Where nothing has ever been that is 0, as in Nomad, but for whoever gives an index: a client that is

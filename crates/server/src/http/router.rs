@@ -18,7 +18,7 @@ use axum::{
     routing::{MethodFilter, on},
 };
 use hyper::{
-    HeaderMap, StatusCode,
+    HeaderMap, Method, StatusCode,
     header::{CONNECTION, HeaderValue, X_CONTENT_TYPE_OPTIONS},
 };
 
@@ -212,6 +212,10 @@ async fn call(
         }
     });
     let Allowed { identity, access, rights, as_of, is_fresh } = allowed.map_err(|(_, failure)| failure)?;
+    if route.changes && head.method == Method::HEAD {
+        let text = "this changes something, which a HEAD must not: ask with another method";
+        return Err(Failure::new(StatusCode::METHOD_NOT_ALLOWED, text));
+    }
     if route.is_metered {
         api.asked.by_token(caller.as_ref(), &identity)?;
     }

@@ -14,7 +14,7 @@ use crate::{
         failure::Failure,
         reply,
     },
-    shared::{ServerChange, ServerInfo, Servers},
+    shared::{ServerChange, ServerInfo, ServerStatus, Servers},
 };
 
 /// Addresses in one request to join.
@@ -28,7 +28,7 @@ pub(super) async fn whoami(call: Call) -> Reply {
     let answer = AgentSelf {
         config: config(server),
         member: servers::member(&all, &own, server),
-        stats: stats(&call, &all),
+        stats: stats(&call, &all, &own),
     };
     reply::json(&call.query, &answer)
 }
@@ -45,19 +45,37 @@ fn config(server: &ServerInfo) -> BTreeMap<String, Value> {
     config.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn stats(call: &Call, servers: &Servers) -> BTreeMap<String, BTreeMap<String, String>> {
+/// Under `berth` what it is, and under the names of Nomad's agents what its clients look for there.
+fn stats(call: &Call, servers: &Servers, own: &ServerStatus) -> BTreeMap<String, BTreeMap<String, String>> {
     let view = call.view();
+    let leads = servers.leader == Some(servers.own);
     let leader = servers.all.iter().find(|server| Some(server.id) == servers.leader);
-    let stats = [
+    let role = [
         ("server", "true".to_owned()),
-        ("leader", (servers.leader == Some(servers.own)).to_string()),
+        ("leader", leads.to_string()),
         ("leader_addr", leader.map_or(String::new(), |server| server.agent_addr.clone())),
         ("known_regions", "1".to_owned()),
-        ("index", view.index().to_string()),
-        ("unconfirmed_nodes", view.recovery().unconfirmed.to_string()),
     ];
-    let stats = stats.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    BTreeMap::from([("berth".to_owned(), stats)])
+    let state =
+        [("index", view.index().to_string()), ("unconfirmed_nodes", view.recovery().unconfirmed.to_string())];
+    let voters = servers.all.iter().filter(|server| server.voter).count();
+    let contact = view.contact().last_contact;
+    let raft = [
+        ("state", if leads { "Leader" } else { "Follower" }.to_owned()),
+        ("term", own.term.to_string()),
+        ("last_log_index", own.log_index.to_string()),
+        ("applied_index", view.index().to_string()),
+        ("num_peers", voters.saturating_sub(usize::from(own.voter)).to_string()),
+        ("last_contact", if leads { "0".to_owned() } else { format!("{contact:?}") }),
+    ];
+    let named = |stats: &[(&str, String)]| {
+        stats.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<BTreeMap<_, _>>()
+    };
+    BTreeMap::from([
+        ("berth".to_owned(), named(&[&role[..], &state[..]].concat())),
+        ("nomad".to_owned(), named(&role)),
+        ("raft".to_owned(), named(&raft)),
+    ])
 }
 
 /// `GET /v1/agent/members`

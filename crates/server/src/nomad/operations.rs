@@ -130,6 +130,8 @@ pub const OPERATIONS: &[Operation] = &[
 
     ask(Get, "/v1/volumes", "listVolumes", "/v1/volumes"),
     ask(Get, "/v1/plugins", "listPlugins", "/v1/plugins?type=csi"),
+    ask(Get, "/v1/allocation/{id}/services", "listAllocationServices", "/v1/allocation/$ALLOC/services"),
+    ask(Get, "/v1/service/{name}", "listServiceInstances", "/v1/service/web"),
     ask(Get, "/v1/services", "listServices", "/v1/services"),
 
     ask(Get, "/v1/vars", "listVariables", "/v1/vars?prefix=app/"),

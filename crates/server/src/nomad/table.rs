@@ -154,6 +154,8 @@ pub fn routes() -> Vec<Route> {
 
         route(Get, "/v1/volumes", (ReadJob, Query), "List volumes: there are none yet", lists::<Value>(&["namespace", "type"]), absent::none),
         route(Get, "/v1/plugins", (PluginList, Cluster), "List volume plugins: there are none yet", lists::<Value>(&["namespace", "type"]), absent::none),
+        route(Get, "/v1/allocation/{id}/services", (ReadJob, Object), "List the services of an allocation: there are none yet", lists::<Value>(&[]), absent::none),
+        route(Get, "/v1/service/{name}", (ReadJob, Query), "List the instances of a service: there are none yet", lists::<Value>(&["namespace"]), absent::none),
         route(Get, "/v1/services", (ReadJob, Query), "List services: there are none yet", lists::<Value>(&["namespace"]), absent::none),
 
         route(Get, "/v1/vars", (VariablesList, Query), "List variables", pages::<VariableMetadata>(&["namespace"]), variables::list),

@@ -68,6 +68,15 @@ impl CallerView {
         self.view.store.node_pools().get(name).is_some()
     }
 
+    /// Whether there is this pool, whoever reads it: what becomes of a job shows as much. Looks at every node at worst.
+    pub fn has_node_pool(&self, name: &str) -> bool {
+        let nodes = self.view.store.nodes();
+        let mut details = nodes.range(..).filter_map(|(_, slot)| nodes.detail(slot));
+        [NODE_POOL_DEFAULT, NODE_POOL_ALL].contains(&name)
+            || self.describes_node_pool(name)
+            || details.any(|detail| &*detail.node.pool == name)
+    }
+
     /// Where any node pool last changed, or any node, which may be in a pool that nobody described.
     pub fn node_pools_index(&self) -> Index {
         self.nodes_index().max(self.view.store.node_pools().modify_index())

@@ -114,7 +114,6 @@ pub(in crate::nomad) async fn deployment(call: Call) -> Reply {
         &watch,
         |view| deployments::job_index(view, &key),
         |view| {
-            view.job(&key).ok_or_else(not_found)?;
             let last = view.deployments_of(&key).next_back();
             reply::json(&call.query, &last.map(|of| convert::deployment(view, of)))
         },

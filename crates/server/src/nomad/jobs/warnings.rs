@@ -19,5 +19,18 @@ pub(in crate::nomad) fn warnings(view: &CallerView, job: &Job, read: &Diagnostic
             )
         }));
     }
+    lines.extend(unknown_pool(view, job));
     lines.join("\n")
+}
+
+/// Nomad refuses such a job. Here it waits: a pool is there with its first node, which an autoscaler may only start for the job.
+fn unknown_pool(view: &CallerView, job: &Job) -> Option<String> {
+    let pool = &job.node_pool;
+    (!view.has_node_pool(pool)).then(|| {
+        format!(
+            "job `{}` waits: node pool `{pool}` has no node, and no operator has described it; `berth node pool list` shows \
+             those that are there",
+            job.key.id
+        )
+    })
 }

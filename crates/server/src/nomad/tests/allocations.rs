@@ -108,6 +108,7 @@ async fn an_allocation_is_found_by_the_beginning_of_its_id() {
     expect![[r#"
         404 Not Found
         content-type: text/plain; charset=utf-8
+        x-nomad-index: 6
 
         alloc not found
     "#]]

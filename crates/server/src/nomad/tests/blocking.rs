@@ -82,6 +82,8 @@ async fn a_reader_of_what_is_not_there_waits_until_it_is() {
     assert_eq!(read.await.expect("it ends well").status, 200);
     let timed_out = get(&api(&world), "/v1/job/newer?index=7&wait=1ms").await;
     assert_eq!((timed_out.status.as_u16(), timed_out.body.as_str()), (404, "job not found"));
+    assert_eq!(index(&timed_out), 7, "what it waits for next comes after that");
+    assert_eq!(index(&get(&api(&world), "/v1/job/newer").await), 7);
 }
 
 #[tokio::test]

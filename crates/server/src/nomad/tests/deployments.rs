@@ -84,6 +84,8 @@ async fn a_deployment_is_listed_read_held_and_given_up() {
     let world = world();
     let router = api(&world);
     assert_eq!(get(&router, "/v1/job/web/deployment").await.body, "null");
+    let of_none = get(&router, "/v1/job/nope/deployment").await;
+    assert_eq!((of_none.status.as_u16(), &*of_none.body), (200, "null"), "as of a job that has had none");
     world.apply(deployed(0));
     let listed = get(&router, "/v1/deployments").await.json();
     assert_eq!((listed[0]["ID"].as_str(), &listed[1]), (Some(&*ID.to_string()), &json!(null)));

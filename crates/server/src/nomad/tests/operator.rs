@@ -53,7 +53,11 @@ async fn a_hand_over_says_who_led_and_who_leads() {
 #[tokio::test]
 async fn what_there_is_none_of_yet_is_listed_empty() {
     let router = api(&world());
-    for path in ["/v1/volumes?type=csi", "/v1/plugins?type=csi", "/v1/services", "/v1/vars?prefix=a"] {
+    let of_alloc = format!("/v1/allocation/{RUNNING}/services");
+    let services = ["/v1/services", "/v1/service/web", &of_alloc];
+    for path in
+        ["/v1/volumes?type=csi", "/v1/plugins?type=csi", "/v1/vars?prefix=a"].into_iter().chain(services)
+    {
         let list = get(&router, path).await;
         expect_file!["golden/empty_list.txt"].assert_eq(&list.show());
         let filtered = get(&router, &format!("{}?filter=ID", path.split('?').next().unwrap_or(path))).await;
@@ -88,6 +92,7 @@ async fn what_has_ended_on_a_node_is_forgotten_alone() {
         let there = async || get(&router, &format!("/v1/allocation/{FAILED}")).await.status.as_u16();
         let which = answer(&router, method, "/v1/client/gc", Body::empty()).await;
         assert_eq!((which.status.as_u16(), which.body.contains("node_id")), (400, true), "{}", which.body);
+        assert_eq!(answer(&router, "HEAD", "/v1/client/gc?node_id=2222", Body::empty()).await.status, 405);
         assert_eq!(answer(&router, method, "/v1/client/gc?node_id=1111", Body::empty()).await.status, 200);
         assert_eq!(there().await, 200, "it has ended on another node");
         let done = answer(&router, method, "/v1/client/gc?node_id=2222", Body::empty()).await;

@@ -216,3 +216,24 @@ async fn whoever_sees_nodes_alone_searches_and_follows_them_and_nothing_else() {
         assert_eq!(answered.status(), status, "{target}");
     }
 }
+
+#[tokio::test]
+async fn a_job_for_a_pool_that_is_not_there_is_told_so() {
+    let world = world();
+    let router = api(&world);
+    let warnings = async || {
+        let job = json!({ "ID": "spotty", "NodePool": "spot", "TaskGroups": [{ "Name": "g", "Tasks": [{
+            "Name": "t", "Driver": "mock_driver",
+        }] }] });
+        let registered = put(&router, "/v1/jobs", json!({ "Job": job })).await.json();
+        registered["Warnings"].as_str().expect("text").to_owned()
+    };
+    let said = warnings().await;
+    assert!(said.contains("node pool `spot` has no node, and no operator has described it"), "{said}");
+    world.apply(vec![Command::RegisterNode(Box::new(Node {
+        pool: "spot".to_owned(),
+        ..node(NodeId(9), "n9")
+    }))]);
+    let said = warnings().await;
+    assert!(!said.contains("spot"), "{said}");
+}

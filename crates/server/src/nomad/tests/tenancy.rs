@@ -356,10 +356,12 @@ async fn whoever_may_reads_and_changes_all_of_it() {
     expect_test::expect![[r#"
         {
             "DELETE /v1/job/{id}/versions/{name}/tag",
+            "GET /v1/allocation/{id}/services",
             "GET /v1/client/allocation/{id}/checks",
             "GET /v1/client/allocation/{id}/exec",
             "GET /v1/job/{id}/submission",
             "GET /v1/node/pool/{name}/jobs",
+            "GET /v1/service/{name}",
             "GET /v1/services",
             "GET /v1/volumes",
             "PUT /v1/deployment/unblock/{id}",

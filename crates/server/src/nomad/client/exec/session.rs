@@ -151,7 +151,7 @@ async fn write(
         let frame = match told {
             Ok(told) => told,
             Err(error) => {
-                let Failure { status, text } = error.into();
+                let Failure { status, text, .. } = error.into();
                 return close(CloseCode::from(CLOSE_CODE_BASE + status.as_u16()), &text);
             }
         };
