@@ -20,7 +20,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use berth_api::agent::{ClientStatus, PortBinding};
+use berth_api::agent::{ClientStatus, PortBinding, TaskEvent, TaskEventKind};
 use common::{alloc_id, eventually};
 use exec::Exec;
 use serde_json::json;
@@ -552,5 +552,58 @@ fn what_a_killed_call_of_the_runtime_left_does_not_fail_the_next_start() {
         fs::write(keeper.join(".pid"), "7").expect("left");
         world.server.wait_for_status(number, ClientStatus::Complete);
         assert!(!keeper.join(".pid").exists(), "{runtime}: the next start met it");
+    }
+}
+
+#[test]
+fn what_a_container_made_is_removed_however_deep_it_is() {
+    for runtime in ["/usr/bin/crun", "/usr/sbin/runc"] {
+        let Some(mut world) = World::new(runtime) else { return };
+        world.restarts = 1;
+        let (root, number) = (world.root(), world.first);
+        // Deeper than any recursion gets, and than files may be open. `cd -P` looks up no more than it is told.
+        let steps = ["d"; 60].join("/");
+        let script = format!(
+            "[ -e /deep ] && exit 8; [ -e /alloc/second ] && exit 6; touch /alloc/second; mkdir /deep; cd /deep; i=0; \
+             while [ $i -lt 500 ]; do mkdir -p {steps} && cd -P {steps} || exit 9; i=$((i+1)); done 2> /dev/null; exit 7"
+        );
+        world.shell(number, &root, &script);
+        let status = world.server.wait_for_status(number, ClientStatus::Failed);
+        let ended = |event: &&TaskEvent| event.kind() == TaskEventKind::Terminated;
+        let ends = status.tasks[0].events.iter().filter(ended);
+        let ends: Vec<(i32, &str)> = ends.map(|event| (event.exit_code, event.message.as_str())).collect();
+        assert_eq!(ends, [(7, ""), (6, "")], "{runtime}");
+        let id = berth_api::agent::AllocId(alloc_id(number));
+        let keeper = world.data.path().join(format!("allocs/{id}/keepers/t"));
+        assert!(!keeper.join("bundle").exists(), "{runtime}: its layer is left");
+    }
+}
+
+/// The layer of an earlier start would show what that wrote.
+#[test]
+fn a_layer_that_cannot_be_removed_fails_the_next_start_by_name() {
+    let Some(mut world) = World::new("/usr/bin/crun") else { return };
+    world.restarts = 1;
+    let (root, number) = (world.root(), world.first);
+    let script = "[ -e /kept ] && exit 8; touch /kept; until [ -e /alloc/go ]; do sleep 0.01; done; exit 7";
+    world.shell(number, &root, script);
+    world.server.wait_for_status(number, ClientStatus::Running);
+    let id = berth_api::agent::AllocId(alloc_id(number));
+    let alloc = world.data.path().join(format!("allocs/{id}"));
+    let kept = alloc.join("keepers/t/bundle/upper/kept");
+    eventually("its file", || kept.exists().then_some(()));
+    let chattr = |flag: &str| Command::new("chattr").arg(flag).arg(&kept).status();
+    let is_set = chattr("+i").is_ok_and(|status| status.success());
+    fs::write(alloc.join("alloc/go"), "").expect("written");
+    let status = world.server.wait_for_status(number, ClientStatus::Failed);
+    let told: Vec<&str> = status.tasks[0].events.iter().map(|event| event.message.as_str()).collect();
+    if is_set {
+        chattr("-i").expect("unset");
+        assert!(
+            told.iter().any(|message| message.contains("remove ") && message.contains("bundle")),
+            "{told:?}"
+        );
+    } else {
+        eprintln!("skipped: no file here can be made immutable");
     }
 }

@@ -22,6 +22,7 @@ use super::stage::{self, Stage};
 use super::watch::readable;
 use super::{mounts, rootfs};
 use crate::cgroups::{self, end_all};
+use crate::dirs;
 use crate::failure::{Doing, Failure};
 use crate::proc;
 
@@ -117,7 +118,8 @@ impl Container {
 
     fn prepare(&self, run: &ContainerRun, ends: &TaskEnds) -> Result<(), Failure> {
         let bundle = self.bundle();
-        let _ = fs::remove_dir_all(&bundle);
+        // What another start left would be within the container's root.
+        dirs::remove_tree(&bundle)?;
         for dir in ["upper", "work"] {
             make_open_dir(&bundle.join(dir)).doing(|| format!("make {}", bundle.join(dir).display()))?;
         }
@@ -231,8 +233,11 @@ impl Container {
     /// What it was made of; in this mount namespace alone there may be something mounted.
     fn remove_bundle(&self) {
         mounts::detach(&stage::root());
+        // The container's user may have made directories that are too deep for a recursion.
         for dir in [self.bundle(), self.described()] {
-            let _ = fs::remove_dir_all(dir);
+            if let Err(failure) = dirs::remove_tree(&dir) {
+                eprintln!("{failure}");
+            }
         }
     }
 
