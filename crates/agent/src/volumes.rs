@@ -109,6 +109,10 @@ const TAKEN: [&str; 4] = ["/alloc", "/local", "/secrets", "/alloc/logs"];
 
 /// Where it is seen: absolute, and nowhere else when it is resolved.
 pub(crate) fn destination(path: &str) -> Result<String, &'static str> {
+    // Runtimes in C would read no further.
+    if path.contains('\0') {
+        return Err("its destination has a zero byte in it");
+    }
     let mut parts = Vec::new();
     for part in Path::new(path).components() {
         match part {

@@ -1,6 +1,8 @@
 //! Sources made to hurt: each ends in a message, never in a panic, a deep stack or a long wait.
 
-use berth_jobfile::{DEPTH_MAX, Inputs, SOURCE_BYTES_MAX, format, parse, parse_hcl, parse_json};
+use berth_jobfile::{
+    DEPTH_MAX, Inputs, NAME_BYTES_MAX, SOURCE_BYTES_MAX, format, is_deceptive, parse, parse_hcl, parse_json,
+};
 use proptest::prelude::*;
 
 fn hcl_message(source: &str) -> String {
@@ -235,8 +237,52 @@ fn mutated(source: &'static str) -> impl Strategy<Value = String> {
     })
 }
 
+/// Ids that lead elsewhere, show as another, or are taken.
+fn odd_id() -> impl Strategy<Value = String> {
+    let bits = [
+        "..", ".", "/", "\\", "\0", "\u{1b}", "\n", "alloc", "local", "secrets", "tmp", "logs", "a", "B-",
+        "é", "字", "\u{301}", "\u{202e}", "\u{200b}", "\u{feff}", " ", "_", "%2e", "$", "\"", "~", ":",
+    ];
+    let long = prop_oneof![8 => Just(String::new()), 1 => Just("x".repeat(NAME_BYTES_MAX - 1))];
+    (prop::collection::vec(prop::sample::select(bits.to_vec()), 0..5), long)
+        .prop_map(|(bits, long)| bits.concat() + &long)
+}
+
+/// What nodes make a directory of, and what people tell apart.
+fn is_one_directory(name: &str) -> bool {
+    let odd = |c: char| c.is_control() || matches!(c, '/' | '\\');
+    !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && !name.starts_with('.')
+        && name != "alloc"
+        && !name.contains(odd)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases * 4))]
+
+    /// Whoever is accepted leads nowhere, in either syntax; and who is sound is accepted.
+    #[test]
+    fn no_id_that_is_accepted_is_a_path(job in odd_id(), group in odd_id(), task in odd_id()) {
+        let tasks = serde_json::json!([{"Name": task, "Driver": "mock_driver"}]);
+        let json = serde_json::json!({"ID": job, "TaskGroups": [{"Name": group, "Tasks": tasks}]});
+        let text = |name: &str| serde_json::json!(name).to_string();
+        let hcl = format!(
+            "job {} {{\n group {} {{\n task {} {{\n driver = \"mock_driver\"\n}}\n}}\n}}", text(&job), text(&group), text(&task)
+        );
+        let parsed = [parse_json(json.to_string().as_bytes(), "x.json"), parse_hcl(&hcl, "x.hcl", &Inputs::default())];
+        let seen = |c: char| !c.is_whitespace() && !is_deceptive(c);
+        let sound = |id: &str| !id.is_empty() && id.len() <= NAME_BYTES_MAX && id.chars().all(seen);
+        let expected = sound(&job) && !job.split('/').any(|part| matches!(part, "." | ".."))
+            && sound(&group) && !group.contains(['/', '\\']) && !group.contains("..") && group != "."
+            && sound(&task) && is_one_directory(&task) && !task.contains("..");
+        for parsed in parsed {
+            prop_assert_eq!(parsed.is_ok(), expected, "{:?}", parsed.map(|parsed| parsed.job.key));
+            let Ok(parsed) = parsed else { continue };
+            let found = &parsed.job.groups[0];
+            prop_assert_eq!((&*parsed.job.key.id, &*found.name, &*found.tasks[0].name), (&*job, &*group, &*task));
+        }
+    }
 
     #[test]
     fn no_change_of_a_file_makes_it_panic(

@@ -36,6 +36,17 @@ const BYTES_MAX_DEFAULT: u64 = 8 << 30;
 /// Of a task's keeper: names what has been put in its place.
 const DONE_FILE: &str = "artifacts";
 
+/// The directory that a destination means, and what of it lies below that.
+#[cfg(test)]
+pub(crate) fn lands(
+    destination: &str,
+    base: Base,
+    task_dir: &Path,
+    shared_dir: &Path,
+) -> Result<(PathBuf, PathBuf), String> {
+    place::Target::find(destination, base, task_dir, shared_dir).map(place::Target::into_parts)
+}
+
 /// What an operator says of artifacts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArtifactConfig {

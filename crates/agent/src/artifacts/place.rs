@@ -78,6 +78,11 @@ impl Target {
         below(task_dir, &own)
     }
 
+    #[cfg(test)]
+    pub(super) fn into_parts(self) -> (PathBuf, PathBuf) {
+        (self.top, self.rest)
+    }
+
     /// All that an archive held, into what is there already.
     pub(super) fn put_all(&self, from: &Path, owner: Owner) -> Result<(), String> {
         let from = open_dir(CWD, from).map_err(|errno| errno.to_string())?;

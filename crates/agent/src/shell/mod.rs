@@ -10,6 +10,8 @@ mod connection;
 mod credentials;
 mod damaged;
 mod data_dir;
+#[cfg(test)]
+mod destinations;
 mod dial_log;
 mod disk_limits;
 mod disk_work;

@@ -12,8 +12,20 @@ pub(super) fn label(body: &Body<'_>) -> String {
     if body.what() != "job" && (label.contains(['/', '\\']) || label.contains("..") || label == ".") {
         let message = format!("{} cannot be the name of a {}", quoted(&label), body.what());
         body.report.error_with_help(body.at_label(), message, "`/`, `\\` and `..` would make a path of it");
+    } else if let Some(help) = taken_by_nodes(&label).filter(|_| body.what() == "task") {
+        let message = format!("{} cannot be the name of a task", quoted(&label));
+        body.report.error_with_help(body.at_label(), message, help);
     }
     label
+}
+
+/// Why nodes have no directory of this name for a task.
+fn taken_by_nodes(name: &str) -> Option<&'static str> {
+    match name {
+        "alloc" => Some("beside the directories of tasks, `alloc` is the one that they share"),
+        _ if name.starts_with('.') => Some("nodes make no directory whose name begins with `.`"),
+        _ => None,
+    }
 }
 
 /// Reports an id that is missing, too long, or hard to type.
