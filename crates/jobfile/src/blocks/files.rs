@@ -35,6 +35,12 @@ impl Record for Artifact {
         if self.source.is_empty() {
             body.missing("artifact has no source", "write `source = \"https://...\"`");
         }
+        // Nodes would fail the task.
+        if self.insecure {
+            let message = "`insecure` of artifact is not implemented: certificates are always checked";
+            let help = "leave it out; a `checksum` in `options` says what is to be downloaded";
+            body.report.error_with_help(body.at("insecure"), message, help);
+        }
         check_inside(body, "destination", &self.destination);
     }
 }

@@ -434,6 +434,7 @@ pub(super) static MEANINGS: &[Meaning] = &[
             ("mode", "`any`", "`any`, `file` or `dir`"),
             ("options", "", "`checksum`, `archive`"),
             ("headers", "", "headers of the request"),
+            ("insecure", "`false`", "only `false`: certificates are always checked"),
             ("chown", "`false`", "give the files to the task's user"),
         ],
     },

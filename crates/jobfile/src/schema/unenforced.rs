@@ -11,7 +11,6 @@ static UNENFORCED: &[(&Schema, &[&str])] = &[
     (&IDENTITY, &["service_name", "extra_claims"]),
     (&VOLUME, &["sticky", "per_alloc", "access_mode", "attachment_mode", "mount_options"]),
     (&VOLUME_MOUNT, &["selinux_label"]),
-    (&ARTIFACT, &["insecure"]),
     (&RESTART, &["render_templates"]),
     (&RESOURCES, &["numa", "secrets", "disk", "iops", "network"]),
     (&NETWORK, &["cni", "mbits"]),

@@ -223,14 +223,15 @@ pub fn secret() -> impl Strategy<Value = Secret> {
 
 pub fn artifact() -> impl Strategy<Value = Artifact> {
     let mode = select(vec!["any", "file", "dir"]).prop_map(str::to_owned);
-    (filled(), "local/[a-z]{1,5}", mode, texts(), texts(), any::<bool>(), any::<bool>()).prop_map(
-        |(source, destination, mode, options, headers, insecure, chown)| Artifact {
+    (filled(), "local/[a-z]{1,5}", mode, texts(), texts(), any::<bool>()).prop_map(
+        |(source, destination, mode, options, headers, chown)| Artifact {
             source,
             destination,
             mode,
             options,
             headers,
-            insecure,
+            // One that is set is refused.
+            insecure: false,
             chown,
         },
     )
