@@ -141,4 +141,21 @@ mod tests {
             found.is_ok()
         });
     }
+
+    #[test]
+    fn no_race_with_a_link_gives_away_what_lies_elsewhere() {
+        if !nix::unistd::Uid::effective().is_root() {
+            eprintln!("skipped: not root");
+            return;
+        }
+        let race = crate::races::Race::new();
+        let root = race.root().to_string_lossy().into_owned();
+        race.run(|round| {
+            let own = 70_000 + u32::try_from(round).expect("few");
+            let owned = vec![["x", "x/kept"][round % 2].to_owned()];
+            let source = BindSource { root: root.clone(), owned, ..BindSource::default() };
+            let given = find(&source).map(|dir| give(&dir, &source, own, own));
+            matches!(given, Ok(Ok(())))
+        });
+    }
 }

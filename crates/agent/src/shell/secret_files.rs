@@ -97,6 +97,7 @@ mod tests {
     use berth_api::agent::AllocId;
 
     use super::*;
+    use crate::races::Race;
 
     fn place(data: &Path) -> AllocPaths {
         let place = AllocPaths::new(data, AllocId([1; 16]));
@@ -157,5 +158,49 @@ mod tests {
         fs::remove_file(&path).expect("removed");
         fs::create_dir(&path).expect("made");
         assert!(socket(&place, "t", "api.sock").is_err(), "a directory is in the way");
+    }
+
+    /// A task's directory that lies where it is raced for. Above it is what no task can replace.
+    fn place_in(data: &Path, task_dir: &Path) -> (AllocPaths, String) {
+        let place = AllocPaths::new(data, AllocId([1; 16]));
+        let tasks = place.task_dir("t").parent().expect("a directory").to_owned();
+        fs::create_dir_all(place.root()).expect("made");
+        symlink(task_dir.parent().expect("a directory"), tasks).expect("linked");
+        (place, task_dir.file_name().expect("a name").to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn no_race_with_a_link_writes_a_secret_elsewhere() {
+        let data = tempfile::tempdir().expect("a directory");
+        let race = Race::of("task", "secrets");
+        let (place, task) = place_in(data.path(), &race.root());
+        race.run(|round| write(&place, &task, ["token", "a/token"][round % 2], "secret").is_ok());
+        // The same one step further down, and of what is to be replaced itself.
+        let data = tempfile::tempdir().expect("a directory");
+        let race = Race::of("secrets", "x");
+        let (place, task) = place_in(data.path(), race.root().parent().expect("a directory"));
+        race.run(|_| write(&place, &task, "x/token", "secret").is_ok());
+        race.run(|_| {
+            let _ = fs::remove_dir_all(race.honest());
+            race.relink();
+            write(&place, &task, "x", "secret").is_ok()
+        });
+    }
+
+    #[test]
+    fn no_race_with_a_link_makes_a_socket_elsewhere() {
+        let data = tempfile::tempdir().expect("a directory");
+        let race = Race::of("task", "secrets");
+        let (place, task) = place_in(data.path(), &race.root());
+        race.run(|_| socket(&place, &task, "api.sock").is_ok());
+        // A link to a file of somebody else's in the socket's own place.
+        let data = tempfile::tempdir().expect("a directory");
+        let race = Race::of("secrets", "x");
+        let (place, task) = place_in(data.path(), race.root().parent().expect("a directory"));
+        race.run(|_| {
+            let _ = fs::remove_dir(race.honest());
+            race.relink();
+            socket(&place, &task, "x").is_ok()
+        });
     }
 }
