@@ -5,6 +5,9 @@
 mod busybox;
 #[allow(dead_code)]
 mod common;
+#[path = "common/exec.rs"]
+#[allow(dead_code)]
+mod exec;
 #[path = "common/server.rs"]
 #[allow(dead_code)]
 mod server;
@@ -16,6 +19,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use berth_api::agent::{ClientStatus, TaskSpec};
+use exec::Exec;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::stat::{Mode, umask};
 use serde_json::json;
@@ -193,9 +197,30 @@ fn printed(world: &mut World, number: u8) -> String {
 }
 
 fn told(world: &mut World, number: u8) -> BTreeMap<String, String> {
-    let log = printed(world, number);
+    pairs(&printed(world, number))
+}
+
+fn pairs(log: &str) -> BTreeMap<String, String> {
     let pairs = log.lines().filter_map(|line| line.split_once(": "));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// What of these facts is not so, where `whose` was asked.
+fn wrong(facts: &[Fact], whose: &str, told: &BTreeMap<String, String>, is_container: bool) -> Vec<String> {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let mut wrong = Vec::new();
+    for Fact { name, container, command, .. } in facts {
+        let expected = if is_container { *container } else { *command };
+        let found = told.get(*name).map_or("", String::as_str);
+        let is_so = match expected {
+            "HOSTNAME" => !found.is_empty() && !host.starts_with(found),
+            expected => found == expected.trim_end() || found == expected,
+        };
+        if !is_so {
+            wrong.push(format!("{whose}, {name}: {found:?} instead of {expected:?}"));
+        }
+    }
+    wrong
 }
 
 #[test]
@@ -222,22 +247,8 @@ fn each_fact_of_a_cage_is_so() {
         ];
         world.server.desire(runs, &[], &[], &[]);
         let (container, command, process) = (told(&mut world, 1), told(&mut world, 2), told(&mut world, 3));
-        let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
-        let mut wrong = Vec::new();
-        for Fact { name, container: of_container, command: of_command, .. } in FACTS {
-            for (cage, told, expected) in
-                [("container", &container, of_container), ("command", &command, of_command)]
-            {
-                let found = told.get(name).map_or("", String::as_str);
-                let is_so = match expected {
-                    "HOSTNAME" => !found.is_empty() && !host.starts_with(found),
-                    expected => found == expected.trim_end() || found == expected,
-                };
-                if !is_so {
-                    wrong.push(format!("{runtime}, {cage}, {name}: {found:?} instead of {expected:?}"));
-                }
-            }
-        }
+        let mut wrong = wrong(&FACTS, &format!("{runtime}, container"), &container, true);
+        wrong.extend(self::wrong(&FACTS, &format!("{runtime}, command"), &command, false));
         assert!(wrong.is_empty(), "{wrong:#?}");
         // A process of the host is in no cage, but has nothing of its agent either.
         let expected = [
@@ -255,13 +266,71 @@ fn each_fact_of_a_cage_is_so() {
     }
 }
 
+/// Somebody who runs a command within a cage: what is not so of it is who was there first, and what it reads.
+const OF_TASKS_ALONE: [&str; 2] = ["its number", "input"];
+
+const KINDS: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
+
+#[test]
+fn each_fact_of_a_cage_is_so_of_a_command_within_it() {
+    let runtimes = busybox::runtimes();
+    if runtimes.is_empty() {
+        return;
+    }
+    let _inherited = carry_much();
+    let images = busybox::image(&["sh"]);
+    for runtime in runtimes {
+        let mut world = World::with_settings(runtime, images.path(), vec![("AGENT_HOST_IP", "127.0.0.1")]);
+        let of_image = "/bin/busybox --install -s /bin; mkdir -p /tmp; touch /alloc/ready; exec sleep 1000";
+        let in_image =
+            json!({"image": images.path().join("root"), "command": "/bin/sh", "args": ["-c", of_image]});
+        let of_host = json!({"command": "/bin/sh", "args": ["-c", "exec sleep 1000"]});
+        let spec = |driver, config| TaskSpec { memory_mb: 64, ..task("t", driver, config) };
+        let runs = vec![
+            run_without_ports(1, vec![spec("docker", in_image)]),
+            run_without_ports(2, vec![spec("exec", of_host)]),
+        ];
+        world.server.desire(runs, &[], &[], &[]);
+        (1..=2).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Running)));
+        let ready = world.path(1, "alloc/ready");
+        common::eventually("its programs", || ready.exists().then_some(()));
+        let facts: Vec<Fact> =
+            FACTS.into_iter().filter(|fact| !OF_TASKS_ALONE.contains(&fact.name)).collect();
+        let namespaces = format!(
+            "for kind in {}; do echo \"$kind: $(readlink /proc/self/ns/$kind) $(readlink /proc/1/ns/$kind)\"; done",
+            KINDS.join(" ")
+        );
+        let probes = FACTS.into_iter().filter(|fact| !OF_TASKS_ALONE.contains(&fact.name));
+        let script = script(probes) + &namespaces;
+        let mut wrong = Vec::new();
+        for (request, (number, tty)) in (1..).zip([(1, false), (1, true), (2, false), (2, true)]) {
+            let mut exec = Exec::start(&mut world.server, request, number, &["/bin/sh", "-c", &script], tty);
+            let end = exec.end(&mut world.server);
+            let whose =
+                format!("{runtime}, {}, terminal {tty}", ["container", "command"][usize::from(number) - 1]);
+            assert_eq!(end, Ok(0), "{whose}: {}{}", exec.shown(), String::from_utf8_lossy(&exec.stderr));
+            let told = pairs(&exec.shown());
+            wrong.extend(self::wrong(&facts, &whose, &told, number == 1));
+            for kind in KINDS {
+                let both = told.get(kind).map_or("", String::as_str).split_once(' ').unwrap_or_default();
+                let of_host = fs::read_link(format!("/proc/self/ns/{kind}")).expect("a namespace");
+                if both.0.is_empty() || both.0 != both.1 || *both.0 == *of_host.to_string_lossy() {
+                    wrong.push(format!(
+                        "{whose}, namespace {kind}: {both:?}, that of the host is {of_host:?}"
+                    ));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+}
+
 /// Namespaces are told by numbers: none of a cage is the host's.
 #[test]
 fn no_namespace_is_the_hosts() {
     let Some(runtime) = busybox::runtimes().into_iter().next() else { return };
     let images = busybox::image(&["sh"]);
     let mut world = World::with_runtime(runtime, images.path());
-    const KINDS: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
     let probe = format!("exec 2>&1; for kind in {}; do readlink /proc/$$/ns/$kind; done", KINDS.join(" "));
     let of_image = format!("/bin/busybox --install -s /bin; {probe}");
     let in_image =
