@@ -6,8 +6,10 @@
 
 #[cfg(test)]
 mod page;
+mod samples;
 mod table;
 
+pub use self::samples::{DriverSetting, SettingFate, driver_settings};
 use self::table::{DRIVERS, Fate, Form, Setting};
 use crate::{
     diagnostic::quoted,
@@ -259,7 +261,16 @@ impl Scope<'_> {
     fn check_block(&self, place: &str, key: &str, settings: &'static [Setting], block: &Node<'_>) {
         let Tree::Object(entries) = &block.tree else { return };
         let (of, path) = (format!("{} of {}", quoted(key), self.of), format!("{}{place}.", self.path));
-        Scope { of: &of, path: &path, settings, ..*self }.check(entries);
+        let scope = Scope { of: &of, path: &path, settings, ..*self };
+        scope.check(entries);
+        // What is missing may be there with another name.
+        let are_known = entries.iter().all(|entry| settings.iter().any(|known| known.name == entry.key.text));
+        for Setting { name, .. } in settings.iter().filter(|setting| setting.is_needed && are_known) {
+            if find(entries, name).is_none_or(|entry| entry.value.tree.is_empty()) {
+                let at = self.at(place, block.span.into());
+                report_missing(self.body, at, &of, name);
+            }
+        }
     }
 
     /// The place of a setting.
@@ -269,6 +280,12 @@ impl Scope<'_> {
             _ => span,
         }
     }
+}
+
+/// Of a block that has not all that it needs.
+fn report_missing(body: &Body<'_>, at: At, of: &str, name: &str) {
+    let help = format!("write `{name} = \"...\"` in it");
+    body.report.error_with_help(at, format!("{of} needs {}", quoted(name)), help);
 }
 
 /// Or nothing, or known on the node alone.
@@ -302,7 +319,7 @@ fn mistyped(form: Form, tree: &Tree<'_>) -> Option<&'static str> {
             (is_text(tree), "text")
         }
         Form::Flag => (matches!(tree, Tree::Bool(_)), "true or false, without quotes"),
-        Form::Whole | Form::WholeOf(..) => (matches!(tree, Tree::Int(_)), "a whole number, without quotes"),
+        Form::WholeOf(..) => (matches!(tree, Tree::Int(_)), "a whole number, without quotes"),
         Form::Texts | Form::Volumes | Form::Capabilities(..) => (is_list(is_text), "a list of texts"),
         Form::Words => (is_list(is_text) || is_text(tree), "a list of texts, or one"),
         Form::Blocks(_) => (is_list(is_object) || is_object(tree), "a block, or a list of objects"),

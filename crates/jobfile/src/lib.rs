@@ -32,7 +32,7 @@ use berth_model::job::Job;
 
 pub use decode::is_deceptive;
 pub use diagnostic::{Diagnostic, Diagnostics, Excerpt, Place, Severity};
-pub use drivers::contains_tasks;
+pub use drivers::{DriverSetting, SettingFate, contains_tasks, driver_settings};
 pub use excess::{Excess, excess};
 pub use format::format;
 pub use inputs::Inputs;

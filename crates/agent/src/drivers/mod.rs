@@ -8,6 +8,8 @@ mod given;
 pub mod mock;
 mod raw_exec;
 pub(crate) mod settings;
+#[cfg(test)]
+mod submission;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -56,6 +56,14 @@ impl RawExec {
     }
 }
 
+#[cfg(test)]
+impl RawExec {
+    /// As on a host that has none.
+    pub(super) fn without_cgroups() -> Self {
+        Self { cgroups: None, unlimited: None }
+    }
+}
+
 /// What is not limited where these cgroup controllers are missing.
 fn without(lacking: &[&'static str]) -> Option<String> {
     let limits = |name: &&str| match *name {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::lifecycle::{StartFailure, StartFailureKind};
 
-/// Reads the settings of `driver` from JSON. Those without a value, and the `ignored` ones, count as not given.
+/// Reads the settings of `driver` from JSON. Those without a value, also in blocks, and the `ignored` ones count as not given.
 pub(super) fn parse<T: DeserializeOwned>(
     driver: &str,
     config_json: &str,
@@ -15,10 +15,21 @@ pub(super) fn parse<T: DeserializeOwned>(
     let json = if config_json.is_empty() { "{}" } else { config_json };
     let read = || {
         let mut settings: serde_json::Map<String, Value> = serde_json::from_str(json)?;
-        settings.retain(|name, value| !value.is_null() && !ignored.contains(&name.as_str()));
-        serde_json::from_value(settings.into())
+        settings.retain(|name, _| !ignored.contains(&name.as_str()));
+        serde_json::from_value(without_nulls(settings.into()))
     };
     read().map_err(|error: serde_json::Error| setup(format!("read the settings of {driver}: {error}")))
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let given = members.into_iter().filter(|(_, value)| !value.is_null());
+            given.map(|(name, value)| (name, without_nulls(value))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
+    }
 }
 
 /// A failure that is the job's fault.

@@ -106,6 +106,14 @@ pub(crate) struct Image {
     _lease: Option<Lease>,
 }
 
+#[cfg(test)]
+impl Image {
+    /// One that is there in tests alone, and holds nothing.
+    pub(crate) fn empty() -> Self {
+        Self { config: ImageConfig::default(), lower_dirs: Vec::new(), _lease: None }
+    }
+}
+
 /// The images of a node.
 pub(crate) struct Images {
     puller: Arc<Puller>,

@@ -145,11 +145,13 @@ fn form(form: Form) -> String {
     match form {
         Form::Text => "text".to_owned(),
         Form::Flag => "bool".to_owned(),
-        Form::Whole => "number".to_owned(),
         Form::Texts => "list of texts".to_owned(),
         Form::Words => "text or list".to_owned(),
         Form::Absolute => "absolute path".to_owned(),
         Form::HostName => "host name".to_owned(),
+        Form::WholeOf(least, most) if (least, most) == (i32::MIN.into(), i32::MAX.into()) => {
+            "number".to_owned()
+        }
         Form::WholeOf(least, i64::MAX) => format!("{least} or more"),
         Form::WholeOf(least, most) => format!("{least} to {most}"),
         Form::Duration | Form::Positive => "duration".to_owned(),

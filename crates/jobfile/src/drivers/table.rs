@@ -14,6 +14,8 @@ pub(super) struct Setting {
     pub name: &'static str,
     pub form: Form,
     pub fate: Fate,
+    /// The block in which it stands is nothing without it.
+    pub is_needed: bool,
 }
 
 /// How a setting is written.
@@ -21,7 +23,6 @@ pub(super) struct Setting {
 pub(super) enum Form {
     Text,
     Flag,
-    Whole,
     /// A list of texts.
     Texts,
     /// A list of texts, or one.
@@ -59,15 +60,19 @@ pub(super) enum Fate {
 }
 
 const fn done(name: &'static str, form: Form) -> Setting {
-    Setting { name, form, fate: Fate::Done }
+    Setting { name, form, fate: Fate::Done, is_needed: false }
+}
+
+const fn needed(name: &'static str, form: Form) -> Setting {
+    Setting { is_needed: true, ..done(name, form) }
 }
 
 const fn ignored(name: &'static str) -> Setting {
-    Setting { name, form: Form::Any, fate: Fate::Ignored }
+    Setting { fate: Fate::Ignored, ..done(name, Form::Any) }
 }
 
 const fn refused(name: &'static str, instead: &'static str) -> Setting {
-    Setting { name, form: Form::Any, fate: Fate::Refused(instead) }
+    Setting { fate: Fate::Refused(instead), ..done(name, Form::Any) }
 }
 
 const WITHOUT: &str = "leave it out";
@@ -161,8 +166,8 @@ static AUTH: [Setting; 4] = [
 ];
 
 static MOUNT: [Setting; 7] = [
-    done("type", Form::OneOf(&["bind", "tmpfs"], VOLUMES)),
-    done("target", Form::Text),
+    needed("type", Form::OneOf(&["bind", "tmpfs"], VOLUMES)),
+    needed("target", Form::Text),
     done("source", Form::Text),
     done("readonly", Form::Flag),
     done("bind_options", Form::Blocks(&BIND_OPTIONS)),
@@ -174,6 +179,9 @@ static BIND_OPTIONS: [Setting; 1] = [done("propagation", Form::OneOf(&["private"
 
 static TMPFS_OPTIONS: [Setting; 2] =
     [done("size", Form::WholeOf(1, i64::MAX)), done("mode", Form::WholeOf(0, 0o7777))];
+
+/// What a process may say of its end.
+const EXIT: Form = Form::WholeOf(i32::MIN as i64, i32::MAX as i64);
 
 pub(super) static DRIVERS: [Driver; 4] = [
     Driver {
@@ -280,21 +288,21 @@ pub(super) static DRIVERS: [Driver; 4] = [
         contains: true,
         needs: "",
         settings: &[
-            done("start_events", Form::Whole),
+            done("start_events", Form::WholeOf(0, 65_535)),
             done("start_event_gap", Form::Duration),
             done("start_block_for", Form::Duration),
             done("start_error", Form::Text),
             done("start_error_recoverable", Form::Flag),
             done("run_for", Form::Duration),
-            done("exit_code", Form::Whole),
-            done("exit_signal", Form::Whole),
+            done("exit_code", EXIT),
+            done("exit_signal", EXIT),
             done("exit_err_msg", Form::Text),
             done("signal_error", Form::Text),
             done("checks_fail_for", Form::Duration),
             done("checks_fail_after", Form::Duration),
             done("kill_after", Form::Duration),
             done("stdout_string", Form::Text),
-            done("stdout_repeat", Form::Whole),
+            done("stdout_repeat", Form::WholeOf(0, i64::MAX)),
             done("stdout_repeat_duration", Form::Duration),
         ],
     },

@@ -94,12 +94,21 @@ impl ContainerConfig {
 
 /// What makes containers here, and what it may give them.
 #[derive(Debug, Clone)]
-pub(super) struct Runtime {
+pub(in crate::drivers) struct Runtime {
     path: String,
     version: String,
     limits_swap: bool,
     host_network: bool,
     host_users: bool,
+}
+
+#[cfg(test)]
+impl Runtime {
+    /// One that is there in tests alone, of an operator who allows all that can be allowed.
+    pub(super) fn pretended() -> Self {
+        let (path, version) = ("/nowhere/crun".into(), "crun version 1.0".into());
+        Self { path, version, limits_swap: true, host_network: true, host_users: true }
+    }
 }
 
 /// The path of the OCI runtime, or why there is none that can be used.
