@@ -47,6 +47,9 @@ bench: build
 	$(CARGO) bench --locked -p berth-server --bench blocked_readers
 	$(CARGO) bench --locked -p berth-server --bench event_stream
 	$(CARGO) bench --locked -p berth-scheduler --bench engine
+	$(CARGO) build --release --locked -p berth-agent --example agent
+	$(CARGO) bench --locked -p berth-agent --bench images
+	$(CARGO) bench --locked -p berth-agent --bench tasks
 	$(BERTH) lab run density --scale medium --out $(TARGET)/lab/density
 	$(BERTH) lab run updates --scale medium --out $(TARGET)/lab/updates
 
@@ -130,6 +133,15 @@ test-long-linearizability:
 # several servers.
 test-long-histories:
 	HISTORIES=100000 $(CARGO) test --release --locked -p berth-controller --test histories --test servers -- --nocapture
+
+# Made-up and damaged input, and random input beside simple models of the same: FUZZ_CASES.
+test-long-fuzz: export PROPTEST_CASES ?= 20000
+test-long-fuzz:
+	$(CARGO) test --release --locked -p berth-jobfile --test hostile --test round_trip
+	$(CARGO) test --release --locked -p berth-model --lib --test hostile --test histories
+	$(CARGO) test --release --locked -p berth-scheduler --lib --test stories
+	$(CARGO) test --release --locked -p berth-agent --lib -- fuzz:: corpus:: submission:: destinations:: survival:: updates::
+	$(CARGO) test --release --locked -p berth-server -p berth-cli --lib -- filter::fuzz
 
 # Readers and peers that mean harm, at their full strength; memory and what a client waits are judged.
 test-long-hostile: build

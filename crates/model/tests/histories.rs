@@ -423,7 +423,7 @@ fn check_told(before: &BTreeMap<String, JobStatus>, world: &World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 2))]
     #[test]
     fn what_is_counted_is_there_and_is_there_after_a_restore(ops in prop::collection::vec(op(), 1..120)) {
         let mut history = History::new();

@@ -336,7 +336,8 @@ proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
         max_shrink_iters: 2_000,
-        ..ProptestConfig::with_cases(400)
+        cases: ProptestConfig::default().cases * 3 / 2,
+        ..ProptestConfig::default()
     })]
     #[test]
     fn a_snapshot_that_cannot_be_is_refused_or_can_be_worked_on(all in prop::collection::vec(harm(), 1..4)) {

@@ -318,7 +318,7 @@ fn script(preempt: &str, nodes: &[String], low: &[String], high: &[String]) -> S
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_costs_less_than_what_is_preempted(

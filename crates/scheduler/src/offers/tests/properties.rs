@@ -55,7 +55,7 @@ fn sizes() -> impl Strategy<Value = Vec<(u64, u64)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
 
     /// Everybody gets at least its part of what one task of each leaves: whoever is served before may be ahead by one.
     #[test]
@@ -164,7 +164,7 @@ fn used(allocator: &Allocator, path: &str) -> Amounts {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 2))]
 
     #[test]
     fn nothing_is_offered_twice_and_no_limit_is_exceeded_by_an_offer(steps in steps()) {

@@ -33,7 +33,11 @@ fn mutated() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        cases: ProptestConfig::default().cases * 8,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn no_filter_panics(text in prop_oneof![4 => mutated(), 1 => any::<String>()]) {
