@@ -2,8 +2,13 @@
 //!
 //! `BERTH_TEST_ROUNDS` says how often it is killed while two hundred tasks run.
 
+#[path = "common/busybox.rs"]
+mod busybox;
 #[allow(dead_code)]
 mod common;
+#[path = "common/host.rs"]
+#[allow(dead_code)]
+mod host;
 #[path = "common/server.rs"]
 #[allow(dead_code)]
 mod server;
@@ -17,12 +22,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use berth_agent::keeper::plan::StartRecord;
-use berth_api::agent::ClientStatus;
-use common::eventually;
+use berth_api::agent::{AllocId, ClientStatus, IdentitySpec, PortBinding, TaskSpec};
+use common::{alloc_id, eventually, unmount_below};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use prost::Message;
-use world::{World, run, shell, task};
+use world::{World, run, run_without_ports, shell, task};
 
 const TASKS: u8 = 200;
 const ROUNDS: u8 = 5;
@@ -153,6 +158,89 @@ fn after_a_reboot_what_ran_is_lost() {
     [process, mock].iter().for_each(|dir| forge(dir, earlier));
     world.restart_agent();
     (1..=2).for_each(|number| drop(world.server.wait_for_status(number, ClientStatus::Lost)));
+}
+
+/// All that the host has of an allocation: namespaces, interfaces and rules, mounts, cgroups, and what its container wrote.
+fn of_containers(world: &World, numbers: &[u8]) -> Vec<String> {
+    let mut found = host::namespaces();
+    found.extend(host::interfaces());
+    found.extend(host::rules().lines().filter(|line| line.contains("2508")).map(str::to_owned));
+    for number in numbers {
+        let id = AllocId(alloc_id(*number)).to_string();
+        let mounts = fs::read_to_string("/proc/thread-self/mounts").expect("mounts");
+        found.extend(mounts.lines().filter(|line| line.contains(&id)).map(str::to_owned));
+        let hierarchies = ["memory", "pids", "cpu", "."].map(|name| Path::new("/sys/fs/cgroup").join(name));
+        let cgroups =
+            hierarchies.iter().filter_map(|dir| fs::read_dir(dir.join("berth")).ok()).flatten().flatten();
+        let cgroups = cgroups.map(|entry| entry.path().display().to_string());
+        found.extend(cgroups.filter(|path| path.contains(&id)));
+        let bundle = world.path(*number, "keepers/t/bundle");
+        found.extend(bundle.exists().then(|| bundle.display().to_string()));
+    }
+    found
+}
+
+/// Also where the host still has all of it but the processes, as after an end of the agent alone.
+#[test]
+fn after_a_reboot_nothing_of_a_container_is_left() {
+    let Some(runtime) = busybox::runtimes().into_iter().next() else { return };
+    if !host::can_be_made() {
+        return;
+    }
+    host::become_one();
+    let images = busybox::image(&["sh", "sleep"]);
+    let settings = vec![("AGENT_BRIDGE", "berth"), ("AGENT_HOST_IP", host::HOST)];
+    let mut world = World::with_settings(runtime, images.path(), settings);
+    world.server.tokens_live_ms = Some(3_600_000);
+    let numbers = [1, 2];
+    for number in numbers {
+        let script = "echo written > /layer; exec sleep 1000";
+        let config = serde_json::json!({
+            "image": images.path().join("root"), "command": "/bin/sh", "args": ["-c", script], "ports": ["web"],
+        });
+        let identity = IdentitySpec { name: "aws".into(), file: "aws".into(), ..IdentitySpec::default() };
+        let spec = TaskSpec { memory_mb: 32, identities: vec![identity], ..task("t", "docker", config) };
+        let mut run = run_without_ports(number, vec![spec]);
+        let host_port = 25_080 + u32::from(number);
+        let port = PortBinding { label: "web".into(), host_port, to: 80, ..PortBinding::default() };
+        run.alloc.ports.push(port);
+        world.server.desire(vec![run], &[], &[], &[]);
+        world.server.wait_for_status(number, ClientStatus::Running);
+        let layer = world.path(number, "keepers/t/bundle/upper/layer");
+        eventually("what it writes", || layer.exists().then_some(()));
+    }
+    let had = of_containers(&world, &numbers);
+    for kind in ["berth-", "25081", "/secrets", "/memory ", "/sys/fs/cgroup", "/bundle"] {
+        assert!(had.iter().any(|found| found.contains(kind)), "no {kind} in {had:#?}");
+    }
+    world.kill_agent();
+    numbers.iter().for_each(|number| end(&world.path(*number, "keepers/t")));
+    // Cgroups are gone with it, and here all that the second one had in the kernel.
+    for cgroup in had.iter().filter(|found| found.starts_with("/sys/fs/cgroup")) {
+        eventually("its processes to end", || fs::remove_dir(cgroup).ok());
+    }
+    for name in host::namespaces().into_iter().skip(1) {
+        host::sh(&format!("ip netns del {name}"));
+    }
+    numbers.iter().for_each(|number| forge(&world.path(*number, "keepers/t"), earlier));
+    unmount_below(&world.path(2, ""));
+    world.restart_agent();
+    numbers.iter().for_each(|number| drop(world.server.wait_for_status(*number, ClientStatus::Lost)));
+    eventually("nothing to be left", || {
+        let left = of_containers(&world, &numbers);
+        if !left.is_empty() {
+            eprintln!("left so far: {left:#?}");
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        left.is_empty().then_some(())
+    });
+    world.server.desire(Vec::new(), &[], &numbers, &numbers);
+    for number in numbers {
+        let dir = world.path(number, "");
+        eventually("its files to be removed", || (!dir.exists()).then_some(()));
+    }
+    let records = fs::read_dir(world.data.path().join("networks")).expect("listed").count();
+    assert_eq!(records, 0, "records of networks are left");
 }
 
 #[test]

@@ -18,7 +18,9 @@ use tokio::time::{sleep, timeout};
 
 use super::runner::{Begin, Runner, TaskCommand};
 use super::socket_dir::SocketDir;
+use crate::dirs::remove_tree;
 use crate::failure::{Doing, Failure};
+use crate::keeper::container::BUNDLE;
 use crate::keeper::plan::{COMPLAINTS_FILE, ExitRecord, KeeperPlan, LOCK_FILE, SOCKET_FILE, StartRecord};
 use crate::lifecycle::{Event, Exit, FoundTask, StartFailure, StartFailureKind, TaskRef};
 use crate::proc;
@@ -94,7 +96,10 @@ pub(super) async fn supervise(
                 }
                 return runner.tell(ended(of, exit)).await;
             }
-            Ok(State::Rebooted) => return runner.tell(Event::Recovered(of, FoundTask::Rebooted)).await,
+            Ok(State::Rebooted) => {
+                keeper.remove_layer().await;
+                return runner.tell(Event::Recovered(of, FoundTask::Rebooted)).await;
+            }
             Ok(State::NeverStarted) => return runner.tell(never_started(of, &begin, &keeper)).await,
             Ok(State::Orphaned) => keeper.adopt().await,
             Ok(State::Kept) => {}
@@ -139,6 +144,15 @@ impl Keeper<'_> {
     async fn adopt(&self) {
         if let Err(failure) = self.call(&["adopt"], &[]).await {
             tracing::warn!(dir = %self.dir.display(), %failure, "could not start a keeper");
+        }
+    }
+
+    /// What a container wrote, which nobody who ended with the machine could remove. The rest of it was in memory.
+    async fn remove_layer(&self) {
+        let bundle = self.dir.join(BUNDLE);
+        let removed = tokio::task::spawn_blocking(move || remove_tree(&bundle)).await;
+        if let Ok(Err(failure)) = removed {
+            tracing::warn!(%failure, "could not remove what a container wrote");
         }
     }
 
