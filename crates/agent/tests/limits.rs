@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 
 use berth_agent::keeper::plan::StartRecord;
 use berth_api::agent::{ClientStatus, TaskSpec};
+use common::eventually;
 use serde_json::json;
 use tempfile::TempDir;
-use world::{World, run, shell, task};
+use world::{World, run, run_without_ports, shell, task};
 
 /// None, with the reason printed, where nothing limits tasks of the host.
 fn started(world: &mut World, number: u8, spec: TaskSpec) -> Option<StartRecord> {
@@ -108,4 +109,81 @@ fn a_container_that_forks_without_end_ends_with_all_that_it_forked() {
         let cgroup = Path::new("/sys/fs/cgroup").join(hierarchy).join("berth").join(&id);
         assert!(!cgroup.exists(), "{} is left", cgroup.display());
     }
+}
+
+/// Waits for a sign, and forks without end from then on; its first process never does again.
+const BOMB: &str = "while [ ! -e $SIGN ]; do sleep 0.05; done; f() { f | f & }; f; while :; do :; done";
+const BOMB_PIDS: u32 = 40;
+
+/// The cgroup in which a task's processes are counted: its own, or its container's.
+fn counting(start: &StartRecord) -> Option<PathBuf> {
+    let Some(container) = &start.container else {
+        return Some(file(start, "pids.max")?.parent()?.to_owned());
+    };
+    let roots =
+        ["pids", "."].map(|name| Path::new("/sys/fs/cgroup").join(name).join("berth").join(&container.id));
+    roots.into_iter().find(|cgroup| cgroup.join("pids.max").exists())
+}
+
+#[test]
+fn a_command_of_the_host_that_forks_without_end_ends_with_all_that_it_forked() {
+    let Some((mut world, _images)) = world_of_containers() else { return };
+    for (driver, number, sign) in [("raw_exec", 1, "local/go"), ("exec", 3, "/local/go")] {
+        let command = |script: &str| {
+            let config = json!({"command": "/bin/sh", "args": ["-c", script]});
+            TaskSpec { memory_mb: 64, kill_timeout_ms: 500, ..task("t", driver, config) }
+        };
+        world.server.desire(
+            vec![run_without_ports(number, vec![command(&BOMB.replace("$SIGN", sign))])],
+            &[],
+            &[],
+            &[],
+        );
+        world.server.wait_for_status(number, ClientStatus::Running);
+        let start = StartRecord::read(&world.path(number, "keepers/t")).expect("readable").expect("a record");
+        let Some(counting) = counting(&start) else {
+            eprintln!("skipped: this host has no controllers that Berth may use");
+            return;
+        };
+        // What it may have is more than a test should take.
+        fs::write(counting.join("pids.max"), BOMB_PIDS.to_string()).expect("limited");
+        fs::write(world.path(number, "tasks/t/local/go"), "").expect("written");
+        eventually("the limit", || {
+            let events = fs::read_to_string(counting.join("pids.events")).expect("counted");
+            let mut counts = events.lines().filter_map(|line| line.strip_prefix("max "));
+            counts.any(|count| count != "0").then_some(())
+        });
+        // Others are not held up.
+        world.server.desire(vec![run_without_ports(number + 1, vec![command("exit 0")])], &[], &[], &[]);
+        world.server.wait_for_status(number + 1, ClientStatus::Complete);
+        world.server.desire(Vec::new(), &[number], &[], &[]);
+        world.server.wait_for(number, |status| status.status().is_terminal());
+        assert!(are_gone(&start) && !counting.exists(), "{driver}: {} is left", counting.display());
+    }
+}
+
+/// As much as a log may have: two files, and one that is begun.
+const LOG_BYTES_MAX: u64 = 3 << 20;
+
+#[test]
+fn a_container_that_floods_its_log_ends_well_and_its_log_keeps_to_its_size() {
+    let Some((mut world, images)) = world_of_containers() else { return };
+    // More than is taken at once.
+    let flood = "busybox yes 0123456789abcde | busybox head -c 80000000; echo the end";
+    world.server.desire(vec![run_without_ports(1, vec![contained(&images, flood, 30)])], &[], &[], &[]);
+    world.server.wait_for(1, |status| status.tasks.iter().any(|task| task.started_ns > 0));
+    let logs = world.path(1, "logs");
+    let size = || -> u64 {
+        let files = fs::read_dir(&logs).expect("a directory").flatten();
+        files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
+    };
+    let mut largest = 0;
+    eventually("the last file of many", || {
+        largest = size().max(largest);
+        logs.join("t.stdout.60").exists().then_some(())
+    });
+    world.server.wait_for_status(1, ClientStatus::Complete);
+    assert!(size().max(largest) <= LOG_BYTES_MAX, "{largest} bytes");
+    let last = world.server.read_log(1, "t", 0, false).expect("a log");
+    assert!(last.ends_with("0123456789abcde\nthe end\n"), "{}", &last[last.len().saturating_sub(100)..]);
 }
