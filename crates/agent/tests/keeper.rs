@@ -292,6 +292,41 @@ fn an_empty_plan_starts_nothing() {
     assert_eq!(StartRecord::read(keep.path()).expect("readable"), None);
 }
 
+/// What is said in a field of a process's status.
+fn status_of(pid: u32, field: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(field)).map(|value| value.trim().to_owned())
+}
+
+fn child_of(parent: u32) -> Option<u32> {
+    let all = fs::read_dir("/proc").expect("processes").flatten();
+    let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| status_of(*pid, "PPid:") == Some(parent.to_string()))
+}
+
+#[test]
+fn what_unpacks_an_archive_ends_with_who_waits_for_it() {
+    if !nix::unistd::Uid::effective().is_root() {
+        eprintln!("skipped: not root");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new(agent_program());
+    command.args(["keeper", "unpack"]).arg(dir.path()).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.spawn().expect("a process");
+    let input = child.stdin.take().expect("a pipe");
+    let pid = eventually("the process that unpacks", || child_of(child.id()));
+    eventually("the last right to be given up", || {
+        (status_of(pid, "NoNewPrivs:").expect("a status") == "1").then_some(())
+    });
+    child.kill().expect("killed");
+    child.wait().expect("an end");
+    eventually("its end", || {
+        status_of(pid, "State:").is_none_or(|state| state.starts_with(['Z', 'X'])).then_some(())
+    });
+    drop(input);
+}
+
 /// Archives come from strangers: whoever finds a flaw in how they are read has won nothing.
 #[test]
 fn what_unpacks_an_archive_has_no_rights_but_to_write_files() {
@@ -303,13 +338,12 @@ fn what_unpacks_an_archive_has_no_rights_but_to_write_files() {
     let mut command = Command::new(agent_program());
     command.args(["keeper", "unpack"]).arg(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("a process");
-    let proc = |name: &str| Path::new("/proc").join(child.id().to_string()).join(name);
-    let status = |field: &str| {
-        let status = fs::read_to_string(proc("status")).expect("a status");
-        let value = status.lines().find_map(|line| line.strip_prefix(field)).map(str::trim);
-        value.unwrap_or_default().to_owned()
-    };
+    let pid = eventually("the process that unpacks", || child_of(child.id()));
+    let proc = |name: &str| Path::new("/proc").join(pid.to_string()).join(name);
+    let status = |field: &str| status_of(pid, field).expect("a status");
     eventually("the last right to be given up", || (status("NoNewPrivs:") == "1").then_some(()));
+    // It is the first of those that it sees.
+    assert_eq!(status("NSpid:").split_whitespace().last(), Some("1"));
     let rights = ["CapEff:", "CapPrm:", "CapBnd:", "CapInh:", "CapAmb:"].map(&status);
     let (kept, none) = ("000000000000001b", "0000000000000000");
     assert_eq!(rights, [kept, kept, kept, none, none], "CHOWN, DAC_OVERRIDE, FOWNER and FSETID");

@@ -22,8 +22,6 @@ pub(crate) struct ImageConfig {
     pub(crate) work_dir: String,
     /// The signal that asks it to end, by name or number; empty where it says none.
     pub(crate) stop_signal: String,
-    /// As `80/tcp`.
-    pub(crate) exposed_ports: Vec<String>,
     /// Directories that it writes into.
     pub(crate) volumes: Vec<String>,
     /// What it is made for; empty parts where it does not say.
@@ -51,7 +49,6 @@ struct WireConfig {
     user: Option<String>,
     working_dir: Option<String>,
     stop_signal: Option<String>,
-    exposed_ports: Option<BTreeMap<String, serde_json::Value>>,
     volumes: Option<BTreeMap<String, serde_json::Value>>,
 }
 
@@ -76,7 +73,6 @@ impl ImageConfig {
             user: config.user.unwrap_or_default(),
             work_dir: config.working_dir.unwrap_or_default(),
             stop_signal: config.stop_signal.unwrap_or_default(),
-            exposed_ports: names(config.exposed_ports),
             volumes: names(config.volumes),
             platform,
             diff_ids: rootfs.diff_ids,
@@ -106,7 +102,6 @@ mod tests {
             env: vec!["A=1".into()],
             user: "app".into(),
             stop_signal: "SIGQUIT".into(),
-            exposed_ports: vec!["80/tcp".into()],
             platform: Platform { architecture: "amd64".into(), ..Platform::default() },
             ..ImageConfig::default()
         };

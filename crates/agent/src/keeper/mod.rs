@@ -65,9 +65,10 @@ pub fn main(args: &[String]) -> i32 {
         ["exec", socket] => exec::main(socket),
         ["adopt", dir] => adopt::main(dir),
         ["try-ids", first, dir] => stage::try_ids(first, dir),
-        ["unpack", dir] => unpack::main(dir, Content::Layer),
-        ["unpack-files", dir] => unpack::main(dir, Content::Files),
-        ["unpack-zip", dir] => unpack::main_zip(dir),
+        ["unpack" | "unpack-files" | "unpack-zip", _] => unpack::begin_apart(&words),
+        [unpack::APART, "unpack", dir] => unpack::main(dir, Content::Layer),
+        [unpack::APART, "unpack-files", dir] => unpack::main(dir, Content::Files),
+        [unpack::APART, "unpack-zip", dir] => unpack::main_zip(dir),
         [dir] => keep::main(dir),
         _ => {
             eprintln!("usage: keeper DIRECTORY | keeper adopt DIRECTORY");

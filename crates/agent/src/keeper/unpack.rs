@@ -1,13 +1,17 @@
 //! Unpacks an archive that nobody vouches for, in a process that can do nothing else: its root is the directory that the
-//! files go to, it has no network, and of root's rights only those to make files of other owners.
+//! files go to, it has no network, it sees no other process, and of root's rights it has only those to make files of other
+//! owners.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
 use prost::Message;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
@@ -61,6 +65,21 @@ pub(crate) struct ReportedLink {
     pub(crate) target: Vec<u8>,
 }
 
+/// Begins the words of the process that unpacks.
+pub(super) const APART: &str = "apart";
+
+/// Has another process do what `words` say, the first of a process namespace of its own, and waits for it. Whoever is root, of
+/// whatever rights, may end all that is root's and that he sees.
+pub(super) fn begin_apart(words: &[&str]) -> Result<i32, Failure> {
+    let doing = || "start the process that unpacks".to_owned();
+    unshare(CloneFlags::CLONE_NEWPID).doing(doing)?;
+    let own: Vec<_> = std::env::args_os().collect();
+    let before = own.get(1..own.len() - words.len()).unwrap_or_default();
+    let status = Command::new("/proc/self/exe").args(before).arg(APART).args(words).status().doing(doing)?;
+    // As shells tell it.
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
 /// Unpacks the tar archive that standard input gives into `dir`, and reports on standard output.
 pub(super) fn main(dir: &str, content: Content) -> Result<i32, Failure> {
     confine(Path::new(dir))?;
@@ -100,6 +119,8 @@ fn path_bytes(path: PathBuf) -> Vec<u8> {
 /// Fails closed: nothing is read before all of it has been done.
 fn confine(dir: &Path) -> Result<(), Failure> {
     let doing = || format!("shut the unpacking into {} in", dir.display());
+    // Whoever waits for it may be killed.
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).doing(doing)?;
     shed()?;
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_NEWNS).doing(doing)?;
     setrlimit(Resource::RLIMIT_AS, MEMORY_BYTES_MAX, MEMORY_BYTES_MAX).doing(doing)?;
