@@ -81,7 +81,8 @@ fn the_endpoints_are_told() {
         stands for `POST`. The capability is what a caller must be allowed where ACLs are on.\n\n\
         Answers say in `X-Nomad-Index` where what was read last changed or where a write was committed, and in `X-Nomad-KnownLeader` \
         and `X-Nomad-LastContact` how fresh that is. A query parameter that asks for something and that the route does not read \
-        changes nothing, and is named in `X-Berth-Ignored`: clients of Nomad send some that mean nothing here. Another `region` \
+        changes nothing, and is named in `X-Berth-Ignored`, and so is a member of the body, with its path, as in `body.Bogus`: clients \
+        of Nomad send some that mean nothing here. At most 8 of either are named. Within a `Job` they are warnings of the answer. Another `region` \
         than the server's is refused. Members of a body that are null are absent.";
     let table = berth_server::nomad::table();
     let rows = table.routes.iter().map(|route| {

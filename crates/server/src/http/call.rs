@@ -12,7 +12,7 @@ use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use super::{
-    api::Api, audited::Audited, body, caller::Caller, depth, failure::Failure, lease::Lease, nulls,
+    api::Api, audited::Audited, body, caller::Caller, depth, failure::Failure, ignored::Ignored, lease::Lease, nulls,
     propose::Proposer, query::Query, routes::Carried, waiting::Waiter,
 };
 use crate::{
@@ -54,6 +54,7 @@ pub(crate) struct Call {
     asker: Asker,
     /// Where its last change was committed; 0 for none yet.
     written: Arc<AtomicU64>,
+    ignored: Ignored,
     /// Never locked: a body is not `Sync`, and what handlers hold while they wait must be.
     body: Mutex<Body>,
 }
@@ -68,8 +69,8 @@ impl Call {
         asker: Asker,
         body: Body,
     ) -> Self {
-        let written = Arc::default();
-        Self { api, query, path, params, headers, asker, written, body: Mutex::new(body) }
+        let (written, ignored) = (Arc::default(), Ignored::of(&query));
+        Self { api, query, path, params, headers, asker, written, ignored, body: Mutex::new(body) }
     }
 
     /// The request's headers.
@@ -155,6 +156,11 @@ impl Call {
     /// Where the request's last change was committed, also once it is answered; 0 for none yet.
     pub fn written(&self) -> Arc<AtomicU64> {
         self.written.clone()
+    }
+
+    /// What the request says in vain, also once it is answered.
+    pub fn ignored(&self) -> Ignored {
+        self.ignored.clone()
     }
 
     /// A new random id.
@@ -299,13 +305,15 @@ impl Call {
     /// Reads the body.
     pub async fn json<T: DeserializeOwned + Send + 'static>(&mut self) -> Result<T, Failure> {
         self.check_body::<T>();
-        self.body(self.api.limits.body_bytes_max, parse).await
+        let ignored = self.ignored();
+        self.body(self.api.limits.body_bytes_max, move |text| parse(text, &ignored)).await
     }
 
     /// Reads a body in which null is a value of its own, and not what was never set.
     pub async fn json_with_nulls<T: DeserializeOwned + Send + 'static>(&mut self) -> Result<T, Failure> {
         self.check_body::<T>();
-        self.body(self.api.limits.body_bytes_max, parse_all).await
+        let ignored = self.ignored();
+        self.body(self.api.limits.body_bytes_max, move |text| parse_all(text, &ignored)).await
     }
 
     /// Reads the body, which may be empty.
@@ -313,7 +321,11 @@ impl Call {
         &mut self,
     ) -> Result<T, Failure> {
         self.check_body::<T>();
-        let read = |text: &[u8]| if text.trim_ascii().is_empty() { Ok(T::default()) } else { parse(text) };
+        let ignored = self.ignored();
+        let read = move |text: &[u8]| match text.trim_ascii() {
+            b"" => Ok(T::default()),
+            _ => parse(text, &ignored),
+        };
         self.body(self.api.limits.body_bytes_max, read).await
     }
 
@@ -332,12 +344,11 @@ pub(crate) fn namespace(query: &Query) -> &str {
     query.text("namespace").unwrap_or(NAMESPACE_DEFAULT)
 }
 
-/// Reads JSON that came in a body. Members that are null are absent.
-pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {
-    parse_all(&nulls::blanked(text))
+/// Reads JSON that came in a body, and notes what is ignored of it. Members that are null are absent.
+pub(crate) fn parse<T: DeserializeOwned>(text: &[u8], ignored: &Ignored) -> Result<T, Failure> {
+    parse_all(&nulls::blanked(text), ignored)
 }
 
-fn parse_all<T: DeserializeOwned>(text: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(text)
-        .map_err(|error| Failure::bad_request(format!("decode the request's body: {error}")))
+fn parse_all<T: DeserializeOwned>(text: &[u8], ignored: &Ignored) -> Result<T, Failure> {
+    ignored.read(text).map_err(|error| Failure::bad_request(format!("decode the request's body: {error}")))
 }

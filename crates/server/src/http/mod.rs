@@ -24,6 +24,7 @@ pub(crate) mod handshake;
 pub(crate) mod heavy;
 mod held;
 pub(crate) mod ids;
+pub(crate) mod ignored;
 mod json_text;
 pub(crate) mod lease;
 mod limits;

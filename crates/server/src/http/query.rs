@@ -6,14 +6,15 @@ use std::{sync::Arc, time::Duration};
 use axum::extract::Query as Extracted;
 use hyper::Uri;
 
-use super::{failure::Failure, routes::Contract};
+use super::{
+    failure::Failure,
+    ignored::{NAMES_MAX, plain},
+    routes::Contract,
+};
 
 /// What clients send with any request, whatever it is about.
 const EVERYWHERE: &[&str] =
     &["region", "namespace", "token", "stale", "consistent", "pretty", "index", "wait"];
-/// Names that an answer repeats, and characters of each.
-const IGNORED_MAX: usize = 8;
-const IGNORED_CHARS_MAX: usize = 64;
 
 /// A request's parameters, in order.
 #[derive(Debug, Clone)]
@@ -39,14 +40,12 @@ impl Query {
         self.given.iter()
     }
 
-    /// The names of those that the route does not read though they ask for something, as a header can hold them; none where
-    /// there are none.
-    pub fn ignored(&self) -> Option<String> {
+    /// The names of those that the route does not read though they ask for something, as a header can hold them.
+    pub fn ignored(&self) -> impl Iterator<Item = String> {
         let is_read = |name: &str| EVERYWHERE.contains(&name) || self.contract.parameters.contains(&name);
         let asks = |value: &str| !matches!(value, "" | "false" | "0");
         let unread = self.given.iter().filter(|(name, value)| !is_read(name) && asks(value));
-        let names: Vec<String> = unread.take(IGNORED_MAX).map(|(name, _)| plain(name)).collect();
-        (!names.is_empty()).then(|| names.join(", "))
+        unread.take(NAMES_MAX).map(|(name, _)| plain(name))
     }
 
     /// The region that is asked; none for the one that is.
@@ -123,10 +122,4 @@ impl Query {
             Failure::value(name, text, &known.join(" or "))
         })
     }
-}
-
-/// A name without what cannot stand in a list in a header.
-fn plain(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '?' };
-    name.chars().take(IGNORED_CHARS_MAX).map(plain).collect()
 }

@@ -108,7 +108,7 @@ pub(crate) fn stamp_written(headers: &mut HeaderMap, written: u64) {
     }
 }
 
-/// Names the parameters that changed nothing.
+/// Names the parameters and members of the body that changed nothing.
 pub(crate) fn stamp_ignored(headers: &mut HeaderMap, names: &str) {
     if let Ok(names) = HeaderValue::from_str(names) {
         headers.insert(IGNORED, names);

@@ -34,6 +34,7 @@ use super::{
     credentials,
     failure::{Failure, asks_for_json},
     guard, gzip, held,
+    ignored::Ignored,
     lease::{AsOf, Lease},
     query::Query,
     reply,
@@ -128,11 +129,11 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
     let call = call(api, route, params, request, is_reserved).await;
     let waits = call.as_ref().is_ok_and(|(call, _)| call.query.waits());
     let mut written = Arc::default();
-    let mut ignored = None;
+    let mut ignored = Ignored::default();
     let reply = match call {
         Ok((call, is_fresh)) => {
             let audited = call.audited().cloned();
-            (written, ignored) = (call.written(), call.query.ignored());
+            (written, ignored) = (call.written(), call.ignored());
             let reply = answer(route, call, is_fresh).await;
             match audited {
                 Some(audited) => audited.answered(reply).await,
@@ -155,7 +156,7 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
         reply::stamp_contact_of(response.headers_mut(), &*api.state.engine);
         reply::stamp_written(response.headers_mut(), AtomicU64::load(&written, Ordering::Relaxed));
     }
-    if let Some(ignored) = ignored {
+    if let Some(ignored) = ignored.names() {
         reply::stamp_ignored(response.headers_mut(), &ignored);
     }
     cluster::stamp(response.headers_mut(), cluster_id(api));

@@ -10,9 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    commands::alloc::{Ends, usage_cells},
+    commands::{
+        alloc::{Ends, usage_cells},
+        short::ps::is_live,
+    },
     failure::Failure,
-    output::{Cell, Column, Fields, Layout, Table, View, age, funnels, now_ns, rfc3339, sections},
+    output::{Cell, Column, Fields, Layout, Table, View, age, clean, funnels, now_ns, rfc3339, sections},
     remote::Remote,
 };
 
@@ -35,6 +38,9 @@ pub struct JobDetail {
     #[serde(skip)]
     pub parts: Parts,
 }
+
+/// Ended allocations that people are shown, the newest: a job that fails again and again has many.
+const ENDED_MAX: usize = 10;
 
 /// What triggers the evaluation at which what is unknown counts as lost.
 const DISCONNECTED: &str = "max-disconnect-timeout";
@@ -177,10 +183,25 @@ impl JobDetail {
         let now = now_ns();
         let mut newest_first: Vec<_> = self.allocations.iter().collect();
         newest_first.sort_by_key(|alloc| std::cmp::Reverse((alloc.create_index, &alloc.name)));
+        let mut ended = 0;
         for alloc in newest_first {
-            table.row(row(alloc, layout, now));
+            ended += usize::from(!is_live(&alloc.client_status));
+            if is_live(&alloc.client_status) || layout.wide || ended <= ENDED_MAX {
+                table.row(row(alloc, layout, now));
+            }
         }
-        table.render()
+        let more = if layout.wide { 0 } else { ended.saturating_sub(ENDED_MAX) };
+        format!("{}{}", table.render(), self.omitted(more))
+    }
+
+    /// Says how many that have ended are not in the table, and where they are.
+    fn omitted(&self, more: usize) -> String {
+        let id = clean(&self.summary.job_id);
+        match more {
+            0 => String::new(),
+            1 => format!("… and 1 more that has ended: berth ps -a {id}\n"),
+            more => format!("… and {more} more that have ended: berth ps -a {id}\n"),
+        }
     }
 }
 
@@ -272,6 +293,34 @@ fn waits(evaluations: &[Evaluation], allocations: &[AllocationStub], now_ns: u64
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_what_has_ended_the_newest_are_shown_and_the_rest_is_counted() {
+        let alloc = |at: u64, status: &str| AllocationStub {
+            id: format!("{at:08x}-0000"),
+            create_index: at,
+            client_status: status.into(),
+            ..AllocationStub::default()
+        };
+        let shown = |ended: u64, layout: Layout| {
+            let allocations = (0..ended).map(|at| alloc(at + 3, ["failed", "complete", "lost"][at as usize % 3]));
+            let live = [alloc(1, "running"), alloc(2, "unknown"), alloc(500, "pending")];
+            let summary = JobSummary { job_id: "web".into(), ..JobSummary::default() };
+            let allocations = allocations.chain(live).collect();
+            let (job, evaluations, parts) = (Value::Null, Vec::new(), Parts::default());
+            let detail = JobDetail { job, summary, allocations, evaluations, usage: None, parts };
+            let text = detail.allocations(layout);
+            for id in ["00000001", "00000002", "000001f4"] {
+                assert!(text.contains(id), "what has not ended is shown however old it is: {text}");
+            }
+            let rows = text.lines().filter(|line| line.starts_with('0')).count();
+            (rows, text.lines().find(|line| line.starts_with('…')).unwrap_or_default().to_owned())
+        };
+        assert_eq!(shown(10, Layout::PLAIN), (13, String::new()));
+        assert_eq!(shown(11, Layout::PLAIN), (13, "… and 1 more that has ended: berth ps -a web".into()));
+        assert_eq!(shown(250, Layout::PLAIN), (13, "… and 240 more that have ended: berth ps -a web".into()));
+        assert_eq!(shown(250, Layout { wide: true, ..Layout::PLAIN }), (253, String::new()));
+    }
 
     #[test]
     fn a_job_waits_for_a_disconnected_node_only_while_something_there_is_unknown() {

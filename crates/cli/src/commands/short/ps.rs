@@ -53,7 +53,8 @@ impl Ps {
     }
 }
 
-fn is_live(status: &str) -> bool {
+/// Whether an allocation of that status has not ended.
+pub fn is_live(status: &str) -> bool {
     matches!(status, "pending" | "running" | "unknown")
 }
 

@@ -36,7 +36,8 @@ struct Asked {
 pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
     let id = call.param("id").to_owned();
     let parse_job = jobs::parse_job(&call);
-    let read = move |text: &[u8]| Ok((call::parse::<Asked>(text)?, parse_job(text)?));
+    let ignored = call.ignored().apart_from(jobs::JOB);
+    let read = move |text: &[u8]| Ok((call::parse::<Asked>(text, &ignored)?, parse_job(text)?));
     let (Asked { diff: with_diff, policy_override }, Parsed { mut job, warnings: read }) =
         call.body(call.api.limits.job_body_bytes_max, read).await?;
     jobs::settle_place(&call, &mut job, Some(&id))?;

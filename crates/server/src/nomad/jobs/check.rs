@@ -6,12 +6,15 @@ use berth_api::http::{Job, JobValidated, JobsParse};
 use berth_jobfile::{Inputs, Severity};
 use serde::de::IgnoredAny;
 
-use super::{BODY_NAME, drivers, register::Conditions, warnings};
+use super::{BODY_NAME, drivers,
+    register::{Conditions, JOB},
+    warnings};
 use crate::{
     access::CallerView,
     http::{
         call::{self, Call, Reply},
         failure::Failure,
+        ignored::Ignored,
         reply,
     },
 };
@@ -23,9 +26,9 @@ const VARIABLES_NAME: &str = "Variables";
 
 /// `PUT /v1/jobs/parse`
 pub(in crate::nomad) async fn parse(mut call: Call) -> Reply {
-    let latest = call.later_view();
+    let (latest, ignored) = (call.later_view(), call.ignored());
     let read = move |text: &[u8]| {
-        let request: JobsParse = call::parse(text)?;
+        let request: JobsParse = call::parse(text, &ignored)?;
         // Job files of strangers read no files of ours: there is no folder for them to begin at.
         let inputs = Inputs::default().file(VARIABLES_NAME, request.variables);
         let job = drivers::read(inputs, &latest, |inputs| {
@@ -44,13 +47,13 @@ pub(in crate::nomad) async fn parse(mut call: Call) -> Reply {
 
 /// `PUT /v1/validate/job`
 pub(in crate::nomad) async fn validate(mut call: Call) -> Reply {
-    let latest = call.later_view();
+    let (latest, ignored) = (call.later_view(), call.ignored().apart_from(JOB));
     let read = move |text: &[u8]| {
         // A job that is empty has mistakes; that there is none is one of the request.
-        if call::parse::<BTreeMap<String, IgnoredAny>>(text)?.is_empty() {
+        if call::parse::<BTreeMap<String, IgnoredAny>>(text, &Ignored::default())?.is_empty() {
             return Err(Failure::bad_request("there is no job: send it as `Job`"));
         }
-        call::parse::<Conditions>(text).map(|_| validated(text, &latest))
+        call::parse::<Conditions>(text, &ignored).map(|_| validated(text, &latest))
     };
     let validated = call.body(call.api.limits.job_body_bytes_max, read).await?;
     reply::json(&call.query, &validated)

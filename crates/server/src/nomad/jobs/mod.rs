@@ -10,7 +10,7 @@ mod warnings;
 pub(super) use check::{parse, validate};
 pub(super) use list::{Jobs, list, of_pool};
 pub(super) use register::{
-    POLICY_OVERRIDE, check_size, eval_priority, evaluated_with, parse_job, register, register_as,
+    JOB, POLICY_OVERRIDE, check_size, eval_priority, evaluated_with, parse_job, register, register_as,
     settle_place,
 };
 pub(super) use statuses::{statuses, statuses_of};

@@ -22,6 +22,9 @@ use crate::{
     nomad::namespaces,
 };
 
+/// The member that the job is, which is read by itself.
+pub(in crate::nomad) const JOB: &str = "Job";
+
 /// The warning for whoever overrides policies.
 pub(in crate::nomad) const POLICY_OVERRIDE: &str =
     "PolicyOverride is left out: there are no policies on jobs to override";
@@ -98,7 +101,8 @@ pub(in crate::nomad) async fn register(mut call: Call) -> Reply {
 /// Registers the job in the body, whose id must be `id` if that is given.
 pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> Reply {
     let parse_job = parse_job(call);
-    let read = move |text: &[u8]| Ok((call::parse::<Conditions>(text)?, parse_job(text)?));
+    let ignored = call.ignored().apart_from(JOB);
+    let read = move |text: &[u8]| Ok((call::parse::<Conditions>(text, &ignored)?, parse_job(text)?));
     let (mut conditions, Parsed { mut job, warnings: read }) =
         call.body(call.api.limits.job_body_bytes_max, read).await?;
     settle_place(call, &mut job, id)?;

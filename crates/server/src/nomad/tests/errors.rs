@@ -88,6 +88,30 @@ async fn parameters_that_change_nothing_are_named() {
 }
 
 #[tokio::test]
+async fn members_of_a_body_that_change_nothing_are_named() {
+    let world = world();
+    let router = api(&world);
+    let job = r#"{"ID":"new","TaskGroups":[{"Name":"g","Tasks":[{"Name":"t","Driver":"raw_exec","Config":{"command":"/bin/true"}}]}]}"#;
+    let wrapped = format!(r#"{{"Job":{job},"Region":"","Namespace":"","Baz":{{"a":1}}}}"#);
+    for (target, body, named) in [
+        ("/v1/namespace", r#"{"Name":"team","Bogus":3}"#, Some("body.Bogus")),
+        ("/v1/namespaces?x=1", r#"{"Name":"team","Capabilities":{"Odd":[1]}}"#, Some("x, body.Capabilities.Odd")),
+        ("/v1/job/web/scale", r#"{"Count":1,"Target":{"Group":"g"},"Bogus":true,"Region":""}"#, Some("body.Bogus")),
+        ("/v1/jobs", &wrapped, Some("body.Baz")),
+        ("/v1/job/new/plan", &wrapped, Some("body.Baz")),
+        ("/v1/validate/job", &wrapped, Some("body.Baz")),
+        ("/v1/jobs", job, None),
+        ("/v1/search", r#"{"Prefix":"we","Context":"all","Fuzzy":1}"#, Some("body.Fuzzy")),
+        ("/v1/job/web/evaluate", "", None),
+    ] {
+        let answer = answer(&router, "PUT", target, body.to_owned()).await;
+        let line = |line: &&str| line.starts_with("x-berth-ignored: ");
+        let found = answer.headers.lines().find(line).map(|line| &line["x-berth-ignored: ".len()..]);
+        assert_eq!(found, named, "{target} {body}: {} {}", answer.status, answer.body);
+    }
+}
+
+#[tokio::test]
 async fn another_region_is_refused_by_its_name() {
     let router = api(&world());
     for (method, target) in [("GET", "/v1/jobs?region=eu"), ("PUT", "/v1/system/gc?region=eu")] {
