@@ -29,22 +29,23 @@ pub struct Column {
     kind: Kind,
     wide: bool,
     spare: bool,
+    extra: bool,
 }
 
 impl Column {
     /// What people pass to the next command: never cut.
     pub const fn id(name: &'static str) -> Self {
-        Self { name, kind: Kind::Id, wide: false, spare: false }
+        Self { name, kind: Kind::Id, wide: false, spare: false, extra: false }
     }
 
     /// Words: cut where a line would not fit.
     pub const fn text(name: &'static str) -> Self {
-        Self { name, kind: Kind::Text, wide: false, spare: false }
+        Self { name, kind: Kind::Text, wide: false, spare: false, extra: false }
     }
 
     /// Numbers: never cut.
     pub const fn number(name: &'static str) -> Self {
-        Self { name, kind: Kind::Number, wide: false, spare: false }
+        Self { name, kind: Kind::Number, wide: false, spare: false, extra: false }
     }
 
     /// Shown only where everything is.
@@ -55,6 +56,11 @@ impl Column {
     /// Left out where a line would not fit even with its words cut: ids can be longer than a terminal is wide.
     pub const fn spare(self) -> Self {
         Self { spare: true, ..self }
+    }
+
+    /// Shown only where some row has it and nothing is cut for it, or where everything is shown.
+    pub const fn extra(self) -> Self {
+        Self { extra: true, ..self }
     }
 }
 
@@ -130,11 +136,12 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The table as wide as its layout allows. A narrow terminal cuts the widest columns of words first, then leaves out what can be
+    /// The table as wide as its layout allows. What is extra is shown where there is room for it. A narrow terminal cuts the widest columns of words first, then leaves out what can be
     /// spared, the last first, and then cuts words further.
     pub fn render(&self) -> String {
         let mut shown: Vec<usize> =
             (0..self.columns.len()).filter(|at| self.layout.wide || !self.columns[*at].wide).collect();
+        self.leave_out_extra(&mut shown);
         let mut widths = self.widths(&shown, COLUMN_WIDTH_MIN);
         while !self.fits(&widths) {
             let Some(spare) = shown.iter().rposition(|at| self.columns[*at].spare) else {
@@ -153,10 +160,28 @@ impl Table {
         self.layout.columns.is_none_or(|available| widths.iter().sum::<usize>() + gaps <= available)
     }
 
+    /// Leaves out the extra columns that say nothing or for which something would be cut, the last first.
+    fn leave_out_extra(&self, shown: &mut Vec<usize>) {
+        if self.layout.wide {
+            return;
+        }
+        for at in (0..self.columns.len()).rev().filter(|at| self.columns[*at].extra) {
+            let says = self.rows.iter().skip(1).any(|row| !row[at].text.is_empty());
+            let uncut: Vec<usize> = shown.iter().map(|at| self.widest(*at)).collect();
+            if !says || !self.fits(&uncut) {
+                shown.retain(|other| *other != at);
+            }
+        }
+    }
+
+    /// The width of the widest cell of a column.
+    fn widest(&self, at: usize) -> usize {
+        self.rows.iter().map(|row| row[at].text.width()).max().unwrap_or(0)
+    }
+
     /// As wide as the cells are, or as narrow as a terminal needs and `least` allows.
     fn widths(&self, shown: &[usize], least: usize) -> Vec<usize> {
-        let widest = |at: &usize| self.rows.iter().map(|row| row[*at].text.width()).max().unwrap_or(0);
-        let mut widths: Vec<usize> = shown.iter().map(widest).collect();
+        let mut widths: Vec<usize> = shown.iter().map(|at| self.widest(*at)).collect();
         while !self.fits(&widths) {
             let may_be_cut = |(at, width): &(usize, &mut usize)| {
                 self.columns[shown[*at]].kind == Kind::Text && **width > least
@@ -240,6 +265,22 @@ mod tests {
             batch-�[1m  12000  日本語
         "#]],
         );
+    }
+
+    #[test]
+    fn what_is_extra_is_shown_where_it_says_something_and_nothing_is_cut_for_it() {
+        let columns = [Column::id("id"), Column::text("name"), Column::text("ports").extra(), Column::text("age")];
+        let shown = |ports: &str, layout: Layout| {
+            let mut table = Table::new(layout, &columns);
+            table.row(["1".into(), "web".into(), ports.into(), "3s".into()]);
+            table.render().contains("PORTS")
+        };
+        // `ID  NAME  http:8080  AGE` are 24 columns.
+        let at = |columns| Layout { columns: Some(columns), ..Layout::PLAIN };
+        assert!(shown("http:8080", Layout::PLAIN) && shown("http:8080", at(24)));
+        assert!(!shown("http:8080", at(23)));
+        assert!(!shown("", Layout::PLAIN));
+        assert!(shown("", Layout { wide: true, ..Layout::PLAIN }));
     }
 
     #[test]

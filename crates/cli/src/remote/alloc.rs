@@ -68,6 +68,11 @@ impl Remote {
         self.get(&self.list(self.target("/v1/allocations"))).await
     }
 
+    /// All allocations, and what they hold.
+    pub async fn allocations_with_resources(&self) -> Result<Vec<AllocationStub>, Failure> {
+        self.get(&self.list(self.target("/v1/allocations")).param("resources", "true")).await
+    }
+
     /// All allocations, and where their tasks are in their lives.
     pub async fn allocations_with_tasks(&self) -> Result<Vec<AllocationStub>, Failure> {
         self.get(&self.list(self.target("/v1/allocations"))).await

@@ -195,6 +195,11 @@ impl Remote {
         self.get(&self.list(self.job_target(id, "allocations"))).await
     }
 
+    /// The same, and what they hold.
+    pub async fn job_allocations_with_resources(&self, id: &str) -> Result<Vec<AllocationStub>, Failure> {
+        self.get(&self.list(self.job_target(id, "allocations")).param("resources", "true")).await
+    }
+
     /// A job's evaluations that are still kept.
     pub async fn job_evaluations(&self, id: &str) -> Result<Vec<Evaluation>, Failure> {
         self.get(&self.job_target(id, "evaluations")).await

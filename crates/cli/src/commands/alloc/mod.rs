@@ -6,6 +6,7 @@ mod exec;
 mod fs;
 mod logs;
 mod of_job;
+mod ports;
 mod restart;
 mod signal;
 mod stats;
@@ -22,6 +23,7 @@ pub use ends::{Ends, last_exit};
 pub use exec::ExecOptions;
 pub use logs::{LogOptions, print};
 pub use of_job::OfJob;
+pub use ports::ports;
 pub use stats::usage_cells;
 
 /// What can be done with allocations.

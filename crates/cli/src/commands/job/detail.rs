@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     commands::{
-        alloc::{Ends, usage_cells},
+        alloc::{Ends, ports, usage_cells},
         short::ps::is_live,
     },
     failure::Failure,
@@ -99,7 +99,7 @@ impl JobDetail {
         let (job, summary, allocations, evaluations) = tokio::try_join!(
             remote.job(id),
             remote.job_summary(id),
-            remote.job_allocations(id),
+            remote.job_allocations_with_resources(id),
             remote.job_evaluations(id)
         )?;
         Ok(Self { job, summary, allocations, evaluations, usage: None, parts: Parts::default() })
@@ -227,6 +227,7 @@ const ALLOC_COLUMNS: &[Column] = &[
     Column::number("restarts"),
     Column::text("exit"),
     Column::text("changed"),
+    Column::text("ports").extra(),
     Column::text("name").wide(),
     Column::id("node id").wide(),
     Column::id("evaluation").wide(),
@@ -256,7 +257,7 @@ fn numbers(summary: GroupSummary) -> [Cell; 6] {
         .map(Cell::number)
 }
 
-fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 13] {
+fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 14] {
     let ends = Ends::of(alloc.task_states.as_ref());
     [
         layout.id(&alloc.id).into(),
@@ -268,6 +269,7 @@ fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 13] {
         Cell::number(ends.restarts),
         ends.exit_cell(),
         age(alloc.modify_time, now_ns).into(),
+        ports(alloc).into(),
         (&alloc.name).into(),
         (&alloc.node_id).into(),
         (&alloc.eval_id).into(),

@@ -4,7 +4,7 @@ use berth_api::http::AllocationStub;
 use clap::Args;
 
 use crate::{
-    commands::alloc::Ends,
+    commands::alloc::{Ends, ports},
     complete,
     failure::Failure,
     filter::Filter,
@@ -42,8 +42,8 @@ impl Ps {
         };
         let read = async |remote: &Remote| {
             let mut allocs = match &job {
-                Some(job) => remote.job_allocations(job).await?,
-                None => remote.allocations().await?,
+                Some(job) => remote.job_allocations_with_resources(job).await?,
+                None => remote.allocations_with_resources().await?,
             };
             allocs.retain(|alloc| self.all || is_live(&alloc.client_status));
             allocs.sort_by_key(|alloc| std::cmp::Reverse(alloc.create_index));
@@ -66,6 +66,7 @@ const COLUMNS: &[Column] = &[
     Column::number("restarts"),
     Column::text("exit"),
     Column::text("placed"),
+    Column::text("ports").extra(),
     Column::text("namespace").wide(),
     Column::text("type").wide(),
     Column::number("version").wide(),
@@ -91,7 +92,7 @@ impl View for Vec<AllocationStub> {
     }
 }
 
-fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 12] {
+fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 13] {
     let ends = Ends::of(alloc.task_states.as_ref());
     [
         layout.id(&alloc.id).into(),
@@ -101,6 +102,7 @@ fn row(alloc: &AllocationStub, layout: Layout, now_ns: u64) -> [Cell; 12] {
         Cell::number(ends.restarts),
         ends.exit_cell(),
         age(alloc.create_time, now_ns).into(),
+        ports(alloc).into(),
         (&alloc.namespace).into(),
         (&alloc.job_type).into(),
         Cell::number(alloc.job_version),
