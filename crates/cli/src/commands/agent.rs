@@ -38,7 +38,11 @@ impl Command {
     pub fn run(&self) -> Result<(), Failure> {
         match &self.verb {
             Some(Verb::InstallUnit(install)) => install.run(Daemon::Agent),
-            None => run(&self.settings.load()?),
+            None => {
+                let settings = self.settings.load()?;
+                settings.node.check_paths()?;
+                run(&settings)
+            }
         }
     }
 }

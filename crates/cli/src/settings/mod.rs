@@ -8,6 +8,7 @@ mod declared_devices;
 mod file;
 mod given;
 mod load;
+mod paths;
 mod role;
 mod table;
 mod tls;

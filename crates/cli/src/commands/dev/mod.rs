@@ -34,6 +34,7 @@ impl Command {
     /// Runs them until they are asked to stop.
     pub fn run(&self) -> Result<(), Failure> {
         let settings = self.settings.load()?;
+        settings.node.check_paths()?;
         daemon::run(&settings, |feed| serve(&settings, self.servers, feed))
     }
 }

@@ -1,0 +1,40 @@
+//! What settings of an agent say of the host's files, looked at before anything starts.
+
+use std::{
+    fs::{Metadata, metadata},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+use super::NodeSettings;
+use crate::failure::{Exit, Failure};
+
+impl NodeSettings {
+    /// # Errors
+    /// When a directory or program that is named is not there, or is none.
+    pub fn check_paths(&self) -> Result<(), Failure> {
+        let is_dir = |found: &Metadata| if found.is_dir() { Ok(()) } else { Err("it is not a directory") };
+        let is_program = |found: &Metadata| match (found.is_file(), found.permissions().mode() & 0o111) {
+            (false, _) => Err("it is not a file"),
+            (_, 0) => Err("nobody may execute it"),
+            _ => Ok(()),
+        };
+        let exists = |_: &Metadata| Ok(());
+        let runtime = Path::new(&self.container_runtime);
+        let runtime = Some(runtime).filter(|runtime| !runtime.as_os_str().is_empty());
+        runtime.into_iter().try_for_each(|path| check("container-runtime", path, is_program))?;
+        self.images.dirs.iter().try_for_each(|path| check("image-dirs", path, is_dir))?;
+        self.mount_dirs.iter().try_for_each(|dir| check("mount-dirs", &dir.path, is_dir))?;
+        self.exec_paths.iter().try_for_each(|path| check("exec-paths", path, exists))
+    }
+}
+
+fn check(
+    setting: &str,
+    path: &Path,
+    suits: impl FnOnce(&Metadata) -> Result<(), &'static str>,
+) -> Result<(), Failure> {
+    let found = metadata(path).map_err(|error| error.to_string());
+    let checked = found.and_then(|found| suits(&found).map_err(str::to_owned));
+    checked.map_err(|why| Failure::new(Exit::Usage, format!("--{setting}: {}: {why}", path.display())))
+}
