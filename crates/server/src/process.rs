@@ -14,7 +14,11 @@ const STARTED_TICKS: usize = 22 - 3;
 
 /// All that can be read; what the kernel does not say is left out.
 pub(crate) fn metrics() -> Vec<Metric> {
-    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    of(|path| fs::read_to_string(path).unwrap_or_default())
+}
+
+/// The same of the texts that are read at paths.
+fn of(read: impl Fn(&str) -> String) -> Vec<Metric> {
     let (stat, status, boot) = (read("/proc/self/stat"), read("/proc/self/status"), read("/proc/stat"));
     let ticks = clock_ticks_per_second() as f64;
     let seconds = |field| field_of(&stat, field).map(|count| count / ticks);
@@ -73,6 +77,18 @@ mod tests {
         assert_eq!(field_of("7 (a", USER_TICKS), None);
         assert_eq!(line_of("VmRSS:\t  512 kB\nThreads:\t4\n", "Threads:"), Some(4.0));
         assert_eq!(line_of("Max open files            unlimited", "Max open files"), None);
+    }
+
+    #[test]
+    fn the_limit_of_open_files_is_what_the_kernel_says() {
+        let with = |max: &str| {
+            of(|path| match path {
+                "/proc/self/limits" => format!("Max open files            {max}                 524288               files\n"),
+                _ => String::new(),
+            })
+        };
+        let moved = Metric::moved(&with("1024"), &with("524288"));
+        assert!(moved.contains(&"process_max_fds"), "{moved:?}");
     }
 
     #[cfg(target_os = "linux")]

@@ -383,6 +383,17 @@ impl Metric {
     }
 }
 
+#[cfg(test)]
+impl Metric {
+    /// The names of those that say something else than before.
+    pub(crate) fn moved(before: &[Self], after: &[Self]) -> Vec<&'static str> {
+        let same = |metric: &&Self| {
+            before.iter().any(|other| other.name == metric.name && other.samples == metric.samples)
+        };
+        after.iter().filter(|metric| !same(metric)).map(|metric| metric.name).collect()
+    }
+}
+
 /// What was measured, and how it behaves.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Measured {

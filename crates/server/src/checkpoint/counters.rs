@@ -55,3 +55,23 @@ impl WriteCounters {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_measurement_moves() {
+        let moves: [(&str, fn(&WriteCounters)); 3] = [
+            ("berth_observed_written_bytes_total", |counters| counters.wrote(7)),
+            ("berth_observed_write_failures_total", WriteCounters::failed),
+            ("berth_observed_paused", |counters| assert!(counters.pause(true))),
+        ];
+        for (name, make) in moves {
+            let counters = WriteCounters::default();
+            let before = counters.metrics();
+            make(&counters);
+            assert_eq!(Metric::moved(&before, &counters.metrics()), [name]);
+        }
+    }
+}

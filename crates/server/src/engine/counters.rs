@@ -178,3 +178,47 @@ impl Counters {
 fn add(counter: &AtomicU64, by: usize) {
     counter.fetch_add(by as u64, Ordering::Relaxed);
 }
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{EvalId, Index, JobKey, Timestamp, quota::Usage};
+
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            eval: EvalId(1),
+            job: JobKey::new("default", "web"),
+            job_version: 0,
+            snapshot_index: Index(1),
+            all_at_once: false,
+            holds: Vec::new(),
+            charges: Vec::new(),
+            pledge: Usage::default(),
+            placements: Vec::new(),
+            stops: Vec::new(),
+            updates: Vec::new(),
+            failures: Vec::new(),
+            deployment: None,
+            next: Vec::new(),
+            more: false,
+        }
+    }
+
+    /// Conflicts between planners cannot be brought about at will in a server that runs.
+    #[test]
+    fn conflicts_of_planners_are_counted() {
+        let trace = PlanTrace::new(&plan(), 0, [Timestamp(1), Timestamp(2)], 0);
+        let counters = Counters::default();
+        let before = counters.metrics();
+        counters.judged(&trace);
+        assert_eq!(Metric::moved(&before, &counters.metrics()), [""; 0]);
+        counters.judged(&PlanTrace { refused: 3, ..trace });
+        let refused = ["berth_plans_refused_total", "berth_placements_refused_total"];
+        assert_eq!(Metric::moved(&before, &counters.metrics()), refused);
+        let before = counters.metrics();
+        counters.planned(&plan(), 2);
+        let planned = ["berth_plans_total", "berth_plans_overtaken_total"];
+        assert_eq!(Metric::moved(&before, &counters.metrics()), planned);
+    }
+}

@@ -98,16 +98,67 @@ fn spread(times: &SyncTimes) -> Spread {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn each_bound_counts_all_that_took_no_longer() {
-        let mut times = SyncTimes { sum: std::time::Duration::from_millis(1500), ..SyncTimes::default() };
+        let mut times = SyncTimes { sum: Duration::from_millis(1500), ..SyncTimes::default() };
         (times.counts[0], times.counts[2], times.counts[SYNC_BOUNDS_US.len()]) = (3, 2, 1);
         let spread = spread(&times);
         assert_eq!(spread.buckets[..3], [(5e-5, 3), (1e-4, 3), (2.5e-4, 5)]);
         assert_eq!((spread.count(), spread.buckets.last().map(|last| last.0)), (6, Some(f64::INFINITY)));
         assert!((spread.sum - 1.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_measurement_of_the_log_moves() {
+        let moves: [(&str, fn(&mut Metrics)); 11] = [
+            ("berth_log_records_total", |log| log.log_entries = 1),
+            ("berth_log_bytes_total", |log| log.appended_bytes = 1),
+            ("berth_log_fsyncs_total", |log| log.fsyncs = 1),
+            ("berth_log_fsync_duration_seconds", |log| log.fsync_times.counts[1] = 1),
+            ("berth_log_disk_slow", |log| log.fsync_slow = Some(Duration::from_secs(1))),
+            ("berth_log_snapshots_total", |log| log.snapshots = 1),
+            ("berth_log_replayed_total", |log| log.replayed_entries = 1),
+            ("berth_log_snapshot_size_bytes", |log| log.snapshot_bytes = 1),
+            ("berth_log_since_snapshot_bytes", |log| log.since_snapshot_bytes = 1),
+            ("berth_log_disk_free_bytes", |log| log.disk_free_bytes = 1),
+            ("berth_log_disk_bytes", |log| log.disk_total_bytes = 1),
+        ];
+        let before = of_log(&Metrics::default());
+        assert_eq!(before.len(), moves.len(), "each has its move here");
+        for (name, make) in moves {
+            let mut log = Metrics::default();
+            make(&mut log);
+            assert_eq!(Metric::moved(&before, &of_log(&log)), [name]);
+        }
+    }
+
+    #[test]
+    fn each_measurement_of_a_server_moves() {
+        let moves: [(&str, fn(&mut Servers)); 8] = [
+            ("berth_server_leader", |servers| servers.leader = Some(2)),
+            ("berth_server_voter", |servers| servers.all[1].voter = true),
+            ("berth_server_lacks_key", |servers| servers.all[1].lacks_key = true),
+            ("berth_server_alive", |servers| servers.all[1].alive = true),
+            ("berth_server_lag_records", |servers| servers.all[0].log_index = 9),
+            ("berth_server_term", |servers| servers.all[1].term = 3),
+            ("berth_server_last_contact_seconds", |servers| {
+                servers.all[1].last_contact = Some(Duration::from_secs(2));
+            }),
+            ("berth_server_fsync_seconds", |servers| servers.all[1].mean_sync = Some(Duration::from_millis(2))),
+        ];
+        let server = |id| ServerStatus { id, log_index: 7, ..ServerStatus::default() };
+        let all = || Servers { all: vec![server(1), server(2)], ..Servers::default() };
+        let before = of_servers(&all());
+        assert_eq!(before.len(), moves.len(), "each has its move here");
+        for (name, make) in moves {
+            let mut servers = all();
+            make(&mut servers);
+            assert_eq!(Metric::moved(&before, &of_servers(&servers)), [name]);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Router;
+use berth_controller::NodeRecovery;
 use berth_model::{
     Timestamp,
     alloc::ClientStatus,
@@ -17,7 +18,7 @@ use super::{
     fake_engine::FakeEngine,
     world::{EVAL, NODE_1, NODE_2, RUNNING, observed, register, small_job, world},
 };
-use crate::shared::MetricsNames;
+use crate::shared::{MetricsNames, View};
 
 /// What `/metrics` says, by name and labels.
 async fn read(router: &Router) -> impl Fn(&str) -> Option<f64> {
@@ -94,6 +95,20 @@ async fn what_nobody_knows_and_what_waits_for_a_time_are_counted_apart() {
     assert_eq!(read(r#"berth_evaluations{status="delayed"}"#), Some(1.0));
     assert_eq!(read("nomad_nomad_broker_total_ready"), Some(0.0));
     assert_eq!(read("nomad_nomad_broker_total_waiting"), Some(1.0));
+}
+
+#[tokio::test]
+async fn nodes_that_are_not_known_yet_are_counted() {
+    let engine = world();
+    let [router, _] = routers(&engine);
+    let nodes = ["berth_nodes_unconfirmed", "berth_nodes_held"];
+    let before = read(&router).await;
+    assert_eq!(nodes.map(|name| before(name)), [0.0, 0.0].map(Some));
+    let recovery = NodeRecovery { unconfirmed: 3, held: 2, ..NodeRecovery::default() };
+    let view = View { recovery: Arc::new(recovery), ..View::clone(&engine.view.load()) };
+    engine.view.store(Arc::new(view));
+    let after = read(&router).await;
+    assert_eq!(nodes.map(|name| after(name)), [3.0, 2.0].map(Some));
 }
 
 #[tokio::test]
