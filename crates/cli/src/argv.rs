@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
         let mut letters = name.chars().take_while(|letter| *letter != '=');
         let Some(first) = letters.next().filter(char::is_ascii_alphabetic) else { return false };
         let flags = self.command.get_arguments().chain(self.root.get_arguments());
-        let is_short = first == 'h' || flags.filter_map(Arg::get_short).any(|short| short == first);
+        let is_short = first == 'h' || flags.flat_map(shorts).any(|short| short == first);
         !is_short && letters.next().is_some()
     }
 
@@ -87,10 +87,15 @@ impl<'a> Walk<'a> {
         let short = flag.chars().nth(1).filter(|_| flag.chars().count() == 2);
         let is_it = |arg: &&Arg| match flag.strip_prefix("--") {
             Some(long) => arg.get_long() == Some(long),
-            None => short.is_some() && arg.get_short() == short,
+            None => short.is_some_and(|short| shorts(arg).contains(&short)),
         };
         self.command.get_arguments().chain(self.root.get_arguments()).find(is_it)
     }
+}
+
+/// The letters of a flag, those that help does not show included.
+fn shorts(arg: &Arg) -> Vec<char> {
+    arg.get_short().into_iter().chain(arg.get_all_short_aliases().unwrap_or_default()).collect()
 }
 
 /// Whether it is on without a value, and off with one.
@@ -158,6 +163,7 @@ mod tests {
         check("berth job run -- -detach", "berth job run -- -detach");
         check("berth run -exec -name x sh -detach", "berth run --exec --name x sh -detach");
         check("berth ps -t -all", "berth ps -t -all");
+        check("berth run -p 80:80 -name x nginx", "berth run -p 80:80 --name x nginx");
     }
 
     #[test]
@@ -172,7 +178,7 @@ mod tests {
     #[test]
     fn no_long_flag_reads_like_a_cluster_of_short_ones() {
         fn visit(command: &Command, all: &BTreeSet<String>) {
-            let shorts: String = command.get_arguments().filter_map(clap::Arg::get_short).collect();
+            let shorts: String = command.get_arguments().flat_map(shorts).collect();
             for name in all {
                 let first_is_short = name.chars().all(|c| shorts.contains(c));
                 assert!(!first_is_short, "-{name} of `{}`", command.get_name());

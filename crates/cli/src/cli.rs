@@ -153,12 +153,63 @@ impl Cli {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use std::collections::BTreeMap;
+
+    use clap::{Command, CommandFactory};
+    use expect_test::expect;
 
     use super::*;
 
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    /// Words of a help text that tell meanings apart.
+    const MEANING_WORDS: usize = 2;
+
+    /// Short flags that mean different things in different commands, and why.
+    const SEVERAL_MEANINGS: &[(char, &str)] = &[
+        ('H', "Nomad's, of `alloc fs` and of `operator api`"),
+        ('t', "Nomad's, of `alloc exec` and of its commands that list and show"),
+    ];
+
+    /// What the short flags that help shows mean: by letter and meaning, the commands.
+    fn meanings(command: &Command, path: &str, found: &mut BTreeMap<char, BTreeMap<String, Vec<String>>>) {
+        for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            let meaning = help.split(' ').take(MEANING_WORDS).collect::<Vec<_>>().join(" ");
+            if let Some(short) = arg.get_short() {
+                found.entry(short).or_default().entry(meaning).or_default().push(path.to_owned());
+            }
+        }
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+            meanings(below, format!("{path} {}", below.get_name()).trim_start(), found);
+        }
+    }
+
+    #[test]
+    fn a_short_flag_has_one_meaning() {
+        let mut found = BTreeMap::new();
+        meanings(&Cli::command(), "", &mut found);
+        let several = found.iter().filter(|(_, meanings)| meanings.len() > 1);
+        let several: Vec<_> = several.map(|(short, meanings)| (*short, meanings)).collect();
+        let letters: Vec<char> = several.iter().map(|(short, _)| *short).collect();
+        let known: Vec<char> = SEVERAL_MEANINGS.iter().map(|(short, _)| *short).collect();
+        assert_eq!(letters, known, "name the reason, or leave the letter out: {several:#?}");
+        let all: Vec<String> = found
+            .iter()
+            .map(|(short, meanings)| {
+                let meanings: Vec<_> = meanings
+                    .iter()
+                    .map(|(meaning, commands)| match &commands[..] {
+                        [command] => format!("{meaning} ({command})"),
+                        commands => format!("{meaning} ({} commands)", commands.len()),
+                    })
+                    .collect();
+                format!("-{short}: {}\n", meanings.join("; "))
+            })
+            .collect();
+        expect![[""]].assert_eq(&all.concat());
     }
 }

@@ -28,7 +28,7 @@ pub struct Top {
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     node: Option<String>,
     /// What comes first
-    #[arg(long, short, value_enum, value_name = "COLUMN", default_value_t)]
+    #[arg(long, short_alias = 's', value_enum, value_name = "COLUMN", default_value_t)]
     sort: Sort,
     #[command(flatten)]
     show: Show,

@@ -27,7 +27,7 @@ pub struct List {
     #[arg(long, value_name = "STATUS", value_parser = PossibleValuesParser::new(STATUSES))]
     status: Option<String>,
     /// At most so many
-    #[arg(short = 'n', long = "per-page", value_name = "COUNT", default_value_t = LISTED_DEFAULT)]
+    #[arg(long = "per-page", short_alias = 'n', value_name = "COUNT", default_value_t = LISTED_DEFAULT)]
     most: u32,
     #[command(flatten)]
     begin: PageStart,

@@ -37,7 +37,7 @@ const DURATION_MAX_S: u64 = 600;
 #[derive(Debug, Args)]
 pub struct Debug {
     /// The archive; `berth-debug-TIME.tar.gz` here when left out
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, short_alias = 'o', value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
     /// How long events are collected, at most 10 minutes: a number of seconds, or a time such as 30s
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = seconds)]
