@@ -1,6 +1,11 @@
 //! `c2m`: two million allocations on 6,100 nodes. Published by HashiCorp in 2020 for Nomad, on ten regions of a cloud.
 
-use super::{Experiment, Kind, Outcome, Param, Run, RunError, density::small_services, load};
+use super::{
+    Experiment, Kind, Outcome, Param, Run, RunError,
+    density::small_services,
+    load,
+    pace::{self, PublishedPace},
+};
 
 /// Its row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -27,6 +32,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Allocations of a job, as in the challenge before this one, of a million.
 const JOB_ALLOCS: u32 = 1_000;
 
+/// What HashiCorp published: this challenge, and the one before it of a million on 5,000 nodes of one region.
+pub(super) const PUBLISHED: &[PublishedPace] = &[
+    PublishedPace { whose: "Nomad 2020, two million on 6,100 nodes", per_s: 1_500.0 },
+    PublishedPace { whose: "Nomad 2016, a million on 5,000 nodes", per_s: 3_750.0 },
+];
+
 fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
     let (nodes, tasks) = (run.params.count_u32("nodes"), run.params.count_u32("tasks"));
     if !tasks.is_multiple_of(JOB_ALLOCS) {
@@ -34,5 +45,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
         return Err(run.params.refuse("tasks", reason).into());
     }
     let load = small_services(nodes, tasks.div_ceil(nodes), tasks / JOB_ALLOCS, JOB_ALLOCS);
-    load::measure(run, &load)
+    let mut outcome = load::measure(run, &load)?;
+    outcome.series.plots.insert(0, pace::picture(&outcome.metrics, PUBLISHED));
+    Ok(outcome)
 }

@@ -11,6 +11,7 @@ use super::{
     cluster::NodesAsk,
     load::{self, Awaited, Load},
     mock_job::MockJob,
+    pace::{self, PublishedPace},
     params::{SECURE, SERVERS, same},
     profile::Profiling,
 };
@@ -58,6 +59,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
+/// What CoreOS and Kubemark published: 30,000 pods onto 1,000 nodes before and after the work on the scheduler.
+pub(super) const PUBLISHED: &[PublishedPace] = &[
+    PublishedPace { whose: "Kubernetes, CoreOS 2016, before", per_s: 3.4 },
+    PublishedPace { whose: "Kubernetes, Kubemark 2016", per_s: 16.3 },
+    PublishedPace { whose: "Kubernetes, CoreOS 2016, after", per_s: 51.0 },
+];
+
 /// What one task asks for. A node has room for exactly as many as there are for each.
 const TASK_CPU_MHZ: u32 = 100;
 const TASK_MEMORY_MB: u32 = 64;
@@ -101,6 +109,7 @@ fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
             "what the server used is what the first of the servers used, which led at the start".into(),
         );
     }
+    outcome.series.plots.insert(0, pace::picture(&outcome.metrics, PUBLISHED));
     outcome.notes.push(format!("every node has room for exactly {each} allocations: the cluster ends full"));
     Ok(outcome)
 }

@@ -19,6 +19,7 @@ mod http;
 mod launch;
 mod load;
 mod mock_job;
+mod pace;
 mod packing;
 mod params;
 mod profile;
