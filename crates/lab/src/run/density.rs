@@ -62,7 +62,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// What CoreOS and Kubemark published: 30,000 pods onto 1,000 nodes before and after the work on the scheduler.
 pub(super) const PUBLISHED: &[PublishedPace] = &[
     PublishedPace { whose: "Kubernetes, CoreOS 2016, before", per_s: 3.4 },
-    PublishedPace { whose: "Kubernetes, Kubemark 2016", per_s: 16.3 },
+    PublishedPace { whose: "Kubernetes, Kubemark", per_s: 16.3 },
     PublishedPace { whose: "Kubernetes, CoreOS 2016, after", per_s: 51.0 },
 ];
 

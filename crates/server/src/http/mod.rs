@@ -16,6 +16,7 @@ mod connection;
 pub(crate) mod counters;
 pub(crate) mod credentials;
 mod depth;
+mod examples;
 pub(crate) mod failure;
 mod filter;
 mod guard;

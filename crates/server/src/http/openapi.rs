@@ -11,17 +11,16 @@ use serde_json::{Map, Value, json};
 
 use super::{
     call::{Call, Reply},
+    examples::{self, Examples},
     reply,
     routes::{
         Answer, Carried, Operation, Route, Shape, Table,
-        operation::{self, tag},
+        operation::tag,
         parameters::{Kind, Parameter},
     },
 };
 
 const VERSION: &str = "3.1.1";
-/// What examples have in the place of ids.
-const ID_SHOWN: &str = "8e2b1f0c-5a6d-4e3b-9c7f-2d1a0b9c8e7f";
 const SCHEMAS: &str = "/components/schemas";
 
 /// `GET /v1/openapi.json`
@@ -31,12 +30,12 @@ pub(crate) async fn read(call: Call) -> Reply {
 
 /// Describes what is served.
 fn description(table: &Table) -> Value {
-    let mut schemas = generator();
+    let (mut schemas, examples) = (generator(), Examples::of(table));
     let mut paths: Map<String, Value> = Map::new();
     for route in &table.routes {
         // What stands for several parts of a path is written like what stands for one.
         let operations = paths.entry(route.path.replace("{*", "{")).or_insert_with(|| json!({}));
-        operations[route.verb.as_str().to_lowercase()] = operation(table, route, &mut schemas);
+        operations[route.verb.as_str().to_lowercase()] = operation(table, route, &examples, &mut schemas);
     }
     json!({
         "openapi": VERSION,
@@ -100,23 +99,24 @@ fn plain(schema: &mut Schema) {
     schema.ensure_object().remove("default");
 }
 
-fn operation(table: &Table, route: &Route, schemas: &mut SchemaGenerator) -> Value {
+fn operation(table: &Table, route: &Route, examples: &Examples, schemas: &mut SchemaGenerator) -> Value {
     let is_taken = |parameter: &&Parameter| route.contract.parameters.contains(&parameter.name);
-    let named = table.parameters.iter().filter(is_taken).map(parameter);
-    let parameters: Vec<Value> = path_parameters(route.path).chain(named).collect();
     let asked = table.operations.iter().find(|operation| operation.is_of(route));
+    let named = table.parameters.iter().filter(is_taken).map(|known| parameter(known, asked));
+    let parameters: Vec<Value> = path_parameters(route.path, asked).chain(named).collect();
     let mut operation = json!({
         "operationId": asked.map_or(route.path, |operation| operation.id),
         "summary": route.summary,
         "tags": [tag(route.path)],
         "x-capability": format!("{:?}", route.capability),
         "parameters": parameters,
-        "responses": responses(route, asked, schemas),
+        "responses": responses(route, asked, examples, schemas),
     });
     if let Some(body) = route.contract.body {
         let content = match body {
             Carried::Json(shape) => {
-                with_example(json_content(shape, schemas), asked.map_or("", |operation| operation.body))
+                let example = asked.and_then(|operation| examples::value(operation.body));
+                with_example(json_content(shape, schemas), example)
             }
             Carried::Bytes => bytes_content(),
         };
@@ -126,15 +126,8 @@ fn operation(table: &Table, route: &Route, schemas: &mut SchemaGenerator) -> Val
 }
 
 /// Content in JSON, with an example of it where there is one.
-fn with_example(mut content: Value, example: &str) -> Value {
-    let parts = example.split('$').enumerate();
-    let example: String = parts
-        .map(|(at, part)| match part.trim_start_matches(operation::in_variable) {
-            rest if at > 0 => format!("{ID_SHOWN}{rest}"),
-            _ => part.to_owned(),
-        })
-        .collect();
-    if let Ok(example) = serde_json::from_str::<Value>(&example) {
+fn with_example(mut content: Value, example: Option<Value>) -> Value {
+    if let Some(example) = example {
         content["application/json"]["example"] = example;
     }
     content
@@ -146,12 +139,18 @@ pub(crate) fn path_names(path: &str) -> impl Iterator<Item = &str> {
     names.map(|name| name.trim_start_matches('*'))
 }
 
-fn path_parameters(path: &str) -> impl Iterator<Item = Value> {
-    path_names(path)
-        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
+fn path_parameters(path: &str, asked: Option<&Operation>) -> impl Iterator<Item = Value> {
+    path_names(path).map(move |name| {
+        let mut parameter =
+            json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
+        if let Some(example) = asked.and_then(|operation| examples::of_path(operation, name)) {
+            parameter["example"] = example.into();
+        }
+        parameter
+    })
 }
 
-fn parameter(parameter: &Parameter) -> Value {
+fn parameter(parameter: &Parameter, asked: Option<&Operation>) -> Value {
     let schema = match parameter.kind {
         Kind::Text | Kind::Duration => json!({ "type": "string" }),
         Kind::Number => json!({ "type": "integer", "minimum": 0 }),
@@ -159,10 +158,20 @@ fn parameter(parameter: &Parameter) -> Value {
         Kind::Word(words) => json!({ "type": "string", "enum": words, "default": words[0] }),
         Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
     };
-    json!({ "name": parameter.name, "in": "query", "description": parameter.summary, "schema": schema })
+    let mut described =
+        json!({ "name": parameter.name, "in": "query", "description": parameter.summary, "schema": schema });
+    if let Some(example) = asked.and_then(|operation| examples::of_parameter(operation, parameter)) {
+        described["example"] = example;
+    }
+    described
 }
 
-fn responses(route: &Route, asked: Option<&Operation>, schemas: &mut SchemaGenerator) -> Value {
+fn responses(
+    route: &Route,
+    asked: Option<&Operation>,
+    examples: &Examples,
+    schemas: &mut SchemaGenerator,
+) -> Value {
     let text = json!({ "text/plain": { "schema": { "type": "string" } } });
     let error = schemas.subschema_for::<ErrorBody>();
     let content = json!({ "application/json": { "schema": error }, "text/plain": text["text/plain"] });
@@ -170,7 +179,8 @@ fn responses(route: &Route, asked: Option<&Operation>, schemas: &mut SchemaGener
     let (status, answer) = match &route.contract.answer {
         Answer::Json(shape) => {
             let content = json_content(*shape, schemas);
-            let content = with_example(content, asked.map_or("", |operation| operation.answer));
+            let own = asked.and_then(|operation| examples::value(operation.answer));
+            let content = with_example(content, own.or_else(|| examples.of_type(shape.type_name)));
             ("200", json!({ "description": "JSON", "content": content }))
         }
         Answer::Lines(shape) => {

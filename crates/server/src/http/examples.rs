@@ -1,0 +1,101 @@
+//! Examples for the description of the API, from those that operations have: what one says of a type or of a part of a path holds
+//! wherever that is met again.
+
+use std::collections::BTreeMap;
+
+use axum::extract::Query;
+use hyper::Uri;
+use serde_json::{Value, json};
+
+use super::routes::{
+    Answer, Carried, Operation, Route, Table,
+    operation::in_variable,
+    parameters::{Kind, Parameter},
+};
+
+/// What examples have in the place of ids.
+const ID_SHOWN: &str = "8e2b1f0c-5a6d-4e3b-9c7f-2d1a0b9c8e7f";
+/// How the type of a list is called, around the type of its items.
+const LIST: (&str, &str) = ("alloc::vec::Vec<", ">");
+
+/// Examples of values, by the names of their types.
+pub(super) struct Examples {
+    by_type: BTreeMap<&'static str, Value>,
+}
+
+impl Examples {
+    /// Those of the operations of a table: of answers before those of bodies, of which an answer may have more.
+    pub fn of(table: &Table) -> Self {
+        let mut by_type = BTreeMap::new();
+        let asked = |route: &Route| table.operations.iter().find(|operation| operation.is_of(route));
+        for (route, operation) in table.routes.iter().filter_map(|route| Some((route, asked(route)?))) {
+            if let (Answer::Json(shape), Some(value)) = (&route.contract.answer, value(operation.answer)) {
+                by_type.entry(shape.type_name).or_insert(value);
+            }
+        }
+        for (route, operation) in table.routes.iter().filter_map(|route| Some((route, asked(route)?))) {
+            if let (Some(Carried::Json(shape)), Some(value)) = (route.contract.body, value(operation.body)) {
+                by_type.entry(shape.type_name).or_insert(value);
+            }
+        }
+        Self { by_type }
+    }
+
+    /// Of a type's value, of which a list may have one as an item, or hold one.
+    pub fn of_type(&self, name: &str) -> Option<Value> {
+        if let Some(value) = self.by_type.get(name) {
+            return Some(value.clone());
+        }
+        if let Some(item) = name.strip_prefix(LIST.0).and_then(|name| name.strip_suffix(LIST.1)) {
+            return self.by_type.get(item).map(|item| json!([item]));
+        }
+        self.by_type.get(&*format!("{}{name}{}", LIST.0, LIST.1))?.as_array()?.first().cloned()
+    }
+}
+
+/// An example in JSON; none where there is none.
+pub(super) fn value(text: &str) -> Option<Value> {
+    serde_json::from_str(&filled(text)).ok()
+}
+
+/// A text with ids in the place of its variables.
+fn filled(text: &str) -> String {
+    let parts = text.split('$').enumerate();
+    parts
+        .map(|(at, part)| match part.trim_start_matches(in_variable) {
+            rest if at > 0 => format!("{ID_SHOWN}{rest}"),
+            _ => part.to_owned(),
+        })
+        .collect()
+}
+
+/// What an operation's example has for a part of the path.
+pub(super) fn of_path(operation: &Operation, name: &str) -> Option<String> {
+    let path = operation.target.split('?').next()?;
+    let mut shown = path.split('/');
+    for part in operation.path.split('/') {
+        let given = shown.next()?;
+        match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+            Some(all) if all.strip_prefix('*') == Some(name) => {
+                let rest: Vec<&str> = [given].into_iter().chain(shown).collect();
+                return Some(filled(&rest.join("/")));
+            }
+            Some(one) if one == name => return Some(filled(given)),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What an operation's example has for a parameter.
+pub(super) fn of_parameter(operation: &Operation, parameter: &Parameter) -> Option<Value> {
+    let uri: Uri = filled(operation.target).parse().ok()?;
+    let Query(given) = Query::<Vec<(String, String)>>::try_from_uri(&uri).ok()?;
+    let text = given.into_iter().find(|(name, _)| name == parameter.name)?.1;
+    match parameter.kind {
+        Kind::Text | Kind::Duration | Kind::Word(_) => Some(text.into()),
+        Kind::Number => text.parse::<u64>().ok().map(Value::from),
+        Kind::Flag => text.parse::<bool>().ok().map(Value::from),
+        Kind::Texts => Some(json!([text])),
+    }
+}
