@@ -83,7 +83,9 @@ mod tests {
     fn the_limit_of_open_files_is_what_the_kernel_says() {
         let with = |max: &str| {
             of(|path| match path {
-                "/proc/self/limits" => format!("Max open files            {max}                 524288               files\n"),
+                "/proc/self/limits" => {
+                    format!("Max open files            {max}                 524288               files\n")
+                }
                 _ => String::new(),
             })
         };

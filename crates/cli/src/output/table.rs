@@ -269,7 +269,8 @@ mod tests {
 
     #[test]
     fn what_is_extra_is_shown_where_it_says_something_and_nothing_is_cut_for_it() {
-        let columns = [Column::id("id"), Column::text("name"), Column::text("ports").extra(), Column::text("age")];
+        let columns =
+            [Column::id("id"), Column::text("name"), Column::text("ports").extra(), Column::text("age")];
         let shown = |ports: &str, layout: Layout| {
             let mut table = Table::new(layout, &columns);
             table.row(["1".into(), "web".into(), ports.into(), "3s".into()]);

@@ -17,7 +17,8 @@ pub(super) struct PublishedPace {
 
 /// What was measured as bars, what was published across them.
 pub(super) fn picture(metrics: &BTreeMap<&'static str, f64>, published: &[PublishedPace]) -> Plot {
-    let bars = BARS.iter().zip(0..).filter_map(|((metric, _), at)| Some((f64::from(at), *metrics.get(metric)?)));
+    let bars =
+        BARS.iter().zip(0..).filter_map(|((metric, _), at)| Some((f64::from(at), *metrics.get(metric)?)));
     let mut lines = vec![PlotLine::measured("Berth, this run", bars.collect())];
     lines.extend(published.iter().map(|PublishedPace { whose, per_s }| {
         let across = vec![(0.0, *per_s), (BARS.len() as f64, *per_s)];
@@ -39,7 +40,8 @@ mod tests {
 
     #[test]
     fn what_was_published_lies_across_what_was_measured() {
-        let metrics = [("placements_per_s", 60_000.0), ("running_per_s", 55_000.0), ("log_bytes", 7.0)].into();
+        let metrics =
+            [("placements_per_s", 60_000.0), ("running_per_s", 55_000.0), ("log_bytes", 7.0)].into();
         for published in [density::PUBLISHED, c2m::PUBLISHED] {
             let plot = picture(&metrics, published);
             assert_eq!(plot.lines[0].points, [(0.0, 60_000.0), (1.0, 55_000.0)]);

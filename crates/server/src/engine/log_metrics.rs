@@ -148,7 +148,9 @@ mod tests {
             ("berth_server_last_contact_seconds", |servers| {
                 servers.all[1].last_contact = Some(Duration::from_secs(2));
             }),
-            ("berth_server_fsync_seconds", |servers| servers.all[1].mean_sync = Some(Duration::from_millis(2))),
+            ("berth_server_fsync_seconds", |servers| {
+                servers.all[1].mean_sync = Some(Duration::from_millis(2))
+            }),
         ];
         let server = |id| ServerStatus { id, log_index: 7, ..ServerStatus::default() };
         let all = || Servers { all: vec![server(1), server(2)], ..Servers::default() };

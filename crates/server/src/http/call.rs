@@ -12,8 +12,8 @@ use hyper::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use super::{
-    api::Api, audited::Audited, body, caller::Caller, depth, failure::Failure, ignored::Ignored, lease::Lease, nulls,
-    propose::Proposer, query::Query, routes::Carried, waiting::Waiter,
+    api::Api, audited::Audited, body, caller::Caller, depth, failure::Failure, ignored::Ignored,
+    lease::Lease, nulls, propose::Proposer, query::Query, routes::Carried, waiting::Waiter,
 };
 use crate::{
     FollowFrom, SubscriptionError,

@@ -74,22 +74,22 @@ const EMPTY_MAX: usize = 32;
 
 /// The members of the object that the text is whose value is that of something never set.
 fn empty_members(text: &[u8]) -> Vec<String> {
-    let members = serde_json::from_slice::<BTreeMap<String, Asks>>(text).unwrap_or_default();
-    members.into_iter().filter(|(_, Asks(asks))| !asks).map(|(name, _)| name).collect()
+    let members = serde_json::from_slice::<BTreeMap<String, Says>>(text).unwrap_or_default();
+    members.into_iter().filter(|(_, Says(says))| !says).map(|(name, _)| name).collect()
 }
 
-/// Whether a value asks for something.
-struct Asks(bool);
+/// Whether a value says something.
+struct Says(bool);
 
-impl<'de> Deserialize<'de> for Asks {
+impl<'de> Deserialize<'de> for Says {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AsksVisitor).map(Self)
+        deserializer.deserialize_any(SaysVisitor).map(Self)
     }
 }
 
-struct AsksVisitor;
+struct SaysVisitor;
 
-impl<'de> Visitor<'de> for AsksVisitor {
+impl<'de> Visitor<'de> for SaysVisitor {
     type Value = bool;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -171,10 +171,9 @@ mod tests {
 
     #[test]
     fn what_is_read_by_itself_is_not_named_nor_is_anything_where_that_is_the_body() {
-        for (text, expected) in [
-            (r#"{"Job":{"x":1},"name":"","y":2}"#, Some("body.y")),
-            (r#"{"name":"","y":2}"#, None),
-        ] {
+        for (text, expected) in
+            [(r#"{"Job":{"x":1},"name":"","y":2}"#, Some("body.y")), (r#"{"name":"","y":2}"#, None)]
+        {
             let ignored = Ignored::default().apart_from("Job");
             ignored.read::<Body>(text.as_bytes()).map(drop).expect("JSON");
             assert_eq!(ignored.names().as_deref(), expected, "{text}");

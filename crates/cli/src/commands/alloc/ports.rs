@@ -19,7 +19,11 @@ mod tests {
 
     #[test]
     fn ports_are_those_of_what_has_not_ended() {
-        let port = |label: &str, value: u16| AllocatedPort { label: label.into(), value, ..AllocatedPort::default() };
+        let port = |label: &str, value: u16| AllocatedPort {
+            label: label.into(),
+            value,
+            ..AllocatedPort::default()
+        };
         let mut held = AllocatedResources::default();
         held.shared.ports = vec![port("http", 20_123), port("admin", 9_000)];
         let shown = |status: &str, held: Option<AllocatedResources>| {

@@ -305,7 +305,8 @@ mod tests {
             ..AllocationStub::default()
         };
         let shown = |ended: u64, layout: Layout| {
-            let allocations = (0..ended).map(|at| alloc(at + 3, ["failed", "complete", "lost"][at as usize % 3]));
+            let allocations =
+                (0..ended).map(|at| alloc(at + 3, ["failed", "complete", "lost"][at as usize % 3]));
             let live = [alloc(1, "running"), alloc(2, "unknown"), alloc(500, "pending")];
             let summary = JobSummary { job_id: "web".into(), ..JobSummary::default() };
             let allocations = allocations.chain(live).collect();

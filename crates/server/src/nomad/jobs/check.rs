@@ -6,9 +6,11 @@ use berth_api::http::{Job, JobValidated, JobsParse};
 use berth_jobfile::{Inputs, Severity};
 use serde::de::IgnoredAny;
 
-use super::{BODY_NAME, drivers,
+use super::{
+    BODY_NAME, drivers,
     register::{Conditions, JOB},
-    warnings};
+    warnings,
+};
 use crate::{
     access::CallerView,
     http::{

@@ -95,8 +95,16 @@ async fn members_of_a_body_that_change_nothing_are_named() {
     let wrapped = format!(r#"{{"Job":{job},"Region":"","Namespace":"","Baz":{{"a":1}}}}"#);
     for (target, body, named) in [
         ("/v1/namespace", r#"{"Name":"team","Bogus":3}"#, Some("body.Bogus")),
-        ("/v1/namespaces?x=1", r#"{"Name":"team","Capabilities":{"Odd":[1]}}"#, Some("x, body.Capabilities.Odd")),
-        ("/v1/job/web/scale", r#"{"Count":1,"Target":{"Group":"g"},"Bogus":true,"Region":""}"#, Some("body.Bogus")),
+        (
+            "/v1/namespaces?x=1",
+            r#"{"Name":"team","Capabilities":{"Odd":[1]}}"#,
+            Some("x, body.Capabilities.Odd"),
+        ),
+        (
+            "/v1/job/web/scale",
+            r#"{"Count":1,"Target":{"Group":"g"},"Bogus":true,"Region":""}"#,
+            Some("body.Bogus"),
+        ),
         ("/v1/jobs", &wrapped, Some("body.Baz")),
         ("/v1/job/new/plan", &wrapped, Some("body.Baz")),
         ("/v1/validate/job", &wrapped, Some("body.Baz")),
