@@ -42,7 +42,8 @@ impl Query {
 
     /// The names of those that the route does not read though they ask for something, as a header can hold them.
     pub fn ignored(&self) -> impl Iterator<Item = String> {
-        let is_read = move |name: &str| EVERYWHERE.contains(&name) || self.contract.parameters.contains(&name);
+        let is_read =
+            move |name: &str| EVERYWHERE.contains(&name) || self.contract.parameters.contains(&name);
         let asks = |value: &str| !matches!(value, "" | "false" | "0");
         let unread = self.given.iter().filter(move |(name, value)| !is_read(name) && asks(value));
         unread.take(NAMES_MAX).map(|(name, _)| plain(name))
