@@ -210,6 +210,23 @@ mod tests {
                 format!("-{short}: {}\n", meanings.join("; "))
             })
             .collect();
-        expect![[""]].assert_eq(&all.concat());
+        expect![[r#"
+            -H: A header, (operator api); For programs: (alloc fs)
+            -X: The method; (operator api)
+            -a: Also what (ps)
+            -c: Begin with (3 commands)
+            -d: The body; (operator api)
+            -e: After a (2 commands)
+            -f: Go on (3 commands)
+            -i: Pass standard (2 commands)
+            -m: What to (node drain)
+            -n: Begin with (3 commands)
+            -o: In which (55 commands)
+            -p: Say what (job history)
+            -s: The signal, (alloc signal)
+            -t: Give the (2 commands); In a (52 commands)
+            -y: Do not (18 commands)
+        "#]]
+        .assert_eq(&all.concat());
     }
 }
