@@ -63,11 +63,6 @@ pub enum StreamStart {
 }
 
 impl Remote {
-    /// All allocations, with how their tasks fare.
-    pub async fn allocations(&self) -> Result<Vec<AllocationStub>, Failure> {
-        self.get(&self.list(self.target("/v1/allocations"))).await
-    }
-
     /// All allocations, and what they hold.
     pub async fn allocations_with_resources(&self) -> Result<Vec<AllocationStub>, Failure> {
         self.get(&self.list(self.target("/v1/allocations")).param("resources", "true")).await

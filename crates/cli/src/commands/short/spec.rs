@@ -35,12 +35,12 @@ pub struct Spec {
     #[arg(long, value_name = "MIB", default_value_t = 300)]
     memory: u32,
     /// A variable of its environment; may be given several times
-    #[arg(long, short_alias = 'e', value_name = "NAME=VALUE", value_parser = variable)]
+    #[arg(long, short, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
     /// A port of the node that leads to it: `8080:80` to its port 80, `NAME:80` or `80` from a port that the scheduler
     /// picks, `NAME` to the same number, which stands in NOMAD_PORT_NAME; for TCP and UDP alike, with `/tcp` or `/udp` at its
     /// end or without; may be given several times
-    #[arg(long, short_alias = 'p', value_name = "[HOST:]PORT|NAME[:PORT]", value_parser = port)]
+    #[arg(long, short, value_name = "[HOST:]PORT|NAME[:PORT]", value_parser = port)]
     port: Vec<Port>,
     /// A container's image and its command; with `-exec` the command alone
     #[arg(value_name = "IMAGE|COMMAND", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
