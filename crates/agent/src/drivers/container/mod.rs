@@ -94,7 +94,7 @@ impl ContainerConfig {
 
 /// What makes containers here, and what it may give them.
 #[derive(Debug, Clone)]
-pub(in crate::drivers) struct Runtime {
+pub(super) struct Runtime {
     path: String,
     version: String,
     limits_swap: bool,
