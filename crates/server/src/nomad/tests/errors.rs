@@ -96,18 +96,18 @@ async fn members_of_a_body_that_change_nothing_are_named() {
     for (target, body, named) in [
         ("/v1/namespace", r#"{"Name":"team","Bogus":3}"#, Some("body.Bogus")),
         (
-            "/v1/namespaces?x=1",
+            "/v1/namespace?x=1",
             r#"{"Name":"team","Capabilities":{"Odd":[1]}}"#,
             Some("x, body.Capabilities.Odd"),
         ),
         (
             "/v1/job/web/scale",
-            r#"{"Count":1,"Target":{"Group":"g"},"Bogus":true,"Region":""}"#,
+            r#"{"Count":1,"Target":{"Group":"app"},"Bogus":true,"Region":""}"#,
             Some("body.Bogus"),
         ),
-        ("/v1/jobs", &wrapped, Some("body.Baz")),
-        ("/v1/job/new/plan", &wrapped, Some("body.Baz")),
-        ("/v1/validate/job", &wrapped, Some("body.Baz")),
+        ("/v1/jobs", &*wrapped, Some("body.Baz")),
+        ("/v1/job/new/plan", &*wrapped, Some("body.Baz")),
+        ("/v1/validate/job", &*wrapped, Some("body.Baz")),
         ("/v1/jobs", job, None),
         ("/v1/search", r#"{"Prefix":"we","Context":"all","Fuzzy":1}"#, Some("body.Fuzzy")),
         ("/v1/job/web/evaluate", "", None),
