@@ -172,7 +172,10 @@ mod tests {
     const SEVERAL_MEANINGS: &[(char, &str)] = &[
         ('H', "Nomad's, of `alloc fs` and of `operator api`"),
         ('e', "Nomad's of `alloc exec`, and of `run` what everybody knows from other runtimes of containers"),
-        ('p', "Nomad's of `job history`, and of `run` what everybody knows from other runtimes of containers"),
+        (
+            'p',
+            "Nomad's of `job history`, and of `run` what everybody knows from other runtimes of containers",
+        ),
         ('t', "Nomad's, of `alloc exec` and of its commands that list and show"),
     ];
 
