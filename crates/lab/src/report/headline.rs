@@ -46,6 +46,7 @@ const IN_WORDS: &[(&str, &str)] = &[
     ("server_cpu_ms_per_alloc", "of the servers' processor time an allocation"),
     ("server_cpu_s", "of the servers' processor time"),
     ("server_rss_max_bytes", "of memory that the largest server took"),
+    ("servers_rss_max_bytes", "of memory that all servers took"),
     ("wrong_refusals", "refusals while there was room"),
     ("allocations_stuck", "allocations stuck"),
 ];

@@ -19,7 +19,7 @@ use super::{
     state::{Running, Sums, sums},
 };
 use crate::run::{
-    Outcome, Run, RunError,
+    Outcome, Run, RunError, Scale,
     client::{Clock, JobIds, Jobs, Submission},
     cluster::{Cluster, usage},
     http::Connection,
@@ -248,13 +248,13 @@ async fn fail(
         probed,
         sent_bytes,
         cpu_s: used.cpu_s_since(&used_before, mode),
-        rss_max_bytes: used.rss_max_bytes.max(used_before.rss_max_bytes),
+        memory: used.memory_with(&used_before),
         connections: agents.connections(),
         moved,
         opened,
         wrong,
     };
-    Ok(shown.outcome(plots))
+    Ok(shown.outcome(plots, run.options.scale == Scale::Full))
 }
 
 /// What is read of what runs, where it is not as it was, for people.
@@ -290,7 +290,7 @@ impl Used {
                 continue;
             };
             all.cpu_s.insert(*member, used.cpu_s);
-            all.rss_max_bytes = all.rss_max_bytes.max(used.rss_max_bytes);
+            all.rss_max_bytes.insert(*member, used.rss_max_bytes);
         }
         all
     }

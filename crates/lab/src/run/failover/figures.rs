@@ -31,18 +31,27 @@ pub(super) const METRICS: &[Metric] = &[
     metric("bytes_received", "B"),
     metric("server_cpu_s", "s"),
     metric("server_rss_max_bytes", "B"),
+    metric("servers_rss_max_bytes", "B"),
     metric("tasks_per_s", "1/s"),
     metric("connections", "1"),
     metric("sessions_moved", "1"),
 ];
+
+/// The longest until all is as it should be: after the election and from the kill of a leader, and from the start of all servers.
+const WARM_S_MAX: f64 = 2.0;
+const WARM_FROM_KILL_S_MAX: f64 = 4.0;
+const COLD_S_MAX: f64 = 15.0;
+/// The most memory of a server, and of all together.
+const SERVER_BYTES_MAX: u64 = 4 << 30;
+const SERVERS_BYTES_MAX: u64 = 20 << 30;
 
 /// What servers had used.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Used {
     /// Processor seconds of each, by its position.
     pub cpu_s: BTreeMap<usize, f64>,
-    /// The most memory that any of them ever had.
-    pub rss_max_bytes: u64,
+    /// The most memory that each of them ever had, by its position.
+    pub rss_max_bytes: BTreeMap<usize, u64>,
 }
 
 impl Used {
@@ -54,6 +63,28 @@ impl Used {
         };
         self.cpu_s.iter().map(|(member, cpu_s)| cpu_s - earlier(member)).sum()
     }
+
+    /// The most memory of each server, whether of the process that it was before or of the one that it is.
+    pub fn memory_with(&self, before: &Self) -> Memory {
+        let mut all = before.rss_max_bytes.clone();
+        for (member, bytes) in &self.rss_max_bytes {
+            let most = all.entry(*member).or_default();
+            *most = (*most).max(*bytes);
+        }
+        Memory {
+            most_bytes: all.values().copied().max().unwrap_or_default(),
+            together_bytes: all.values().sum(),
+        }
+    }
+}
+
+/// The most memory that servers ever had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Memory {
+    /// Of the largest one.
+    pub most_bytes: u64,
+    /// Of all of them, each at its largest.
+    pub together_bytes: u64,
 }
 
 /// What a failover has shown. Times in seconds are since the kill.
@@ -71,7 +102,7 @@ pub(super) struct Shown {
     /// By agents, until all was known again.
     pub sent_bytes: u64,
     pub cpu_s: f64,
-    pub rss_max_bytes: u64,
+    pub memory: Memory,
     pub connections: u32,
     /// Sessions that dead servers had, and that were opened since.
     pub moved: u32,
@@ -81,11 +112,14 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// As a result.
-    pub fn outcome(self, plots: Vec<Plot>) -> Outcome {
+    /// As a result; `timed` says whether it may take too long, or too much memory.
+    pub fn outcome(self, plots: Vec<Plot>, timed: bool) -> Outcome {
         let mut outcome = Outcome { metrics: self.metrics(), notes: self.notes(), ..Outcome::default() };
         let more = self.wrong.len().saturating_sub(NAMED_MAX);
         outcome.failures = self.failures();
+        if timed {
+            outcome.failures.extend(self.missed());
+        }
         outcome.failures.extend(self.wrong.into_iter().take(NAMED_MAX));
         outcome.failures.extend((more > 0).then(|| format!("and {more} more of that")));
         outcome.series.plots = plots;
@@ -119,7 +153,8 @@ impl Shown {
             ("placed_meanwhile", Some(self.probed.placed.into())),
             ("bytes_received", Some(self.sent_bytes as f64)),
             ("server_cpu_s", Some(self.cpu_s)),
-            ("server_rss_max_bytes", Some(self.rss_max_bytes as f64)),
+            ("server_rss_max_bytes", Some(self.memory.most_bytes as f64)),
+            ("servers_rss_max_bytes", Some(self.memory.together_bytes as f64)),
             ("tasks_per_s", (complete_s > 0.0).then(|| f64::from(self.tasks) / complete_s)),
             ("connections", Some(self.connections.into())),
             ("sessions_moved", Some(self.opened as f64)),
@@ -148,6 +183,31 @@ impl Shown {
         let told = || format!("agents have opened {opened} sessions, and dead servers had {moved}");
         (*opened > u64::from(*moved)).then(told).into_iter().collect()
     }
+
+    /// The aims of a full run that it has missed.
+    fn missed(&self) -> Vec<String> {
+        let from_kill_s = self.times.all_s();
+        let complete_s = (from_kill_s - self.origin_s()).max(0.0);
+        let times = match self.mode {
+            Mode::Warm => vec![
+                ("the election of another leader", complete_s, WARM_S_MAX),
+                ("the kill of the leader", from_kill_s, WARM_FROM_KILL_S_MAX),
+            ],
+            Mode::Cold => vec![("the start of the servers", complete_s, COLD_S_MAX)],
+        };
+        let late = times.into_iter().filter(|(_, seconds, max)| seconds > max);
+        let late = late.map(|(what, seconds, max)| {
+            format!("all was as it should be {seconds:.1} s after {what}, more than {max} s")
+        });
+        let sizes = [
+            ("a server has", self.memory.most_bytes, SERVER_BYTES_MAX),
+            ("the servers together have", self.memory.together_bytes, SERVERS_BYTES_MAX),
+        ];
+        let large = sizes.into_iter().filter(|(_, bytes, max)| bytes > max);
+        let large = large
+            .map(|(who, bytes, max)| format!("{who} taken {} MiB, more than {} MiB", bytes >> 20, max >> 20));
+        late.chain(large).collect()
+    }
 }
 
 #[cfg(test)]
@@ -166,7 +226,7 @@ mod tests {
             probed: Probed::default(),
             sent_bytes: 7,
             cpu_s: 1.0,
-            rss_max_bytes: 9,
+            memory: Memory { most_bytes: 9, together_bytes: 20 },
             connections: 3,
             moved: 10,
             opened: 10,
@@ -176,26 +236,61 @@ mod tests {
 
     #[test]
     fn the_clock_begins_with_the_new_leader_or_with_the_servers() {
-        let warm = shown(Mode::Warm, 0.0).outcome(Vec::new()).metrics;
+        let warm = shown(Mode::Warm, 0.0).outcome(Vec::new(), true).metrics;
         let names = ["time_to_complete_s", "from_kill_s", "election_s", "first_placement_s", "tasks_per_s"];
         assert_eq!(names.map(|name| warm[name]), [1.5, 3.5, 2.0, 0.0, 200.0]);
-        let cold = shown(Mode::Cold, 0.5).outcome(Vec::new()).metrics;
+        let cold = shown(Mode::Cold, 0.5).outcome(Vec::new(), true).metrics;
         assert_eq!(names.map(|name| cold[name]), [3.0, 3.5, 1.5, 1.4, 100.0]);
         assert_eq!((cold["first_history_answer_s"], cold["reconnected_s"]), (1.0, 2.0));
     }
 
     #[test]
     fn only_agents_of_dead_servers_may_connect_anew() {
-        assert!(shown(Mode::Warm, 0.0).outcome(Vec::new()).failures.is_empty());
+        assert!(shown(Mode::Warm, 0.0).outcome(Vec::new(), true).failures.is_empty());
         let moved = Shown { opened: 11, ..shown(Mode::Warm, 0.0) };
         let expected = "agents have opened 11 sessions, and dead servers had 10";
-        assert_eq!(moved.outcome(Vec::new()).failures, [expected]);
+        assert_eq!(moved.outcome(Vec::new(), true).failures, [expected]);
+    }
+
+    #[test]
+    fn a_full_run_that_takes_too_long_or_too_much_names_the_aims_that_it_missed() {
+        let times =
+            Times { elected_s: 2.0, reconnected_s: 2.5, confirmed_s: 3.0, complete_s: 4.25, placed_s: 1.9 };
+        let memory = Memory { most_bytes: 5 << 30, together_bytes: 21 << 30 };
+        let late = || Shown { times, memory, ..shown(Mode::Warm, 0.0) };
+        let named = [
+            "all was as it should be 2.2 s after the election of another leader, more than 2 s",
+            "all was as it should be 4.2 s after the kill of the leader, more than 4 s",
+            "a server has taken 5120 MiB, more than 4096 MiB",
+            "the servers together have taken 21504 MiB, more than 20480 MiB",
+        ];
+        assert_eq!(late().outcome(Vec::new(), true).failures, named);
+        assert_eq!(late().outcome(Vec::new(), false).failures, [""; 0]);
+        let cold = |complete_s| {
+            let times = Times { complete_s, ..times };
+            Shown { times, ..shown(Mode::Cold, 0.5) }.outcome(Vec::new(), true).failures
+        };
+        assert_eq!(cold(15.5), [""; 0]);
+        assert_eq!(
+            cold(16.0),
+            ["all was as it should be 15.5 s after the start of the servers, more than 15 s"]
+        );
+    }
+
+    #[test]
+    fn memory_is_that_of_each_server_at_its_largest() {
+        let used =
+            |rss: &[(usize, u64)]| Used { rss_max_bytes: rss.iter().copied().collect(), ..Used::default() };
+        let before = used(&[(0, 7), (1, 3), (2, 4)]);
+        let memory = used(&[(1, 5), (2, 2)]).memory_with(&before);
+        assert_eq!(memory, Memory { most_bytes: 7, together_bytes: 16 });
     }
 
     #[test]
     fn processors_are_counted_from_the_failure_on() {
-        let before = Used { cpu_s: [(0, 5.0), (1, 4.0)].into(), rss_max_bytes: 0 };
-        let after = Used { cpu_s: [(1, 6.0)].into(), rss_max_bytes: 0 };
+        let used =
+            |cpu_s: &[(usize, f64)]| Used { cpu_s: cpu_s.iter().copied().collect(), ..Used::default() };
+        let (before, after) = (used(&[(0, 5.0), (1, 4.0)]), used(&[(1, 6.0)]));
         assert_eq!(after.cpu_s_since(&before, Mode::Warm), 2.0);
         assert_eq!(after.cpu_s_since(&before, Mode::Cold), 6.0);
     }
