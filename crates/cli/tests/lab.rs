@@ -254,6 +254,20 @@ fn a_hostile_peer_is_let_go_and_what_it_took_is_told() {
 }
 
 #[test]
+fn followers_that_were_stuck_miss_nothing_that_they_are_not_told_of() {
+    let dir = scratch();
+    let out = dir.path().to_str().expect("a plain path");
+    let args = ["lab", "run", "hostile", "--scale", "small", "--out", out, "--attack", "stuck-followers"];
+    let output = berth(&[&args[..], &["--seconds", "2"]].concat()).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    let figures = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}{figures}");
+    let metric = |name: &str| medians(dir.path())(&format!("{name}[stuck-followers]"));
+    assert_eq!(metric("stuck_read_all") + metric("stuck_resumed"), 5.0, "{figures}");
+    assert!(metric("followers_told") >= 45.0 && metric("followers_lag_ms_p99") > 0.0, "{figures}");
+}
+
+#[test]
 fn what_a_server_holds_stays_what_it_was() {
     let dir = scratch();
     let out = dir.path().to_str().expect("a plain path");

@@ -40,6 +40,7 @@ const IN_WORDS: &[(&str, &str)] = &[
     ("reconnect_s", "until all agents are back"),
     ("deployments_beyond_s", "that deployments take beyond their tasks"),
     ("well_behaved_ms_p99", "that others wait meanwhile (p99)"),
+    ("followers_lag_ms_p99", "until followers hear of a change (p99)"),
     ("rss_above_idle_bytes", "of memory above idle"),
     ("rss_growth_pct", "growth of memory"),
     ("rss_left_bytes", "of memory left at the end"),

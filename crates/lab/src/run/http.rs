@@ -11,7 +11,10 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 
 use super::{Target, error::RunError};
 
@@ -40,8 +43,20 @@ impl Connection {
             Some(tls) => tls.connect(stream, &host).await.map_err(|error| failed(error.to_string()))?,
             None => Stream::Plain(stream),
         };
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(error.to_string()))?;
+        Self::over(target, stream).await
+    }
+
+    /// Over a stream that is there, of bytes as they are.
+    pub async fn over(
+        target: &Target,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<Self, RunError> {
+        let host = target.address.host_and_port();
+        let failed = |error: hyper::Error| RunError::Http {
+            doing: format!("connect to {host}"),
+            reason: error.to_string(),
+        };
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
         tokio::spawn(connection);
         Ok(Self { host, token: target.token.clone(), sender })
     }

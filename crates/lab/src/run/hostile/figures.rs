@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::{client::Seen, memory::Memory};
+use super::{attacks::Done, client::Seen, followed::Followed, memory::Memory};
 use crate::{
     record::{Plot, PlotLine, percentile},
     run::{Metric, Outcome},
@@ -12,7 +12,7 @@ const fn metric(name: &'static str, unit: &'static str) -> Metric {
     Metric { name, unit }
 }
 
-/// What is measured, of each attack.
+/// What is measured: of each attack, and of the one on followers of the event stream.
 pub(super) const METRICS: &[Metric] = &[
     metric("rss_above_idle_bytes", "B"),
     metric("rss_left_bytes", "B"),
@@ -22,18 +22,25 @@ pub(super) const METRICS: &[Metric] = &[
     metric("well_behaved_ms_max", "ms"),
     metric("well_behaved_requests", "1"),
     metric("well_behaved_failed", "1"),
+    metric("followers_lag_ms_p50", "ms"),
+    metric("followers_lag_ms_p99", "ms"),
+    metric("followers_lag_ms_max", "ms"),
+    metric("followers_told", "1"),
+    metric("stuck_read_all", "1"),
+    metric("stuck_resumed", "1"),
 ];
 
 /// The most that a server may hold above what it held before.
 const ABOVE_IDLE_BYTES_MAX: u64 = 256 << 20;
 /// The most that one in a hundred requests of a client that behaves well may wait.
 const P99_MS_MAX: f64 = 100.0;
+/// The most that one in a hundred changes may take to a follower that reads.
+const LAG_P99_MS_MAX: f64 = 1_000.0;
 
 /// What an attack has shown.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// What was done, for people.
-    pub note: String,
+    pub done: Done,
     pub memory: Memory,
     /// Seconds from the end of the attack until the memory was given back.
     pub given_back_s: Option<f64>,
@@ -59,7 +66,8 @@ impl Shown {
             ("well_behaved_requests", Some(waited_ms.len() as f64)),
             ("well_behaved_failed", Some(self.seen.failed as f64)),
         ];
-        found.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+        let found = found.into_iter().chain(self.done.followed.iter().flat_map(of_followers));
+        found.filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
     /// What may not be; times count only where `timed` says so.
@@ -79,8 +87,30 @@ impl Shown {
         if let Some(first) = &self.seen.first_failure {
             failures.push(format!("{} of its requests failed, the first: {first}", self.seen.failed));
         }
+        if let Some(followed) = &self.done.followed {
+            let lag_ms = percentile(&followed.lags_ms, 0.99).filter(|ms| timed && *ms > LAG_P99_MS_MAX);
+            failures.extend(
+                lag_ms.map(|ms| {
+                    format!("followers that read hear of a change {ms:.0} ms late (99th percentile)")
+                }),
+            );
+            failures.extend(followed.wrong.iter().cloned());
+        }
         failures
     }
+}
+
+/// What was measured of followers of the event stream.
+fn of_followers(followed: &Followed) -> [(&'static str, Option<f64>); 6] {
+    let lags_ms = &followed.lags_ms;
+    [
+        ("followers_lag_ms_p50", percentile(lags_ms, 0.5)),
+        ("followers_lag_ms_p99", percentile(lags_ms, 0.99)),
+        ("followers_lag_ms_max", percentile(lags_ms, 1.0)),
+        ("followers_told", Some(lags_ms.len() as f64)),
+        ("stuck_read_all", Some(followed.stuck_read_all.into())),
+        ("stuck_resumed", Some(followed.stuck_resumed.into())),
+    ]
 }
 
 impl fmt::Display for Shown {
@@ -90,7 +120,7 @@ impl fmt::Display for Shown {
         write!(
             f,
             "  {}: {} MiB above idle, given back {given_back} ({} MiB left); well-behaved client: p99 {:.1} ms, {} of {} failed",
-            self.note,
+            self.done.note,
             self.memory.above_idle_bytes() >> 20,
             self.memory.left_bytes() >> 20,
             percentile(&waited_ms, 0.99).unwrap_or_default(),
@@ -103,7 +133,7 @@ impl fmt::Display for Shown {
 /// Adds an attack to the outcome.
 pub(super) fn add(outcome: &mut Outcome, name: &str, shown: &Shown, timed: bool) {
     outcome.variants.insert(name.to_owned(), shown.metrics());
-    outcome.notes.push(format!("{name}: {}", shown.note));
+    outcome.notes.push(format!("{name}: {}", shown.done.note));
     outcome.failures.extend(shown.failures(timed).into_iter().map(|failure| format!("{name}: {failure}")));
     if outcome.series.plots.is_empty() {
         outcome.series.plots.push(Plot {
@@ -115,4 +145,31 @@ pub(super) fn add(outcome: &mut Outcome, name: &str, shown: &Shown, timed: bool)
     }
     let line = PlotLine::measured(name, shown.memory.points.clone());
     outcome.series.plots[0].lines.push(line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(followed: Followed) -> Shown {
+        let done = Done { note: "all was done".to_owned(), followed: Some(followed) };
+        Shown { done, memory: Memory::begin(0), given_back_s: Some(0.1), seen: Seen::default() }
+    }
+
+    #[test]
+    fn followers_that_hear_late_fail_a_run_and_those_that_miss_something_every_run() {
+        let well = || Followed { lags_ms: vec![1.0, 2.0, 900.0], stuck_read_all: 3, ..Followed::default() };
+        let metrics = shown(well()).metrics();
+        assert_eq!((metrics["followers_lag_ms_p99"], metrics["followers_told"]), (900.0, 3.0));
+        assert_eq!((metrics["stuck_read_all"], metrics["stuck_resumed"]), (3.0, 0.0));
+        assert_eq!(shown(well()).failures(true), [""; 0]);
+        let late = shown(Followed { lags_ms: vec![1.0, 1_001.0], ..well() });
+        assert_eq!(
+            late.failures(true),
+            ["followers that read hear of a change 1001 ms late (99th percentile)"]
+        );
+        assert_eq!(late.failures(false), [""; 0]);
+        let gap = shown(Followed { wrong: vec!["one has missed something".to_owned()], ..well() });
+        assert_eq!(gap.failures(false), ["one has missed something"]);
+    }
 }

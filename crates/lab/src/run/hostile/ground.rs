@@ -79,11 +79,16 @@ impl Ground {
 
     /// The same, with a body.
     pub async fn http_with(&self, from: u8, head: &str, body: &str) -> std::io::Result<TcpStream> {
-        let mut stream = connect(from, self.http).await?;
+        let mut stream = self.silent(from).await?;
         let (host, length) = (self.http, body.len());
         let request = format!("{head} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{body}");
         stream.write_all(request.as_bytes()).await?;
         Ok(stream)
+    }
+
+    /// A connection to the API that has said nothing yet.
+    pub async fn silent(&self, from: u8) -> std::io::Result<TcpStream> {
+        connect(from, self.http).await
     }
 
     /// A connection to the port of agents.

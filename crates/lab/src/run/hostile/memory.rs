@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use crate::run::{
     RunError,
@@ -42,6 +45,21 @@ impl Memory {
             sleep(LOOK_AGAIN).await;
         }
         Ok(())
+    }
+
+    /// Watches until the work is done.
+    pub async fn watch_until<T>(
+        &mut self,
+        cluster: &mut Cluster,
+        mut work: JoinHandle<T>,
+    ) -> Result<T, RunError> {
+        loop {
+            match timeout(LOOK_AGAIN, &mut work).await {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(panicked)) => std::panic::resume_unwind(panicked.into_panic()),
+                Err(_) => self.look(cluster)?,
+            }
+        }
     }
 
     /// Watches until the memory is given back: after how many seconds; none when it is not in time.

@@ -4,6 +4,8 @@
 mod attacks;
 mod client;
 mod figures;
+mod followed;
+mod gate;
 mod ground;
 mod memory;
 
@@ -115,8 +117,8 @@ async fn suffer(run: &Run<'_>, attack: Attack, cluster: &mut Cluster) -> Result<
     memory.watch(cluster, lasts).await?;
     let seen = client.seen();
     let _ = stop.send(true);
-    let note = attacking.await.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()));
+    let done = memory.watch_until(cluster, attacking).await?;
     let given_back_s = memory.until_given_back(cluster, given_back).await?;
     drop(client);
-    Ok(Shown { note, memory, given_back_s, seen })
+    Ok(Shown { done, memory, given_back_s, seen })
 }

@@ -23,8 +23,7 @@ const STAYS: Duration = Duration::from_millis(500);
 /// Registers a job of 0.5 MB again and again: of labels where the server takes that, else of templates.
 pub(super) async fn large_again(ground: Ground) -> String {
     let (times, mut registered, mut refusal) = (ground.part(TIMES), 0, None);
-    let labels_taken = ground.register(&of_labels(0)).await.is_ok();
-    let large = if labels_taken { of_labels } else { of_templates };
+    let large = large(&ground).await;
     for number in 1..=times {
         if ground.is_over() {
             break;
@@ -40,16 +39,22 @@ pub(super) async fn large_again(ground: Ground) -> String {
     format!("a job of 0.5 MB was registered {registered} times{}", refused(refusal))
 }
 
+/// How a job of 0.5 MB is made, another one for each number; one is registered.
+pub(super) async fn large(ground: &Ground) -> fn(u32) -> Value {
+    let labels_taken = ground.register(&of_labels(0)).await.is_ok();
+    if labels_taken { of_labels } else { of_templates }
+}
+
 fn of_labels(number: u32) -> Value {
     let labels: BTreeMap<String, String> =
         (0..TEXTS).map(|at| (format!("label-{at}"), text(number))).collect();
-    large(json!({"Meta": labels}), json!({}))
+    with(json!({"Meta": labels}), json!({}))
 }
 
 fn of_templates(number: u32) -> Value {
     let template = |at: usize| json!({"EmbeddedTmpl": text(number), "DestPath": format!("local/{at}")});
     let templates: Vec<Value> = (0..TEXTS).map(template).collect();
-    large(json!({}), json!({"Templates": templates}))
+    with(json!({}), json!({"Templates": templates}))
 }
 
 /// Another one in each registration.
@@ -57,8 +62,8 @@ fn text(number: u32) -> String {
     format!("{number:08}").repeat(TEXT_BYTES / 8)
 }
 
-/// A job with these settings of its own and of its task.
-fn large(mut job: Value, mut task: Value) -> Value {
+/// The large job, with these settings of its own and of its task.
+fn with(mut job: Value, mut task: Value) -> Value {
     task["Name"] = "task".into();
     task["Driver"] = "mock_driver".into();
     job["ID"] = "large".into();

@@ -1,6 +1,7 @@
 //! The attacks: to add one, write its file and its row in [`Attack::LIST`].
 
 mod filters;
+mod followers;
 mod frames;
 mod jobs;
 mod reports;
@@ -9,7 +10,7 @@ mod waiting;
 
 use crate::run::RunError;
 
-use super::ground::Ground;
+use super::{followed::Followed, ground::Ground};
 
 /// All of them, on the command line.
 pub(super) const ALL: &str = "all";
@@ -24,7 +25,23 @@ pub(super) const NAMES: &[&str] = &[
     "agent-reports",
     "large-job-again",
     "huge-job",
+    "stuck-followers",
 ];
+
+/// What an attack has done.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    /// For people.
+    pub note: String,
+    /// What followers of the event stream were told meanwhile, where there were any.
+    pub followed: Option<Followed>,
+}
+
+impl From<String> for Done {
+    fn from(note: String) -> Self {
+        Self { note, followed: None }
+    }
+}
 
 /// Something that a reader or a peer does to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +62,13 @@ pub(super) enum Attack {
     LargeJobAgain,
     /// A job of as many allocations as may be is registered, and planned for clients that hang up.
     HugeJob,
+    /// A tenth of the followers of the event stream read nothing of what they follow, until it is over.
+    StuckFollowers,
 }
 
 impl Attack {
     /// In the order in which they are carried out.
-    pub const LIST: [Self; 8] = [
+    pub const LIST: [Self; 9] = [
         Self::NestedFilters,
         Self::BlockedReads,
         Self::NamedReads,
@@ -58,6 +77,7 @@ impl Attack {
         Self::AgentReports,
         Self::LargeJobAgain,
         Self::HugeJob,
+        Self::StuckFollowers,
     ];
 
     /// Its name on the command line.
@@ -71,6 +91,7 @@ impl Attack {
             Self::NestedFilters => filters::prepare(ground).await,
             Self::UnreadLists => unread::prepare(ground).await,
             Self::AgentReports => reports::prepare(ground).await,
+            Self::StuckFollowers => followers::prepare(ground).await,
             Self::BlockedReads
             | Self::NamedReads
             | Self::UnfinishedFrames
@@ -79,9 +100,9 @@ impl Attack {
         }
     }
 
-    /// Attacks until it is over; says what it did, for people.
-    pub async fn carry_out(self, ground: Ground) -> String {
-        match self {
+    /// Attacks until it is over; says what it did.
+    pub async fn carry_out(self, ground: Ground) -> Done {
+        let note = match self {
             Self::NestedFilters => filters::carry_out(ground).await,
             Self::BlockedReads => waiting::of_all_jobs(ground).await,
             Self::NamedReads => waiting::of_named_jobs(ground).await,
@@ -90,7 +111,9 @@ impl Attack {
             Self::AgentReports => reports::carry_out(ground).await,
             Self::LargeJobAgain => jobs::large_again(ground).await,
             Self::HugeJob => jobs::huge(ground).await,
-        }
+            Self::StuckFollowers => return followers::carry_out(ground).await,
+        };
+        note.into()
     }
 }
 
@@ -101,6 +124,6 @@ mod tests {
     #[test]
     fn every_attack_can_be_asked_for_by_its_name() {
         assert_eq!(Attack::LIST.map(Attack::name)[..], NAMES[1..]);
-        assert_eq!(Attack::HugeJob.name(), "huge-job");
+        assert_eq!(Attack::StuckFollowers.name(), "stuck-followers");
     }
 }
