@@ -32,6 +32,7 @@ lab-small:
 	$(BERTH) lab run state --part c --scale small --polls 3 --out $(TARGET)/lab/state-beside-small
 	$(BERTH) lab run failover --scale small --out $(TARGET)/lab/failover-small
 	$(BERTH) lab run failover --scale small --mode cold --tls-connections 60 --out $(TARGET)/lab/failover-cold-small
+	$(BERTH) lab run liveness --scale small --out $(TARGET)/lab/liveness-small
 	$(BERTH) lab run density --scale small --secure --out $(TARGET)/lab/density-secure-small
 	$(BERTH) lab run connect --scale small --out $(TARGET)/lab/connect-small
 	$(BERTH) lab run revoke --scale small --out $(TARGET)/lab/revoke-small

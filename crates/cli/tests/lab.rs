@@ -267,6 +267,32 @@ fn followers_that_were_stuck_miss_nothing_that_they_are_not_told_of() {
     assert!(metric("followers_told") >= 45.0 && metric("followers_lag_ms_p99") > 0.0, "{figures}");
 }
 
+/// Dead nodes are found after 15 s on a small cluster, and after 27 s over an election.
+#[test]
+fn silent_nodes_are_found_and_one_that_is_not_to_be_silent_fails_the_run() {
+    for (others, falsely) in [(&[][..], false), (&["--others-silent", "share=0.15,every=1s,lasts=40s"], true)]
+    {
+        let dir = scratch();
+        let out = dir.path().to_str().expect("a plain path");
+        let args = ["lab", "run", "liveness", "--scale", "small", "--nodes", "40", "--out", out];
+        let others = [&["--silent", "2"], others].concat();
+        let output = berth(&[&args[..], &others].concat()).output().expect("berth runs");
+        let told = String::from_utf8_lossy(&output.stderr);
+        let figures = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.success(), !falsely, "{told}{figures}");
+        let named = figures.contains("nodes were reported down that were not");
+        assert_eq!(named, falsely, "{told}{figures}");
+        let metric = medians(dir.path());
+        assert_eq!(metric("falsely_down") > 0.0, falsely, "{figures}");
+        assert_eq!(metric("leader_changes"), 0.0, "{figures}");
+        for name in
+            ["detected_s_max", "detected_in_election_s_max", "replaced_s", "placing_again_s", "writes_done"]
+        {
+            assert!(metric(name) > 0.0, "{name}: {figures}");
+        }
+    }
+}
+
 #[test]
 fn what_a_server_holds_stays_what_it_was() {
     let dir = scratch();

@@ -18,7 +18,7 @@ use super::{
     common::Common,
     dial::Dialer,
     identity::{Purpose, seed_of},
-    links::Links,
+    links::{Links, Presence},
     node::{Break, SimNode},
     timers::Due,
 };
@@ -52,6 +52,8 @@ pub(super) struct Fleet {
     broken: Option<Break>,
     /// All connections are cut.
     cut: watch::Receiver<()>,
+    /// Whether its nodes can be heard.
+    presence: watch::Receiver<Presence>,
 }
 
 impl Fleet {
@@ -67,11 +69,24 @@ impl Fleet {
         let number = nodes.first().map_or(0, SimNode::number);
         let random = Random::new(seed_of(&config, number, Purpose::Retry));
         let servers = servers(&config.servers, first);
-        let (cut, clock) = (links.cuts(), Clock::start());
+        let (cut, presence, clock) = (links.cuts(), links.presences(), Clock::start());
         let (common, retry) = (Common::new(config, links), Backoff::default());
         let (dialer, patience) = (Arc::new(dialer), DialPatience::default());
         let (broken, is_answered) = (None, false);
-        Self { nodes, dialer, servers, common, clock, retry, patience, is_answered, random, broken, cut }
+        Self {
+            nodes,
+            dialer,
+            servers,
+            common,
+            clock,
+            retry,
+            patience,
+            is_answered,
+            random,
+            broken,
+            cut,
+            presence,
+        }
     }
 
     /// Lives forever: connected, or on the way to be so again.
@@ -84,6 +99,7 @@ impl Fleet {
         while let Some(server) = self.servers.next(which) {
             which = self.random.next_u64();
             self.is_answered = false;
+            self.attend().await;
             let ended = match self.dial(&server).await {
                 Ok(stream) => {
                     told = false;
@@ -100,6 +116,20 @@ impl Fleet {
             self.nodes.iter_mut().for_each(|node| node.disconnected(&self.common));
             self.common.out.clear();
             self.pause().await;
+        }
+    }
+
+    /// Waits until its nodes are there.
+    async fn attend(&mut self) {
+        let mut presence = self.presence.clone();
+        loop {
+            let now = *presence.borrow_and_update();
+            // The other end is among what all nodes share.
+            let _ = match now {
+                Presence::There => return,
+                Presence::Frozen => presence.changed().await,
+                Presence::Away => self.meanwhile(presence.changed()).await,
+            };
         }
     }
 
@@ -162,7 +192,17 @@ impl Fleet {
         // What was written may wait in the connection until it is informed that nothing follows.
         let mut is_flushed = true;
         self.cut.mark_unchanged();
+        let mut presence = self.presence.clone();
         while self.broken.is_none() {
+            let now = *presence.borrow_and_update();
+            match now {
+                Presence::There => {}
+                Presence::Frozen => {
+                    let _ = presence.changed().await;
+                    continue;
+                }
+                Presence::Away => return Ok(()),
+            }
             self.say_hellos(&mut greeted);
             let due_in = self.until_due();
             input.reserve((self.nodes.len() * READ_BYTES_NODE).min(READ_BYTES_MAX));
@@ -176,6 +216,7 @@ impl Fleet {
                 written = write(&mut writer, &mut self.common.out, &mut is_flushed),
                     if !is_flushed || !self.common.out.is_empty() => self.common.sent(written?),
                 Ok(()) = self.cut.changed() => return Ok(()),
+                Ok(()) = presence.changed() => continue,
                 () = sleep(due_in) => {}
             }
             self.on_due();

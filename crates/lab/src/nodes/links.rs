@@ -1,4 +1,4 @@
-//! What all connections of a process share: how many sessions are open, how they came about, and a break that befalls all.
+//! What all connections of a process share: how many sessions are open, how they came about, and what befalls all.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -21,6 +21,18 @@ pub(crate) struct Links {
     started: AtomicU64,
     ended: AtomicU64,
     cut: watch::Sender<()>,
+    presence: watch::Sender<Presence>,
+}
+
+/// Whether servers can hear of the nodes of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Presence {
+    #[default]
+    There,
+    /// They stand still, as a machine whose processes are all stopped: they say, read and do nothing, and keep their connections.
+    Frozen,
+    /// They have no connections. What they run runs on.
+    Away,
 }
 
 impl Links {
@@ -72,6 +84,16 @@ impl Links {
     /// Breaks all connections that are there, as a fault of the network would.
     pub fn cut(&self) {
         self.cut.send_replace(());
+    }
+
+    /// Tells of where the nodes are.
+    pub(super) fn presences(&self) -> watch::Receiver<Presence> {
+        self.presence.subscribe()
+    }
+
+    /// Has all nodes freeze, go away or come back, all at once: nodes that come back dial without a pause.
+    pub fn be(&self, presence: Presence) {
+        self.presence.send_replace(presence);
     }
 
     /// Sessions that are open now.

@@ -26,7 +26,7 @@ use dial::Dialer;
 use fleet::Fleet;
 pub use journal::Journal;
 pub(crate) use journal::{TaskChange, TaskEntry};
-pub(crate) use links::Links;
+pub(crate) use links::{Links, Presence};
 pub use setting::{SettingError, Span, read_share};
 pub use shape::{Shape, Shapes, Weighted};
 
@@ -90,4 +90,26 @@ fn fleets_of(config: Arc<NodesConfig>, links: &Arc<Links>) -> Result<Vec<Fleet>,
         Fleet::new(config.clone(), numbers.into_iter(), dialer, links.clone())
     };
     Ok((0..).zip(all).map(fleet).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{io::AsyncReadExt, net::TcpListener};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn nodes_that_are_away_have_no_connection_until_they_are_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        let crowd = Crowd::start(NodesConfig { connections: 1, ..NodesConfig::new(server, 2) }).unwrap();
+        for _ in 0..2 {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let mut hello = [0; 64];
+            connection.read_exact(&mut hello).await.unwrap();
+            crowd.links().be(Presence::Away);
+            connection.read_to_end(&mut Vec::new()).await.unwrap();
+            crowd.links().be(Presence::There);
+        }
+    }
 }

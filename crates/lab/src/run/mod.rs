@@ -17,6 +17,7 @@ mod host_state;
 mod hostile;
 mod http;
 mod launch;
+mod liveness;
 mod load;
 mod mock_job;
 mod pace;
@@ -56,6 +57,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     state::EXPERIMENT,
     restart::EXPERIMENT,
     failover::EXPERIMENT,
+    liveness::EXPERIMENT,
     hostile::EXPERIMENT,
     writes::EXPERIMENT,
     connect::EXPERIMENT,

@@ -24,17 +24,17 @@ const LABELS: u32 = 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ids of the jobs that run, of those that have ended, and of the probes.
-pub(super) const ACTIVE: u32 = 1;
+pub(in crate::run) const ACTIVE: u32 = 1;
 pub(super) const COMPLETED: u32 = 2;
 pub(super) const PROBES: u32 = 3;
 
 /// What a node is to have for so many allocations that run, and one probe: MHz, MiB of memory, MiB of disk.
-pub(super) fn node_room(active: u32) -> [u32; 3] {
+pub(in crate::run) fn node_room(active: u32) -> [u32; 3] {
     [active * TASK_CPU_MHZ + PROBE_CPU_MHZ, (active + 1) * TASK_MEMORY_MB, (active + 1) * TASK_DISK_MB]
 }
 
 /// Jobs with so many allocations in all that run until they are stopped.
-pub(super) fn active(allocs: u32) -> Jobs {
+pub(in crate::run) fn active(allocs: u32) -> Jobs {
     jobs(JobIds::of(ACTIVE), allocs, |count| job("service", count, "24h", TASK_CPU_MHZ))
 }
 

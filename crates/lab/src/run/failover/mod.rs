@@ -19,6 +19,9 @@ use super::{
     params::same,
 };
 
+pub(super) use load::{ACTIVE, active, node_room};
+pub(super) use state::{Sums, sums};
+
 /// Its row in the list.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "failover",

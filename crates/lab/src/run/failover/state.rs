@@ -11,7 +11,7 @@ const NAMED_MAX: usize = 5;
 
 /// The allocations of all jobs of a kind, by how they fare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Sums {
+pub(in crate::run) struct Sums {
     pub jobs: u64,
     pub running: u64,
     pub complete: u64,
@@ -46,7 +46,7 @@ struct GroupListed {
 }
 
 /// Reads the sums of all jobs of these ids.
-pub(super) async fn sums(connection: &mut Connection, ids: JobIds) -> Result<Sums, RunError> {
+pub(in crate::run) async fn sums(connection: &mut Connection, ids: JobIds) -> Result<Sums, RunError> {
     let jobs: Vec<JobListed> = connection.list(&format!("/v1/jobs?prefix={}&", ids.prefix())).await?;
     Ok(add_up(&jobs))
 }

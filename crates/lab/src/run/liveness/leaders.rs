@@ -1,0 +1,95 @@
+//! Who leads, as a server that lives says again and again.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hyper::Method;
+use tokio::{task::JoinHandle, time::sleep};
+
+use crate::run::{Target, http::Connection};
+
+/// Between two questions.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// One who asks until this is dropped.
+pub(super) struct Leaders {
+    named: Arc<Mutex<Named>>,
+    work: JoinHandle<()>,
+}
+
+/// What was answered.
+#[derive(Debug, Clone, Default)]
+struct Named {
+    /// The last answer: none where it was that nobody leads.
+    last: Option<Option<String>>,
+    /// How often a leader was no longer the leader.
+    changes: u32,
+}
+
+impl Named {
+    fn note(&mut self, named: Option<String>) {
+        if self.last.as_ref().is_some_and(|last| last.is_some() && *last != named) {
+            self.changes += 1;
+        }
+        self.last = Some(named);
+    }
+}
+
+impl Leaders {
+    /// Begins to ask a server.
+    pub fn start(target: &Target) -> Self {
+        let named = Arc::new(Mutex::new(Named::default()));
+        Self { work: tokio::spawn(ask(target.clone(), named.clone())), named }
+    }
+
+    /// How often the leader has changed, or was none, since this began.
+    pub fn changes(&self) -> u32 {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).changes
+    }
+}
+
+impl Drop for Leaders {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}
+
+async fn ask(target: Target, named: Arc<Mutex<Named>>) {
+    let mut connection: Option<Connection> = None;
+    loop {
+        connection = match connection.take().filter(|open| !open.is_closed()) {
+            Some(open) => Some(open),
+            None => Connection::open(&target).await.ok(),
+        };
+        let reply = match &mut connection {
+            Some(open) => open.exchange(Method::GET, "/v1/status/leader", Bytes::new()).await.ok(),
+            None => None,
+        };
+        // A server that does not answer says nothing of who leads.
+        if let Some(reply) = reply {
+            let leader = reply.status.is_success().then(|| reply.text());
+            named.lock().unwrap_or_else(PoisonError::into_inner).note(leader);
+        }
+        sleep(ASK_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_that_is_gone_for_a_while_has_changed() {
+        let changes = |answers: &[Option<&str>]| {
+            let mut named = Named::default();
+            answers.iter().for_each(|answer| named.note(answer.map(str::to_owned)));
+            named.changes
+        };
+        assert_eq!(changes(&[Some("a"), Some("a")]), 0);
+        assert_eq!(changes(&[None, Some("a"), Some("b")]), 1);
+        assert_eq!(changes(&[Some("a"), None, None, Some("a")]), 1);
+    }
+}

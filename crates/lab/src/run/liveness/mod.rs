@@ -1,0 +1,83 @@
+//! `liveness`: nodes under load fall silent for good and must soon be reported down, once while another leader is elected, and none
+//! of the others ever; then a part of all nodes vanishes, and comes back all at once. Published by nobody: by the formula of
+//! Nomad's heartbeats a dead node of 40,000 is found after 810 to 1,610 s.
+
+mod crowds;
+mod drive;
+mod figures;
+mod leaders;
+mod load;
+mod memory;
+mod seen;
+
+use super::{
+    Experiment, Kind, Outcome, Param, Run, RunError,
+    cluster::{ClusterAsk, NodesAsk, on_cluster},
+    params::same,
+};
+
+/// Its row in the list.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "liveness",
+    about: "Nodes fall silent, another leader is elected, and a tenth of all nodes vanishes and comes back at once",
+    params: &[
+        Param {
+            name: "nodes",
+            kind: Kind::Count { min: 30, max: 200_000 },
+            about: "Simulated nodes, dealt to three servers",
+            defaults: ["90", "5000", "40000"],
+        },
+        Param {
+            name: "active-per-node",
+            kind: Kind::Count { min: 1, max: 100 },
+            about: "Allocations for each node that run, in jobs of 200",
+            defaults: ["5", "10", "10"],
+        },
+        Param {
+            name: "silent",
+            kind: Kind::Count { min: 1, max: 1_000 },
+            about: "Nodes that fall silent for good, and as many once more just before the leader is killed",
+            defaults: ["3", "10", "20"],
+        },
+        Param {
+            name: "vanish",
+            kind: Kind::Count { min: 1, max: 30 },
+            about: "Percent of the nodes that vanish, are replaced, and come back all at once",
+            defaults: same("10"),
+        },
+        Param {
+            name: "changes",
+            kind: Kind::Count { min: 1, max: 10_000 },
+            about: "Jobs a second that are registered, run for a moment and are purged, while nodes are silent",
+            defaults: ["20", "100", "200"],
+        },
+        Param {
+            name: "watch-seconds",
+            kind: Kind::Count { min: 0, max: 86_400 },
+            about: "For how long, at least, no other node may be reported down while changes go on",
+            defaults: ["0", "60", "1800"],
+        },
+        Param {
+            name: "others-silent",
+            kind: Kind::Text("OUTAGES"),
+            about: "Others fall silent, too, as share=0.1,every=1s..5s,lasts=30s: shows that the run fails then",
+            defaults: same(""),
+        },
+    ],
+    metrics: &[figures::METRICS],
+    run,
+};
+
+/// Servers of the cluster.
+const SERVERS: u32 = 3;
+
+fn run(run: &Run<'_>) -> Result<Outcome, RunError> {
+    run.needs_own_server()?;
+    let size = crowds::Size::of(run);
+    if size.well().len() < size.nodes as usize / 2 {
+        let reason = "so many would fall silent that no half of the nodes stays as it is";
+        return Err(run.params.refuse("silent", reason).into());
+    }
+    let ask = ClusterAsk { nodes: NodesAsk::none(), servers: SERVERS, server: Vec::new(), secure: false };
+    on_cluster(run, &ask, async |cluster| drive::drive(run, cluster, size).await, async |_| Ok(()))
+}
