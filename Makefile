@@ -103,6 +103,10 @@ test-long-agents:
 	BERTH_TEST_ROUNDS=50 $(CARGO) test --release --locked -p berth-agent --test reattach -- --nocapture
 	BERTH_TEST_ROUNDS=1000 $(CARGO) test --release --locked -p berth-agent --test cycles -- --nocapture
 
+# All servers are down for ten minutes while tasks run: nothing happens to these, and soon all is known again.
+test-long-outage:
+	BERTH_TEST_ROUNDS=600 $(CARGO) test --release --locked -p berth-cli --test agents all_servers_are_down -- --nocapture
+
 # Three servers and their agents are upgraded from the last build of an older version of the log, go back, and are upgraded again.
 LOG_VERSION_CHANGED = $(shell git log -1 --format=%H -G'ENTRY_VERSION: u8 =' -- crates/model/src/command/entry.rs)
 OLDER := $(TARGET)/older

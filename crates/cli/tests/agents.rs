@@ -1,5 +1,5 @@
 //! Agents on any of three servers, as real processes: what they observe is shown by every server, and neither they nor their
-//! tasks notice that another server leads.
+//! tasks notice that another server leads, or that none is there. `BERTH_TEST_ROUNDS` says for how many seconds none is.
 
 mod e2e;
 
@@ -7,9 +7,10 @@ use std::{
     collections::BTreeMap,
     io::Write,
     process::{Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use berth_api::http::{RecoveryStatus, Target};
 use e2e::{
     Daemon, eventually,
     nodes::{Nodes, allocs, is_alive},
@@ -42,7 +43,7 @@ async fn until_all_show(servers: &Servers, numbers: &[u8], id: &str, count: usiz
 }
 
 async fn register(servers: &Servers, number: u8, job: &Value) {
-    let target = berth_api::http::Target::new("/v1/jobs");
+    let target = Target::new("/v1/jobs");
     let body = json!({ "Job": job });
     servers.all[&number].client.put::<Value>(&target, &body).await.expect("it is acknowledged");
 }
@@ -124,7 +125,7 @@ async fn no_node_is_lost_while(strike: impl Fn(&Servers, u8), leads: bool) {
     let others: Vec<u8> = [1, 2, 3].into_iter().filter(|number| *number != gone).collect();
     strike(&servers, gone);
     servers.leader(&others).await;
-    let (client, nodes_of) = (&servers.all[&others[0]].client, berth_api::http::Target::new("/v1/nodes"));
+    let (client, nodes_of) = (&servers.all[&others[0]].client, Target::new("/v1/nodes"));
     for _ in 0..AWAY.as_secs() * 2 {
         let listed = client.get::<Vec<Value>>(&nodes_of).await.map(|answer| answer.value).unwrap_or_default();
         for node in listed {
@@ -343,4 +344,96 @@ async fn agents_and_their_tasks_go_on_with_what_is_recovered_of_a_cluster() {
         pids.values().flatten().all(|pid| !is_alive(pid)).then_some(())
     })
     .await;
+}
+
+/// For how many seconds all servers are down, if nobody asks for more.
+const DOWN_S: u64 = 8;
+/// The longest, in the long run, until all is known again from the start of the servers on.
+const RECONCILED_MAX: Duration = Duration::from_secs(15);
+
+fn down_s() -> u64 {
+    std::env::var("BERTH_TEST_ROUNDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(DOWN_S)
+}
+
+/// A job whose task ends with code 7 once a file is gone.
+fn ends_without(file: &str) -> Value {
+    let script = r#"while [ -e "$1" ]; do sleep 0.1; done; exit 7"#;
+    json!({"ID": "ends", "Name": "ends", "Type": "batch", "TaskGroups": [{
+        "Name": "group",
+        "RestartPolicy": {"Attempts": 0, "Mode": "fail"},
+        "ReschedulePolicy": {"Attempts": 0, "Unlimited": false},
+        "Tasks": [{
+            "Name": "task",
+            "Driver": "raw_exec",
+            "Config": {"command": "/bin/sh", "args": ["-c", script, "sh", file]},
+            "Resources": {"CPU": 1, "MemoryMB": 10},
+        }],
+    }]})
+}
+
+/// Whether a server shows that the only task of a job has ended with that code, and was not started again.
+async fn has_ended(servers: &Servers, number: u8, id: &str, exit_code: i32) -> Option<()> {
+    let mut allocs = allocs(&servers.all[&number].client, id).await?;
+    assert_eq!(allocs.len(), 1, "server {number} shows {allocs:?}");
+    let task = allocs.pop()?.task_states?.remove("task")?;
+    let ends: Vec<_> = task.events.iter().filter(|event| event.kind == "Terminated").collect();
+    (ends.len() == 1 && ends[0].exit_code == exit_code && task.restarts == 0).then_some(())
+}
+
+/// Waits until all servers know a leader who has heard all agents out.
+async fn until_reconciled(servers: &Servers, nodes: u64) {
+    for (number, server) in &servers.all {
+        eventually(&format!("server {number} knows what runs on {nodes} nodes"), async || {
+            let target = Target::new("/v1/status/recovery");
+            let status = server.client.get::<RecoveryStatus>(&target).await.ok()?.value;
+            (status.done && status.known_leader && status.confirmed == nodes).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_notice_nothing_while_all_servers_are_down() {
+    let all = [1, 2, 3];
+    let mut servers = Servers::start(3).await;
+    let nodes = Nodes::one_each(&servers).await;
+    let file = servers.file("runs", "");
+    register(&servers, 1, &nodes.counting("count")).await;
+    register(&servers, 1, &ends_without(&file)).await;
+    let pids = nodes.until_running("count", 3).await;
+    until_all_show(&servers, &all, "count", 3).await;
+    until_all_show(&servers, &all, "ends", 1).await;
+    let before = shown(&servers, 1, "count").await.expect("it answers");
+    for number in all {
+        servers.kill(number);
+    }
+    // What ends meanwhile is reported later.
+    std::fs::remove_file(&file).expect("it is there");
+    let down = Instant::now();
+    while down.elapsed() < Duration::from_secs(down_s()) {
+        check_untouched(&nodes, "count", &pids);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let started = Instant::now();
+    for number in all {
+        servers.run(number, &[]);
+    }
+    until_reconciled(&servers, 3).await;
+    let took = started.elapsed();
+    println!(
+        "all was reconciled {took:.1?} after the servers were started, which were down for {} s",
+        down_s()
+    );
+    assert!(down_s() <= DOWN_S || took <= RECONCILED_MAX, "it took too long");
+    for number in all {
+        let ended = format!("server {number} shows how a task ended while none was there");
+        eventually(&ended, async || has_ended(&servers, number, "ends", 7).await).await;
+        let after = shown(&servers, number, "count").await.expect("it answers");
+        assert_eq!(after, before, "server {number} shows something else");
+    }
+    register(&servers, 2, &nodes.counting("more")).await;
+    nodes.until_running("more", 3).await;
+    until_all_show(&servers, &all, "more", 3).await;
+    nodes.until_ready(&servers.all[&3].client, 3).await;
+    check_untouched(&nodes, "count", &pids);
 }
