@@ -6,10 +6,14 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use nix::sys::socket::{setsockopt, sockopt};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
 };
+
+/// What the system may take of a connection ahead of its reader once the gate is open.
+const AHEAD_BYTES: usize = 1 << 20;
 
 /// A connection, and what it waits for before it reads.
 pub(super) struct Gated {
@@ -34,6 +38,8 @@ impl AsyncRead for Gated {
         if let Some(gate) = &mut self.gate {
             ready!(gate.as_mut().poll(context));
             self.gate = None;
+            // Through a window of a few KiB even a reader in a hurry is slow.
+            setsockopt(&self.stream, sockopt::RcvBuf, &AHEAD_BYTES)?;
         }
         Pin::new(&mut self.stream).poll_read(context, into)
     }
