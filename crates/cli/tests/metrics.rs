@@ -170,7 +170,8 @@ impl Seen {
             {
                 let has_moved = match family.1.as_str() {
                     "gauge" => {
-                        self.gauges.entry(series.to_owned()).or_insert_with(|| value.to_owned()) != value
+                        self.gauges.entry(series.to_owned()).or_insert_with(|| value.to_owned()).as_str()
+                            != value
                     }
                     _ => value != "0",
                 };
