@@ -139,8 +139,8 @@ test-long-linearizability:
 test-long-histories:
 	HISTORIES=100000 $(CARGO) test --release --locked -p berth-controller --test histories --test servers -- --nocapture
 
-# Made-up and damaged input, and random input beside simple models of the same: FUZZ_CASES.
-test-long-fuzz: export PROPTEST_CASES ?= 20000
+# Made-up and damaged input, and random input beside simple models of the same: many times what `make test` tries.
+test-long-fuzz: export PROPTEST_CASES ?= 5000
 test-long-fuzz:
 	$(CARGO) test --release --locked -p berth-jobfile --test hostile --test round_trip
 	$(CARGO) test --release --locked -p berth-model --lib --test hostile --test histories
