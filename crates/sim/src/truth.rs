@@ -286,6 +286,18 @@ impl Truth {
         facts.judge(result);
     }
 
+    /// A machine has restarted.
+    pub fn rebooted(&self, node: usize) {
+        self.facts().invariants.on_rebooted(node);
+    }
+
+    /// An agent keeps nothing of an allocation any more that could be reported.
+    pub fn forgotten(&self, node: usize, alloc: AllocId) {
+        let facts = &mut *self.facts();
+        let result = facts.invariants.on_forgotten(node, alloc);
+        facts.judge(result);
+    }
+
     /// An agent asks a process to end; `is_deserted` when no server was heard for as long as its group says.
     pub fn signalled(&self, node: usize, of: TaskRef, is_deserted: bool) {
         let facts = &mut *self.facts();

@@ -13,6 +13,7 @@ mod i08_room;
 mod i09_quotas;
 mod i10_counts;
 mod i12_periodic;
+mod i13_statuses;
 mod i16_untouched;
 mod i17_restored;
 pub mod r04_confirmed;
@@ -51,6 +52,7 @@ pub struct Invariants {
     counts: i10_counts::Counts,
     processes: i07_processes::Processes,
     periodic: i12_periodic::Launches,
+    statuses: i13_statuses::Statuses,
     rollbacks: Rollbacks,
     untouched: i16_untouched::Untouched,
     liveness: r28_liveness::Liveness,
@@ -69,6 +71,7 @@ impl Invariants {
             counts: i10_counts::Counts::default(),
             processes: i07_processes::Processes::default(),
             periodic: i12_periodic::Launches::default(),
+            statuses: i13_statuses::Statuses::default(),
             rollbacks: Rollbacks::default(),
             untouched: i16_untouched::Untouched::default(),
             liveness: r28_liveness::Liveness::default(),
@@ -100,6 +103,7 @@ impl Invariants {
             self.jobs.on_entry(store, step)?;
             self.processes.on_entry(store, step)?;
             self.periodic.on_entry(store, step)?;
+            self.statuses.on_entry(store, step)?;
             let undone = self.rollbacks.on_entry(store, &step.entry, &step.applied);
             undone.map_err(|what| ("I14 a rollback restores the last stable version", what))?;
             self.untouched.on_entry(store, step);
@@ -160,7 +164,16 @@ impl Invariants {
     pub fn on_started(&mut self, node: usize, of: TaskRef, process: &Process, machine: &Content) -> Check {
         i08_room::on_started(node, of, process, machine)?;
         i06_jobs::on_started(self.history.store(), of, process)?;
+        self.statuses.on_started(node, of, process);
         self.processes.on_started(node, of, process, machine)
+    }
+
+    pub fn on_rebooted(&mut self, node: usize) {
+        self.statuses.on_rebooted(node);
+    }
+
+    pub fn on_forgotten(&mut self, node: usize, alloc: AllocId) -> Check {
+        self.statuses.on_forgotten(self.history.store(), node, alloc)
     }
 
     /// Something keeps the agent of a node from its servers, until then.
@@ -172,7 +185,8 @@ impl Invariants {
         self.untouched.on_killed(node, of);
     }
 
-    pub fn on_ended(&self, node: usize, of: TaskRef, process: &Process) -> Check {
+    pub fn on_ended(&mut self, node: usize, of: TaskRef, process: &Process) -> Check {
+        self.statuses.on_ended(of, process);
         self.untouched.on_ended(node, of, process)
     }
 
@@ -206,6 +220,7 @@ impl Invariants {
         i06_jobs::on_nodes(store, machines)?;
         i10_counts::at_rest(store)?;
         self.periodic.at_rest(store)?;
+        self.statuses.at_rest(store, machines)?;
         i07_processes::at_rest(store, machines)
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use berth_agent::{
     Backoff,
     drivers::mock,
-    lifecycle::{Action, AllocRecord, Event, FoundTask, GroupCache, Node, TaskRef, events_of},
+    lifecycle::{Action, AllocRecord, Event, Exit, FoundTask, GroupCache, Node, TaskRef, events_of},
 };
 use berth_api::agent::{
     AgentIdentity, AgentSession, AllocId, Change, ClusterId, Fence, GroupSpec, UPDATE_DELAY_NS,
@@ -51,6 +51,8 @@ pub(super) struct Agent {
     waiting: VecDeque<Event>,
     /// Of a planted bug.
     first_versions: BTreeMap<String, Arc<GroupSpec>>,
+    /// When this run of it began.
+    begun_ns: u64,
 }
 
 /// Lives until its owner ends.
@@ -71,6 +73,7 @@ pub async fn run(around: Surroundings) {
         watched: BTreeMap::new(),
         waiting: VecDeque::new(),
         first_versions: BTreeMap::new(),
+        begun_ns: now_ns(),
         around,
     };
     if agent.live().await.is_err() {
@@ -202,6 +205,7 @@ impl Agent {
                 }
                 Action::Report { alloc, urgent } => self.report(alloc, urgent),
                 Action::RemoveDir(alloc) => {
+                    self.forgotten(alloc);
                     self.around.machine.content().fence = self.session.fence();
                     self.around.machine.remove(alloc);
                 }
@@ -231,7 +235,14 @@ impl Agent {
         if self.around.bug == Some(Bug::StartsBeforeItWrites) && !record.forgotten {
             return;
         }
+        if record.forgotten {
+            self.forgotten(alloc);
+        }
         self.around.machine.content().records.insert(alloc, record);
+    }
+
+    fn forgotten(&self, alloc: AllocId) {
+        self.around.truth.forgotten(self.around.number, berth_model::AllocId(u128::from_be_bytes(alloc.0)));
     }
 
     fn start(&mut self, of: TaskRef) {
@@ -270,6 +281,10 @@ impl Agent {
             return;
         }
         self.session.observe(alloc.id(), alloc.status(), urgent, clock_ns());
+        if self.around.bug == Some(Bug::ForgetsBeforeAcknowledged) && alloc.has_ended() {
+            let id = alloc.id();
+            self.waiting.push_back(Event::Forget(id));
+        }
     }
 
     /// Tells the life cycle what has become of processes.
@@ -287,10 +302,12 @@ impl Agent {
             if process.until_ns <= now_ns() {
                 self.watched.remove(&of);
                 self.around.truth.ended(self.around.number, of, &process);
-                let exit = berth_agent::lifecycle::Exit {
-                    at_ns: BEGINNING_NS + process.until_ns,
-                    ..process.exit.clone()
+                let is_unseen = process.until_ns < self.begun_ns;
+                let exit = match self.around.bug {
+                    Some(Bug::ForgetsExitCodes) if is_unseen => Exit::default(),
+                    _ => process.exit.clone(),
                 };
+                let exit = Exit { at_ns: BEGINNING_NS + process.until_ns, ..exit };
                 self.handle(Event::Exited(of, exit))?;
             }
         }

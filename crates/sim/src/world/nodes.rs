@@ -144,6 +144,7 @@ impl World {
             Fault::Reboot { node, down_ns } => {
                 self.end_agent(node);
                 self.nodes.machines[node].reboot();
+                self.truth.rebooted(node);
                 self.after(down_ns, Due::StartAgent(node));
             }
             Fault::CutLinks { node } => self.network.cut(Host::Node(node)),
