@@ -56,6 +56,7 @@ bugs! {
     FreesRoomEarly: "room is free as soon as an allocation is asked to end" breaks "I7 I8 I13",
     LosesEvents: "the last of several entries applied at once is not told to the controller" breaks "I5",
     AppliesTwice: "the controller is told of an entry twice" breaks "I5",
+    LosesObserved: "what was observed last is not told to those who follow, now and then" breaks "I5",
     LosesEvaluations: "a planner forgets an evaluation now and then" breaks "I10",
     PlansOnOldStates: "a planner plans on the state that it planned on before, which may lack the job" breaks "I7 I8 I9 I10 R4",
     PlansWithoutClaims: "a planner claims nothing of what it plans" breaks "I8 I9 R4",

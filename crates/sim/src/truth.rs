@@ -171,18 +171,19 @@ impl Truth {
         facts.judge(result);
     }
 
-    /// A server published a state to readers; `is_anew` when it does not follow on what it published before.
+    /// A server published a state to readers; all that it shows of what is observed where that does not follow on what it published
+    /// before.
     pub fn published(
         &self,
         server: usize,
         index: Index,
         logged: &[(Index, Vec<Change>)],
         seen: &[(Index, Vec<(AllocId, u128)>)],
-        is_anew: bool,
+        anew: Option<&[(AllocId, u128)]>,
     ) {
         let facts = &mut *self.facts();
         facts.mix(index.0);
-        let result = facts.invariants.on_published(server, index, logged, seen, is_anew);
+        let result = facts.invariants.on_published(server, index, logged, seen, anew);
         facts.judge(result);
     }
 

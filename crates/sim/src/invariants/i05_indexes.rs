@@ -1,4 +1,5 @@
-//! I5: the index only grows and is never used twice; each server publishes every entry once, in order.
+//! I5: the index only grows and is never used twice; each server publishes every entry once, in order, and of what agents observe
+//! the latest at least once.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +8,7 @@ use berth_model::{AllocId, Index, event::Event as Change};
 use super::{Check, history::History};
 
 const RULE: &str = "I5 the index only grows, and every entry is published once";
+const OBSERVED: &str = "I5 the latest that is observed is told";
 
 /// What was used.
 pub struct Indexes {
@@ -22,6 +24,8 @@ struct Run {
     last: Index,
     /// The last entry whose changes were published; none before the first.
     logged: Option<Index>,
+    /// What whoever follows it knows of each allocation.
+    told: BTreeMap<AllocId, u128>,
 }
 
 impl Indexes {
@@ -37,6 +41,12 @@ impl Indexes {
     pub fn begins_anew(&mut self, server: usize) {
         let run = &mut self.runs[server];
         run.logged = None;
+    }
+
+    /// Whoever follows a server begins with all that it shows, as hashes of what is observed of allocations.
+    pub fn read_anew(&mut self, server: usize, all: &[(AllocId, u128)]) {
+        self.begins_anew(server);
+        self.runs[server].told = all.iter().copied().collect();
     }
 
     pub fn on_published(
@@ -99,6 +109,19 @@ impl Indexes {
                 return Err((RULE, what));
             }
         }
+        self.runs[server].told.extend(changes.iter().copied());
         Ok(())
+    }
+
+    /// Whoever follows a server knows what it shows.
+    pub fn at_rest(&self, server: usize, shown: &[(AllocId, u128)]) -> Check {
+        let told = &self.runs[server].told;
+        match shown.iter().find(|(id, hash)| told.get(id) != Some(hash)) {
+            None => Ok(()),
+            Some((id, _)) => {
+                let what = format!("what server {} shows of {id} was told to nobody", server + 1);
+                Err((OBSERVED, what))
+            }
+        }
     }
 }

@@ -137,10 +137,10 @@ impl Invariants {
         index: Index,
         logged: &[(Index, Vec<Change>)],
         seen: &[(Index, Vec<(AllocId, u128)>)],
-        is_anew: bool,
+        anew: Option<&[(AllocId, u128)]>,
     ) -> Check {
-        if is_anew {
-            self.indexes.begins_anew(server);
+        if let Some(all) = anew {
+            self.indexes.read_anew(server, all);
         }
         self.indexes.on_published(server, index, logged, seen, &self.history)
     }
@@ -208,6 +208,11 @@ impl Invariants {
         servers: impl Iterator<Item = (usize, Arc<View>)>,
     ) -> Check {
         self.confirmed.on_time(since_ns, servers)
+    }
+
+    /// Faults have ended a while ago: what whoever follows a server was told is what it shows.
+    pub fn told_at_rest(&self, server: usize, shown: &[(AllocId, u128)]) -> Check {
+        self.indexes.at_rest(server, shown)
     }
 
     /// Faults have ended a while ago, and nobody asks for anything: everything is as it should be.

@@ -27,7 +27,7 @@ use berth_replication::runtime::{
 use berth_server::protocol::{GroupSpecs, frames};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Input, Server, View, lock, proposer::Proposal, relay::Way, wire};
+use super::{Input, Server, View, lock, observations, proposer::Proposal, relay::Way, wire};
 use crate::{
     bugs::Bug,
     executor::{Simulated, now_ns, random_u64, sleep_until_ns},
@@ -278,7 +278,12 @@ impl CarryOut {
             }
             Action::Judged { refused, .. } => around.truth.judged(refused.count),
             Action::Publish { store, observed, index, logged, seen, recovery, is_anew } => {
-                around.truth.published(around.number, index, &logged, &shown(&seen, &observed), is_anew);
+                let mut seen = shown(&seen, &observed);
+                if around.bug == Some(Bug::LosesObserved) && random_u64().is_multiple_of(16) {
+                    seen.pop();
+                }
+                let anew = is_anew.then(|| observations(&store, &observed));
+                around.truth.published(around.number, index, &logged, &seen, anew.as_deref());
                 let settled = store.index();
                 *lock(&self.server.0.view) = Arc::new(View { store, observed, index, recovery });
                 if around.bug != Some(Bug::KeepsOldClaims) {

@@ -19,7 +19,7 @@ use std::{
 };
 
 use berth_controller::{Answer, Event, Hello, NodeRecovery, SessionId, ToPlan};
-use berth_model::{Index, Timestamp, command::Command, observed::Observed, store::Store};
+use berth_model::{AllocId, Index, Timestamp, command::Command, observed::Observed, store::Store};
 use berth_replication::{Cluster, Config, Replication, Start, disk::Disk, peer::Peers};
 use berth_scheduler::Ledger;
 use berth_server::LeadersMajority;
@@ -52,6 +52,20 @@ pub struct View {
     pub index: Index,
     /// How far the leader knows the nodes.
     pub recovery: Arc<NodeRecovery>,
+}
+
+impl View {
+    /// The hashes of what is observed of allocations.
+    pub fn observations(&self) -> Vec<(AllocId, u128)> {
+        observations(&self.store, &self.observed)
+    }
+}
+
+/// The hashes of what is observed of allocations that have not ended.
+fn observations(store: &Store, observed: &Observed) -> Vec<(AllocId, u128)> {
+    let living = store.allocs().iter().filter(|(_, row)| !row.is_terminal());
+    let hash = |slot, id| observed.get(slot, id).map(|observation| observation.alloc.hash);
+    living.filter_map(|(slot, row)| Some((row.id, hash(slot, row.id)?))).collect()
 }
 
 /// What the controller of a server is sent.

@@ -396,6 +396,7 @@ impl World {
             let view = server.view();
             r04_confirmed::at_rest(number, &view)?;
             self.observed_at_rest(number, &view)?;
+            self.truth.facts().invariants.told_at_rest(number, &view.observations())?;
         }
         Ok(())
     }
