@@ -19,6 +19,8 @@ use crate::{
 /// States that the short form must reach. Others are rarer here: the random histories of the controller, which have no servers
 /// that fail, reach disconnected nodes and those who stand in for what is there.
 pub const EXPECTED: &[&str] = &[
+    "allocations with cores placed",
+    "allocations with devices placed",
     "deployments failed",
     "deployments of system jobs",
     "deployments of system jobs successful",
@@ -82,7 +84,18 @@ fn of_changes(store: &Store, step: &Step, add: &mut impl FnMut(&'static str)) {
                     add("nodes disconnected");
                 }
             }
-            Change::AllocPlaced(slot) if is_stand_in(store, *slot) => add("stand-ins placed"),
+            Change::AllocPlaced(slot) => {
+                let extra = store.allocs().extra(*slot);
+                if extra.is_some_and(|extra| !extra.devices.is_empty()) {
+                    add("allocations with devices placed");
+                }
+                if extra.is_some_and(|extra| !extra.cores.is_empty()) {
+                    add("allocations with cores placed");
+                }
+                if is_stand_in(store, *slot) {
+                    add("stand-ins placed");
+                }
+            }
             Change::AllocStopped(slot) => {
                 match store.allocs().extra(*slot).and_then(|extra| extra.stop_reason) {
                     Some(StopReason::OriginalKept) => add("originals kept"),

@@ -1,12 +1,17 @@
-//! I8: what may run at the same time fits the node, at every applied index and on the machine itself.
+//! I8: what may run at the same time fits the node, at every applied index and on the machine itself: room, ports, devices and the
+//! cores that tasks have for themselves.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_agent::lifecycle::TaskRef;
-use berth_model::{event::Event as Change, store::Store};
+use berth_model::{
+    device::{DevicesHeld, WHOLE_MILLI},
+    event::Event as Change,
+    store::{NodeRow, Store},
+};
 
 use super::{Check, history::Step};
-use crate::node::{CPU_MHZ, Content, MEMORY_MB, Process};
+use crate::node::{CORE_MHZ, CPU_MHZ, Content, MEMORY_MB, Process};
 
 const RULE: &str = "I8 what runs at the same time fits the node";
 
@@ -15,7 +20,11 @@ pub fn check(store: &Store, step: &Step) -> Check {
     let changes = |change: &Change| {
         matches!(
             change,
-            Change::AllocPlaced(_) | Change::NodeRegistered(_) | Change::NodeChanged(..) | Change::Restored
+            Change::AllocPlaced(_)
+                | Change::AllocEnded(_)
+                | Change::NodeRegistered(_)
+                | Change::NodeChanged(..)
+                | Change::Restored
         )
     };
     if !step.applied.events.iter().any(changes) {
@@ -27,21 +36,48 @@ pub fn check(store: &Store, step: &Step) -> Check {
                 format!("node {} at {}: {:?} of {:?}", node.id, step.entry.index, node.used, node.capacity);
             return Err((RULE, what));
         }
+        if let Some(twice) = held_twice(&devices_in_use(store, node)) {
+            return Err((RULE, format!("node {} at {}: {twice} is held twice", node.id, step.entry.index)));
+        }
     }
     Ok(())
 }
 
-/// What lives on a machine fits it, and no port is used twice.
+/// Devices and cores of those on a node that wait for nobody.
+fn devices_in_use(store: &Store, node: &NodeRow) -> DevicesHeld {
+    let mut held = DevicesHeld::default();
+    for slot in store.nodes().live(node) {
+        let Some(extra) = store.allocs().extra(slot) else { continue };
+        let own = DevicesHeld::of(&extra.devices, &extra.cores);
+        if !own.is_empty() && store.waits_for(slot).is_empty() {
+            held.add(&own);
+        }
+    }
+    held
+}
+
+fn held_twice(held: &DevicesHeld) -> Option<String> {
+    let device = held.milli.iter().find(|(_, milli)| **milli > WHOLE_MILLI).map(|(id, _)| id.clone());
+    device
+        .or_else(|| held.cores.iter().find(|(_, times)| **times > 1).map(|(core, _)| format!("core {core}")))
+}
+
+/// What lives on a machine fits it, and no port, device or core is used twice.
 pub fn on_started(node: usize, of: TaskRef, started: &Process, machine: &Content) -> Check {
-    let (mut cpu_mhz, mut memory_mb, mut ports) = (0, 0, BTreeSet::new());
+    let (mut cpu_mhz, mut memory_mb, mut ports, mut held) = (0, 0, BTreeSet::new(), DevicesHeld::default());
     let others = machine.processes.iter().filter(|(other, process)| **other != of && process.is_alive());
     for (task, process) in others.map(|(task, process)| (*task, process)).chain([(of, started)]) {
         let spec = &process.group.tasks[usize::from(task.task)];
-        cpu_mhz += spec.cpu_mhz;
+        let own = devices_of(process);
+        cpu_mhz += if own.cores.is_empty() { spec.cpu_mhz } else { CORE_MHZ * own.cores.len() as u32 };
         memory_mb += spec.memory_mb;
+        held.add(&own);
         if task.task == 0 && process.ports.iter().any(|port| !ports.insert(*port)) {
             return Err((RULE, format!("node {}: a port of {} is in use", node + 1, of.alloc)));
         }
+    }
+    if let Some(twice) = held_twice(&held) {
+        return Err((RULE, format!("node {}: {twice} of {} is in use", node + 1, of.alloc)));
     }
     if cpu_mhz <= CPU_MHZ && memory_mb <= MEMORY_MB {
         return Ok(());
@@ -50,4 +86,14 @@ pub fn on_started(node: usize, of: TaskRef, started: &Process, machine: &Content
         RULE,
         format!("node {}: {cpu_mhz} of {CPU_MHZ} MHz and {memory_mb} of {MEMORY_MB} MiB run", node + 1),
     ))
+}
+
+/// The devices and cores that a process was started with.
+fn devices_of(process: &Process) -> DevicesHeld {
+    let mut milli = BTreeMap::new();
+    for grant in &process.devices.grants {
+        grant.ids.iter().for_each(|id| *milli.entry(id.clone()).or_default() += grant.milli_each as u16);
+    }
+    let cores = process.devices.cores.iter().map(|core| (*core as u16, 1)).collect();
+    DevicesHeld { milli, cores }
 }

@@ -9,7 +9,7 @@ use berth_agent::{
     drivers::mock::{MockSettings, MockStep},
     lifecycle::{AllocRecord, Exit, RunSpec, StartFailure, TaskRef},
 };
-use berth_api::agent::{AllocId, Fence, GroupSpec};
+use berth_api::agent::{AllocId, Fence, GroupSpec, TaskDevices};
 
 use crate::executor::{Owner, now_ns};
 
@@ -20,6 +20,8 @@ pub struct Process {
     pub group: Arc<GroupSpec>,
     /// Ports of its allocation.
     pub ports: Vec<u32>,
+    /// Devices and cores that its task was given.
+    pub devices: TaskDevices,
     /// When it lives from.
     pub from_ns: u64,
     /// When it ends, or ended.
@@ -104,11 +106,13 @@ impl Machine {
             }
         }
         let ports = run.ports.iter().map(|port| port.host_port).collect();
+        let devices =
+            run.devices.iter().find(|devices| devices.task == task.name).cloned().unwrap_or_default();
         let stop_ns = settings.stop_after_ns();
         let mut content = self.content();
         let beside_living = content.processes.get(&of).is_some_and(Process::is_alive);
         let group = run.group.clone();
-        let process = Process { group, ports, from_ns, until_ns, exit, beside_living, stop_ns };
+        let process = Process { group, ports, devices, from_ns, until_ns, exit, beside_living, stop_ns };
         let boots = content.boots;
         content.started_in.insert(of, boots);
         content.processes.insert(of, process.clone());

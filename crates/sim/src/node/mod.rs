@@ -9,7 +9,9 @@ mod story;
 
 use std::collections::BTreeMap;
 
-use berth_api::agent::{AgentIdentity, FEATURES, FEATURES_ATTRIBUTE, NodeSpec};
+use berth_api::agent::{
+    AgentIdentity, DeviceInstanceSpec, DeviceSpec, FEATURES, FEATURES_ATTRIBUTE, NodeSpec,
+};
 use berth_model::NodeId;
 
 use crate::{
@@ -24,6 +26,17 @@ pub use machine::{Content, Machine, Process};
 pub const CPU_MHZ: u32 = 2_000;
 /// See [`CPU_MHZ`].
 pub const MEMORY_MB: u32 = 2_000;
+
+/// Cores that tasks may have for themselves, of nodes that have any, and what each has of [`CPU_MHZ`].
+const CORES: u32 = 4;
+/// See [`CORES`].
+pub const CORE_MHZ: u32 = CPU_MHZ / CORES;
+/// Every so many nodes one has devices and such cores; the first has.
+const EQUIPPED: usize = 3;
+/// The type of these devices, and their ids.
+pub const DEVICE: &str = "gpu";
+/// See [`DEVICE`].
+pub const DEVICES: [&str; 2] = ["gpu-0", "gpu-1"];
 
 /// What an agent has of the world.
 #[derive(Clone)]
@@ -79,6 +92,7 @@ fn identity(around: &Surroundings, instance: u64) -> AgentIdentity {
 
 fn spec(number: usize) -> NodeSpec {
     let features = FEATURES.join(",");
+    let is_equipped = number.is_multiple_of(EQUIPPED);
     let attributes =
         [("driver.mock_driver", "1"), ("kernel.name", "linux"), (FEATURES_ATTRIBUTE, features.as_str())];
     NodeSpec {
@@ -94,6 +108,19 @@ fn spec(number: usize) -> NodeSpec {
         disk_mb: 100_000,
         host_ip: "127.0.0.1".to_owned(),
         version: "sim".to_owned(),
+        devices: if is_equipped { vec![devices()] } else { Vec::new() },
+        cores: if is_equipped { (0..CORES).collect() } else { Vec::new() },
         ..NodeSpec::default()
+    }
+}
+
+fn devices() -> DeviceSpec {
+    let instance = |id: &str| DeviceInstanceSpec { id: id.to_owned(), ..DeviceInstanceSpec::default() };
+    DeviceSpec {
+        vendor: "sim".to_owned(),
+        kind: DEVICE.to_owned(),
+        model: "one".to_owned(),
+        instances: DEVICES.into_iter().map(instance).collect(),
+        ..DeviceSpec::default()
     }
 }

@@ -18,7 +18,7 @@ use berth_replication::runtime::{
     engine::{AsyncRuntime, Select2},
 };
 
-use super::{Surroundings, habits::Habits, identity, story};
+use super::{DEVICES, Surroundings, habits::Habits, identity, story};
 use crate::{
     bugs::Bug,
     executor::{Simulated, now_ns, random_u64, sleep_until_ns},
@@ -335,6 +335,10 @@ impl Agent {
                 (Event::Run(run), Some(Bug::RunsOldVersions)) => {
                     let job = run.group.job_id.clone();
                     run.group = self.first_versions.entry(job).or_insert_with(|| run.group.clone()).clone();
+                }
+                (Event::Run(run), Some(Bug::UsesOtherDevices)) => {
+                    let grants = run.devices.iter_mut().flat_map(|devices| &mut devices.grants);
+                    grants.flat_map(|grant| grant.ids.first_mut()).for_each(|id| *id = DEVICES[0].to_owned());
                 }
                 (Event::Run(run), Some(Bug::LosesUpdates)) if self.life.alloc(run.alloc).is_some() => {
                     continue;

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use berth_model::{
     JobKey,
+    device::DeviceAsk,
     job::{
         Disconnect, Group, HealthCheck, Job, JobType, Kept, Migrate, Network, Periodic, Port, Reconcile,
         Task, TaskResources, Update,
@@ -12,7 +13,7 @@ use berth_model::{
 };
 
 use super::{Client, TENANT};
-use crate::{invariants::MARK, random::Random};
+use crate::{invariants::MARK, node::DEVICE, random::Random};
 
 /// Jobs that each owns.
 const JOBS: u64 = 5;
@@ -24,6 +25,10 @@ const SIDES_PERCENT: u64 = 30;
 const SIDE: &str = "side";
 /// Services and batch jobs that say what becomes of their allocations on nodes that fall silent, in percent.
 const DISCONNECTS_PERCENT: u64 = 40;
+/// Services and batch jobs that ask for a device, and those that ask for cores, in percent.
+const DEVICES_PERCENT: u64 = 12;
+/// See [`DEVICES_PERCENT`].
+const CORES_PERCENT: u64 = 8;
 
 impl Client {
     pub(super) fn job(&mut self) -> (JobKey, JobType) {
@@ -41,7 +46,7 @@ impl Client {
 
     pub(super) fn describe(&mut self, key: JobKey, kind: JobType, mark: &str) -> Job {
         let batch = kind == JobType::Batch;
-        let run_for = if kind.runs_to_completion() { self.random.within(500..9_000) } else { 600_000 };
+        let run_for = if kind.runs_to_completion() { self.random.within(500..9_000) } else { 3_600_000 };
         let fails = self.random.percent(8);
         let stop_after = if self.random.percent(30) { self.random.within(0..7_000) } else { 0 };
         let start_after = self.random.below(400);
@@ -57,6 +62,7 @@ impl Client {
             memory_mb: self.random.within(50..600) as u32,
             ..TaskResources::default()
         };
+        let resources = if kind.is_per_node() { resources } else { equipped(&mut self.random, resources) };
         let task = Task { config, resources, ..Task::new("task", "mock_driver", kind) };
         let ports = if self.random.percent(25) {
             let fixed = self.random.percent(50).then_some(8_080);
@@ -97,6 +103,18 @@ impl Client {
 
 fn ms(random: &mut Random, from: u64, to: u64) -> Duration {
     Duration::from_millis(random.within(from..to))
+}
+
+/// What a task asks for that may need devices, or cores for itself: not all nodes have them.
+fn equipped(random: &mut Random, resources: TaskResources) -> TaskResources {
+    let devices = random.percent(DEVICES_PERCENT).then(|| DeviceAsk {
+        name: DEVICE.to_owned(),
+        count: 1,
+        share_milli: *random.pick(&[0, 300, 500]),
+        ..DeviceAsk::default()
+    });
+    let cores = if random.percent(CORES_PERCENT) { random.within(1..3) as u32 } else { 0 };
+    TaskResources { devices: devices.into_iter().collect(), cores, ..resources }
 }
 
 /// A group that may say what becomes of its allocations on nodes that fall silent, by its block or by the settings before

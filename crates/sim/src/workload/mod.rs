@@ -23,6 +23,7 @@ use berth_replication::runtime::{
 
 use crate::{
     executor::{Simulated, now_ns, sleep_ns},
+    node::DEVICE,
     operations::{Asks, Outcome},
     random::Random,
     server::Server,
@@ -97,7 +98,12 @@ impl Client {
 
     /// Describes the tenants.
     async fn found(&mut self, ids: &mut IdSeed) {
-        let limit = Bounds { memory_mb: Some(2_500), ..Bounds::default() };
+        let limit = Bounds {
+            cpu_mhz: Some(2_500),
+            memory_mb: Some(2_500),
+            disk_mb: Some(1_800),
+            devices_milli: [(DEVICE.to_owned(), 800)].into(),
+        };
         let quota = Quota { name: "small".to_owned(), limit, ..Quota::default() };
         let namespace = Namespace { quota: Some("small".to_owned()), ..Namespace::new(TENANT) };
         let commands = [Command::PutQuota(Box::new(quota)), Command::PutNamespace(Box::new(namespace))];
