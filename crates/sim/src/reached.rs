@@ -100,6 +100,7 @@ fn of_changes(store: &Store, step: &Step, add: &mut impl FnMut(&'static str)) {
                 match store.allocs().extra(*slot).and_then(|extra| extra.stop_reason) {
                     Some(StopReason::OriginalKept) => add("originals kept"),
                     Some(StopReason::ReplacementKept) => add("replacements kept"),
+                    Some(StopReason::Preempted) => add("allocations preempted"),
                     _ => {}
                 }
             }

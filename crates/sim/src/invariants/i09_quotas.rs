@@ -1,19 +1,46 @@
-//! I9: a quota is never exceeded, at any index.
+//! I9: a quota is never exceeded, at any index, by what its namespaces are counted to hold or by what may run.
 
-use berth_model::store::Store;
+use std::collections::BTreeSet;
+
+use berth_model::{event::Event as Change, quota::Usage, store::Store};
 
 use super::{Check, history::Step};
 
-/// What namespaces hold is within what they may hold, unless an operator has just lowered that.
+const RULE: &str = "I9 quotas are kept";
+
+/// What namespaces hold is within what they may hold. No operator lowers that here.
 pub fn check(store: &Store, step: &Step) -> Check {
+    let may_add = |change: &Change| {
+        matches!(
+            change,
+            Change::AllocPlaced(_) | Change::AllocEnded(_) | Change::AllocUpdated(..) | Change::Restored
+        )
+    };
+    let is_due = step.applied.events.iter().any(may_add);
     for row in store.quotas().iter() {
-        let (limit, used) = (&row.quota.limit, &row.used);
-        let memory = limit.memory_mb.is_some_and(|max| used.memory_mb > max);
-        let cpu = limit.cpu_mhz.is_some_and(|max| used.cpu_mhz > max);
-        if memory || cpu {
-            let what = format!("quota {} at {}: {used:?} of {limit:?}", row.quota.name, step.entry.index);
-            return Err(("I9 quotas are kept", what));
+        let limit = &row.quota.limit;
+        let wrong = limit.exceeded_by(&row.used).map(|excess| ("counted to hold", excess));
+        let runs = || limit.exceeded_by(&running(store, &row.quota.name)).map(|excess| ("to run", excess));
+        if let Some((what, excess)) = wrong.or_else(|| is_due.then(runs).flatten()) {
+            let what = format!("of quota {} is {what} at {}: {excess}", row.quota.name, step.entry.index);
+            return Err((RULE, what));
         }
     }
     Ok(())
+}
+
+/// What of a quota's namespaces may run now, added up anew: what waits for nobody.
+fn running(store: &Store, quota: &str) -> Usage {
+    let namespaces = store.namespaces();
+    let names = namespaces.iter().map(|row| &*row.namespace.name);
+    let of_quota: BTreeSet<&str> = names.filter(|name| namespaces.quotas(name).contains(quota)).collect();
+    let mut sum = Usage::default();
+    for (slot, row) in store.allocs().iter().filter(|(_, row)| !row.is_terminal()) {
+        let job = store.jobs().row(row.job).filter(|job| of_quota.contains(&*job.key.namespace));
+        if job.is_some() && store.waits_for(slot).is_empty() {
+            let group = store.job_of(row).map(|(_, group)| group);
+            sum.add(&group.map_or_else(|| Usage::from(row.held), |group| Usage::of(row.held, group)));
+        }
+    }
+    sum
 }

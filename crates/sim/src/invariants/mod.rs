@@ -10,6 +10,7 @@ mod i05_indexes;
 mod i06_jobs;
 mod i07_processes;
 mod i08_room;
+mod i09_preemption;
 mod i09_quotas;
 mod i10_counts;
 mod i12_periodic;

@@ -15,7 +15,7 @@ use berth_controller::{
 };
 use berth_model::{
     AllocId, EvalId, Index, JobKey, Timestamp,
-    alloc::{AllocEnd, ClientStatus},
+    alloc::{AllocEnd, ClientStatus, Stop, StopReason},
     command::{Command, DeregisterJob, EncodedEntry},
     observed::Observed,
     store::{AllocSlot, Store},
@@ -205,6 +205,22 @@ fn overwrite_stops(entry: EncodedEntry, store: &Store) -> EncodedEntry {
     entry.into()
 }
 
+/// Of the node of what is preempted one more goes, whatever its priority.
+fn preempt_more(entry: EncodedEntry, store: &Store) -> EncodedEntry {
+    let (mut entry, _) = entry.into_parts();
+    for command in &mut entry.commands {
+        let Command::CommitPlan(plan) = command else { continue };
+        let preempted = plan.stops.iter().find(|stop| stop.reason == StopReason::Preempted);
+        let Some(first) = preempted.copied() else { continue };
+        let node = store.alloc(first.alloc).and_then(|(_, row)| store.nodes().row(row.node));
+        let live = node.into_iter().flat_map(|node| store.nodes().live(node));
+        let mut others = live.filter_map(|slot| store.allocs().row(slot)).filter(|row| row.is_wanted());
+        let other = others.find(|row| plan.stops.iter().all(|stop| stop.alloc != row.id));
+        plan.stops.extend(other.map(|row| Stop { alloc: row.id, ..first }));
+    }
+    entry.into()
+}
+
 /// Time as it is for a server that takes a pause, or a step of its clock, for silence of others.
 #[derive(Default)]
 struct Unheard {
@@ -260,6 +276,7 @@ impl CarryOut {
                     Some(Bug::FreesRoomEarly) => free_early(entry),
                     Some(Bug::LosesRollbacks) => undo_nothing(entry),
                     Some(Bug::CollectsByOldView) => collect_old(entry, &mut self.collected),
+                    Some(Bug::PreemptsMore) => preempt_more(entry, &self.server.view().store),
                     Some(Bug::WritesOverStops) => overwrite_stops(entry, &self.server.view().store),
                     _ => entry,
                 };

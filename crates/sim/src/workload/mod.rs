@@ -8,13 +8,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use berth_controller::Answer;
 use berth_model::{
     EvalId, Index, JobKey, Timestamp,
-    command::{Command, DeregisterJob, RegisterJob, RunJob, ScaleJob},
+    command::{Command, DeregisterJob, RegisterJob, RunJob, ScaleJob, SetSchedulerConfig},
     eval::{Eval, Trigger},
     ids::IdSeed,
     job::{Job, JobType},
     namespace::Namespace,
     quota::{Bounds, Quota},
     scaling::ScalingEvent,
+    scheduling::{Preemption, SchedulerConfig},
 };
 use berth_replication::runtime::{
     Runtime,
@@ -47,6 +48,16 @@ const STALE_PERCENT: u64 = 50;
 const OLD_PERCENT: u64 = 50;
 /// The namespace that keeps to a quota.
 const TENANT: &str = "tenant";
+
+/// Simulations in which all jobs may preempt others, in percent. In the others system jobs may.
+const PREEMPTS_PERCENT: u64 = 40;
+
+/// All jobs may preempt others; batch work other batch work as well, or not.
+fn preempting(batch_on_batch: bool) -> Command {
+    let preemption = Preemption { system: true, sysbatch: true, service: true, batch: true, batch_on_batch };
+    let config = SchedulerConfig { preemption, ..SchedulerConfig::default() };
+    Command::SetSchedulerConfig(Box::new(SetSchedulerConfig { config, only_if: None }))
+}
 
 /// One person.
 pub struct Client {
@@ -106,8 +117,9 @@ impl Client {
         };
         let quota = Quota { name: "small".to_owned(), limit, ..Quota::default() };
         let namespace = Namespace { quota: Some("small".to_owned()), ..Namespace::new(TENANT) };
+        let preempts = self.random.percent(PREEMPTS_PERCENT).then(|| preempting(self.random.percent(50)));
         let commands = [Command::PutQuota(Box::new(quota)), Command::PutNamespace(Box::new(namespace))];
-        for command in commands {
+        for command in commands.into_iter().chain(preempts) {
             loop {
                 sleep_ns(100_000_000).await;
                 let Some(server) = self.servers.open(&mut self.random) else { continue };
