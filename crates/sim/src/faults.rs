@@ -65,6 +65,12 @@ const GO_BACK_PERCENT: u64 = 40;
 const LONG_MS: (u64, u64) = (12_000, 50_000);
 /// When the last one begins: what it leaves behind is not mended by another that happens to follow.
 const LAST_NS: std::ops::Range<u64> = 43_000_000_000..45_500_000_000;
+/// How many simulations end with all servers away for long, in percent, and for how long, in milliseconds.
+const OUTAGES_PERCENT: u64 = 8;
+/// See [`OUTAGES_PERCENT`].
+const OUTAGE_MS: (u64, u64) = (OUTAGE_MIN_NS / 1_000_000, 600_000);
+/// All servers away for so long is an outage, of which tasks must notice nothing, in nanoseconds.
+pub const OUTAGE_MIN_NS: u64 = 30_000_000_000;
 /// How many there are.
 const COUNT: std::ops::Range<u64> = 12..30;
 
@@ -86,6 +92,10 @@ pub fn plan(random: &mut Random, servers: usize, nodes: usize) -> Vec<(u64, Faul
 /// Draws one after which all agents come again.
 fn draw_last(random: &mut Random, servers: usize) -> Fault {
     let server = random.below(servers as u64) as usize;
+    if random.percent(OUTAGES_PERCENT) {
+        let (from, to) = OUTAGE_MS;
+        return Fault::KillServers { down_ns: ms(random, from, to) };
+    }
     match random.below(100) {
         0..40 => Fault::KillServers { down_ns: ms(random, 50, 3_000) },
         40..60 => Fault::CutServer { server },
@@ -187,6 +197,14 @@ fn draw_between_servers(random: &mut Random, servers: usize) -> Fault {
 }
 
 impl Fault {
+    /// When all servers come back that are away for long, if it begins at that time, in nanoseconds.
+    pub fn outage_until_ns(&self, at_ns: u64) -> Option<u64> {
+        match *self {
+            Self::KillServers { down_ns } if down_ns >= OUTAGE_MIN_NS => Some(at_ns + down_ns),
+            _ => None,
+        }
+    }
+
     /// Whether it is of nodes and their agents, not of servers.
     pub fn is_of_nodes(&self) -> bool {
         self.node().is_some()
@@ -234,6 +252,7 @@ impl Fault {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::KillServer { .. } => "fault: server killed",
+            Self::KillServers { down_ns } if *down_ns >= OUTAGE_MIN_NS => "fault: all servers away for long",
             Self::KillServers { .. } => "fault: all servers killed",
             Self::Rush { .. } => "fault: all agents come back at once",
             Self::VanishServer { .. } => "fault: server vanished",

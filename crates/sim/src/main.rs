@@ -116,7 +116,7 @@ fn print_counts(report: &Report) {
 
 fn run_many(settings: &Settings, seeds: Range<u64>, threads: usize) -> bool {
     let summary = many::run(settings, seeds, threads);
-    let Summary { runs, counts, violations, simulated_ns, least, short } = summary;
+    let Summary { runs, counts, violations, simulated_ns, least, short, settled } = summary;
     counts.iter().for_each(|(what, count)| println!("{count:>10}  {what}"));
     println!(
         "{runs} seeds, {:.0} simulated seconds, {} violations",
@@ -126,6 +126,17 @@ fn run_many(settings: &Settings, seeds: Range<u64>, threads: usize) -> bool {
     if let Some(Least { simulated_ns, commands, faults }) = least {
         let seconds = simulated_ns as f64 / 1e9;
         println!("each at least {seconds:.1} simulated seconds, {commands} commands and {faults} faults");
+    }
+    if let Some((longest_ns, seed)) = settled.last() {
+        let at = |percent: usize| settled[(settled.len() - 1) * percent / 100].0 as f64 / 1e9;
+        println!(
+            "settled after people had stopped asking: half within {:.0} s, 9 of 10 within {:.0} s, 99 of 100 within {:.0} s, the \
+             last, seed {seed}, after {:.0} s",
+            at(50),
+            at(90),
+            at(99),
+            *longest_ns as f64 / 1e9
+        );
     }
     for (seed, what) in &violations {
         println!("seed {seed}: {what}");

@@ -28,6 +28,8 @@ pub struct Summary {
     pub simulated_ns: u64,
     /// The least that one of them had.
     pub least: Option<Least>,
+    /// How long after people had stopped asking everything was as it should be, in nanoseconds, and in which seed.
+    pub settled: Vec<(u64, u64)>,
     /// Seeds that broke no rule and had less than [`Least::WANTED`], in order, and what they had.
     pub short: Vec<(u64, Least)>,
 }
@@ -111,6 +113,7 @@ fn run_until(
                     let least = Least::of(&report);
                     summary.note(seed, least, report.violation.is_none() && settings.without.is_empty());
                     summary.simulated_ns += report.simulated_ns;
+                    summary.settled.extend(report.settled_ns.map(|settled_ns| (settled_ns, seed)));
                     for (what, count) in report.counts {
                         *summary.counts.entry(what).or_default() += count;
                     }
@@ -128,6 +131,7 @@ fn run_until(
     let mut summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
     summary.violations.sort();
     summary.short.sort_by_key(|(seed, _)| *seed);
+    summary.settled.sort_unstable();
     summary
 }
 

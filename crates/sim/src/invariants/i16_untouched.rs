@@ -28,6 +28,11 @@ impl Untouched {
         }
     }
 
+    /// Whether it was asked to end, in whichever state.
+    pub fn is_stopped(&self, alloc: AllocId) -> bool {
+        self.stopped.contains(&alloc)
+    }
+
     pub fn on_killed(&mut self, node: usize, of: TaskRef) {
         self.killed.insert((node, of));
     }

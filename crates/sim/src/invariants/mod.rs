@@ -18,6 +18,7 @@ mod i13_statuses;
 mod i16_untouched;
 mod i17_restored;
 pub mod r04_confirmed;
+mod r22_outages;
 mod r28_liveness;
 
 use std::{sync::Arc, time::Duration};
@@ -56,6 +57,7 @@ pub struct Invariants {
     statuses: i13_statuses::Statuses,
     rollbacks: Rollbacks,
     untouched: i16_untouched::Untouched,
+    outage: r22_outages::Outage,
     liveness: r28_liveness::Liveness,
     confirmed: r04_confirmed::Confirmed,
 }
@@ -75,6 +77,7 @@ impl Invariants {
             statuses: i13_statuses::Statuses::default(),
             rollbacks: Rollbacks::default(),
             untouched: i16_untouched::Untouched::default(),
+            outage: r22_outages::Outage::default(),
             liveness: r28_liveness::Liveness::default(),
             confirmed: r04_confirmed::Confirmed::default(),
         }
@@ -193,6 +196,17 @@ impl Invariants {
 
     pub fn on_signalled(&mut self, node: usize, of: TaskRef, is_deserted: bool) -> Check {
         self.untouched.on_signalled(self.history.store(), (node, of), is_deserted)
+    }
+
+    /// All servers are away until then, in nanoseconds.
+    pub fn on_outage_begun(&mut self, machines: &[Machine], until_ns: u64) {
+        let is_stopped = |alloc| self.untouched.is_stopped(alloc);
+        self.outage.begin(self.history.store(), machines, until_ns, is_stopped);
+    }
+
+    /// They come back.
+    pub fn on_outage_ended(&mut self, machines: &[Machine]) -> Check {
+        self.outage.end(machines)
     }
 
     /// Time has passed, of which nothing has kept the servers from their work `since_ns`; none while something does.

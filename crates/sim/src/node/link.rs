@@ -19,6 +19,9 @@ use crate::{
     network::Host,
 };
 
+/// What a planted bug takes for a long silence, in nanoseconds.
+const LONG_SILENCE_NS: u64 = 20_000_000_000;
+
 impl Agent {
     /// Dials a server when it is time to, or says hello again on the connection there is.
     pub(super) fn dial(&mut self) {
@@ -107,6 +110,14 @@ impl Agent {
                 self.around.truth.signalled(self.around.number, of, false);
                 self.around.machine.stop(of);
             }
+        }
+    }
+
+    /// Of a planted bug: after a long silence of servers tasks are ended, whatever their groups say.
+    pub(super) fn end_tasks_after_silence(&self) {
+        let silent_ns = now_ns().saturating_sub(self.around.machine.content().heard_ns);
+        if self.around.bug == Some(Bug::EndsTasksInOutages) && silent_ns > LONG_SILENCE_NS {
+            self.watched.keys().for_each(|of| self.around.machine.stop(*of));
         }
     }
 

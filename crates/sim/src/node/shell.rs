@@ -93,6 +93,7 @@ impl Agent {
         self.restore()?;
         loop {
             self.look_at_processes()?;
+            self.end_tasks_after_silence();
             self.dial();
             self.speak();
             let deadline = sleep_until_ns(self.deadline_ns());

@@ -26,22 +26,24 @@ use crate::{
 use nodes::Nodes;
 use undisturbed::Undisturbed;
 
-/// Faults end then, in nanoseconds.
+/// Faults end then, in nanoseconds, or when the servers come back from an outage.
 const FAULTS_END_NS: u64 = 46_000_000_000;
-/// People ask for nothing more then, unless too little was written.
-const WORK_END_NS: u64 = 50_000_000_000;
-/// The earliest end.
-const REST_NS: u64 = 60_000_000_000;
+/// So long after it people ask for nothing more, unless too little was written.
+const WORK_NS: u64 = 4_000_000_000;
+/// The earliest end is so long after that.
+const REST_NS: u64 = 10_000_000_000;
+/// Between two looks whether everything is as it should be.
+const LOOK_NS: u64 = 1_000_000_000;
 /// So long after people have stopped asking everything is as it should be: a node that was declared down, and the longest pauses
 /// between tries, are behind.
 const SETTLE_NS: u64 = 70_000_000_000;
 /// A deployment takes no longer for a step: what it replaces has a few seconds to end, and what it places to be healthy.
 const DEPLOYMENT_STEP_NS: u64 = 20_000_000_000;
-/// The latest end: a system job on many nodes is deployed in many steps.
-const END_NS: u64 = WORK_END_NS + 600_000_000_000;
+/// The latest end after people have stopped asking: a system job on many nodes is deployed in many steps.
+const END_NS: u64 = 600_000_000_000;
 /// Nodes of a simulation, and of one that is large.
 const NODES: Range<u64> = 3..9;
-const NODES_LARGE: Range<u64> = 20..60;
+const NODES_LARGE: Range<u64> = 20..201;
 /// People who ask for something: so many that each simulation has at least 500 commands.
 const CLIENTS: u64 = 8;
 /// Simulations that are large, in percent.
@@ -94,6 +96,8 @@ pub struct Report {
     pub simulated_ns: u64,
     /// How many faults were planned.
     pub faults: usize,
+    /// How long after people had stopped asking everything was as it should be, and stayed so, in nanoseconds; none where it never was.
+    pub settled_ns: Option<u64>,
 }
 
 /// Something that the world does at a time.
@@ -107,7 +111,30 @@ enum Due {
     /// One block of each of these directions is lifted.
     Unblock(Vec<Direction>),
     EndFaults,
+    /// The servers that were away for long come back now.
+    EndOutage,
     AtRest,
+}
+
+/// When the parts of a simulation end, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    /// Faults.
+    faults_ns: u64,
+    /// People's work, unless too little was written.
+    work_ns: u64,
+    /// The earliest end of all.
+    rest_ns: u64,
+}
+
+impl Ends {
+    /// Those of a simulation in which that goes wrong: people work on after an outage.
+    fn of(plan: &[(u64, Fault)]) -> Self {
+        let outages = plan.iter().filter_map(|(at_ns, fault)| fault.outage_until_ns(*at_ns));
+        let faults_ns = outages.max().map_or(FAULTS_END_NS, |until_ns| FAULTS_END_NS.max(until_ns + 1));
+        let work_ns = faults_ns + WORK_NS;
+        Self { faults_ns, work_ns, rest_ns: work_ns + REST_NS }
+    }
 }
 
 struct World {
@@ -122,8 +149,13 @@ struct World {
     without: BTreeSet<usize>,
     due: BTreeMap<(u64, u64), Due>,
     dues: u64,
+    ends: Ends,
     faults_ended: bool,
     settled: bool,
+    /// Since when everything is as it should be, whenever that was looked at.
+    settled_at_ns: Option<u64>,
+    /// No server is started before.
+    outage_until_ns: u64,
     /// When people stopped asking.
     work_end_ns: u64,
     /// Entries at the last look for rest, and how many seconds before it were busy.
@@ -147,6 +179,7 @@ pub fn run(settings: &Settings) -> Report {
         plan.extend(faults::upgrades(&mut random.fork(4), settings.servers));
         plan.sort_by_key(|(at_ns, _)| *at_ns);
     }
+    let ends = Ends::of(&plan);
     let servers = Servers::new(settings.servers);
     let mut world = World {
         machines: Machines::new(settings, is_upgraded, &mut random, &network, &truth),
@@ -160,9 +193,12 @@ pub fn run(settings: &Settings) -> Report {
         without: settings.without.clone(),
         due: BTreeMap::new(),
         dues: 0,
+        ends,
         faults_ended: false,
         settled: false,
-        work_end_ns: WORK_END_NS,
+        settled_at_ns: None,
+        outage_until_ns: 0,
+        work_end_ns: ends.work_ns,
         busy: (0, 0),
         deployed: (Index(0), 0),
     };
@@ -197,15 +233,15 @@ impl World {
                 self.at(self.plan[number].0, Due::Fault(number));
             }
         }
-        self.at(FAULTS_END_NS, Due::EndFaults);
-        self.at(REST_NS, Due::AtRest);
+        self.at(self.ends.faults_ns, Due::EndFaults);
+        self.at(self.ends.work_ns, Due::AtRest);
         for number in 0..CLIENTS {
             let client = Client {
                 number,
                 random: self.random.fork(100 + number),
                 servers: self.servers.clone(),
                 truth: self.truth.clone(),
-                until_ns: WORK_END_NS,
+                until_ns: self.ends.work_ns,
                 looked_at: BTreeMap::new(),
             };
             spawn_for(WORLD, client.live());
@@ -270,6 +306,7 @@ impl World {
             Due::TakeIn(server) => self.take_in(server),
             Due::Unblock(directions) => self.network.unblock(&directions),
             Due::EndFaults => self.end_faults(),
+            Due::EndOutage => self.end_outage(),
             Due::AtRest => self.at_rest(),
         }
     }
@@ -298,9 +335,9 @@ impl World {
     }
 
     fn at_rest(&mut self) {
-        if now_ns() < WORK_END_NS + workload::LONGER_NS && self.truth.facts().has_too_few_commands() {
+        if now_ns() < self.ends.work_ns + workload::LONGER_NS && self.truth.facts().has_too_few_commands() {
             self.work_end_ns = now_ns();
-            return self.after(1_000_000_000, Due::AtRest);
+            return self.after(LOOK_NS, Due::AtRest);
         }
         let machines: Vec<Machine> = self.nodes.machines();
         let goes_on = self.deployments_go_on();
@@ -308,7 +345,10 @@ impl World {
             let facts = self.truth.facts();
             facts.invariants.at_rest(&machines, &facts.operations.0)
         };
-        match result.and_then(|()| self.servers_at_rest()) {
+        let result = result.and_then(|()| self.servers_at_rest());
+        self.settled_at_ns = result.is_ok().then(|| self.settled_at_ns.unwrap_or(now_ns()));
+        match result {
+            _ if now_ns() < self.ends.rest_ns => self.after(LOOK_NS, Due::AtRest),
             Ok(()) => {
                 self.truth.tell("everything is as it should be");
                 self.settled = true;
@@ -319,7 +359,7 @@ impl World {
             }
             // While deployments make steps there is always something that is under way.
             Err(_) if goes_on || now_ns() < self.work_end_ns + SETTLE_NS => {
-                self.after(1_000_000_000, Due::AtRest);
+                self.after(LOOK_NS, Due::AtRest);
             }
             Err((rule, what)) => self.truth.violated(rule, what),
         }
@@ -331,7 +371,7 @@ impl World {
         if at != self.deployed.0 {
             self.deployed = (at, now_ns());
         }
-        now_ns() < END_NS.min(self.deployed.1 + DEPLOYMENT_STEP_NS)
+        now_ns() < (self.ends.work_ns + END_NS).min(self.deployed.1 + DEPLOYMENT_STEP_NS)
     }
 
     /// Whether the servers have been busy for long although nobody asks for anything.
@@ -357,6 +397,7 @@ impl World {
             digest: facts.digest,
             simulated_ns: now_ns(),
             faults: self.plan.len(),
+            settled_ns: self.settled_at_ns.map(|at_ns| at_ns - self.work_end_ns).filter(|_| self.settled),
         }
     }
 }

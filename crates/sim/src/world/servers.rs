@@ -12,7 +12,7 @@ use super::{Due, Settings, World};
 use crate::{
     bugs::Bug,
     disk::SimDisk,
-    executor::{self, Owner, PACE, Pace},
+    executor::{self, Owner, PACE, Pace, now_ns},
     faults::{Fault, POWER_NS},
     invariants::{Check, r04_confirmed},
     network::{Host, Network},
@@ -131,6 +131,9 @@ impl World {
     pub(super) fn start_server(&mut self, number: usize) {
         if self.servers.all()[number].is_some() {
             return;
+        }
+        if now_ns() < self.outage_until_ns {
+            return self.at(self.outage_until_ns, Due::StartServer(number));
         }
         let machines = &mut self.machines;
         machines.owners += 1;
@@ -271,6 +274,9 @@ impl World {
         match fault {
             Fault::KillServer { server, down_ns } => self.kill_server(server, down_ns),
             Fault::KillServers { down_ns } => {
+                if let Some(until_ns) = fault.outage_until_ns(now_ns()) {
+                    self.begin_outage(until_ns);
+                }
                 (0..self.machines.len()).for_each(|server| self.kill_server(server, down_ns));
             }
             Fault::Rush { server, down_ns, for_ns } => {
@@ -332,6 +338,22 @@ impl World {
             Fault::Upgrade { server, newer, down_ns } => self.change_version(server, newer, down_ns),
             _ => unreachable!("a node's"),
         }
+    }
+
+    /// No server comes back before that time.
+    fn begin_outage(&mut self, until_ns: u64) {
+        self.outage_until_ns = until_ns;
+        let machines = self.nodes.machines();
+        self.truth.facts().invariants.on_outage_begun(&machines, until_ns);
+        self.at(until_ns, Due::EndOutage);
+    }
+
+    /// The servers come back at once, and tasks have noticed nothing.
+    pub(super) fn end_outage(&mut self) {
+        let machines = self.nodes.machines();
+        let facts = &mut *self.truth.facts();
+        let result = facts.invariants.on_outage_ended(&machines);
+        facts.judge(result);
     }
 
     /// A server is started with another version, at which it is stopped for a while.
