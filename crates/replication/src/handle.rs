@@ -27,7 +27,7 @@ use crate::{
     answer::Answer,
     departed::Departed,
     disk::{Disk, RealDisk, Released},
-    log::{SEGMENT_BYTES, Tail, WriterEnded},
+    log::{Promised, SEGMENT_BYTES, Tail, WriterEnded},
     machine::Demand,
     metrics::Counters,
     open,
@@ -70,6 +70,7 @@ struct Inner<R: Runtime> {
     demand: Demand,
     space: Arc<Space>,
     tail: Arc<Tail>,
+    promised: Promised,
     /// The newest version of entries that was proposed here.
     proposed: AtomicU8,
     /// Held by whoever changes who the servers are.
@@ -189,7 +190,7 @@ impl<R: Runtime> Replication<R> {
         counters: Arc<Counters>,
         demand: Demand,
         space: Arc<Space>,
-        tail: Arc<Tail>,
+        (tail, promised): (Arc<Tail>, Promised),
         (writer, released): (WriterEnded, Released),
     ) -> Self {
         let room = Arc::new(Semaphore::new(PROPOSALS_BYTES_MAX));
@@ -205,6 +206,7 @@ impl<R: Runtime> Replication<R> {
             demand,
             space,
             tail,
+            promised,
             proposed,
             changes,
             ending,
@@ -254,6 +256,18 @@ impl<R: Runtime> Replication<R> {
     /// The newest term that this server knows.
     pub fn term(&self) -> u64 {
         self.inner.raft.server_metrics().borrow_watched().vote.leader_id.term
+    }
+
+    /// The vote of this server that is durable: its term, whom it is for, and whether a majority has granted it. None before
+    /// the first.
+    pub fn vote(&self) -> Option<(u64, u64, bool)> {
+        let vote = self.inner.promised.vote()?;
+        Some((vote.leader_id.term, vote.leader_id.voted_for, vote.committed))
+    }
+
+    /// The position in the log of the last record that this server knows to be committed.
+    pub fn committed(&self) -> Option<u64> {
+        self.inner.promised.committed().map(|id| id.index())
     }
 
     /// Whether this server believes that it leads. Only [`Self::linearize`] makes sure.

@@ -71,6 +71,7 @@ pub(crate) async fn open<R: Runtime>(
     }
     let departed = machine.departed().clone();
     let network = Network::new(peers.clone(), own_disk, demand.clone());
+    let promised = log.store.promised();
     let raft = Raft::<R>::new(config.server_id, Arc::new(engine_config), network, log.store, machine).await;
     let raft = raft.map_err(|error| failed(&error))?;
     leadership::follow(&raft, observer, alarm);
@@ -83,7 +84,7 @@ pub(crate) async fn open<R: Runtime>(
         counters,
         demand,
         Arc::clone(&space),
-        log.tail,
+        (log.tail, promised),
         (log.writer, released),
     );
     if alone {

@@ -60,7 +60,30 @@ pub(crate) struct LogStore<R: Runtime> {
     era: Cluster,
 }
 
+/// What a server has promised to the others, as its log has it.
+pub(crate) struct Promised {
+    vote: Arc<Mutex<Option<Vote>>>,
+    committed: Arc<Mutex<Option<LogId>>>,
+}
+
+impl Promised {
+    /// The vote that is durable.
+    pub fn vote(&self) -> Option<Vote> {
+        *self.vote.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last record that is known to be committed.
+    pub fn committed(&self) -> Option<LogId> {
+        *self.committed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl<R: Runtime> LogStore<R> {
+    /// What this server has promised, now and later.
+    pub fn promised(&self) -> Promised {
+        Promised { vote: Arc::clone(&self.reader.vote), committed: Arc::clone(&self.committed) }
+    }
+
     /// Hands out what is known to be committed, from an index on, in order.
     ///
     /// # Errors

@@ -1,8 +1,10 @@
-//! I1: at most one leader a term; terms only grow; a leadership that has ended does not begin again.
+//! I1: at most one leader a term; terms only grow; a leadership that has ended does not begin again; nobody votes twice in a term or
+//! takes back what is committed.
 
 use std::collections::BTreeMap;
 
 use super::Check;
+use crate::executor::Owner;
 
 /// Who has led.
 #[derive(Default)]
@@ -11,12 +13,53 @@ pub struct Leaders {
     last_term: BTreeMap<usize, u64>,
     /// The term that each server leads in, or led in last, and whether it still does.
     led: BTreeMap<usize, (u64, bool)>,
+    /// The vote of each server that is durable: no restart takes it back.
+    votes: BTreeMap<usize, Vote>,
+    /// What each run of a server knows to be committed: after a restart it is found out again.
+    committed: BTreeMap<usize, (Owner, u64)>,
+}
+
+/// A term, the server that it is for, and whether a majority has granted it.
+type Vote = (u64, u64, bool);
+
+/// What a run of a server has promised.
+#[derive(Debug, Clone, Copy)]
+pub struct Promises {
+    /// The run.
+    pub run: Owner,
+    /// Its durable vote.
+    pub vote: Option<Vote>,
+    /// The position of the last record that it knows to be committed.
+    pub committed: Option<u64>,
 }
 
 impl Leaders {
     pub fn on_set_up_anew(&mut self, server: usize) {
         self.last_term.remove(&server);
         self.led.remove(&server);
+        self.votes.remove(&server);
+        self.committed.remove(&server);
+    }
+
+    pub fn on_promises(&mut self, server: usize, now: Promises) -> Check {
+        if let Some(vote) = now.vote {
+            let before = self.votes.insert(server, vote).unwrap_or(vote);
+            let (term, of, granted) = before;
+            if vote.0 < term || vote.0 == term && (vote.1 != of || granted && !vote.2) {
+                let what = format!("server {} has voted {vote:?} after {before:?}", server + 1);
+                return Err(("I1 votes are not taken back", what));
+            }
+        }
+        let Some(committed) = now.committed else { return Ok(()) };
+        let before = self.committed.insert(server, (now.run, committed));
+        match before.filter(|(run, before)| *run == now.run && committed < *before) {
+            None => Ok(()),
+            Some((_, before)) => {
+                let what =
+                    format!("server {} knew {before} to be committed, and then {committed}", server + 1);
+                Err(("I1 what is committed only grows", what))
+            }
+        }
     }
 
     pub fn on_leadership(&mut self, server: usize, term: u64, leader: bool) -> Check {

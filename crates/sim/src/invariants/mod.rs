@@ -38,6 +38,7 @@ use crate::{
     server::View,
 };
 use history::History;
+pub use i01_leaders::Promises;
 pub use i06_jobs::MARK;
 
 /// What a rule says: nothing, or that it is broken and by what.
@@ -122,6 +123,11 @@ impl Invariants {
 
     pub fn on_leadership(&mut self, server: usize, term: u64, leader: bool) -> Check {
         self.leaders.on_leadership(server, term, leader)
+    }
+
+    /// What a server, counted from 0, has promised by now.
+    pub fn on_promises(&mut self, server: usize, promises: Promises) -> Check {
+        self.leaders.on_promises(server, promises)
     }
 
     /// A server has begun with nothing, as another member: no rule holds it to what it was before.

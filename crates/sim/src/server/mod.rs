@@ -28,6 +28,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::{
     bugs::Bug,
     executor::{Owner, Simulated, now_ns, random_u64, sleep_ns, spawn, spawn_for},
+    invariants::Promises,
     network::{End, Host, Network},
     truth::Truth,
 };
@@ -286,6 +287,12 @@ impl Server {
     pub fn let_go(&self) {
         let log = lock(&self.0.log).take();
         drop(log);
+    }
+
+    /// What it has promised so far; none before its log is open.
+    pub fn promises(&self) -> Option<Promises> {
+        let log = lock(&self.0.log).clone()?;
+        Some(Promises { run: self.owner(), vote: log.vote(), committed: log.committed() })
     }
 
     /// Who this run is.

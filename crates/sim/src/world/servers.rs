@@ -195,6 +195,7 @@ impl World {
 
     /// Ends the present run of a server; false when it is down.
     fn end_server(&mut self, number: usize) -> bool {
+        self.judge_promises(number);
         let Some(server) = self.servers.all()[number].take() else { return false };
         executor::end(server.owner());
         server.let_go();

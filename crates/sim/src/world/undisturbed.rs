@@ -36,6 +36,7 @@ impl World {
         if now_ns() < self.undisturbed.next_look_ns {
             return;
         }
+        (0..self.machines.len()).for_each(|server| self.judge_promises(server));
         let leader = self.leader().filter(|_| now_ns() >= self.undisturbed.hindered_until_ns);
         let known = &mut self.undisturbed;
         known.next_look_ns = now_ns() + LOOK_NS;
@@ -51,6 +52,16 @@ impl World {
             let shown = servers.iter().enumerate();
             let shown = shown.filter_map(|(number, server)| Some((number, server.as_ref()?.view())));
             let result = facts.invariants.on_shown(since_ns, shown);
+            facts.judge(result);
+        }
+    }
+
+    /// Has the rules look at what a server has promised.
+    pub(super) fn judge_promises(&self, server: usize) {
+        let promises = self.servers.all()[server].as_ref().and_then(Server::promises);
+        if let Some(promises) = promises {
+            let facts = &mut *self.truth.facts();
+            let result = facts.invariants.on_promises(server, promises);
             facts.judge(result);
         }
     }
