@@ -231,7 +231,10 @@ async fn every_metric_moves() {
     last.set_read_timeout(Some(Duration::from_secs(10))).expect("a time");
     let _ = last.read_to_end(&mut Vec::new());
     drop(too_many);
-    drop(ask(&dev, "/v1/regions", 3_000));
+    let mut often = ask(&dev, "/v1/regions", 3_000);
+    often.set_read_timeout(Some(Duration::from_secs(2))).expect("a time");
+    let _ = often.read_to_end(&mut Vec::new());
+    drop(often);
     let refused = ["berth_http_connections_refused_total", "berth_http_requests_limited_total"];
     seen.until_moved(&dev, &refused).await;
     // A server that starts waits for its nodes, and declares those down that do not come.

@@ -68,7 +68,7 @@ bugs! {
     StartsBeforeItWrites: "an agent starts tasks before it has written them down" breaks "I7 I13 R4",
     StartsBeforePredecessorsEnd: "an agent does not wait for those whose room it was promised" breaks "I8",
     UsesOtherDevices: "an agent gives tasks the first device of its node, whichever they were granted" breaks "I8",
-    PreemptsMore: "a plan that preempts takes one more than it needs, or one of too high a priority" breaks "I9",
+    PreemptsMore: "a plan that preempts takes one more, whatever its priority" breaks "I9",
     ForgetsTombstones: "a restarted agent forgets what had ended" breaks "I7",
     NeverStopsTasks: "an agent says that it stops tasks, and does not" breaks "I7 I8 I10 R4",
     StopsTasksWithoutServer: "an agent stops its tasks when its server is gone" breaks "I16 R22",

@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 
 impl NodeSettings {
     /// # Errors
-    /// When a directory or program that is named is not there, or is none.
+    /// When a directory that is named is not there or is none, or the runtime of containers is no program.
     pub fn check_paths(&self) -> Result<(), Failure> {
         let is_dir = |found: &Metadata| if found.is_dir() { Ok(()) } else { Err("it is not a directory") };
         let is_program = |found: &Metadata| match (found.is_file(), found.permissions().mode() & 0o111) {
@@ -21,7 +21,8 @@ impl NodeSettings {
         };
         let exists = |_: &Metadata| Ok(());
         let runtime = Path::new(&self.container_runtime);
-        let runtime = Some(runtime).filter(|runtime| !runtime.as_os_str().is_empty());
+        // One that is not there may be installed later: the node takes containers from then on.
+        let runtime = Some(runtime).filter(|runtime| runtime.exists());
         runtime.into_iter().try_for_each(|path| check("container-runtime", path, is_program))?;
         self.images.dirs.iter().try_for_each(|path| check("image-dirs", path, is_dir))?;
         self.mount_dirs.iter().try_for_each(|dir| check("mount-dirs", &dir.path, is_dir))?;

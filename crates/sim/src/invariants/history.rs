@@ -13,7 +13,7 @@ use berth_model::{
     store::Store,
 };
 
-use super::{Check, i09_preemption::Preemptions};
+use super::{Check, i09_preemption};
 
 /// Entries of one index that are remembered; more would be a violation by itself.
 const CANDIDATES_MAX: usize = 8;
@@ -47,7 +47,6 @@ pub struct History {
     /// Commands of all of them.
     commands: usize,
     /// Judged by the state before an entry.
-    preemptions: Preemptions,
 }
 
 impl History {
@@ -60,7 +59,6 @@ impl History {
             proposed: BTreeMap::new(),
             at: vec![0; servers],
             commands: 0,
-            preemptions: Preemptions::default(),
         }
     }
 
@@ -156,9 +154,8 @@ impl History {
                 format!("{index} is of version {}, after one of {}", entry.version, self.store.version());
             return Err(("I1 the version of entries never falls", what));
         }
-        self.preemptions.check(&self.store, &entry)?;
+        i09_preemption::check(&self.store, &entry)?;
         let again = self.store.apply(entry.clone());
-        self.preemptions.on_applied(&self.store, &again);
         if !same(&again, applied) {
             let what = format!("{index} came to something else when it was applied again");
             return Err(("I4 apply gives the same everywhere", what));
