@@ -37,9 +37,12 @@ pub(crate) fn setup(message: impl Into<String>) -> StartFailure {
     StartFailure { kind: StartFailureKind::Setup, message: message.into() }
 }
 
-/// A duration in nanoseconds.
+/// A duration in nanoseconds; 0 where it is empty, as clients send what nobody has set.
 pub(super) fn duration_ns<'de, D: Deserializer<'de>>(input: D) -> Result<u64, D::Error> {
     let text = String::deserialize(input)?;
+    if text.is_empty() {
+        return Ok(0);
+    }
     berth_duration::parse(&text)
         .and_then(|duration| u64::try_from(duration.as_nanos()).ok())
         .ok_or_else(|| D::Error::custom(format!("{text:?} is not a duration such as \"30s\" or \"1m30s\"")))

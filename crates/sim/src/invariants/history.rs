@@ -46,7 +46,6 @@ pub struct History {
     at: Vec<usize>,
     /// Commands of all of them.
     commands: usize,
-    /// Judged by the state before an entry.
 }
 
 impl History {

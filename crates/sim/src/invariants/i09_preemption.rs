@@ -34,7 +34,10 @@ fn check_plan(store: &Store, plan: &PlanRecord) -> Check {
         let priority = row.job().priority;
         if victim.priority.saturating_add(PRIORITY_GAP) > priority {
             let victim = victim.priority;
-            return Err((RULE, format!("{id} of priority {victim} makes room for {} of {priority}", plan.job)));
+            return Err((
+                RULE,
+                format!("{id} of priority {victim} makes room for {} of {priority}", plan.job),
+            ));
         }
     }
     Ok(())
