@@ -135,6 +135,7 @@ const MOVED_ELSEWHERE: &[(&str, &str)] = &[
     ("berth_server_leader", "server/src/engine/log_metrics.rs"),
     ("berth_server_voter", "server/src/engine/log_metrics.rs"),
     ("process_max_fds", "server/src/process.rs"),
+    ("process_threads", "server/src/process.rs"),
 ];
 
 /// Whether the tests of a source file speak of a measurement.

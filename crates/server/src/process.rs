@@ -93,6 +93,18 @@ mod tests {
         assert!(moved.contains(&"process_max_fds"), "{moved:?}");
     }
 
+    #[test]
+    fn threads_are_as_many_as_the_kernel_says() {
+        let with = |threads: u32| {
+            of(|path| match path {
+                "/proc/self/status" => format!("VmRSS:\t  512 kB\nThreads:\t{threads}\n"),
+                _ => String::new(),
+            })
+        };
+        let moved = Metric::moved(&with(4), &with(5));
+        assert!(moved.contains(&"process_threads"), "{moved:?}");
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn an_open_file_and_used_memory_are_seen() {
