@@ -561,11 +561,11 @@ fn what_a_container_made_is_removed_however_deep_it_is() {
         let Some(mut world) = World::new(runtime) else { return };
         world.restarts = 1;
         let (root, number) = (world.root(), world.first);
-        // Deeper than any recursion gets, and than files may be open. `cd -P` looks up no more than it is told.
+        // Deeper than a recursion gets that holds each open. `cd -P` looks up no more than it is told.
         let steps = ["d"; 60].join("/");
         let script = format!(
             "[ -e /deep ] && exit 8; [ -e /alloc/second ] && exit 6; touch /alloc/second; mkdir /deep; cd /deep; i=0; \
-             while [ $i -lt 500 ]; do mkdir -p {steps} && cd -P {steps} || exit 9; i=$((i+1)); done 2> /dev/null; exit 7"
+             while [ $i -lt 200 ]; do mkdir -p {steps} && cd -P {steps} || exit 9; i=$((i+1)); done 2> /dev/null; exit 7"
         );
         world.shell(number, &root, &script);
         let status = world.server.wait_for_status(number, ClientStatus::Failed);

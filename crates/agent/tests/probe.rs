@@ -297,7 +297,7 @@ fn each_fact_of_a_cage_is_so_of_a_command_within_it() {
         let facts: Vec<Fact> =
             FACTS.into_iter().filter(|fact| !OF_TASKS_ALONE.contains(&fact.name)).collect();
         let namespaces = format!(
-            "for kind in {}; do echo \"$kind: $(readlink /proc/self/ns/$kind) $(readlink /proc/1/ns/$kind)\"; done",
+            "for kind in {}; do echo \"ns of $kind: $(readlink /proc/self/ns/$kind) $(readlink /proc/1/ns/$kind)\"; done",
             KINDS.join(" ")
         );
         let probes = FACTS.into_iter().filter(|fact| !OF_TASKS_ALONE.contains(&fact.name));
@@ -312,7 +312,11 @@ fn each_fact_of_a_cage_is_so_of_a_command_within_it() {
             let told = pairs(&exec.shown());
             wrong.extend(self::wrong(&facts, &whose, &told, number == 1));
             for kind in KINDS {
-                let both = told.get(kind).map_or("", String::as_str).split_once(' ').unwrap_or_default();
+                let both = told
+                    .get(&format!("ns of {kind}"))
+                    .map_or("", String::as_str)
+                    .split_once(' ')
+                    .unwrap_or_default();
                 let of_host = fs::read_link(format!("/proc/self/ns/{kind}")).expect("a namespace");
                 if both.0.is_empty() || both.0 != both.1 || *both.0 == *of_host.to_string_lossy() {
                     wrong.push(format!(

@@ -58,7 +58,7 @@ pub async fn audit(target: &Target) -> Result<Audit, RunError> {
     let mut audit = Audit { looked_at: [nodes.len(), allocs.len(), 0], ..Audit::default() };
     let mut findings = Findings::default();
     let jobs = read_jobs(&mut connection, &allocs, &mut audit).await?;
-    if jobs.values().any(|job| asks_for_meta(job)) {
+    if jobs.values().any(asks_for_meta) {
         read_meta(&mut connection, &mut nodes).await?;
     }
     let nodes: BTreeMap<&str, &Node> = nodes.iter().map(|node| (&*node.id, node)).collect();

@@ -153,14 +153,14 @@ fn value(side: &str, node: &Node) -> Option<String> {
 
 /// What is asked of all allocations together.
 fn distinct(constraint: &Constraint, placed: &[Placed<'_>], findings: &mut Findings) {
-    let (by, most): (fn(&Placed<'_>, &str) -> Option<String>, usize) = match &*constraint.operand {
-        "distinct_hosts" if constraint.right != "false" => (|one, _| Some(one.node.id.clone()), 1),
-        "distinct_property" => (|one, of| value(of, one.node), constraint.right.parse().unwrap_or(1)),
+    let (by, most) = match &*constraint.operand {
+        "distinct_hosts" if constraint.right != "false" => ("${node.unique.id}", 1),
+        "distinct_property" => (&*constraint.left, constraint.right.parse().unwrap_or(1)),
         _ => return,
     };
     let mut together: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for one in placed {
-        if let Some(value) = by(one, &constraint.left) {
+        if let Some(value) = value(by, one.node) {
             together.entry(value).or_default().push(&one.alloc.id);
         }
     }

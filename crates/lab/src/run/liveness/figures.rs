@@ -97,7 +97,7 @@ impl Shown {
             ..Outcome::default()
         };
         let lines = (1..).zip(&self.back.memory).map(|(number, taken): (u32, _)| {
-            PlotLine::measured(&format!("server {number}"), taken.points.clone())
+            PlotLine::measured(format!("server {number}"), taken.points.clone())
         });
         outcome.series.plots.push(Plot {
             title: "Memory while nodes vanish and come back".to_owned(),
