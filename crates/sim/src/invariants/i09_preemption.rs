@@ -15,11 +15,11 @@ const PRIORITY_GAP: u8 = 10;
 /// What an entry preempts is of lower priority, in the state before it. Whether less would have done is judged for each plan where it
 /// is made, by the checker of plans: until it is applied others may have made room.
 pub fn check(before: &Store, entry: &Entry) -> Check {
-    let plans = entry.commands.iter().filter_map(|command| match command {
+    let mut plans = entry.commands.iter().filter_map(|command| match command {
         Command::CommitPlan(plan) => Some(&**plan),
         _ => None,
     });
-    plans.map(|plan| check_plan(before, plan)).collect()
+    plans.try_for_each(|plan| check_plan(before, plan))
 }
 
 /// A plan of a job that has changed since is not applied.
