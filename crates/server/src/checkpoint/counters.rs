@@ -60,9 +60,12 @@ impl WriteCounters {
 mod tests {
     use super::*;
 
+    /// A measurement, and what moves it.
+    type Move = (&'static str, fn(&WriteCounters));
+
     #[test]
     fn each_measurement_moves() {
-        let moves: [(&str, fn(&WriteCounters)); 3] = [
+        let moves: [Move; 3] = [
             ("berth_observed_written_bytes_total", |counters| counters.wrote(7)),
             ("berth_observed_write_failures_total", WriteCounters::failed),
             ("berth_observed_paused", |counters| assert!(counters.pause(true))),

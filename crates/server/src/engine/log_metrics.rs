@@ -112,9 +112,12 @@ mod tests {
         assert!((spread.sum - 1.5).abs() < 1e-9);
     }
 
+    /// A measurement, and what moves it.
+    type Move<T> = (&'static str, fn(&mut T));
+
     #[test]
     fn each_measurement_of_the_log_moves() {
-        let moves: [(&str, fn(&mut Metrics)); 11] = [
+        let moves: [Move<Metrics>; 11] = [
             ("berth_log_records_total", |log| log.log_entries = 1),
             ("berth_log_bytes_total", |log| log.appended_bytes = 1),
             ("berth_log_fsyncs_total", |log| log.fsyncs = 1),
@@ -138,7 +141,7 @@ mod tests {
 
     #[test]
     fn each_measurement_of_a_server_moves() {
-        let moves: [(&str, fn(&mut Servers)); 8] = [
+        let moves: [Move<Servers>; 8] = [
             ("berth_server_leader", |servers| servers.leader = Some(2)),
             ("berth_server_voter", |servers| servers.all[1].voter = true),
             ("berth_server_lacks_key", |servers| servers.all[1].lacks_key = true),

@@ -103,12 +103,12 @@ async fn nodes_that_are_not_known_yet_are_counted() {
     let [router, _] = routers(&engine);
     let nodes = ["berth_nodes_unconfirmed", "berth_nodes_held"];
     let before = read(&router).await;
-    assert_eq!(nodes.map(|name| before(name)), [0.0, 0.0].map(Some));
+    assert_eq!(nodes.map(before), [0.0, 0.0].map(Some));
     let recovery = NodeRecovery { unconfirmed: 3, held: 2, ..NodeRecovery::default() };
     let view = View { recovery: Arc::new(recovery), ..View::clone(&engine.view.load()) };
     engine.view.store(Arc::new(view));
     let after = read(&router).await;
-    assert_eq!(nodes.map(|name| after(name)), [3.0, 2.0].map(Some));
+    assert_eq!(nodes.map(after), [3.0, 2.0].map(Some));
 }
 
 #[tokio::test]
