@@ -3,7 +3,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
+    fmt::{self, Write},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -11,6 +11,8 @@ use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
+
+use serde_ignored::Path;
 
 use super::query::Query;
 
@@ -50,12 +52,10 @@ impl Ignored {
         let mut json = serde_json::Deserializer::from_slice(text);
         let (mut paths, mut is_other) = (Vec::new(), !self.apart.is_empty());
         let value = serde_ignored::deserialize(&mut json, |path| {
-            // What may be absent is no step for whoever wrote it.
-            let path = path.to_string().replace(".?", "");
-            if path == self.apart {
+            if is_member(&path, self.apart) {
                 is_other = false;
             } else if paths.len() < NAMES_MAX + EMPTY_MAX {
-                paths.push(path);
+                paths.push(shown(&path));
             }
         })?;
         json.end()?;
@@ -66,6 +66,31 @@ impl Ignored {
             self.body.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
         }
         Ok(value)
+    }
+}
+
+/// Whether a path is that of a member of the whole.
+fn is_member(path: &Path<'_>, name: &str) -> bool {
+    matches!(path, Path::Map { parent: Path::Root, key } if key == name)
+}
+
+/// The begin of a path: each name of it may be as long as a body, and be part of many paths.
+fn shown(path: &Path<'_>) -> String {
+    let mut shown = Begin(String::new());
+    // It stops once there is enough of it.
+    let _ = write!(shown, "{path}");
+    // What may be absent is no step for whoever wrote it.
+    shown.0.replace(".?", "")
+}
+
+/// The first characters of a text, more than are shown in the end.
+struct Begin(String);
+
+impl Write for Begin {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = (4 * CHARS_MAX).saturating_sub(self.0.len());
+        self.0.extend(text.chars().take(room));
+        if room > 0 { Ok(()) } else { Err(fmt::Error) }
     }
 }
 
@@ -157,6 +182,12 @@ mod tests {
         outer: Option<Box<Body>>,
     }
 
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct Named {
+        any: BTreeMap<String, Body>,
+    }
+
     fn check(text: &str, expected: &str) {
         let ignored = Ignored::default();
         let read: Result<Body, _> = ignored.read(text.as_bytes());
@@ -196,6 +227,18 @@ mod tests {
         let names = ignored.names().expect("names");
         assert_eq!(names.split(", ").count(), NAMES_MAX);
         assert!(names.split(", ").all(|name| name.len() == CHARS_MAX), "{names}");
+    }
+
+    /// A long name is part of the path of all that is below it: to repeat it for each would take as long as their product.
+    #[test]
+    fn no_more_of_a_path_is_looked_at_than_is_shown() {
+        let below = (0..100_000).map(|at| format!("\"{at}\":1")).collect::<Vec<_>>().join(",");
+        let text = format!(r#"{{"any":{{"{}":{{{below}}}}}}}"#, "x".repeat(1 << 20));
+        let ignored = Ignored::default();
+        ignored.read::<Named>(text.as_bytes()).map(drop).expect("JSON");
+        let names = ignored.names().expect("names");
+        assert_eq!(names.split(", ").count(), NAMES_MAX);
+        assert!(names.split(", ").all(|name| name.starts_with("body.any.xxx")), "{names}");
     }
 
     #[test]
