@@ -363,6 +363,9 @@ fn check_tallies(store: &Store) {
         heard.used.add(row.used);
     }
     assert_eq!(store.nodes().heard(), heard);
+    let details = store.nodes().range(..).filter_map(|(_, slot)| store.nodes().detail(slot));
+    let pools: BTreeSet<&str> = details.map(|detail| &*detail.node.pool).collect();
+    assert!(store.nodes().pools().eq(pools), "{:?}", store.nodes().pools().collect::<Vec<_>>());
 }
 
 /// Each allocation and evaluation is in the lists of its owners, once, and its promises are kept on both sides.

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeBounds, sync::Arc};
 
-use imbl::OrdSet;
+use imbl::{OrdMap, OrdSet};
 use minicbor::{Decode, Encode};
 
 use super::{
@@ -121,6 +121,27 @@ impl Heard {
     }
 }
 
+/// How many nodes that can be seen are in each pool, by its name, counted as they change.
+#[derive(Debug, Clone, Default)]
+struct Pools(OrdMap<String, usize>);
+
+impl Pools {
+    fn add(&mut self, row: &NodeRow, detail: &NodeDetail) {
+        if !row.purged {
+            *self.0.entry(detail.node.pool.clone()).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, row: &NodeRow, detail: &NodeDetail) {
+        let pool = &detail.node.pool;
+        let Some(nodes) = self.0.get_mut(pool).filter(|_| !row.purged) else { return };
+        *nodes -= 1;
+        if *nodes == 0 {
+            self.0.remove(pool);
+        }
+    }
+}
+
 /// What is rarely asked of a node.
 #[derive(Debug, Clone)]
 pub struct NodeDetail {
@@ -207,6 +228,7 @@ pub struct Nodes {
     /// By status and [`Scheduling`], of those that can be seen.
     by_state: Tally<{ NodeStatus::ALL.len() * Scheduling::ALL.len() }>,
     heard: Heard,
+    pools: Pools,
     digest: TableDigest,
     pub(super) modify_index: Index,
 }
@@ -244,6 +266,16 @@ impl Nodes {
     /// What the nodes that are not silent have together, and what allocations hold there.
     pub fn heard(&self) -> Heard {
         self.heard
+    }
+
+    /// The pools that any node is in, by name.
+    pub fn pools(&self) -> impl Iterator<Item = &str> {
+        self.pools.0.keys().map(String::as_str)
+    }
+
+    /// Whether any node is in a pool.
+    pub fn has_pool(&self, name: &str) -> bool {
+        self.pools.0.contains_key(name)
     }
 
     /// One more than the highest slot ever used.
@@ -394,6 +426,7 @@ impl Nodes {
         let row = self.rows.get(slot).expect("just made");
         self.by_state.add(counted(row, &detail));
         self.heard.add(row);
+        self.pools.add(row, &detail);
         *self.details.get_mut(slot.0 as usize).expect("just made") = Some(detail);
         self.modify_index = self.modify_index.max(modify_index);
         self.note_status(slot);
@@ -421,9 +454,11 @@ impl Nodes {
         let detail = self.details.get_mut(slot.0 as usize)?.as_mut()?;
         self.by_state.remove(counted(row, detail));
         self.heard.remove(row);
+        self.pools.remove(row, detail);
         change(row, detail);
         self.by_state.add(counted(row, detail));
         self.heard.add(row);
+        self.pools.add(row, detail);
         row.modify_index = index;
         self.modify_index = index;
         self.digest.add(hash_encoded(b'n', &self.record(slot)?));
@@ -476,8 +511,11 @@ impl Nodes {
     fn remove(&mut self, slot: NodeSlot, index: Index) {
         let Some(record) = self.record(slot) else { return };
         self.digest.remove(hash_encoded(b'n', &record));
-        self.by_state
-            .remove(self.row(slot).zip(self.detail(slot)).and_then(|(row, detail)| counted(row, detail)));
+        if let (Some(row), Some(detail)) = (self.rows.get(slot), self.details.get(slot.0 as usize)) {
+            let detail = detail.as_ref().expect("it has a record");
+            self.by_state.remove(counted(row, detail));
+            self.pools.remove(row, detail);
+        }
         let mut row = self.rows.remove(slot).expect("it has a record");
         self.heard.remove(&row);
         self.lists.clear(&mut row.live);

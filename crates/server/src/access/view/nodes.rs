@@ -6,6 +6,7 @@ use berth_model::{
     Index, NodeId,
     job::Job,
     node::{NODE_POOL_ALL, NODE_POOL_DEFAULT, NodeStatus},
+    node_pool::is_built_in_pool,
     store::{AllocSlot, JobRow, NodeDetail, NodePoolRow, NodeRow, NodeSlot, Scheduling},
 };
 
@@ -39,15 +40,11 @@ impl CallerView {
     }
 
     /// The node pools that the caller may read, by name: those that are always there, those that operators described, and those that
-    /// nodes name, whoever sees the nodes. Looks at every node.
+    /// nodes name, whoever sees the nodes.
     pub fn node_pools(&self) -> BTreeMap<&str, Option<&NodePoolRow>> {
         let (nodes, pools) = (self.view.store.nodes(), self.view.store.node_pools());
         let mut named = BTreeMap::from([(NODE_POOL_DEFAULT, None), (NODE_POOL_ALL, None)]);
-        for (_, slot) in nodes.range(..) {
-            if let Some(detail) = nodes.detail(slot) {
-                named.entry(&*detail.node.pool).or_default();
-            }
-        }
+        named.extend(nodes.pools().map(|name| (name, None)));
         named.extend(pools.iter().map(|row| (&*row.pool.name, Some(row))));
         named.retain(|name, _| self.access.reads_node_pool(name));
         named
@@ -68,13 +65,9 @@ impl CallerView {
         self.view.store.node_pools().get(name).is_some()
     }
 
-    /// Whether there is this pool, whoever reads it: what becomes of a job shows as much. Looks at every node at worst.
+    /// Whether there is this pool, whoever reads it: what becomes of a job shows as much.
     pub fn has_node_pool(&self, name: &str) -> bool {
-        let nodes = self.view.store.nodes();
-        let mut details = nodes.range(..).filter_map(|(_, slot)| nodes.detail(slot));
-        [NODE_POOL_DEFAULT, NODE_POOL_ALL].contains(&name)
-            || self.describes_node_pool(name)
-            || details.any(|detail| &*detail.node.pool == name)
+        is_built_in_pool(name) || self.describes_node_pool(name) || self.view.store.nodes().has_pool(name)
     }
 
     /// Where any node pool last changed, or any node, which may be in a pool that nobody described.
