@@ -240,15 +240,22 @@ fn nodes_are_for_what_is_dispatched() {
     assert!(told.contains("add --dispatch"), "{told}");
 }
 
+/// Has one attack be made for some seconds: what is told of it, and the figures.
+fn attack(out: &Path, attack: &str, seconds: &str) -> (String, String) {
+    let out = out.to_str().expect("a plain path");
+    let args =
+        ["lab", "run", "hostile", "--scale", "small", "--out", out, "--attack", attack, "--seconds", seconds];
+    let output = berth(&args).output().expect("berth runs");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let figures = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{told}{figures}");
+    (told, figures)
+}
+
 #[test]
 fn a_hostile_peer_is_let_go_and_what_it_took_is_told() {
     let dir = scratch();
-    let out = dir.path().to_str().expect("a plain path");
-    let args = ["lab", "run", "hostile", "--scale", "small", "--out", out, "--attack", "unfinished-frames"];
-    let output = berth(&[&args[..], &["--seconds", "1"]].concat()).output().expect("berth runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    let figures = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}{figures}");
+    let (told, figures) = attack(dir.path(), "unfinished-frames", "1");
     assert!(figures.contains("rss_above_idle_bytes[unfinished-frames]"), "{figures}");
     assert!(told.contains("15 connections sent"), "{told}");
 }
@@ -256,12 +263,7 @@ fn a_hostile_peer_is_let_go_and_what_it_took_is_told() {
 #[test]
 fn followers_that_were_stuck_miss_nothing_that_they_are_not_told_of() {
     let dir = scratch();
-    let out = dir.path().to_str().expect("a plain path");
-    let args = ["lab", "run", "hostile", "--scale", "small", "--out", out, "--attack", "stuck-followers"];
-    let output = berth(&[&args[..], &["--seconds", "2"]].concat()).output().expect("berth runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    let figures = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}{figures}");
+    let (_, figures) = attack(dir.path(), "stuck-followers", "2");
     let metric = |name: &str| medians(dir.path())(&format!("{name}[stuck-followers]"));
     assert_eq!(metric("stuck_read_all") + metric("stuck_resumed"), 5.0, "{figures}");
     assert!(metric("followers_told") >= 45.0 && metric("followers_lag_ms_p99") > 0.0, "{figures}");

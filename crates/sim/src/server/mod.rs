@@ -35,7 +35,7 @@ use crate::{
 pub use controller::WallClock;
 pub use kept::Kept;
 pub use members::Standing;
-use observer::TellController;
+use observer::LogObserver;
 
 /// Small, so that segments fill, and logs are cut.
 const SEGMENT_BYTES: u64 = 48 << 10;
@@ -174,7 +174,7 @@ impl Server {
             entries: around.entries,
             ..Config::new("/data", "sim")
         };
-        let observer = Arc::new(TellController::new(self.clone()));
+        let observer = Arc::new(LogObserver::new(self.clone()));
         let (proposals, entries) = mpsc::channel(64);
         let host = Host::Server(around.number);
         let dial = Arc::new(wire::Wire { network: around.network.clone(), own: host });

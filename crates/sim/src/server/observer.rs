@@ -13,7 +13,7 @@ use super::{Input, Server, lock};
 use crate::bugs::Bug;
 
 /// While the log is being opened it only keeps the latest state.
-pub struct TellController {
+pub struct LogObserver {
     server: Server,
     opening: Mutex<Option<Opening>>,
     /// Of the last entry that was applied.
@@ -28,7 +28,7 @@ struct Opening {
     leader: (u64, Leadership),
 }
 
-impl TellController {
+impl LogObserver {
     pub fn new(server: Server) -> Self {
         Self { server, opening: Mutex::new(Some(Opening::default())), term: AtomicU64::new(0) }
     }
@@ -56,7 +56,7 @@ impl TellController {
     }
 }
 
-impl Observer for TellController {
+impl Observer for LogObserver {
     fn on_term(&self, term: u64) {
         self.term.store(term, SeqCst);
     }

@@ -6,6 +6,11 @@ use berth_api::http::{TaskEvent, TaskState};
 
 use crate::output::Cell;
 
+/// Whether an allocation of that status has not ended.
+pub fn is_live(status: &str) -> bool {
+    matches!(status, "pending" | "running" | "unknown")
+}
+
 /// What listings show of the ends of an allocation's tasks.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ends {

@@ -19,7 +19,7 @@ use clap::Subcommand;
 
 use crate::{failure::Failure, global::Global, remote::block_on};
 
-pub use ends::{Ends, last_exit};
+pub use ends::{Ends, is_live, last_exit};
 pub use exec::ExecOptions;
 pub use logs::{LogOptions, print};
 pub use of_job::OfJob;

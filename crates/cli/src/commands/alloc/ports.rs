@@ -2,7 +2,7 @@
 
 use berth_api::http::AllocationStub;
 
-use crate::commands::short::ps::is_live;
+use super::is_live;
 
 /// Its ports on its node by their labels, such as `http:20123`; none once it has ended, for then others may have them.
 pub fn ports(alloc: &AllocationStub) -> String {

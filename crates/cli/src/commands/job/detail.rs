@@ -10,10 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    commands::{
-        alloc::{Ends, ports, usage_cells},
-        short::ps::is_live,
-    },
+    commands::alloc::{Ends, is_live, ports, usage_cells},
     failure::Failure,
     output::{Cell, Column, Fields, Layout, Table, View, age, clean, funnels, now_ns, rfc3339, sections},
     remote::Remote,

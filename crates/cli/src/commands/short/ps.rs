@@ -4,7 +4,7 @@ use berth_api::http::AllocationStub;
 use clap::Args;
 
 use crate::{
-    commands::alloc::{Ends, ports},
+    commands::alloc::{Ends, is_live, ports},
     complete,
     failure::Failure,
     filter::Filter,
@@ -51,11 +51,6 @@ impl Ps {
         };
         self.show.show(&self.filter.of(remote), read).await
     }
-}
-
-/// Whether an allocation of that status has not ended.
-pub fn is_live(status: &str) -> bool {
-    matches!(status, "pending" | "running" | "unknown")
 }
 
 const COLUMNS: &[Column] = &[
