@@ -50,8 +50,12 @@ pub(super) struct Shared {
     /// There is more room, or it is known that there is none.
     pub room: Notify,
     pub counters: Counters,
+    /// Whether the disk is to do nothing.
     #[cfg(test)]
     pub hangs: std::sync::atomic::AtomicBool,
+    /// Whether the writer waits for a disk that does nothing.
+    #[cfg(test)]
+    pub is_hung: std::sync::atomic::AtomicBool,
 }
 
 /// What waits for the writer, and the room that there is.
@@ -127,8 +131,10 @@ impl Shared {
     #[cfg(test)]
     pub fn wait_while_it_hangs(&self) {
         while self.hangs.load(Relaxed) {
+            self.is_hung.store(true, Relaxed);
             std::thread::sleep(LOOK);
         }
+        self.is_hung.store(false, Relaxed);
     }
 }
 
@@ -274,7 +280,7 @@ impl AuditLog {
         Self { stall_max, ..self }
     }
 
-    /// Has its disk do nothing, until what is returned is dropped.
+    /// Has its disk do nothing, until what is returned is dropped. What was under way at the disk has ended.
     #[cfg(test)]
     pub fn hang(&self) -> impl Drop + use<> {
         struct Hung(Arc<Shared>);
@@ -283,8 +289,12 @@ impl AuditLog {
                 self.0.hangs.store(false, Relaxed);
             }
         }
-        self.inner.shared.hangs.store(true, Relaxed);
-        Hung(self.inner.shared.clone())
+        let shared = &self.inner.shared;
+        shared.hangs.store(true, Relaxed);
+        while shared.desk().writing_since.is_some() && !shared.is_hung.load(Relaxed) {
+            std::thread::sleep(LOOK);
+        }
+        Hung(shared.clone())
     }
 
     /// Room that is waited for.

@@ -338,13 +338,16 @@ async fn a_full_disk_refuses_and_room_is_used_again_and_nothing_that_was_told_is
     for round in 0..2 {
         let refused = loop {
             match log.reserve().await {
-                Ok(line) => line.tell_and_wait(record(told)).await.expect("its room was reserved"),
-                Err(refused) => break refused.to_string(),
+                Ok(line) => {
+                    line.tell_and_wait(record(told)).await.expect("its room was reserved");
+                    told += 1;
+                }
+                // It may have found some room since, for as long as nobody takes that.
+                Err(refused) if metric(&log, "berth_audit_failing") == 1 => break refused.to_string(),
+                Err(_) => {}
             }
-            told += 1;
         };
         assert!(refused.contains("No space left on device") && refused.contains("make room"), "{refused}");
-        assert_eq!(metric(&log, "berth_audit_failing"), 1);
         fs::remove_file(&filler).expect("it is there");
         let line = loop {
             match log.reserve().await {

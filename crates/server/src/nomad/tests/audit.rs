@@ -375,10 +375,11 @@ async fn who_asks_for_what_he_may_not_have_does_not_fill_the_log_nor_take_lines_
 #[tokio::test]
 async fn refusals_for_which_there_is_no_room_are_counted() {
     let recording = Recording::new(false);
-    // None is free until the writer has made more, which it cannot while this is held.
+    // None is free until the writer has made more, which it cannot on such a disk.
+    let hung = recording.log.hang();
     let all = recording.log.take_all_room();
     assert_eq!(recording.ask("GET", "/v1/jobs", "wrong", "").await.0, 403);
-    drop(all);
+    drop((all, hung));
     let (lines, _) = recording.end();
     let left_out = lines.iter().find(|line| line["kind"] == "refused").expect("it is told");
     assert_eq!(left_out["count"], 1);
