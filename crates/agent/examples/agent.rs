@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use berth_agent::devices::Device;
-use berth_agent::drivers::DriverSwitches;
+use berth_agent::drivers::{DriverSwitches, extra_capability};
 use berth_agent::volumes::MountDir;
 use berth_agent::{
     Agent, AgentConfig, ImagesConfig, NetworkConfig, RegistryConfig, SetupMoment, ShutdownMode, keeper,
@@ -42,6 +42,7 @@ fn run(data_dir: &str, server: &str, more: &[String]) -> ExitCode {
             registries: registries(),
             ..ImagesConfig::default()
         },
+        extra_capabilities: extra_capabilities(),
         mount_dirs: mount_dirs(),
         devices: more.iter().skip(2).enumerate().map(widget).collect(),
         update_delay: std::time::Duration::from_millis(50),
@@ -92,6 +93,12 @@ fn registries() -> RegistryConfig {
 fn mount_dirs() -> Vec<MountDir> {
     let Some(dir) = std::env::var_os("AGENT_MOUNTS").map(std::path::PathBuf::from) else { return Vec::new() };
     [("rw", false), ("ro", true)].map(|(name, read_only)| MountDir { path: dir.join(name), read_only }).into()
+}
+
+/// `AGENT_CAPABILITIES` names what containers may add.
+fn extra_capabilities() -> Vec<&'static str> {
+    let names = std::env::var("AGENT_CAPABILITIES").unwrap_or_default();
+    names.split_whitespace().map(|name| extra_capability(name).expect("one that can be allowed")).collect()
 }
 
 /// `AGENT_BRIDGE` names the networks of allocations; without it there are none.

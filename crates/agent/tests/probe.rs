@@ -17,6 +17,7 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use berth_api::agent::{ClientStatus, TaskSpec};
 use exec::Exec;
@@ -223,8 +224,8 @@ fn wrong(facts: &[Fact], whose: &str, told: &BTreeMap<String, String>, is_contai
     wrong
 }
 
-#[test]
-fn each_fact_of_a_cage_is_so() {
+/// Has an agent of each runtime that there is, which has inherited much, and a directory of images with a shell.
+fn with_each_runtime(check: impl Fn(&str, World, &Path)) {
     let runtimes = busybox::runtimes();
     if runtimes.is_empty() {
         return;
@@ -232,8 +233,15 @@ fn each_fact_of_a_cage_is_so() {
     let _inherited = carry_much();
     let images = busybox::image(&["sh"]);
     for runtime in runtimes {
-        let mut world = World::with_settings(runtime, images.path(), vec![("AGENT_HOST_IP", "127.0.0.1")]);
-        let image = images.path().join("root");
+        let settings = vec![("AGENT_HOST_IP", "127.0.0.1")];
+        check(runtime, World::with_settings(runtime, images.path(), settings), images.path());
+    }
+}
+
+#[test]
+fn each_fact_of_a_cage_is_so() {
+    with_each_runtime(|runtime, mut world, images| {
+        let image = images.join("root");
         let of_process = script(FACTS.into_iter().filter(|fact| OF_PROCESSES.contains(&fact.name)));
         let script = script(FACTS.into_iter());
         let of_image = format!("/bin/busybox --install -s /bin; mkdir -p /tmp; {script}");
@@ -263,7 +271,7 @@ fn each_fact_of_a_cage_is_so() {
         for (name, expected) in expected {
             assert_eq!(process.get(name).map(|told| told.trim_end()), Some(expected.trim_end()), "{name}");
         }
-    }
+    });
 }
 
 /// Somebody who runs a command within a cage: what is not so of it is who was there first, and what it reads.
@@ -273,17 +281,9 @@ const KINDS: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
 
 #[test]
 fn each_fact_of_a_cage_is_so_of_a_command_within_it() {
-    let runtimes = busybox::runtimes();
-    if runtimes.is_empty() {
-        return;
-    }
-    let _inherited = carry_much();
-    let images = busybox::image(&["sh"]);
-    for runtime in runtimes {
-        let mut world = World::with_settings(runtime, images.path(), vec![("AGENT_HOST_IP", "127.0.0.1")]);
+    with_each_runtime(|runtime, mut world, images| {
         let of_image = "/bin/busybox --install -s /bin; mkdir -p /tmp; touch /alloc/ready; exec sleep 1000";
-        let in_image =
-            json!({"image": images.path().join("root"), "command": "/bin/sh", "args": ["-c", of_image]});
+        let in_image = json!({"image": images.join("root"), "command": "/bin/sh", "args": ["-c", of_image]});
         let of_host = json!({"command": "/bin/sh", "args": ["-c", "exec sleep 1000"]});
         let spec = |driver, config| TaskSpec { memory_mb: 64, ..task("t", driver, config) };
         let runs = vec![
@@ -326,6 +326,34 @@ fn each_fact_of_a_cage_is_so_of_a_command_within_it() {
             }
         }
         assert!(wrong.is_empty(), "{wrong:#?}");
+    });
+}
+
+/// What an operator allows is there for those who add it, and for nobody else.
+#[test]
+fn a_container_may_add_what_the_operator_allows() {
+    let Some(runtime) = busybox::runtimes().into_iter().next() else { return };
+    let images = busybox::image(&["sh"]);
+    // What asks for a socket that reads packets, on an interface where it has no use for it.
+    let probe = "grep CapEff /proc/self/status; /bin/busybox arping -c 1 -I lo 127.0.0.1 2>&1";
+    let container = |added: &[&str]| {
+        let in_image = json!({"image": images.path().join("root"), "command": "/bin/busybox",
+            "args": ["sh", "-c", format!("/bin/busybox --install -s /bin; {probe}; true")], "cap_add": added});
+        TaskSpec { memory_mb: 64, ..task("t", "docker", in_image) }
+    };
+    for (allowed, added, rights, said) in [
+        ("net_raw sys_ptrace", &["net_raw"][..], Some("00000000a00425fb"), "not ARPable"),
+        ("net_raw sys_ptrace", &[], Some("00000000a00405fb"), "not permitted"),
+        ("", &["net_raw"], None, "--extra-capabilities net_raw"),
+    ] {
+        let mut world = World::with_settings(runtime, images.path(), vec![("AGENT_CAPABILITIES", allowed)]);
+        world.server.desire(vec![run_without_ports(1, vec![container(added)])], &[], &[], &[]);
+        let status = world.server.wait_for(1, |status| status.status().is_terminal());
+        let seen = match rights {
+            Some(_) => world.server.read_log(1, "t", 0, false).expect("a log"),
+            None => format!("{:?}", status.tasks[0].events),
+        };
+        assert!(seen.contains(rights.unwrap_or_default()) && seen.contains(said), "{added:?}: {seen}");
     }
 }
 

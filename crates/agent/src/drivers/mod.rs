@@ -14,7 +14,7 @@ mod submission;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use container::ContainerConfig;
+pub use container::{ContainerConfig, extra_capability};
 pub use given::Given;
 pub(crate) use raw_exec::NAME as RAW_EXEC;
 

@@ -67,6 +67,8 @@ pub struct AgentConfig {
     pub host_network: bool,
     /// Users of containers.
     pub user_ids: UserIdsConfig,
+    /// What jobs may add to the rights of containers; see [`crate::drivers::extra_capability`].
+    pub extra_capabilities: Vec<&'static str>,
     /// Networks of allocations.
     pub network: NetworkConfig,
     /// Networks from which jobs may take their ports, besides the one that `host_ip` is in.
@@ -121,6 +123,7 @@ impl AgentConfig {
             network: NetworkConfig::default(),
             host_networks: HostNetworks::new(),
             host_volumes: HostVolumes::new(),
+            extra_capabilities: Vec::new(),
             mount_dirs: Vec::new(),
             artifacts: ArtifactConfig::default(),
             images: ImagesConfig::default(),

@@ -61,6 +61,7 @@ pub(super) fn containers(config: &AgentConfig) -> ContainerConfig {
         host_ip,
         host_network,
         host_users: config.user_ids.host_allowed,
+        extra_capabilities: config.extra_capabilities.clone(),
         exec_paths,
         mount_dirs,
     }

@@ -110,6 +110,7 @@ pub(super) fn config(
         exec_paths: node.exec_paths.clone(),
         host_network: node.host_network,
         user_ids: node.user_ids,
+        extra_capabilities: node.extra_capabilities.clone(),
         network: NetworkConfig { own_ports, ..node.network.clone() },
         host_networks: node.host_networks.clone(),
         host_volumes: node.host_volumes.clone(),

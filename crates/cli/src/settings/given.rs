@@ -10,8 +10,11 @@ use std::{
     time::Duration,
 };
 
-use berth_agent::volumes::{HostVolumes, MountDir};
 use berth_agent::{DrainOnShutdown, HostNetworks};
+use berth_agent::{
+    drivers::extra_capability,
+    volumes::{HostVolumes, MountDir},
+};
 use berth_api::agent::JoinCode;
 use berth_server::{HostState, shared::MetricsNames};
 use tracing::level_filters::LevelFilter;
@@ -141,6 +144,11 @@ impl Given<'_> {
         let range =
             text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
         range.ok_or_else(|| format!("`{text}` is no range of ids such as 1879048192-2147352575"))
+    }
+
+    /// Capabilities that containers may add.
+    pub fn extra_capabilities(&self) -> Result<Vec<&'static str>, String> {
+        self.0.iter().map(|name| extra_capability(name)).collect()
     }
 
     /// Directories of which containers may mount what they name.

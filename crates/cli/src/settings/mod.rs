@@ -157,6 +157,8 @@ pub struct NodeSettings {
     pub host_network: bool,
     /// Users of containers.
     pub user_ids: UserIdsConfig,
+    /// What jobs may add to the rights of containers.
+    pub extra_capabilities: Vec<&'static str>,
     /// Networks of allocations.
     pub network: NetworkConfig,
     /// Networks that jobs may take ports from, by the names that they know.
@@ -264,6 +266,7 @@ impl NodeSettings {
             network: NetworkConfig::default(),
             host_networks: HostNetworks::new(),
             host_volumes: HostVolumes::new(),
+            extra_capabilities: Vec::new(),
             mount_dirs: Vec::new(),
             artifacts: ArtifactConfig::default(),
             images: ImagesConfig::default(),

@@ -679,6 +679,14 @@ pub const SETTINGS: &[Setting] = &[
         set: |to, given| given.switch().map(|on| to.node.user_ids.host_allowed = on),
     },
     Setting {
+        name: "extra-capabilities",
+        form: Form::List("NAME"),
+        roles: AGENTS,
+        default: |_| "",
+        help: "Capabilities that containers may add with `cap_add` besides the usual ones: `net_admin`, `net_raw`, `sys_ptrace`",
+        set: |to, given| given.extra_capabilities().map(|names| to.node.extra_capabilities = names),
+    },
+    Setting {
         name: "exec",
         form: Form::Switch,
         roles: AGENTS,

@@ -78,7 +78,12 @@ const MEANINGS: &[(&str, &str, &str)] = &[
     ("container.readonly_rootfs", "`false`", "its own files cannot be changed"),
     ("container.userns_mode", "`private`", "`host`: the node's users, where the agent has `--host-users`"),
     ("container.cap_drop", "", "capabilities to drop, or `all`"),
-    ("container.cap_add", "", "capabilities to have after `cap_drop`"),
+    (
+        "container.cap_add",
+        "",
+        "capabilities to have after `cap_drop`; `net_admin`, `net_raw` and `sys_ptrace` where the agent has \
+         `--extra-capabilities`",
+    ),
     (
         "container.mount",
         "",

@@ -83,20 +83,23 @@ const NETWORK: &str = "leave it out: a container has a network of its own, into 
 const PORTS: &str = "name ports in the group's `network` and list their labels in `ports`";
 const HOST: &str = "leave it out: nothing of a container reaches its host";
 
-/// What nodes give to containers, which is what those have unless they drop it.
-static GIVEN: [&str; 12] = [
+/// What nodes give to containers: what those have unless they drop it, and what operators can let them add.
+static GIVEN: [&str; 15] = [
     "audit_write",
     "chown",
     "dac_override",
     "fowner",
     "fsetid",
     "kill",
+    "net_admin",
     "net_bind_service",
+    "net_raw",
     "setfcap",
     "setgid",
     "setpcap",
     "setuid",
     "sys_chroot",
+    "sys_ptrace",
 ];
 
 /// All that the kernel knows (capability.h of Linux 6.1).
@@ -147,7 +150,8 @@ static KNOWN: [&str; 41] = [
 const ADDED: Form = Form::Capabilities(
     &GIVEN,
     "containers may have audit_write, chown, dac_override, fowner, fsetid, kill, net_bind_service, \
-     setfcap, setgid, setpcap, setuid and sys_chroot, and no others",
+     setfcap, setgid, setpcap, setuid and sys_chroot, where agents have --extra-capabilities also net_admin, \
+     net_raw and sys_ptrace, and no others",
 );
 /// For a command of the host: with the others its user would reach all files of the host that its root shows.
 static GIVEN_TO_EXEC: [&str; 4] = ["audit_write", "kill", "net_bind_service", "sys_chroot"];

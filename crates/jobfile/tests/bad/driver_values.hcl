@@ -8,7 +8,7 @@ job "web" {
         image_pull_timeout = "5 minutes"
         pids_limit         = 0
         cpu_cfs_period     = 100
-        cap_add            = ["NET_RAW", "CAP_CHOWN", "all"]
+        cap_add            = ["SYS_TIME", "CAP_CHOWN", "all"]
         cap_drop           = ["net_raw", "chwon"]
       }
       volume_mount {

@@ -77,7 +77,7 @@ pub(super) fn container(
     mut files: Files,
 ) -> Result<ContainerRun, StartFailure> {
     let devices = device_files::all(&task.given.device_files)?;
-    let capabilities = settings.capabilities()?;
+    let capabilities = settings.capabilities(&runtime.extra_capabilities)?;
     // Whoever is not root keeps only ambient ones.
     let ambient = if settings.is_of_host { capabilities.clone() } else { Vec::new() };
     let sys_network = sys_network(task, network);

@@ -2,6 +2,7 @@
 
 mod binds;
 pub(crate) mod bundle;
+mod capabilities;
 mod device_files;
 mod exec;
 mod mounts;
@@ -18,6 +19,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Uid;
 
 use self::bundle::Files;
+pub use self::capabilities::extra_capability;
 use self::settings::{IGNORED, Network, Settings};
 use super::settings::{parse, setup};
 use super::{Base, Driver, ImageRequest, Launch, TaskContext};
@@ -53,6 +55,8 @@ pub struct ContainerConfig {
     pub host_network: bool,
     /// Whether jobs may give containers the host's users.
     pub host_users: bool,
+    /// What jobs may add to the rights of containers; see [`extra_capability`].
+    pub extra_capabilities: Vec<&'static str>,
     /// What the root of a command of the host has of the host; empty for what most need.
     pub exec_paths: Vec<PathBuf>,
     /// Of what jobs may mount what they name.
@@ -71,7 +75,15 @@ impl ContainerConfig {
         }
         let version = version(&path)?;
         let (host_network, host_users) = (self.host_network, self.host_users);
-        Ok(Runtime { path, version, limits_swap: limits_swap(), host_network, host_users })
+        let extra_capabilities = self.extra_capabilities.clone();
+        Ok(Runtime {
+            path,
+            version,
+            limits_swap: limits_swap(),
+            host_network,
+            host_users,
+            extra_capabilities,
+        })
     }
 
     /// The driver under both its names.
@@ -100,6 +112,7 @@ pub(super) struct Runtime {
     limits_swap: bool,
     host_network: bool,
     host_users: bool,
+    extra_capabilities: Vec<&'static str>,
 }
 
 #[cfg(test)]
@@ -107,7 +120,8 @@ impl Runtime {
     /// One that is there in tests alone, of an operator who allows all that can be allowed.
     pub(super) fn pretended() -> Self {
         let (path, version) = ("/nowhere/crun".into(), "crun version 1.0".into());
-        Self { path, version, limits_swap: true, host_network: true, host_users: true }
+        let extra_capabilities = Vec::new();
+        Self { path, version, limits_swap: true, host_network: true, host_users: true, extra_capabilities }
     }
 }
 

@@ -7,6 +7,8 @@
 
 use serde_json::{Value, json};
 
+use super::capabilities::NET_RAW;
+
 /// Files and directories, and what is known of them.
 const FILES: &str = "\
     access cachestat chdir chmod chown chown32 close close_range copy_file_range creat dup dup2 dup3 faccessat \
@@ -162,9 +164,12 @@ const PERSONALITIES: [u64; 5] = [0, 0x0008, 0x2_0000, 0x2_0008, 0xffff_ffff];
 /// What is there for those who have the right alone.
 const BY_RIGHT: [(&str, &str); 1] = [("CAP_SYS_CHROOT", "chroot")];
 
+/// Of sockets that read and send packets as they are on the wire.
+const AF_PACKET: u64 = 17;
+
 /// Families of sockets that reach parts of the kernel which no ordinary program needs: KEY, PACKET, RDS, CAN, TIPC,
 /// BLUETOOTH, ALG, VSOCK, XDP.
-const FAMILIES: [u64; 9] = [15, 17, 21, 29, 30, 31, 38, 40, 44];
+const FAMILIES: [u64; 9] = [15, AF_PACKET, 21, 29, 30, 31, 38, 40, 44];
 
 const EPERM: u32 = 1;
 const ENOSPC: u32 = 28;
@@ -194,7 +199,11 @@ pub(super) fn profile(capabilities: &[&str], reserves_max: Option<u64>) -> Value
     calls.extend(reservations(reserves_max));
     calls.extend(NAMESPACE_FLAGS.map(|flag| refused(&["clone"], EPERM, &[has(0, flag)])));
     calls.extend(SPOKEN.map(|family| allowed(&["socket"], &[is(0, family)])));
-    calls.extend(FAMILIES.map(|family| refused(&["socket"], EPERM, &[is(0, family)])));
+    let reads_packets = capabilities.contains(&NET_RAW);
+    calls.extend(FAMILIES.map(|family| match family {
+        AF_PACKET if reads_packets => allowed(&["socket"], &[is(0, family)]),
+        _ => refused(&["socket"], EPERM, &[is(0, family)]),
+    }));
     calls.extend(PERSONALITIES.map(|personality| allowed(&["personality"], &[is(0, personality)])));
     json!({"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": ENOSYS, "syscalls": calls})
 }
@@ -264,5 +273,18 @@ mod tests {
         };
         assert!(names(&["CAP_SYS_CHROOT"], 0).contains("\"chroot\""));
         assert!(!names(&[], 0).contains("\"chroot\"") && names(&[], 1).contains("\"chroot\""));
+    }
+
+    #[test]
+    fn packets_as_they_are_on_the_wire_are_for_those_who_have_the_right() {
+        let rules = |capabilities: &[&str]| -> Vec<String> {
+            let profile = profile(capabilities, None);
+            let rules = profile["syscalls"].as_array().expect("rules").iter();
+            let of_packets =
+                rules.filter(|rule| rule["args"][0]["value"] == AF_PACKET && rule["names"][0] == "socket");
+            of_packets.map(|rule| rule["action"].to_string()).collect()
+        };
+        assert_eq!(rules(&["CAP_CHOWN"]), ["\"SCMP_ACT_ERRNO\""]);
+        assert_eq!(rules(&["CAP_CHOWN", NET_RAW]), ["\"SCMP_ACT_ALLOW\""]);
     }
 }

@@ -8,6 +8,7 @@ use berth_api::agent::PortBinding;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
+use super::capabilities::Rights;
 use super::mounts::{self, Collector, Mounts};
 use crate::drivers::settings::setup;
 use crate::drivers::{ImageRequest, TaskContext};
@@ -130,27 +131,6 @@ fn words<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<String>>, D::
 /// How long a task waits for its image when its job does not say.
 const IMAGE_PULL_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// The rights of root in a container: those that Docker's have, without those to forge packets and to make devices.
-const CAPABILITIES: [&str; 12] = [
-    "CAP_AUDIT_WRITE",
-    "CAP_CHOWN",
-    "CAP_DAC_OVERRIDE",
-    "CAP_FOWNER",
-    "CAP_FSETID",
-    "CAP_KILL",
-    "CAP_NET_BIND_SERVICE",
-    "CAP_SETFCAP",
-    "CAP_SETGID",
-    "CAP_SETPCAP",
-    "CAP_SETUID",
-    "CAP_SYS_CHROOT",
-];
-
-/// Those that a command of the host may have. The others would open the host's files to it, whoever owns them: ids of files
-/// are the same in a container's user namespace.
-const CAPABILITIES_OF_HOST: [&str; 4] =
-    ["CAP_AUDIT_WRITE", "CAP_KILL", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT"];
-
 /// Processes and threads of a container that asks for no other limit.
 const PIDS_LIMIT: i64 = 4_096;
 
@@ -260,38 +240,10 @@ impl Settings {
         }
     }
 
-    /// The rights of its root, or of its user where it is a command of the host.
-    pub(super) fn capabilities(&self) -> Result<Vec<&'static str>, StartFailure> {
-        let full = |name: &String| {
-            let capitals = name.to_uppercase();
-            if capitals == "ALL" || capitals.starts_with("CAP_") {
-                capitals
-            } else {
-                format!("CAP_{capitals}")
-            }
-        };
-        let dropped: Vec<String> = self.cap_drop.iter().map(full).collect();
-        let known = |name: &&String| *name == "ALL" || CAPABILITIES.contains(&name.as_str());
-        // One that it never has is dropped already.
-        if let Some(odd) = dropped.iter().find(|name| !known(name) && !name.starts_with("CAP_")) {
-            return Err(wrong(format!("cap_drop names {odd:?}, which is no capability")));
-        }
-        let kept = |name: &&str| !dropped.iter().any(|dropped| dropped == "ALL" || dropped == name);
-        let added: Vec<String> = self.cap_add.iter().map(full).collect();
-        let (allowed, whom) = if self.is_of_host {
-            (&CAPABILITIES_OF_HOST[..], "command of the host")
-        } else {
-            (&CAPABILITIES[..], "container")
-        };
-        let may_have = |name: &&String| *name == "ALL" || allowed.contains(&name.as_str());
-        if let Some(odd) = added.iter().find(|name| !may_have(name)) {
-            return Err(wrong(format!(
-                "cap_add names {odd:?}, which this node gives to no {whom}: it may have {}",
-                allowed.join(", ")
-            )));
-        }
-        let is_added = |name: &&str| added.iter().any(|added| added == "ALL" || added == name);
-        Ok(allowed.iter().copied().filter(|name| kept(name) || is_added(name)).collect())
+    /// The rights of its root, or of its user where it is a command of the host, on a node that lets containers add these too.
+    pub(super) fn capabilities(&self, extra: &[&'static str]) -> Result<Vec<&'static str>, StartFailure> {
+        let rights = if self.is_of_host { Rights::of_host() } else { Rights::of_containers(extra) };
+        rights.granted(&self.cap_add, &self.cap_drop).map_err(wrong)
     }
 
     /// What it mounts, of what the operator allows.
