@@ -81,7 +81,7 @@ test-long-sim-servers:
 SERVERS_TEST := $(CARGO) test --release --locked -p berth-cli --test servers -- --test-threads=1 --nocapture
 
 test-long-servers:
-	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) --skip kills:: --skip membership:: --skip partitions::
+	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) --skip kills:: --skip membership:: --skip partitions:: --skip links:: --skip clocks::
 
 # Servers die two hundred times, each at another step of what it does to its disk.
 test-long-steps:
@@ -95,6 +95,11 @@ test-long-membership:
 # off with a follower and its agent, for longer than a node may be silent.
 test-long-partitions:
 	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) partitions::
+
+# Links between servers, and between agents and servers, damage what they carry or carry it byte by byte, two hundred times;
+# clocks of servers and of agents step by hours.
+test-long-links:
+	BERTH_TEST_ROUNDS=50 $(SERVERS_TEST) links:: clocks::
 
 # An agent is killed two thousand times while it starts and stops tasks; nothing is begun twice, and nothing is left. Two hundred
 # tasks outlive an agent that is killed fifty times.
@@ -146,7 +151,7 @@ test-long-fuzz:
 	$(CARGO) test --release --locked -p berth-model --lib --test hostile --test histories
 	$(CARGO) test --release --locked -p berth-scheduler --lib --test stories
 	$(CARGO) test --release --locked -p berth-agent --lib -- fuzz:: corpus:: submission:: destinations:: survival:: updates::
-	$(CARGO) test --release --locked -p berth-server -p berth-cli --lib -- filter::fuzz
+	$(CARGO) test --release --locked -p berth-server -p berth-cli --lib -- fuzz:: damaged::
 
 # Readers and peers that mean harm, at their full strength; memory and what a client waits are judged.
 test-long-hostile: build

@@ -1,5 +1,7 @@
 //! Three servers and five, as real processes: what is acknowledged survives each of them, and no read is old.
 
+#[path = "servers/clocks.rs"]
+mod clocks;
 #[path = "servers/commands.rs"]
 mod commands;
 mod e2e;
@@ -7,6 +9,8 @@ mod e2e;
 mod kills;
 #[path = "servers/leaving.rs"]
 mod leaving;
+#[path = "servers/links.rs"]
+mod links;
 #[path = "servers/membership.rs"]
 mod membership;
 #[path = "servers/partitions.rs"]

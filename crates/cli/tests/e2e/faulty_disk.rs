@@ -5,27 +5,11 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::OnceLock,
 };
 
-/// The library, made once by the compiler that links everything else.
-fn library() -> &'static Path {
-    static MADE: OnceLock<PathBuf> = OnceLock::new();
-    MADE.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/faulty_disk.c");
-        let name = format!("faulty-disk-{}.so", std::process::id());
-        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let made = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-o"])
-            .arg(&library)
-            .arg(&source)
-            .arg("-ldl")
-            .status()
-            .expect("cc is there: it links every program");
-        assert!(made.success(), "{} cannot be compiled", source.display());
-        library
-    })
-}
+use super::preload::Preload;
+
+static LIBRARY: Preload = Preload::new("faulty_disk");
 
 /// A server's disk.
 #[derive(Clone)]
@@ -44,7 +28,7 @@ impl FaultyDisk {
 
     /// Has a process use it.
     pub fn put_into(&self, command: &mut Command) {
-        command.env("LD_PRELOAD", library());
+        LIBRARY.put_into(command);
         command.env("SLOW_DISK_FILE", &self.slow).env("DYING_DISK_FILE", &self.dying);
         command.env("FAILING_DISK_FILE", &self.failing);
     }

@@ -8,9 +8,11 @@ pub mod faulty_disk;
 pub mod home;
 pub mod linear;
 pub mod nodes;
+pub mod preload;
 pub mod proxy;
 pub mod servers;
 pub mod small_disk;
+pub mod stepped_clock;
 pub mod terminal;
 pub mod writers;
 

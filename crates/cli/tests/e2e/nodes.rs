@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    net::SocketAddr,
     path::{Path, PathBuf},
 };
 
@@ -9,7 +10,7 @@ use berth_api::http::{AllocationStub, Client, NodeStub, Target};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Daemon, berth_at, eventually, home::Home, servers::Servers};
+use super::{Daemon, berth_at, eventually, home::Home, servers::Servers, stepped_clock::SteppedClock};
 
 /// Writes its process id, and counts until that file is gone: it outlives no test.
 const COUNT: &str = r#"file="$1-$NOMAD_ALLOC_ID"; echo $$ >> "$file"; n=0; while [ -e "$file" ]; do n=$((n + 1)); echo $n; sleep 0.2; done"#;
@@ -17,6 +18,8 @@ const COUNT: &str = r#"file="$1-$NOMAD_ALLOC_ID"; echo $$ >> "$file"; n=0; while
 /// The agents, by the numbers that tests give them. They end when this is dropped, and so do their tasks.
 pub struct Nodes {
     agents: BTreeMap<u8, Daemon>,
+    /// By which their processes go.
+    clocks: BTreeMap<u8, SteppedClock>,
     home: Home,
 }
 
@@ -24,7 +27,7 @@ impl Nodes {
     /// None yet.
     pub fn none() -> Self {
         let home = Home::new();
-        Self { agents: BTreeMap::new(), home }
+        Self { agents: BTreeMap::new(), clocks: BTreeMap::new(), home }
     }
 
     /// One agent on each server, which knows no other: number 1 on server 1, and so on.
@@ -44,14 +47,28 @@ impl Nodes {
 
     /// The same with these further arguments.
     pub fn start_with(&mut self, number: u8, known: &[u8], servers: &Servers, more: &[&str]) {
-        let addresses: Vec<String> =
-            known.iter().map(|known| servers.all[known].agent_addr().to_string()).collect();
+        let known: Vec<SocketAddr> = known.iter().map(|known| servers.all[known].agent_addr()).collect();
+        self.start_at(number, &known, servers, more);
+    }
+
+    /// The same, where servers are reached at other addresses than their own.
+    pub fn start_at(&mut self, number: u8, known: &[SocketAddr], servers: &Servers, more: &[&str]) {
+        let addresses: Vec<String> = known.iter().map(SocketAddr::to_string).collect();
         let (data, name) = (self.path(&format!("node-{number}")), format!("n{number}"));
         let data = data.to_str().expect("a plain path");
         let args = ["agent", "--data-dir", data, "--servers", &addresses.join(","), "--node-name", &name];
         let args = [&args[..], &["--raw-exec", "--mock-driver", "--containers=false"], more].concat();
         let told = self.path(&format!("told-node-{number}"));
-        self.agents.insert(number, Daemon::spawn(berth_at(&servers.program, &args), &told));
+        let clock = SteppedClock::new(&self.path(&format!("clock-node-{number}")));
+        let mut command = berth_at(&servers.program, &args);
+        clock.put_into(&mut command);
+        self.clocks.insert(number, clock);
+        self.agents.insert(number, Daemon::spawn(command, &told));
+    }
+
+    /// The clock of an agent.
+    pub fn clock(&self, number: u8) -> &SteppedClock {
+        &self.clocks[&number]
     }
 
     /// An agent that runs.

@@ -1,8 +1,9 @@
-//! What lies between servers in tests: each is reached through a proxy, which lets bytes of one server to another through
-//! or keeps them, in either direction by itself. Servers are told apart by the loopback address from which they dial.
+//! What lies between servers in tests: each is reached through a proxy, which lets bytes of one server to another through,
+//! keeps them, damages them or has them come one by one, in either direction by itself. Servers are told apart by the loopback
+//! address from which they dial.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex},
     time::Duration,
@@ -16,14 +17,41 @@ use tokio::{
 /// Between two looks whether a link is still cut.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The links that are cut: from one server to another.
+/// Between two bytes of a link on which they come one by one.
+const TRICKLE: Duration = Duration::from_millis(2);
+/// Of so many pieces that a damaged link carries, one is damaged.
+const GARBLED_EACH: usize = 4;
+
+/// What is wrong with what one server says to another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Swallowed,
+    Garbled,
+    Trickled,
+}
+
+/// The links that are not well: from one server to another.
 #[derive(Clone, Default)]
-pub struct Links(Arc<Mutex<BTreeSet<(u8, u8)>>>);
+pub struct Links(Arc<Mutex<BTreeMap<(u8, u8), Fault>>>);
 
 impl Links {
     /// Nothing of `from` reaches `to` any more. Nobody is told: it is as if the network swallowed it.
     pub fn cut(&self, from: u8, to: u8) {
-        self.0.lock().unwrap().insert((from, to));
+        self.begin(from, to, Fault::Swallowed);
+    }
+
+    /// A bit flips now and then in what `from` says to `to`.
+    pub fn garble(&self, from: u8, to: u8) {
+        self.begin(from, to, Fault::Garbled);
+    }
+
+    /// What `from` says to `to` comes one byte at a time.
+    pub fn trickle(&self, from: u8, to: u8) {
+        self.begin(from, to, Fault::Trickled);
+    }
+
+    fn begin(&self, from: u8, to: u8, fault: Fault) {
+        self.0.lock().unwrap().insert((from, to), fault);
     }
 
     /// Nothing reaches a server, and it reaches nobody.
@@ -39,8 +67,12 @@ impl Links {
         self.0.lock().unwrap().clear();
     }
 
+    fn fault(&self, from: u8, to: u8) -> Option<Fault> {
+        self.0.lock().unwrap().get(&(from, to)).copied()
+    }
+
     fn is_cut(&self, from: u8, to: u8) -> bool {
-        self.0.lock().unwrap().contains(&(from, to))
+        self.fault(from, to) == Some(Fault::Swallowed)
     }
 
     /// Lets others reach server `to`, which listens at `target`, at the address that is returned.
@@ -62,6 +94,7 @@ impl Links {
         }
         let socket = TcpSocket::new_v4().expect("a socket");
         let Ok(there) = socket.connect(target).await else { return };
+        let _ = (stream.set_nodelay(true), there.set_nodelay(true));
         let (from_here, to_here) = stream.into_split();
         let (from_there, to_there) = there.into_split();
         tokio::select! {
@@ -78,15 +111,37 @@ impl Links {
         to: u8,
     ) {
         let mut buffer = vec![0; 64 << 10];
-        loop {
-            let Ok(read) = reader.read(&mut buffer).await else { return };
+        for piece in 1.. {
+            let Ok(read @ 1..) = reader.read(&mut buffer).await else { return };
             while self.is_cut(from, to) {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
-            if read == 0 || writer.write_all(&buffer[..read]).await.is_err() {
+            if self.fault(from, to) == Some(Fault::Garbled) && piece % GARBLED_EACH == 0 {
+                // Any place of a frame, as the pieces come.
+                buffer[piece * 31 % read] ^= 1 << (piece / GARBLED_EACH % 8);
+            }
+            if self.carry_on(&buffer[..read], &mut writer, from, to).await.is_err() {
                 return;
             }
         }
+    }
+
+    /// Byte by byte for as long as the link is so.
+    async fn carry_on(
+        &self,
+        mut bytes: &[u8],
+        writer: &mut (impl AsyncWrite + Unpin),
+        from: u8,
+        to: u8,
+    ) -> std::io::Result<()> {
+        while let Some((first, rest)) = bytes.split_first()
+            && self.fault(from, to) == Some(Fault::Trickled)
+        {
+            writer.write_all(&[*first]).await?;
+            bytes = rest;
+            tokio::time::sleep(TRICKLE).await;
+        }
+        writer.write_all(bytes).await
     }
 }
 

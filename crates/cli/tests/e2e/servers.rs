@@ -15,7 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{
-    Daemon, berth, berth_at, client, eventually, faulty_disk::FaultyDisk, free_port, home::Home, proxy::Links,
+    Daemon, berth, berth_at, client, eventually, faulty_disk::FaultyDisk, free_port, home::Home,
+    proxy::Links, stepped_clock::SteppedClock,
 };
 
 /// A cluster of servers, numbered from 1. They end when this is dropped.
@@ -41,6 +42,8 @@ pub struct Server {
     told: PathBuf,
     program: PathBuf,
     daemon: Option<Daemon>,
+    /// By which its processes go.
+    pub clock: SteppedClock,
     /// Set to have its next process use a disk that can be made slow, or at which it dies.
     pub disk: Option<FaultyDisk>,
     /// Where its next process panics: as `BERTH_FAILPOINTS` has it.
@@ -100,6 +103,7 @@ impl Servers {
             told: self.home.path().join(format!("told-{number}")),
             program: self.program.clone(),
             daemon: None,
+            clock: SteppedClock::new(&self.home.path().join(format!("clock-{number}"))),
             disk: None,
             failpoints: None,
             client: client(&http.to_string()),
@@ -274,6 +278,7 @@ impl Server {
         ];
         let args: Vec<&str> = args.iter().chain(more).map(String::as_str).collect();
         let mut command = berth_at(&self.program, &args);
+        self.clock.put_into(&mut command);
         if let Some(disk) = &self.disk {
             disk.put_into(&mut command);
         }

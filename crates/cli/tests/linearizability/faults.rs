@@ -6,6 +6,9 @@ use rustix::process::Signal;
 
 use crate::e2e::servers::Servers;
 
+/// How far a clock steps.
+const HOUR_S: i64 = 3_600;
+
 /// What goes wrong in a round.
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
@@ -27,11 +30,19 @@ pub enum Fault {
     Bridge,
     /// Nothing reaches a follower, and it reaches nobody.
     FollowerIsolated,
+    /// Bits flip in what the leader says, and in what it hears.
+    LeaderGarbled,
+    /// What the leader says to a follower, and hears of it, comes byte by byte.
+    LeaderTrickles,
+    /// The leader's clock goes ahead by an hour, and back.
+    LeaderClockSteps,
+    /// The clock of a follower goes back by an hour, and ahead again.
+    FollowerClockSteps,
 }
 
 impl Fault {
     /// The short run has the first of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::LeaderKilled,
         Self::LeaderPaused,
         Self::LeaderIsolated,
@@ -41,6 +52,10 @@ impl Fault {
         Self::LeaderMute,
         Self::Bridge,
         Self::FollowerIsolated,
+        Self::LeaderGarbled,
+        Self::LeaderTrickles,
+        Self::LeaderClockSteps,
+        Self::FollowerClockSteps,
     ];
 
     /// Begins it and ends it, `lasts` later.
@@ -53,6 +68,16 @@ impl Fault {
             Self::LeaderMute => others.iter().for_each(|other| servers.links.cut(leader, *other)),
             Self::Bridge => servers.links.isolate(leader, [others[0]]),
             Self::FollowerIsolated => servers.links.isolate(others[0], [leader, others[1]]),
+            Self::LeaderGarbled => others.iter().for_each(|other| {
+                servers.links.garble(leader, *other);
+                servers.links.garble(*other, leader);
+            }),
+            Self::LeaderTrickles => {
+                servers.links.trickle(leader, others[0]);
+                servers.links.trickle(others[0], leader);
+            }
+            Self::LeaderClockSteps => step_clock(servers, leader, HOUR_S, lasts).await,
+            Self::FollowerClockSteps => step_clock(servers, others[0], -HOUR_S, lasts).await,
             Self::LeaderKilled => {
                 servers.kill(leader);
                 tokio::time::sleep(lasts).await;
@@ -87,6 +112,22 @@ impl Fault {
 
     /// Whether it is over once the links are as they were.
     fn is_of_links(self) -> bool {
-        !matches!(self, Self::LeaderKilled | Self::LeaderFlaps | Self::LeaderPaused | Self::LeadershipMoves)
+        !matches!(
+            self,
+            Self::LeaderKilled
+                | Self::LeaderFlaps
+                | Self::LeaderPaused
+                | Self::LeadershipMoves
+                | Self::LeaderClockSteps
+                | Self::FollowerClockSteps
+        )
     }
+}
+
+/// A server's clock is wrong by so much for a while.
+async fn step_clock(servers: &Servers, number: u8, seconds: i64, lasts: Duration) {
+    let clock = &servers.all[&number].clock;
+    clock.set_ahead_s(seconds);
+    tokio::time::sleep(lasts).await;
+    clock.set_ahead_s(0);
 }

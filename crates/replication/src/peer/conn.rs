@@ -129,7 +129,7 @@ impl Conn {
     ) -> String {
         while let Some(frame) = incoming.next().await {
             let taken = frame.map_err(|error| error.to_string()).and_then(|bytes| {
-                let frame = frame::decode(&bytes)?;
+                let frame = frame::decode(&bytes).inspect_err(|why| self.warn_of_damage(why))?;
                 self.on_heard::<R>();
                 self.take(frame, handler.as_deref())
             });
@@ -138,6 +138,16 @@ impl Conn {
             }
         }
         "the other side has closed it".to_owned()
+    }
+
+    /// Networks that do this do it again, and no transport without TLS prevents it.
+    fn warn_of_damage(&self, why: &str) {
+        let server = self.remote.server;
+        tracing::warn!(
+            server,
+            why,
+            "what another server said was damaged on its way: the connection begins again"
+        );
     }
 
     fn take(self: &Arc<Self>, frame: Frame, handler: Option<&dyn Handler>) -> Result<(), String> {

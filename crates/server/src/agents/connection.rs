@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod certificates;
 #[cfg(test)]
+mod damaged;
+#[cfg(test)]
 mod hostile;
 mod shown;
 #[cfg(test)]

@@ -46,7 +46,7 @@ fn held(authority: &Authority, dir: &std::path::Path, name: &str, role: Role) ->
 }
 
 /// Numbers that are the same in each run (splitmix64).
-struct Draw(u64);
+pub(super) struct Draw(pub u64);
 
 impl Draw {
     fn next(&mut self) -> u64 {
@@ -66,7 +66,7 @@ impl Draw {
 }
 
 /// One message about another's node, its allocation or nothing at all.
-fn message(draw: &mut Draw) -> Up {
+pub(super) fn message(draw: &mut Draw) -> Up {
     let noise = [draw.next().to_le_bytes(), draw.next().to_le_bytes()].concat();
     let secret = draw.one_of(&[OWN_SECRET.to_vec(), noise.clone(), Vec::new(), SECRET[..15].to_vec()]);
     let of_other = ALLOC.to_bytes().to_vec();

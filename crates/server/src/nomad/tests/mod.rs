@@ -20,6 +20,7 @@ mod explain;
 mod fake_agents;
 pub(crate) mod fake_engine;
 mod files;
+mod fuzz;
 mod gzip;
 mod job_states;
 mod jobs;
