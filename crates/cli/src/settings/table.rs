@@ -683,7 +683,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("NAME"),
         roles: AGENTS,
         default: |_| "",
-        help: "Capabilities that containers may add with `cap_add` besides the usual ones: `net_admin`, `net_raw`, `sys_ptrace`",
+        help: "Capabilities that containers may add with `cap_add` besides the usual ones: `net_raw`, `sys_ptrace`",
         set: |to, given| given.extra_capabilities().map(|names| to.node.extra_capabilities = names),
     },
     Setting {

@@ -81,7 +81,7 @@ const MEANINGS: &[(&str, &str, &str)] = &[
     (
         "container.cap_add",
         "",
-        "capabilities to have after `cap_drop`; `net_admin`, `net_raw` and `sys_ptrace` where the agent has \
+        "capabilities to have after `cap_drop`; `net_raw` and `sys_ptrace` where the agent has \
          `--extra-capabilities`",
     ),
     (

@@ -84,14 +84,13 @@ const PORTS: &str = "name ports in the group's `network` and list their labels i
 const HOST: &str = "leave it out: nothing of a container reaches its host";
 
 /// What nodes give to containers: what those have unless they drop it, and what operators can let them add.
-static GIVEN: [&str; 15] = [
+static GIVEN: [&str; 14] = [
     "audit_write",
     "chown",
     "dac_override",
     "fowner",
     "fsetid",
     "kill",
-    "net_admin",
     "net_bind_service",
     "net_raw",
     "setfcap",
@@ -150,8 +149,8 @@ static KNOWN: [&str; 41] = [
 const ADDED: Form = Form::Capabilities(
     &GIVEN,
     "containers may have audit_write, chown, dac_override, fowner, fsetid, kill, net_bind_service, \
-     setfcap, setgid, setpcap, setuid and sys_chroot, where agents have --extra-capabilities also net_admin, \
-     net_raw and sys_ptrace, and no others",
+     setfcap, setgid, setpcap, setuid and sys_chroot, where agents have --extra-capabilities also net_raw \
+     and sys_ptrace, and no others",
 );
 /// For a command of the host: with the others its user would reach all files of the host that its root shows.
 static GIVEN_TO_EXEC: [&str; 4] = ["audit_write", "kill", "net_bind_service", "sys_chroot"];
