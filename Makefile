@@ -108,6 +108,11 @@ test-long-agents:
 	BERTH_TEST_ROUNDS=50 $(CARGO) test --release --locked -p berth-agent --test reattach -- --nocapture
 	BERTH_TEST_ROUNDS=1000 $(CARGO) test --release --locked -p berth-agent --test cycles -- --nocapture
 
+# A server and its agent are killed a hundred times while jobs come in, tasks run and batch work ends; nothing is lost, none of it is
+# begun twice, and events and states agree.
+test-long-survival:
+	BERTH_TEST_ROUNDS=100 $(CARGO) test --release --locked -p berth-cli --test survival -- --nocapture
+
 # All servers are down for ten minutes while tasks run: nothing happens to these, and soon all is known again.
 test-long-outage:
 	BERTH_TEST_ROUNDS=600 $(CARGO) test --release --locked -p berth-cli --test agents all_servers_are_down -- --nocapture

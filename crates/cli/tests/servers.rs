@@ -4,6 +4,8 @@
 mod clocks;
 #[path = "servers/commands.rs"]
 mod commands;
+#[path = "servers/damage.rs"]
+mod damage;
 mod e2e;
 #[path = "servers/kills.rs"]
 mod kills;

@@ -1,6 +1,9 @@
-//! Server and agent are killed again and again while jobs come in: what was acknowledged is kept, and tasks notice nothing.
+//! Server and agent are killed again and again while jobs come in: what was acknowledged is kept, tasks notice nothing, work that ends is
+//! done once, and who follows the event stream has the state that the lists show.
 
 mod e2e;
+#[path = "survival/watcher.rs"]
+mod watcher;
 
 use std::{
     fs,
@@ -19,8 +22,9 @@ use e2e::{Daemon, eventually, free_port};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::{JoinHandle, JoinSet};
+use watcher::Watcher;
 
-/// How often each of the two is killed.
+/// How often each of the two is killed, unless `BERTH_TEST_ROUNDS` says otherwise.
 const ROUNDS: usize = 5;
 /// Tasks that live through all of it.
 const SERVICES: usize = 5;
@@ -56,13 +60,14 @@ async fn nothing_is_lost_when_server_and_agent_are_killed() {
         service.wait_for_start().await;
     }
     let registrar = Registrar::start(&cluster.client);
+    let watcher = Watcher::start(&cluster.client).await;
     let mut exits = Vec::new();
-    for round in 0..ROUNDS {
+    for round in 0..rounds() {
         exits.extend(kill_both(&mut cluster, round).await);
         registrar.wait_for_more().await;
     }
     let acknowledged = registrar.stop().await;
-    assert!(acknowledged.len() >= ROUNDS * REGISTRATIONS_PER_ROUND);
+    assert!(acknowledged.len() >= rounds() * REGISTRATIONS_PER_ROUND);
     for id in &acknowledged {
         let job = cluster.client.get::<Value>(&Target::new("/v1/job").part(id)).await;
         assert!(job.is_ok(), "job {id} was acknowledged and is lost: {job:?}");
@@ -73,9 +78,14 @@ async fn nothing_is_lost_when_server_and_agent_are_killed() {
     for service in &services {
         check_service(&cluster, service).await;
     }
+    watcher.check().await;
     for service in &services {
         cluster.stop(service).await;
     }
+}
+
+fn rounds() -> usize {
+    std::env::var("BERTH_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS)
 }
 
 /// Kills both and starts both, the server first in even rounds; in each stage something ends that nobody is told of.

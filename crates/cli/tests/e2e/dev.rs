@@ -97,9 +97,17 @@ impl Dev {
 
     /// Another one in its place, with what it has kept.
     pub fn start_server(&mut self) {
-        let args: Vec<&str> = self.again.iter().map(String::as_str).collect();
-        self.daemon = Daemon::start(&args, &self.home.path().join("told"));
-        self.daemon.ready_line();
+        self.try_start_server().unwrap_or_else(|told| panic!("{told}"));
+    }
+
+    /// The same, or what it told before it ended by itself.
+    pub fn try_start_server(&mut self) -> Result<(), String> {
+        let (args, told) =
+            (self.again.iter().map(String::as_str).collect::<Vec<_>>(), self.home.path().join("told"));
+        let before = std::fs::read_to_string(&told).unwrap_or_default().len();
+        self.daemon = Daemon::start(&args, &told);
+        let ready = self.daemon.try_ready_line().map(drop);
+        ready.ok_or_else(|| std::fs::read_to_string(&told).unwrap_or_default().split_off(before))
     }
 
     /// The process ids of the server and of its agent, which is apart.
@@ -131,6 +139,11 @@ impl Dev {
     pub fn start_agent_of(&mut self, program: &Path) {
         let (agent, args) = self.agent.as_mut().expect("it is apart");
         *agent = Self::agent(program, "", args, &self.home);
+    }
+
+    /// What the agent, which is apart, has told in all its lives.
+    pub fn agent_told(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("agent.told")).unwrap_or_default()
     }
 
     /// Where an agent that is apart keeps an allocation.

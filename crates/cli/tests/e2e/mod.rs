@@ -67,8 +67,12 @@ impl Daemon {
 
     /// The line in which it says that it is ready.
     pub fn ready_line(&mut self) -> String {
-        let stdout = self.child.stdout.take().expect("asked once");
-        first_line(stdout).unwrap_or_else(|| panic!("berth never got ready:\n{}", self.told()))
+        self.try_ready_line().unwrap_or_else(|| panic!("berth never got ready:\n{}", self.told()))
+    }
+
+    /// The same; none where it ends before.
+    pub fn try_ready_line(&mut self) -> Option<String> {
+        first_line(self.child.stdout.take().expect("asked once"))
     }
 
     /// Whether it has ended by itself.

@@ -18,7 +18,7 @@ const USUAL: [&str; 12] = [
 
 /// Those that an operator may let containers add. They act within the container's own namespaces; the others have no effect there,
 /// reach the host, or open parts of the kernel by which many a container has become its host.
-const EXTRA: [&str; 2] = [NET_RAW, "CAP_SYS_PTRACE"];
+pub(super) const EXTRA: [&str; 2] = [NET_RAW, "CAP_SYS_PTRACE"];
 
 /// To send and read packets as they are on the wire.
 pub(super) const NET_RAW: &str = "CAP_NET_RAW";

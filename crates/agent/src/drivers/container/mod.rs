@@ -120,7 +120,7 @@ impl Runtime {
     /// One that is there in tests alone, of an operator who allows all that can be allowed.
     pub(super) fn pretended() -> Self {
         let (path, version) = ("/nowhere/crun".into(), "crun version 1.0".into());
-        let extra_capabilities = Vec::new();
+        let extra_capabilities = capabilities::EXTRA.to_vec();
         Self { path, version, limits_swap: true, host_network: true, host_users: true, extra_capabilities }
     }
 }

@@ -158,7 +158,7 @@ async fn examples_hold_what_their_schemas_know() {
         let has_example = operation["requestBody"]["content"]["application/json"]["example"].is_object();
         assert!(optional || has_example == is_object, "{place}: an example of a body, or none");
     }
-    assert!(asked > 30 && answered > 45, "{asked} bodies, {answered} answers");
+    assert!(asked > 30 && answered > 130, "{asked} bodies, {answered} answers");
 }
 
 #[tokio::test]
