@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use berth_controller::invariants::{lacks_of_count, lacks_of_nodes};
 use berth_model::{
-    EvalId, JobKey,
+    AllocId, EvalId, JobKey,
     deployment::{Deployment, DeploymentStatus},
     eval::{Eval, EvalStatus},
     node::NodeStatus,
@@ -97,10 +97,20 @@ fn could_be_placed(store: &Store) -> impl Iterator<Item = (EvalId, String)> {
         let plan = planner.plan(store, eval, store.at(), 1);
         let first = plan.placements.first()?;
         let node = number_of(first.node) + 1;
-        let what =
-            format!("evaluation {} of {} waits for room that is there on node {node}", eval.id, eval.job);
+        let in_place_of: Vec<String> = plan.stops.iter().map(|stop| named(store, stop.alloc)).collect();
+        let what = format!(
+            "evaluation {} of {} (priority {}) waits for room that is there on node {node}, in place of {in_place_of:?}",
+            eval.id, eval.job, eval.priority
+        );
         Some((eval.id, what))
     })
+}
+
+/// An allocation, with its job and the priority of that.
+fn named(store: &Store, id: AllocId) -> String {
+    let job = store.alloc(id).and_then(|(_, row)| store.job_of(row));
+    let job = job.map_or_else(String::new, |(job, _)| format!(" of {} (priority {})", job.key, job.priority));
+    format!("{id}{job}")
 }
 
 /// All nodes are ready, no evaluation is left over, and jobs have what they ask for.
