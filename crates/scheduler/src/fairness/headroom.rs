@@ -97,6 +97,13 @@ impl Headroom {
         if funnel.quota.is_empty() { Ok(()) } else { Err(funnel) }
     }
 
+    /// How much more of cpu can be held, in MHz; none where no quota limits that.
+    pub fn cpu_left(&self) -> Option<u64> {
+        let left =
+            |(quota, used): &(Arc<Quota>, Usage)| Some(quota.limit.cpu_mhz?.saturating_sub(used.cpu_mhz));
+        self.quotas.iter().filter_map(left).min()
+    }
+
     /// That much more is held.
     pub fn take(&mut self, charge: Charge) {
         self.quotas.iter_mut().for_each(|(_, used)| used.add(&charge.usage));

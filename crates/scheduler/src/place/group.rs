@@ -37,6 +37,8 @@ pub struct Ask {
     pub prefer: Option<NodeSlot>,
     /// Rather not here: its predecessors failed there.
     pub avoid: Vec<NodeSlot>,
+    /// Only where it takes no more of a node than so many MHz: what whole cores bring with them differs between nodes.
+    pub cpu_mhz_max: Option<u32>,
 }
 
 /// Where an ask goes.
@@ -82,6 +84,8 @@ pub struct GroupPlacer<'a> {
     /// The job's allocations that are to end, by node: their room is their successors'.
     ending: &'a mut Ending,
     port_start: u64,
+    /// Of the ask that is placed.
+    cpu_mhz_max: Option<u32>,
 }
 
 impl<'a> GroupPlacer<'a> {
@@ -128,6 +132,7 @@ impl<'a> GroupPlacer<'a> {
             distinct,
             ending,
             port_start,
+            cpu_mhz_max: None,
         }
     }
 
@@ -144,6 +149,7 @@ impl<'a> GroupPlacer<'a> {
         admit: impl FnOnce(&Placed) -> Result<T, Funnel>,
     ) -> Result<(Placed, T), Funnel> {
         self.port_start = self.port_start.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.cpu_mhz_max = ask.cpu_mhz_max;
         let placed = match ask.only {
             Some(only) => self.try_node(only),
             None => self.choose(ask),
@@ -287,7 +293,8 @@ impl<'a> GroupPlacer<'a> {
         let ask = self.devices.on(self.columns.node(slot)?);
         let promised = ending.iter().fold(Resources::ZERO, |sum, (_, _, room)| sum.plus(*room)).min(ask);
         let charge = ask.minus(promised);
-        if charge.exceeds(row.free).is_some() {
+        let is_too_much = self.cpu_mhz_max.is_some_and(|max| charge.cpu_mhz > max);
+        if is_too_much || charge.exceeds(row.free).is_some() {
             return None;
         }
         let ports = self.assign_ports(slot, ending).ok()?;

@@ -59,6 +59,14 @@ impl<'a> Quotas<'a> {
         if nodes.is_empty() { Err(refused) } else { Ok(Admitted::Only(nodes, refused)) }
     }
 
+    /// What is left of cpu, in MHz, for one that the quotas refused on the node that was best for it: with slower cores another
+    /// one may be within them. None where no other node can be.
+    pub(super) fn cpu_left(&self, refused: &Funnel) -> Option<u32> {
+        let left =
+            self.headroom.cpu_left().filter(|_| self.group.cores() > 0 && !refused.quota.is_empty())?;
+        Some(u32::try_from(left).unwrap_or(u32::MAX))
+    }
+
     /// How much cpu whole cores bring with them is known only once there is a node.
     pub(super) fn check(&self, placed: &Placed) -> Result<Charge, Funnel> {
         if self.headroom.is_unlimited() {

@@ -27,6 +27,22 @@ fn a_quota_holds_back_what_would_exceed_it_or_one_above() {
     );
 }
 
+/// A core of the one brings more cpu with it than the quota has left, one of the other does not.
+#[test]
+fn whole_cores_are_taken_where_they_are_slow_enough_for_a_quota() {
+    check(
+        "node fast cpu=8000 cores=4
+         node slow cpu=4000 cores=4
+         quota small cpu=1500
+         namespace dev quota=small
+         job dev/web count=2 cores=1 affinity=${node.unique.name}:=:fast:100
+         plan dev/web",
+        expect![[r#"
+            plan dev/web: place web[0]@slow#0 refuse 1 (0 considered; quota small cpu (3000/1500)) then blocked queued-allocs
+        "#]],
+    );
+}
+
 /// Where its predecessor is there is too little cpu, and the quota keeps it from everywhere else: it waits for either.
 #[test]
 fn what_a_quota_keeps_beside_its_predecessor_names_the_quota_too() {
