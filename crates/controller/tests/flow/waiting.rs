@@ -13,7 +13,7 @@ impl Shell {
     }
 
     /// Registers batch jobs of one allocation each.
-    fn queue(&mut self, namespace: &str, prefix: &str, jobs: u32, change: impl Fn(&mut Job)) {
+    pub(super) fn queue(&mut self, namespace: &str, prefix: &str, jobs: u32, change: impl Fn(&mut Job)) {
         let registrations = (0..jobs).map(|number| {
             self.seeds += 1;
             let key = JobKey::new(namespace, &format!("{prefix}-{number}"));
@@ -36,7 +36,7 @@ impl Shell {
     }
 
     /// The jobs of what runs, oldest first.
-    fn running_jobs(&self) -> Vec<String> {
+    pub(super) fn running_jobs(&self) -> Vec<String> {
         let mut rows: Vec<_> =
             self.wanted().iter().filter_map(|(slot, ..)| self.store.allocs().row(*slot)).collect();
         rows.sort_by_key(|row| row.create_index);
