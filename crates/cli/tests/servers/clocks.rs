@@ -30,21 +30,21 @@ async fn a_clock_that_steps_ends_nothing() {
     let lasts = Duration::from_secs(LASTS_S[usize::from(is_long())]);
     for round in 0..if is_long() { rounds() / 10 } else { 1 } {
         let leader = servers.leader(&[1, 2, 3]).await;
-        let writers = Writers::start_named(&servers, &[1, 2, 3], &format!("round-{round}"));
-        writers.more(10).await;
         for seconds in [HOUR_S, -HOUR_S, 0] {
+            let writers = Writers::start_named(&servers, &[1, 2, 3], &format!("round-{round}-{seconds}"));
+            writers.more(10).await;
             servers.all[&leader].clock.set_ahead_s(seconds);
             servers.all[&(leader % 3 + 1)].clock.set_ahead_s(-seconds);
             nodes.clock(leader).set_ahead_s(-seconds);
             nodes.clock(leader % 3 + 1).set_ahead_s(seconds);
             writers.more(10).await;
+            let (acknowledged, failed) = writers.stop().await;
+            assert_eq!(failed, 0, "requests failed");
+            check_all_there(&servers, &acknowledged).await;
             tokio::time::sleep(lasts).await;
             let found = client.get::<Vec<NodeStub>>(&Target::new("/v1/nodes")).await.expect("listed").value;
             assert!(found.iter().all(|node| node.status == "ready"), "{seconds} s ahead: {found:?}");
         }
-        let (acknowledged, failed) = writers.stop().await;
-        assert_eq!(failed, 0, "requests failed");
-        check_all_there(&servers, &acknowledged).await;
     }
     assert_eq!(nodes.pids("counting"), running, "a task was started again");
 }
