@@ -24,7 +24,7 @@ const GARBLED_EACH: usize = 4;
 
 /// What is wrong with what one server says to another.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fault {
+enum LinkFault {
     Swallowed,
     Garbled,
     Trickled,
@@ -32,25 +32,25 @@ enum Fault {
 
 /// The links that are not well: from one server to another.
 #[derive(Clone, Default)]
-pub struct Links(Arc<Mutex<BTreeMap<(u8, u8), Fault>>>);
+pub struct Links(Arc<Mutex<BTreeMap<(u8, u8), LinkFault>>>);
 
 impl Links {
     /// Nothing of `from` reaches `to` any more. Nobody is told: it is as if the network swallowed it.
     pub fn cut(&self, from: u8, to: u8) {
-        self.begin(from, to, Fault::Swallowed);
+        self.begin(from, to, LinkFault::Swallowed);
     }
 
     /// A bit flips now and then in what `from` says to `to`.
     pub fn garble(&self, from: u8, to: u8) {
-        self.begin(from, to, Fault::Garbled);
+        self.begin(from, to, LinkFault::Garbled);
     }
 
     /// What `from` says to `to` comes one byte at a time.
     pub fn trickle(&self, from: u8, to: u8) {
-        self.begin(from, to, Fault::Trickled);
+        self.begin(from, to, LinkFault::Trickled);
     }
 
-    fn begin(&self, from: u8, to: u8, fault: Fault) {
+    fn begin(&self, from: u8, to: u8, fault: LinkFault) {
         self.0.lock().unwrap().insert((from, to), fault);
     }
 
@@ -67,12 +67,12 @@ impl Links {
         self.0.lock().unwrap().clear();
     }
 
-    fn fault(&self, from: u8, to: u8) -> Option<Fault> {
+    fn fault(&self, from: u8, to: u8) -> Option<LinkFault> {
         self.0.lock().unwrap().get(&(from, to)).copied()
     }
 
     fn is_cut(&self, from: u8, to: u8) -> bool {
-        self.fault(from, to) == Some(Fault::Swallowed)
+        self.fault(from, to) == Some(LinkFault::Swallowed)
     }
 
     /// Lets others reach server `to`, which listens at `target`, at the address that is returned.
@@ -116,7 +116,7 @@ impl Links {
             while self.is_cut(from, to) {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
-            if self.fault(from, to) == Some(Fault::Garbled) && piece % GARBLED_EACH == 0 {
+            if self.fault(from, to) == Some(LinkFault::Garbled) && piece % GARBLED_EACH == 0 {
                 // Any place of a frame, as the pieces come.
                 buffer[piece * 31 % read] ^= 1 << (piece / GARBLED_EACH % 8);
             }
@@ -135,7 +135,7 @@ impl Links {
         to: u8,
     ) -> std::io::Result<()> {
         while let Some((first, rest)) = bytes.split_first()
-            && self.fault(from, to) == Some(Fault::Trickled)
+            && self.fault(from, to) == Some(LinkFault::Trickled)
         {
             writer.write_all(&[*first]).await?;
             bytes = rest;

@@ -6,14 +6,14 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use berth_api::http::{AllocationStub, Target};
+use berth_api::http::{Client, Target};
 use serde_json::{Value, json};
 
 use super::{
-    e2e::{dev::Dev, eventually},
+    e2e::{dev::Dev, eventually, nodes::allocs},
     is_long,
 };
 
@@ -75,8 +75,12 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.is_ok_and(|status| status.success()), "{} is copied", from.display());
 }
 
-/// Between the looks at an agent, of which all must find it well, is a twentieth of a second.
+/// So many looks in a row must find an agent well.
 const LOOKS: u32 = 20;
+/// Between two of them.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// By then it is, or has ended.
+const SETTLES_WITHIN: Duration = Duration::from_secs(60);
 
 /// Seconds for which a test's task sleeps, whole ones and a part: by them its process is found.
 fn seconds(part: u8) -> String {
@@ -117,11 +121,7 @@ async fn a_server_with_a_damaged_file_has_all_that_it_had_or_names_the_file() {
                 continue;
             }
             let client = dev.client();
-            let kept = eventually(&what, async || {
-                let target = Target::new("/v1/job").part("sleeps").part("allocations");
-                Some(client.get::<Vec<AllocationStub>>(&target).await.ok()?.value)
-            })
-            .await;
+            let kept = eventually(&what, async || allocs(&client, "sleeps").await).await;
             assert!(kept.iter().any(|kept| kept.id == alloc), "{what}: {kept:?}");
             let target = Target::new("/v1/var").part("app").part("db");
             match client.get::<Value>(&target).await {
@@ -151,6 +151,41 @@ fn sleepers(seconds: &str) -> usize {
     processes.map(line).filter(|line| line == format!("sleep\0{seconds}\0").as_bytes()).count()
 }
 
+/// Whether an agent that was started ends by itself; false once it and its only task have been found well for a while.
+///
+/// # Errors
+/// What was seen last, where neither came.
+async fn has_ended_or_is_well(dev: &mut Dev, seconds: &str) -> Result<bool, String> {
+    let (client, deadline) = (dev.client(), Instant::now() + SETTLES_WITHIN);
+    let (mut well, mut seen) = (0, String::new());
+    while Instant::now() < deadline {
+        if dev.agent_has_ended() {
+            return Ok(true);
+        }
+        let (statuses, processes) = (statuses(&client).await, sleepers(seconds));
+        // For a moment the server does not know yet that the agent before is gone.
+        well = if statuses == ["running"] && processes == 1 { well + 1 } else { 0 };
+        if well == LOOKS {
+            return Ok(false);
+        }
+        seen = format!("{statuses:?}, {processes} processes");
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Err(seen)
+}
+
+/// Those of the allocations of the job that have not ended, as long as their agent answers.
+async fn statuses(client: &Client) -> Vec<String> {
+    let allocs = allocs(client, "sleeps").await.unwrap_or_default();
+    let Some(node) = allocs.first().map(|alloc| alloc.node_id.clone()) else { return Vec::new() };
+    let stats = Target::new("/v1/client/stats").param("node_id", node);
+    if client.get::<Value>(&stats).await.is_err() {
+        return Vec::new();
+    }
+    let has_ended = |status: &String| ["complete", "failed", "lost"].contains(&status.as_str());
+    allocs.into_iter().map(|alloc| alloc.client_status).filter(|status| !has_ended(status)).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_with_a_damaged_file_goes_on_or_names_the_file_and_nothing_runs_that_nobody_knows() {
     let seconds = seconds(2);
@@ -169,27 +204,8 @@ async fn an_agent_with_a_damaged_file_goes_on_or_names_the_file_and_nothing_runs
             damage.strike(&path);
             let damaged = fs::read(&path).expect("it is there");
             dev.start_agent();
-            let client = dev.client();
-            let (seen, mut looks) = (std::cell::RefCell::new(String::new()), 0);
-            let settled = eventually(&what, async || {
-                if dev.agent_has_ended() {
-                    return Some(true);
-                }
-                let target = Target::new("/v1/job").part("sleeps").part("allocations");
-                let allocs = client.get::<Vec<AllocationStub>>(&target).await.ok()?.value;
-                let running = allocs.iter().filter(|alloc| alloc.client_status == "running").count();
-                // Whatever is known of its node, this one is asked.
-                let node = allocs.first()?.node_id.clone();
-                let stats = Target::new("/v1/client/stats").param("node_id", node);
-                let is_there = client.get::<Value>(&stats).await.is_ok();
-                let statuses: Vec<_> = allocs.iter().map(|alloc| (&alloc.id, &alloc.client_status)).collect();
-                *seen.borrow_mut() = format!("{statuses:?}, {} processes", sleepers(&seconds));
-                // For a moment the server does not know yet that the agent before is gone.
-                looks = if is_there && running == 1 && sleepers(&seconds) == 1 { looks + 1 } else { 0 };
-                (looks > LOOKS).then_some(false)
-            });
-            let ended = tokio::time::timeout(Duration::from_secs(50), settled).await;
-            let ended = ended.unwrap_or_else(|_| panic!("{what}: {}\n{}", seen.borrow(), dev.agent_told()));
+            let ended = has_ended_or_is_well(&mut dev, &seconds).await;
+            let ended = ended.unwrap_or_else(|seen| panic!("{what}: {seen}\n{}", dev.agent_told()));
             if ended {
                 let told = dev.agent_told();
                 let name = file.file_name().expect("a name").to_string_lossy();

@@ -59,6 +59,8 @@ struct Copying {
     client: Client,
     copied: Copied,
     index: u64,
+    /// How many changes it has taken.
+    changes: usize,
 }
 
 impl Copying {
@@ -70,6 +72,7 @@ impl Copying {
             if !frame.error.is_empty() {
                 return false;
             }
+            self.changes += frame.events.len();
             for event in frame.events {
                 self.copied.take(&event.topic, event.key, &event.payload);
             }
@@ -95,7 +98,7 @@ pub struct Watcher {
 impl Watcher {
     pub async fn start(client: &Client) -> Self {
         let (copied, index) = eventually("the state is read", async || Copied::read(client).await).await;
-        let mut copying = Copying { client: client.clone(), copied, index };
+        let mut copying = Copying { client: client.clone(), copied, index, changes: 0 };
         let stopping = Arc::<AtomicBool>::default();
         let stop = Arc::clone(&stopping);
         let task = tokio::spawn(async move {
@@ -125,6 +128,7 @@ impl Watcher {
         })
         .await;
         let (shown, _) = Copied::read(&client).await.expect("it reads");
+        assert!(copying.changes > copying.copied.jobs.len(), "hardly anything was told: {}", copying.changes);
         assert_eq!(copying.copied, shown, "what the event stream told is not what the lists show");
     }
 }

@@ -92,12 +92,13 @@ impl<'a> Missing<'a> {
         Shape {
             needs,
             quotas: self.quotas(),
-            // One that comes after another of its own takes nothing more of a quota: room beside that one is enough.
+            // One that comes after another of its own takes nothing more of a quota: room beside that one is enough. What whole
+            // cores take of it depends on the node.
             needs_nodes: self.comes_after_own
+                || self.groups.iter().any(|(_, group)| group.cores() > 0)
                 || self.failures.is_empty()
                 || self.failures.iter().any(needs_nodes),
             preempts: self.preempts().then_some(self.priority),
-            takes_cores: self.groups.iter().any(|(_, group)| group.cores() > 0),
             successors: self.comes_after_own.then_some(self.slot),
         }
     }
@@ -162,8 +163,6 @@ pub(super) struct Shape {
     needs_nodes: bool,
     /// It may take the place of other work: of this priority at most.
     pub preempts: Option<u8>,
-    /// What it takes of quotas depends on the node.
-    takes_cores: bool,
     /// The job, where it replaces some of its own.
     successors: Option<JobSlot>,
 }
@@ -191,10 +190,9 @@ impl Shape {
         slot: NodeSlot,
         accepts: impl Fn(&Demand, &berth_model::node::Node) -> bool,
     ) -> bool {
-        let Some(row) = store.nodes().row(slot).filter(|row| row.is_ready()) else { return false };
-        if !self.needs_nodes && !self.makes_room_on(store, row) {
+        let Some(row) = store.nodes().row(slot).filter(|row| self.needs_nodes && row.is_ready()) else {
             return false;
-        }
+        };
         let Some(node) = store.nodes().detail(slot).map(|detail| &detail.node) else { return false };
         let room = if self.preempts.is_some() { row.capacity } else { row.free() };
         let fits = match &self.needs {
@@ -209,21 +207,6 @@ impl Shape {
     /// Whether a node that takes no new work has some of the job that it would replace.
     pub fn replaces_on_closed(&self, store: &Store, slot: NodeSlot) -> bool {
         store.nodes().row(slot).is_some_and(|row| !row.is_ready() && self.is_replaced_on(store, row))
-    }
-
-    /// Whether a node has work whose place it may take and whose cores count for the quotas that hold it back: with them it is
-    /// within these, once there is room beside.
-    fn makes_room_on(&self, store: &Store, row: &NodeRow) -> bool {
-        let Some(priority) = self.preempts.filter(|_| self.takes_cores && !self.quotas.is_empty()) else {
-            return false;
-        };
-        let is_lower = |job: &JobRow| job.job().priority < priority;
-        let counts = |job: &JobRow| {
-            let quotas = store.namespaces().quotas(&job.key.namespace);
-            quotas.into_iter().any(|quota| self.quotas.contains(quota))
-        };
-        let live = store.nodes().live(row).filter_map(|slot| store.allocs().row(slot));
-        live.filter_map(|alloc| store.jobs().row(alloc.job)).any(|job| is_lower(job) && counts(job))
     }
 
     fn is_replaced_on(&self, store: &Store, row: &NodeRow) -> bool {

@@ -36,7 +36,7 @@ impl Shell {
     }
 
     /// The jobs of what runs, oldest first.
-    pub(super) fn running_jobs(&self) -> Vec<String> {
+    fn running_jobs(&self) -> Vec<String> {
         let mut rows: Vec<_> =
             self.wanted().iter().filter_map(|(slot, ..)| self.store.allocs().row(*slot)).collect();
         rows.sort_by_key(|row| row.create_index);

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeBounds, sync::Arc};
 
-use imbl::{OrdMap, OrdSet};
+use imbl::OrdSet;
 use minicbor::{Decode, Encode};
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
     page_tree::PageTree,
     postings::{List, Postings},
     slab::{Slab, slot},
-    tally::Tally,
+    tally::{NamedTally, Tally},
 };
 use crate::{
     device::DevicesHeld,
@@ -121,27 +121,6 @@ impl Heard {
     }
 }
 
-/// How many nodes that can be seen are in each pool, by its name, counted as they change.
-#[derive(Debug, Clone, Default)]
-struct Pools(OrdMap<String, usize>);
-
-impl Pools {
-    fn add(&mut self, row: &NodeRow, detail: &NodeDetail) {
-        if !row.purged {
-            *self.0.entry(detail.node.pool.clone()).or_default() += 1;
-        }
-    }
-
-    fn remove(&mut self, row: &NodeRow, detail: &NodeDetail) {
-        let pool = &detail.node.pool;
-        let Some(nodes) = self.0.get_mut(pool).filter(|_| !row.purged) else { return };
-        *nodes -= 1;
-        if *nodes == 0 {
-            self.0.remove(pool);
-        }
-    }
-}
-
 /// What is rarely asked of a node.
 #[derive(Debug, Clone)]
 pub struct NodeDetail {
@@ -228,9 +207,14 @@ pub struct Nodes {
     /// By status and [`Scheduling`], of those that can be seen.
     by_state: Tally<{ NodeStatus::ALL.len() * Scheduling::ALL.len() }>,
     heard: Heard,
-    pools: Pools,
+    by_pool: NamedTally,
     digest: TableDigest,
     pub(super) modify_index: Index,
+}
+
+/// The pool in which a node is counted; none for one that was purged.
+fn pool<'d>(row: &NodeRow, detail: &'d NodeDetail) -> Option<&'d str> {
+    (!row.purged).then_some(&*detail.node.pool)
 }
 
 /// Where a node is counted; none for one that was purged.
@@ -270,12 +254,12 @@ impl Nodes {
 
     /// The pools that any node is in, by name.
     pub fn pools(&self) -> impl Iterator<Item = &str> {
-        self.pools.0.keys().map(String::as_str)
+        self.by_pool.names()
     }
 
     /// Whether any node is in a pool.
     pub fn has_pool(&self, name: &str) -> bool {
-        self.pools.0.contains_key(name)
+        self.by_pool.has(name)
     }
 
     /// One more than the highest slot ever used.
@@ -426,7 +410,7 @@ impl Nodes {
         let row = self.rows.get(slot).expect("just made");
         self.by_state.add(counted(row, &detail));
         self.heard.add(row);
-        self.pools.add(row, &detail);
+        self.by_pool.add(pool(row, &detail));
         *self.details.get_mut(slot.0 as usize).expect("just made") = Some(detail);
         self.modify_index = self.modify_index.max(modify_index);
         self.note_status(slot);
@@ -454,11 +438,11 @@ impl Nodes {
         let detail = self.details.get_mut(slot.0 as usize)?.as_mut()?;
         self.by_state.remove(counted(row, detail));
         self.heard.remove(row);
-        self.pools.remove(row, detail);
+        self.by_pool.remove(pool(row, detail));
         change(row, detail);
         self.by_state.add(counted(row, detail));
         self.heard.add(row);
-        self.pools.add(row, detail);
+        self.by_pool.add(pool(row, detail));
         row.modify_index = index;
         self.modify_index = index;
         self.digest.add(hash_encoded(b'n', &self.record(slot)?));
@@ -514,7 +498,7 @@ impl Nodes {
         if let (Some(row), Some(detail)) = (self.rows.get(slot), self.details.get(slot.0 as usize)) {
             let detail = detail.as_ref().expect("it has a record");
             self.by_state.remove(counted(row, detail));
-            self.pools.remove(row, detail);
+            self.by_pool.remove(pool(row, detail));
         }
         let mut row = self.rows.remove(slot).expect("it has a record");
         self.heard.remove(&row);

@@ -243,7 +243,11 @@ impl<'a> GroupPlacer<'a> {
     /// The best of the nodes with devices or cores left; a group that asks for devices of several kinds is ranked by the
     /// first.
     fn choose_with_devices(&mut self, avoid: &[NodeSlot]) -> Option<Placed> {
-        let offers = self.offers();
+        let mut offers = self.offers();
+        if let Some(max) = self.cpu_mhz_max {
+            let node = |slot| self.columns.node(slot);
+            offers.retain(|(slot, ..)| node(*slot).is_some_and(|node| self.devices.on(node).cpu_mhz <= max));
+        }
         let candidates = self.candidates.as_mut()?;
         let scored = offers.into_iter().filter_map(|(slot, packing, affinity)| {
             candidates.with_devices(self.columns, slot, packing, affinity, avoid.contains(&slot))

@@ -221,15 +221,13 @@ impl AtWork<'_> {
         let own = missing.instead.as_ref().map(|leaving| leaving.node);
         let (nodes, mut nowhere) = match quotas.admit(&missing.ask, own, placer)? {
             Admitted::Anywhere => {
-                let refused = match placer
-                    .place(&missing.ask, preemptor.as_deref_mut(), |placed| quotas.check(placed))
-                {
-                    Ok(placed) => return Ok(placed),
-                    Err(refused) => refused,
-                };
-                let Some(left) = quotas.cpu_left(&refused) else { return Err(refused) };
-                let ask = Ask { cpu_mhz_max: Some(left), ..missing.ask.clone() };
-                return placer.place(&ask, preemptor, |placed| quotas.check(placed)).map_err(|_| refused);
+                let placed = placer.place(&missing.ask, preemptor, |placed| quotas.check(placed));
+                return placed.or_else(|refused| {
+                    let Some(left) = quotas.cpu_left(&refused) else { return Err(refused) };
+                    let ask = Ask { cpu_mhz_max: Some(left), ..missing.ask.clone() };
+                    // Nobody is preempted where there is room, for the sake of a quota.
+                    placer.place(&ask, None, |placed| quotas.check(placed)).map_err(|_| refused)
+                });
             }
             // It waits for room there, and for the quotas that keep it from everywhere else.
             Admitted::Only(nodes, refused) => (nodes, Funnel { quota: refused.quota, ..Funnel::default() }),

@@ -18,10 +18,7 @@ const USUAL: [&str; 12] = [
 
 /// Those that an operator may let containers add. They act within the container's own namespaces; the others have no effect there,
 /// reach the host, or open parts of the kernel by which many a container has become its host.
-pub(super) const EXTRA: [&str; 2] = [NET_RAW, "CAP_SYS_PTRACE"];
-
-/// To send and read packets as they are on the wire.
-pub(super) const NET_RAW: &str = "CAP_NET_RAW";
+pub(super) const EXTRA: [&str; 2] = ["CAP_NET_RAW", "CAP_SYS_PTRACE"];
 
 /// Those that a command of the host may have. The others would open the host's files to it, whoever owns them: ids of files
 /// are the same in a container's user namespace.
@@ -45,18 +42,20 @@ pub(super) struct Rights<'e> {
     usual: &'static [&'static str],
     /// What it can add on this node.
     extra: &'e [&'static str],
+    /// What it could add if this node's operator allowed it.
+    allowable: &'static [&'static str],
     whom: &'static str,
 }
 
 impl<'e> Rights<'e> {
     /// Of containers, on a node that lets them add these.
     pub(super) fn of_containers(extra: &'e [&'static str]) -> Self {
-        Self { usual: &USUAL, extra, whom: "container" }
+        Self { usual: &USUAL, extra, allowable: &EXTRA, whom: "container" }
     }
 
     /// Of commands of the host.
     pub(super) fn of_host() -> Self {
-        Self { usual: &OF_HOST, extra: &[], whom: "command of the host" }
+        Self { usual: &OF_HOST, extra: &[], allowable: &[], whom: "command of the host" }
     }
 
     /// What a task has that adds and drops these. What it adds it has, even where it drops all.
@@ -77,8 +76,7 @@ impl<'e> Rights<'e> {
 
     fn refusal(&self, name: &str) -> String {
         let may_have = [self.usual, self.extra].concat().join(", ");
-        let can_be_allowed = self.usual == USUAL && EXTRA.contains(&name);
-        let way_out = match can_be_allowed {
+        let way_out = match self.allowable.contains(&name) {
             true => format!("; its operator allows it with --extra-capabilities {}", short(&[name])),
             false => String::new(),
         };

@@ -7,8 +7,6 @@
 
 use serde_json::{Value, json};
 
-use super::capabilities::NET_RAW;
-
 /// Files and directories, and what is known of them.
 const FILES: &str = "\
     access cachestat chdir chmod chown chown32 close close_range copy_file_range creat dup dup2 dup3 faccessat \
@@ -77,7 +75,7 @@ const MACHINE: &str = "\
 const ALLOWED: [&str; 8] = [FILES, READING, MEMORY, PROCESSES, SIGNALS, TIME, TALKING, MACHINE];
 
 /// Of the kernel's own state, of other namespaces or processes, or old and rarely looked at.
-const REFUSED: [&str; 68] = [
+const REFUSED: [&str; 63] = [
     "_sysctl",
     "acct",
     "add_key",
@@ -102,7 +100,6 @@ const REFUSED: [&str; 68] = [
     "io_uring_setup",
     "ioperm",
     "iopl",
-    "kcmp",
     "kexec_file_load",
     "kexec_load",
     "keyctl",
@@ -118,11 +115,7 @@ const REFUSED: [&str; 68] = [
     "open_by_handle_at",
     "open_tree",
     "perf_event_open",
-    "pidfd_getfd",
     "pivot_root",
-    "process_madvise",
-    "process_vm_readv",
-    "process_vm_writev",
     "query_module",
     "quotactl",
     "quotactl_fd",
@@ -162,14 +155,21 @@ const NETLINK_ROUTE: u64 = 0;
 const PERSONALITIES: [u64; 5] = [0, 0x0008, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 /// What is there for those who have the right alone.
-const BY_RIGHT: [(&str, &str); 1] = [("CAP_SYS_CHROOT", "chroot")];
+const BY_RIGHT: [(&str, &str); 6] = [
+    ("CAP_SYS_CHROOT", "chroot"),
+    ("CAP_SYS_PTRACE", "kcmp"),
+    ("CAP_SYS_PTRACE", "pidfd_getfd"),
+    ("CAP_SYS_PTRACE", "process_madvise"),
+    ("CAP_SYS_PTRACE", "process_vm_readv"),
+    ("CAP_SYS_PTRACE", "process_vm_writev"),
+];
 
-/// Of sockets that read and send packets as they are on the wire.
-const AF_PACKET: u64 = 17;
+/// Families of sockets that reach parts of the kernel which no ordinary program needs: KEY, RDS, CAN, TIPC, BLUETOOTH, ALG,
+/// VSOCK, XDP.
+const FAMILIES: [u64; 8] = [15, 21, 29, 30, 31, 38, 40, 44];
 
-/// Families of sockets that reach parts of the kernel which no ordinary program needs: KEY, PACKET, RDS, CAN, TIPC,
-/// BLUETOOTH, ALG, VSOCK, XDP.
-const FAMILIES: [u64; 9] = [15, AF_PACKET, 21, 29, 30, 31, 38, 40, 44];
+/// Those that are there for those who have the right alone: PACKET, to read and send packets as they are on the wire.
+const FAMILIES_BY_RIGHT: [(&str, u64); 1] = [("CAP_NET_RAW", 17)];
 
 const EPERM: u32 = 1;
 const ENOSPC: u32 = 28;
@@ -181,12 +181,10 @@ const PUNCH_HOLE: u64 = 2;
 /// `linux.seccomp` of the config.json of a container with these rights, which reserves at most so many bytes of a file in one
 /// call, if that has a limit.
 pub(super) fn profile(capabilities: &[&str], reserves_max: Option<u64>) -> Value {
-    let (granted, denied): (Vec<_>, Vec<_>) =
-        BY_RIGHT.into_iter().partition(|(right, _)| capabilities.contains(right));
-    let call = |(_, call): (&str, &'static str)| call;
-    let granted: Vec<&str> =
-        ALLOWED.iter().flat_map(|names| names.split(' ')).chain(granted.into_iter().map(call)).collect();
-    let denied: Vec<&str> = REFUSED.into_iter().chain(denied.into_iter().map(call)).collect();
+    let (granted, denied) = by_right(&BY_RIGHT, capabilities);
+    let granted: Vec<&str> = ALLOWED.iter().flat_map(|names| names.split(' ')).chain(granted).collect();
+    let denied: Vec<&str> = REFUSED.into_iter().chain(denied).collect();
+    let (spoken, unspoken) = by_right(&FAMILIES_BY_RIGHT, capabilities);
     let all_flags = NAMESPACE_FLAGS.iter().fold(0, |all, flag| all | flag);
     let mut calls = vec![
         allowed(&granted, &[]),
@@ -198,14 +196,18 @@ pub(super) fn profile(capabilities: &[&str], reserves_max: Option<u64>) -> Value
     ];
     calls.extend(reservations(reserves_max));
     calls.extend(NAMESPACE_FLAGS.map(|flag| refused(&["clone"], EPERM, &[has(0, flag)])));
-    calls.extend(SPOKEN.map(|family| allowed(&["socket"], &[is(0, family)])));
-    let reads_packets = capabilities.contains(&NET_RAW);
-    calls.extend(FAMILIES.map(|family| match family {
-        AF_PACKET if reads_packets => allowed(&["socket"], &[is(0, family)]),
-        _ => refused(&["socket"], EPERM, &[is(0, family)]),
-    }));
+    calls.extend(SPOKEN.into_iter().chain(spoken).map(|family| allowed(&["socket"], &[is(0, family)])));
+    let refused_families = FAMILIES.into_iter().chain(unspoken);
+    calls.extend(refused_families.map(|family| refused(&["socket"], EPERM, &[is(0, family)])));
     calls.extend(PERSONALITIES.map(|personality| allowed(&["personality"], &[is(0, personality)])));
     json!({"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": ENOSYS, "syscalls": calls})
+}
+
+/// What is there for these rights, and what is not.
+fn by_right<T: Copy>(all: &[(&str, T)], capabilities: &[&str]) -> (Vec<T>, Vec<T>) {
+    let (granted, denied): (Vec<_>, Vec<_>) = all.iter().partition(|(right, _)| capabilities.contains(right));
+    let values = |of: Vec<&(&str, T)>| of.into_iter().map(|(_, value)| *value).collect();
+    (values(granted), values(denied))
 }
 
 /// What is over the limit is answered as by a full disk.
@@ -281,10 +283,18 @@ mod tests {
             let profile = profile(capabilities, None);
             let rules = profile["syscalls"].as_array().expect("rules").iter();
             let of_packets =
-                rules.filter(|rule| rule["args"][0]["value"] == AF_PACKET && rule["names"][0] == "socket");
+                rules.filter(|rule| rule["args"][0]["value"] == 17 && rule["names"][0] == "socket");
             of_packets.map(|rule| rule["action"].to_string()).collect()
         };
         assert_eq!(rules(&["CAP_CHOWN"]), ["\"SCMP_ACT_ERRNO\""]);
-        assert_eq!(rules(&["CAP_CHOWN", NET_RAW]), ["\"SCMP_ACT_ALLOW\""]);
+        assert_eq!(rules(&["CAP_CHOWN", "CAP_NET_RAW"]), ["\"SCMP_ACT_ALLOW\""]);
+    }
+
+    #[test]
+    fn the_memory_of_others_is_for_those_who_may_trace_them() {
+        let allowed = |capabilities: &[&str]| {
+            profile(capabilities, None)["syscalls"][0]["names"].to_string().contains("\"process_vm_readv\"")
+        };
+        assert!(allowed(&["CAP_SYS_PTRACE"]) && !allowed(&["CAP_NET_RAW"]));
     }
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     exchange::{api, get, send},
+    openapi::described_path,
     world::{EVAL, NODE_1, RUNNING, world},
 };
 use crate::{
@@ -93,8 +94,7 @@ static SHOWN: LazyLock<Vec<Shown>> = LazyLock::new(|| {
     let routes = table().routes.into_iter();
     let ends = |route: &Route| !matches!(route.contract.answer, Answer::Lines(_) | Answer::Socket { .. });
     let shown = |route: Route| {
-        let path = route.path.replace("{*", "{");
-        let operation = &description["paths"][path][route.verb.as_str().to_lowercase()];
+        let operation = &description["paths"][described_path(&route)][route.verb.as_str().to_lowercase()];
         let example = operation["requestBody"]["content"]["application/json"]["example"].clone();
         Shown { route, example }
     };
@@ -154,10 +154,9 @@ fn target(route: &Route, ids: &[Index], query: &[(Index, &str)]) -> String {
         let at = at.index(known.len() + TEXTS.len() + 1);
         known.get(at).map(String::as_str).or_else(|| TEXTS.get(at - known.len()).copied()).unwrap_or(&long)
     });
-    let path = route.path.replace("{*", "{");
     let path = path_names(route.path)
         .zip(ids)
-        .fold(path, |path, (name, id)| path.replace(&format!("{{{name}}}"), id));
+        .fold(described_path(route), |path, (name, id)| path.replace(&format!("{{{name}}}"), id));
     let names: Vec<&str> = route.contract.parameters.iter().copied().chain(OF_LISTS).collect();
     // A blocking query is answered when something changes.
     let names: Vec<&str> = names.into_iter().filter(|name| !["index", "wait"].contains(name)).collect();

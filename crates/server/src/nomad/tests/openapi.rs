@@ -86,7 +86,7 @@ async fn every_handler_keeps_to_the_table() {
 }
 
 /// The route's path as the description has it.
-fn described_path(route: &Route) -> String {
+pub(super) fn described_path(route: &Route) -> String {
     route.path.replace("{*", "{")
 }
 
