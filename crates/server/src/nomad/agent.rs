@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use berth_api::http::{AgentHealth, AgentJoined, AgentMembers, AgentSelf, HealthState};
+use berth_model::NodeId;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::{operator, servers};
 use crate::{
+    access::CallerView,
     http::{
         call::{Call, Reply},
         failure::Failure,
@@ -71,11 +73,22 @@ fn stats(call: &Call, servers: &Servers, own: &ServerStatus) -> BTreeMap<String,
     let named = |stats: &[(&str, String)]| {
         stats.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect::<BTreeMap<_, _>>()
     };
-    BTreeMap::from([
+    let mut stats = BTreeMap::from([
         ("berth".to_owned(), named(&[&role[..], &state[..]].concat())),
         ("nomad".to_owned(), named(&role)),
         ("raft".to_owned(), named(&raft)),
-    ])
+    ]);
+    if let Some(node) = only_node(&view) {
+        stats.insert("client".to_owned(), named(&[("node_id", node.to_string())]));
+    }
+    stats
+}
+
+/// The node that `-self` of command lines means: that of a server and agent in one, which is the only one.
+fn only_node(view: &CallerView) -> Option<NodeId> {
+    let mut all = view.all_nodes();
+    let (_, detail) = all.next()?;
+    all.next().is_none().then_some(detail.node.id)
 }
 
 /// `GET /v1/agent/members`

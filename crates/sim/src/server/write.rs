@@ -173,6 +173,10 @@ impl Server {
             let mut at = lock(&self.0.removed_at);
             *at = (knows == 0).then(|| at.unwrap_or_else(|| self.uptime()));
         }
+        // A state is never called fresh too early as easily as now: the leader's word has come, what it has written may not have.
+        if self.view().index > Index::default() {
+            self.around().truth.read_stale(self.view().index, self.age());
+        }
     }
 
     /// On the leader: how far its log is, once it is sure that it leads, and what it has published.

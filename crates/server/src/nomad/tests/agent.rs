@@ -1,12 +1,14 @@
 //! The server itself, and its measurements.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
+use berth_model::command::Command;
 use expect_test::{expect, expect_file};
 
 use super::{
     exchange::{answer, api, check_get, get},
-    world::world,
+    fake_engine::FakeEngine,
+    world::{NODE_1, NODE_2, node, world},
 };
 
 #[tokio::test]
@@ -26,6 +28,17 @@ async fn the_server_tells_who_it_is() {
     expect![[r#"["127.0.0.1:4647"]"#]].assert_eq(&body("/v1/status/peers").await);
     expect![[r#"["global"]"#]].assert_eq(&body("/v1/regions").await);
     assert_eq!(get(&router, "/v1/namespace/team").await.status, 404);
+}
+
+/// Nomad's `-self` asks for it.
+#[tokio::test]
+async fn a_server_with_one_node_names_it_as_its_own() {
+    let engine = Arc::new(FakeEngine::default());
+    let own = async || get(&api(&engine), "/v1/agent/self").await.json()["stats"]["client"].clone();
+    engine.apply(vec![Command::RegisterNode(Box::new(node(NODE_1, "n1")))]);
+    assert_eq!(own().await["node_id"], NODE_1.to_string());
+    engine.apply(vec![Command::RegisterNode(Box::new(node(NODE_2, "n2")))]);
+    assert!(own().await.is_null(), "which one is meant?");
 }
 
 #[tokio::test]
