@@ -1,6 +1,7 @@
 //! Encoding of types that CBOR derives do not cover, for `#[cbor(with = ...)]`.
 
 mod buffer;
+pub(crate) mod plain;
 
 pub(crate) use buffer::{Buffer, encoded};
 

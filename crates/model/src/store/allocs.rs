@@ -8,7 +8,7 @@ use imbl::OrdSet;
 use minicbor::{Decode, Encode};
 
 use super::{
-    digest::{TableDigest, hash_encoded},
+    digest::{TableDigest, hash_encoded, hash_parts},
     id_map::IdMap,
     jobs::JobSlot,
     nodes::NodeSlot,
@@ -303,7 +303,9 @@ impl Allocs {
         self.by_id = IdMap::of(self.rows.iter().map(|(slot, row)| (row.id, slot)))?;
         let mut ages: Vec<(Index, AllocId)> =
             self.rows.iter().map(|(_, row)| (row.create_index, row.id)).collect();
-        ages.sort_unstable();
+        // Slots are in the order of placements, but for those that were used again, and the ids of a plan in none.
+        ages.sort_by_key(|(index, _)| *index);
+        ages.chunk_by_mut(|(a, _), (b, _)| a == b).for_each(<[_]>::sort_unstable);
         self.by_age = ages.into_iter().collect();
         Ok(())
     }
@@ -464,9 +466,10 @@ fn alloc_hash(row: &AllocRow, detail: &AllocDetail) -> u128 {
     bytes[80..88].copy_from_slice(&detail.created_at.0.to_le_bytes());
     bytes[88..].copy_from_slice(&detail.modified_at.0.to_le_bytes());
     let hot = xxhash_rust::xxh3::xxh3_128(&bytes);
-    match detail.rest.written() {
-        None => hot,
-        Some(rest) => hot ^ hash_encoded(b'a', &rest),
+    match (detail.rest.results_alone(), detail.rest.written()) {
+        (Some(parts), _) => hot ^ hash_parts(b'a', parts),
+        (None, Some(rest)) => hot ^ hash_encoded(b'a', &rest),
+        (None, None) => hot,
     }
 }
 

@@ -34,3 +34,12 @@ pub fn hash_encoded<T: minicbor::Encode<()>>(kind: u8, record: &T) -> u128 {
     };
     encoded(write, xxh3_128)
 }
+
+/// The same of a record whose encoding is these parts.
+pub fn hash_parts<const N: usize>(kind: u8, parts: [&[u8]; N]) -> u128 {
+    let write = |buffer: &mut Buffer| {
+        buffer.write_all(&[kind]).expect("writing to memory does not fail");
+        parts.iter().for_each(|part| buffer.write_all(part).expect("writing to memory does not fail"));
+    };
+    encoded(write, xxh3_128)
+}

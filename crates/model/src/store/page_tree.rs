@@ -110,12 +110,7 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
     /// Appends a value and returns where it is.
     pub fn push(&mut self, value: T) -> usize {
         let at = self.len;
-        if at == self.capacity() {
-            let old = std::mem::take(self);
-            let mut children = Vec::with_capacity(FANOUT);
-            children.push(old.root);
-            *self = Self { root: Arc::new(Branch::Inner(children)), height: old.height + 1, ..old };
-        }
+        self.make_room();
         let mut level = self.height;
         let mut branch = Self::unshare(&mut self.root, &mut self.copied_bytes);
         loop {
@@ -148,10 +143,56 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
     where
         T: Default,
     {
-        while self.len <= at {
-            self.push(T::default());
+        if at >= self.len {
+            self.grow(at + 1);
         }
         self.get_mut(at).expect("it has grown so far")
+    }
+
+    /// Appends defaults until there are so many values. Whole pages of them are one page, as of clones, until something is written
+    /// there.
+    fn grow(&mut self, len: usize)
+    where
+        T: Default,
+    {
+        let page_len = 1 << Self::PAGE_BITS;
+        let mut page = None;
+        while self.len < len {
+            if self.len.is_multiple_of(page_len) && len - self.len >= page_len {
+                let of_defaults = || Arc::new(Branch::Page((0..page_len).map(|_| T::default()).collect()));
+                self.push_page(page.get_or_insert_with(of_defaults).clone());
+            } else {
+                self.push(T::default());
+            }
+        }
+    }
+
+    /// Appends a page with all its values, behind others that are as full.
+    fn push_page(&mut self, page: Arc<Branch<T>>) {
+        self.make_room();
+        let mut place = &mut self.root;
+        for level in (0..self.height).rev() {
+            let Branch::Inner(children) = Self::unshare(place, &mut self.copied_bytes) else {
+                unreachable!("pages are below all branches");
+            };
+            let child = Self::child_of(self.len, level);
+            if child == children.len() {
+                children.push(Arc::new(Self::empty_branch(level)));
+            }
+            place = &mut children[child];
+        }
+        *place = page;
+        self.len += 1 << Self::PAGE_BITS;
+    }
+
+    /// Adds a level of branches where there is no room for another value.
+    fn make_room(&mut self) {
+        if self.len == self.capacity() {
+            let old = std::mem::take(self);
+            let mut children = Vec::with_capacity(FANOUT);
+            children.push(old.root);
+            *self = Self { root: Arc::new(Branch::Inner(children)), height: old.height + 1, ..old };
+        }
     }
 
     /// All values in order.
@@ -261,6 +302,27 @@ mod tests {
         assert!((1..=PAGE_BYTES as u64 + 3 * 512).contains(&once), "{once}");
         *tree.get_mut(500_001).unwrap() = 0;
         assert_eq!(tree.copied_bytes() - before, once);
+    }
+
+    #[test]
+    fn defaults_far_behind_what_is_there_take_no_pages_of_their_own() {
+        let mut tree: PageTree<u64> = PageTree::default();
+        tree.push(7);
+        *tree.get_or_grow(5_000_000) = 8;
+        let Branch::Inner(children) = &*tree.root else { panic!("it is high") };
+        let shared = |branch: &Arc<Branch<u64>>| match &**branch {
+            Branch::Inner(pages) => pages.windows(2).filter(|pair| Arc::ptr_eq(&pair[0], &pair[1])).count(),
+            Branch::Page(_) => 0,
+        };
+        let Branch::Inner(below) = &*children[1] else { panic!("it is higher") };
+        assert_eq!(shared(&below[0]), FANOUT - 1);
+        let untouched = tree.clone();
+        *tree.get_mut(3_000_000).unwrap() = 9;
+        assert_eq!(
+            [0, 3_000_000, 3_000_001, 5_000_000].map(|at| tree.get(at).copied()),
+            [7, 9, 0, 8].map(Some)
+        );
+        assert_eq!((untouched.get(3_000_000), tree.get(5_000_001)), (Some(&0), None));
     }
 
     /// What is done to a tree and to a vector, and what both hold then, now and in clones made meanwhile.

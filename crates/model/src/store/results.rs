@@ -6,7 +6,7 @@ use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
 
 use crate::{
     alloc::TaskResult,
-    codec::{Buffer, encoded},
+    codec::{Buffer, encoded, plain::Plain},
     time::Timestamp,
 };
 
@@ -32,6 +32,30 @@ impl TaskResults {
             minicbor::encode(results, buffer).expect("encoding to memory does not fail");
         };
         Self(Some(encoded(write, |bytes| Arc::from(bytes))))
+    }
+
+    /// Reads a list that has any, in the form that is written; none of another.
+    pub(super) fn read_plain(from: &mut Plain<'_>) -> Option<Self> {
+        let list = from.rest();
+        let len = from.array()?;
+        for _ in 0..len {
+            from.pass(&[0x88])?;
+            from.signed()?;
+            from.signed()?;
+            from.truth()?;
+            from.truth()?;
+            from.number::<u32>()?;
+            from.number::<u64>()?;
+            from.number::<u64>()?;
+            from.text()?;
+        }
+        let read = &list[..list.len() - from.rest().len()];
+        (len > 0).then(|| Self(Some(Arc::from(read))))
+    }
+
+    /// The list as it is written.
+    pub(super) fn written(&self) -> &[u8] {
+        self.parts().1
     }
 
     /// With the time at which its agent saw its end.
@@ -74,7 +98,7 @@ impl TaskResults {
 /// As the list alone.
 impl<C> Encode<C> for TaskResults {
     fn encode<W: en::Write>(&self, e: &mut Encoder<W>, _: &mut C) -> Result<(), en::Error<W::Error>> {
-        e.writer_mut().write_all(self.parts().1).map_err(en::Error::write)
+        e.writer_mut().write_all(self.written()).map_err(en::Error::write)
     }
 }
 

@@ -1,6 +1,7 @@
 //! A store on disk: streamed record by record, versioned, and checked by a sum of its bytes and the hash of what is read back.
 
 mod builder;
+mod input;
 mod parts;
 
 use std::{
@@ -32,6 +33,7 @@ use crate::{
 };
 
 use builder::Builder;
+use input::Input;
 pub(super) use parts::Parts;
 
 const MAGIC: &[u8; 8] = b"BERTHSTO";
@@ -334,27 +336,21 @@ pub fn read_hash(from: &mut impl Read) -> Result<(Index, u128), SnapshotError> {
 }
 
 fn read_with(builder: Builder, from: &mut impl Read) -> Result<Store, SnapshotError> {
-    let from = &mut Summed { inner: from, sum: Xxh3::new() };
-    let mut magic = [0; 8];
-    from.read_exact(&mut magic)?;
-    if &magic != MAGIC {
+    let from = &mut Input::new(from);
+    if from.take(MAGIC.len())? != MAGIC {
         return Err(SnapshotError::Magic);
     }
-    let mut version = [0; 2];
-    from.read_exact(&mut version)?;
-    let version = u16::from_be_bytes(version);
+    let version = u16::from_be_bytes(from.take_array()?);
     if !(1..=FORMAT_VERSION).contains(&version) {
         return Err(SnapshotError::Version(version));
     }
     let mut store = read_records(builder, from)?;
     store.version = u8::try_from(version).unwrap_or(u8::MAX);
-    let mut written = [0; 16];
-    from.inner.read_exact(&mut written)?;
-    let (found, written) = (from.sum.digest128(), u128::from_be_bytes(written));
+    let (found, written) = (from.sum(), u128::from_be_bytes(from.take_array()?));
     if found != written {
         return Err(SnapshotError::Hash { found, written });
     }
-    if from.inner.read(&mut [0])? == 0 { Ok(store) } else { Err(SnapshotError::Long) }
+    if from.is_at_end()? { Ok(store) } else { Err(SnapshotError::Long) }
 }
 
 /// Sums up what passes through.
@@ -375,18 +371,10 @@ impl<T: Write> Write for Summed<'_, T> {
     }
 }
 
-impl<T: Read> Read for Summed<'_, T> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(bytes)?;
-        self.sum.update(&bytes[..read]);
-        Ok(read)
-    }
-}
-
-fn read_records(mut builder: Builder, from: &mut impl Read) -> Result<Store, SnapshotError> {
-    let mut buffer = Vec::new();
+fn read_records(mut builder: Builder, from: &mut Input<impl Read>) -> Result<Store, SnapshotError> {
     loop {
-        if let Some(store) = builder.read(read_record(from, &mut buffer)?)? {
+        let len = record_bytes(from.take_array()?)?;
+        if let Some(store) = builder.read(from.take(len)?)? {
             return Ok(store);
         }
     }
@@ -407,14 +395,6 @@ fn write_record(record: &Record, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&prefix.to_be_bytes())?;
         out.write_all(bytes)
     })
-}
-
-fn read_record<'b>(from: &mut impl Read, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SnapshotError> {
-    let mut len = [0; 4];
-    from.read_exact(&mut len)?;
-    buffer.resize(record_bytes(len)?, 0);
-    from.read_exact(buffer)?;
-    Ok(buffer)
 }
 
 /// How long the record is before which this stands.

@@ -10,6 +10,7 @@ use minicbor::{Decode, Decoder, Encode, Encoder, decode as de, encode as en};
 use super::{AllocDetail, AllocExtra, Rest};
 use crate::{
     alloc::{ClientStatus, Departure, DesiredStatus, Reschedule, StopReason, TaskResult},
+    codec::plain::Plain,
     device::DeviceGrant,
     ids::{AllocId, Index, NodeId},
     quota::Usage,
@@ -49,7 +50,65 @@ pub(in crate::store) struct AllocRecord {
     pub updated: bool,
 }
 
+impl AllocRecord {
+    /// Reads a record as most are written that have ended: with the results of tasks, and nothing else that not every allocation has.
+    /// None of another, which its decoder reads. Of millions, most of a start is spent on what a decoder does for each field.
+    pub fn read_plain(from: &mut Plain<'_>) -> Option<Self> {
+        let fields = from.array()?;
+        let record = Self {
+            id: from.id()?,
+            node: from.id()?,
+            group: from.number()?,
+            desired: [DesiredStatus::Run, DesiredStatus::Stop].get(from.number::<usize>()?).copied()?,
+            client: [ClientStatus::Complete, ClientStatus::Failed, ClientStatus::Lost]
+                .get(from.number::<usize>()?.checked_sub(ClientStatus::Complete as usize)?)
+                .copied()?,
+            name_index: from.number()?,
+            job_version: from.number()?,
+            held: {
+                from.pass(&[0x83])?;
+                Resources { cpu_mhz: from.number()?, memory_mb: from.number()?, disk_mb: from.number()? }
+            },
+            create_index: Index(from.number()?),
+            modify_index: Index(from.number()?),
+            detail: AllocDetail::read_plain(from)?,
+            updated: from.truth()?,
+        };
+        (fields == 12).then_some(record)
+    }
+}
+
+impl AllocDetail {
+    fn read_plain(from: &mut Plain<'_>) -> Option<Self> {
+        let fields = from.array()?;
+        let (before, after) = &*AROUND_RESULTS;
+        Some(Self {
+            eval: from.id()?,
+            created_at: Timestamp(from.number()?),
+            modified_at: Timestamp(from.number()?),
+            rest: {
+                from.pass(before)?;
+                let results = TaskResults::read_plain(from)?;
+                from.pass(after)?;
+                Rest { extra: None, results }
+            },
+            healthy: match fields {
+                4 => None,
+                5 => Some(from.truth()?),
+                _ => return None,
+            },
+        })
+    }
+}
+
 impl Rest {
+    /// What is written of it where there is nothing but results: what stands around these is the same in each.
+    pub(super) fn results_alone(&self) -> Option<[&[u8]; 3]> {
+        let alone = self.extra.is_none() && !self.results.is_empty() && self.results.seen_at().is_none();
+        let (before, after) = &*AROUND_RESULTS;
+        alone.then(|| [before, self.results.written(), after])
+    }
+
     /// What is written of it; none when there is nothing.
     pub(super) fn written(&self) -> Option<WrittenExtra<'_>> {
         match (&self.extra, self.results.is_nothing()) {
@@ -232,8 +291,13 @@ static NO_EXTRA: &AllocExtra = &AllocExtra {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::ids::EvalId;
+    use crate::{
+        ids::EvalId,
+        store::digest::{hash_encoded, hash_parts},
+    };
 
     /// A record as it was written when the results stood in the extra.
     #[derive(Encode)]
@@ -337,5 +401,98 @@ mod tests {
         check(ports(), &[], Some(before(&[80, 443], None, &[])));
         let next = Some(AllocId(3));
         check(AllocExtra { next, ..ports() }, &results, Some(before(&[80, 443], next, &results)));
+    }
+
+    fn result(exit_code: i32, message: &str) -> TaskResult {
+        TaskResult {
+            exit_code,
+            signal: 0,
+            oom_killed: false,
+            failed: exit_code != 0,
+            restarts: 2,
+            started_at: Timestamp(1_700_000_000_000_000_000),
+            finished_at: Timestamp(1_700_000_001_000_000_000),
+            message: message.to_owned(),
+        }
+    }
+
+    fn ended(name_index: u32, healthy: Option<bool>, results: &[TaskResult]) -> AllocRecord {
+        let mut detail = AllocDetail::placed(EvalId(7), Timestamp(1_700_000_000), AllocExtra::default());
+        detail.healthy = healthy;
+        detail.set_results(results, None);
+        AllocRecord {
+            id: AllocId(u128::MAX - 3),
+            node: NodeId(5),
+            group: 300,
+            desired: DesiredStatus::Stop,
+            client: ClientStatus::Failed,
+            name_index,
+            job_version: 1 << 40,
+            held: Resources { cpu_mhz: 100, memory_mb: 70_000, disk_mb: 300 },
+            create_index: Index(24),
+            modify_index: Index(1 << 33),
+            detail,
+            updated: true,
+        }
+    }
+
+    fn written(record: &AllocRecord) -> Vec<u8> {
+        minicbor::to_vec(record).expect("memory takes it")
+    }
+
+    fn read_plain(bytes: &[u8]) -> Option<AllocRecord> {
+        AllocRecord::read_plain(&mut Plain::new(bytes))
+    }
+
+    #[test]
+    fn what_most_records_are_is_read_in_one_go() {
+        for healthy in [None, Some(true), Some(false)] {
+            for results in [vec![result(0, "")], vec![result(-1, "no such file"), result(137, "")]] {
+                let bytes = written(&ended(3, healthy, &results));
+                let read = read_plain(&bytes).expect("it is such a record");
+                assert_eq!(written(&read), bytes);
+                assert_eq!(read.detail.results().decode(), results);
+            }
+        }
+        let lives = AllocRecord { client: ClientStatus::Running, ..ended(3, None, &[result(0, "")]) };
+        let mut has_ports = ended(3, None, &[result(0, "")]);
+        has_ports.detail.extra_mut().ports = vec![80];
+        for other in [lives, has_ports, ended(3, None, &[])] {
+            assert!(read_plain(&written(&other)).is_none(), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn results_that_stand_alone_are_hashed_as_they_are_written() {
+        let rest = ended(0, None, &[result(1, "no such file")]).detail.rest;
+        let parts = rest.results_alone().expect("nothing else is there");
+        assert_eq!(hash_parts(b'a', parts), hash_encoded(b'a', &rest.written()));
+        let late = Rest { results: rest.results.clone().seen(Timestamp(9)), ..rest };
+        assert_eq!(late.results_alone(), None);
+    }
+
+    proptest! {
+        /// Whatever bytes are there: what is read in one go is what a decoder reads.
+        #[test]
+        fn it_is_read_as_the_decoder_reads_it(
+            name_index in any::<u32>(),
+            exit_codes in prop::collection::vec(any::<i32>(), 1..4),
+            message in ".{0,40}",
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+            cut in prop::option::of(any::<prop::sample::Index>()),
+        ) {
+            let results: Vec<TaskResult> = exit_codes.into_iter().map(|code| result(code, &message)).collect();
+            let mut bytes = written(&ended(name_index, None, &results));
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            bytes.truncate(cut.map_or(bytes.len(), |at| at.index(bytes.len())));
+            if let Some(read) = read_plain(&bytes) {
+                let decoded: AllocRecord = minicbor::decode(&bytes).expect("the decoder reads it, too");
+                prop_assert_eq!(written(&read), written(&decoded));
+                prop_assert_eq!(read.detail.results(), decoded.detail.results());
+            }
+        }
     }
 }

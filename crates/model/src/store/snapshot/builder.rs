@@ -6,6 +6,7 @@ use minicbor::Decode;
 
 use super::{HASH_VERSION, Record, SnapshotError};
 use crate::{
+    codec::plain::Plain,
     eval::Eval,
     ids::{AllocId, Index, JobKey},
     namespace::Namespace,
@@ -56,6 +57,16 @@ struct WrittenKey<'b> {
     id: &'b str,
 }
 
+/// The record of an allocation that has ended, as most have.
+fn read_plain(record: &[u8]) -> Option<(WrittenKey<'_>, AllocRecord)> {
+    let mut from = Plain::new(record);
+    from.pass(ALLOC)?;
+    from.pass(&[0x82, 0x82])?;
+    let key = WrittenKey { namespace: from.text()?, id: from.text()? };
+    let alloc = AllocRecord::read_plain(&mut from)?;
+    from.rest().is_empty().then_some((key, alloc))
+}
+
 impl Builder {
     /// One whose store has the hash of all allocations, and of them only those that live: what jobs count of these is hashed, too.
     pub fn that_only_hashes() -> Self {
@@ -70,7 +81,13 @@ impl Builder {
         if !record.starts_with(ALLOC) {
             return self.add(minicbor::decode(record)?);
         }
-        let AllocOnly::Alloc(key, alloc) = minicbor::decode(record)?;
+        let (key, alloc) = match read_plain(record) {
+            Some(read) => read,
+            None => {
+                let AllocOnly::Alloc(key, alloc) = minicbor::decode(record)?;
+                (key, alloc)
+            }
+        };
         self.restore_alloc(&key, alloc).map(|()| None)
     }
 
