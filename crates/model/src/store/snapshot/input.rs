@@ -108,7 +108,7 @@ mod tests {
             sizes in prop::collection::vec(prop_oneof![0..40_usize, 0..700_000_usize], 1..12),
             at_once in 1..300_000_usize,
         ) {
-            let all: Vec<u8> = (0..sizes.iter().sum::<usize>()).map(|at| (at * 31 >> 3) as u8).collect();
+            let all: Vec<u8> = (0..sizes.iter().sum::<usize>()).map(|at| ((at * 31) >> 3) as u8).collect();
             let mut input = Input::new(Few(&all, at_once));
             let mut rest = &all[..];
             for size in sizes {
