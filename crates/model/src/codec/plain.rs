@@ -77,6 +77,12 @@ impl<'b> Plain<'b> {
         self.head(ARRAY)
     }
 
+    /// Begins a record of so many fields, which follow.
+    #[inline]
+    pub fn fields(&mut self, count: u64) -> Option<()> {
+        (self.array()? == count).then_some(())
+    }
+
     #[inline]
     fn counted(&mut self, kind: u8) -> Option<&'b [u8]> {
         let len = usize::try_from(self.head(kind)?).ok()?;

@@ -466,10 +466,9 @@ fn alloc_hash(row: &AllocRow, detail: &AllocDetail) -> u128 {
     bytes[80..88].copy_from_slice(&detail.created_at.0.to_le_bytes());
     bytes[88..].copy_from_slice(&detail.modified_at.0.to_le_bytes());
     let hot = xxhash_rust::xxh3::xxh3_128(&bytes);
-    match (detail.rest.results_alone(), detail.rest.written()) {
-        (Some(parts), _) => hot ^ hash_parts(b'a', parts),
-        (None, Some(rest)) => hot ^ hash_encoded(b'a', &rest),
-        (None, None) => hot,
+    match detail.rest.results_alone() {
+        Some(parts) => hot ^ hash_parts(b'a', parts),
+        None => detail.rest.written().map_or(hot, |rest| hot ^ hash_encoded(b'a', &rest)),
     }
 }
 

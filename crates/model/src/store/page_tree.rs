@@ -6,6 +6,8 @@ use std::sync::Arc;
 const PAGE_BYTES: usize = 4096;
 const FANOUT_BITS: u32 = 6;
 const FANOUT: usize = 1 << FANOUT_BITS;
+/// How many levels of branches there are is known.
+const PAGES_ARE_BELOW: &str = "pages are below all branches";
 
 /// A persistent vector of `T` with pages of at most `PAGE` bytes: 4 KiB, or less where copying a value reaches for memory
 /// elsewhere, as counting another owner of it does.
@@ -110,27 +112,36 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
     /// Appends a value and returns where it is.
     pub fn push(&mut self, value: T) -> usize {
         let at = self.len;
-        self.make_room();
-        let mut level = self.height;
-        let mut branch = Self::unshare(&mut self.root, &mut self.copied_bytes);
-        loop {
-            match branch {
-                Branch::Inner(children) => {
-                    level -= 1;
-                    let child = Self::child_of(at, level);
-                    if child == children.len() {
-                        children.push(Arc::new(Self::empty_branch(level)));
-                    }
-                    branch = Self::unshare(&mut children[child], &mut self.copied_bytes);
-                }
-                Branch::Page(values) => {
-                    values.push(value);
-                    break;
-                }
-            }
-        }
+        let (page, copied_bytes) = self.last_page();
+        let Branch::Page(values) = Self::unshare(page, copied_bytes) else {
+            unreachable!("{PAGES_ARE_BELOW}")
+        };
+        values.push(value);
         self.len += 1;
         at
+    }
+
+    /// The page where the next value goes, made where it is not there, and the count of what is copied.
+    fn last_page(&mut self) -> (&mut Arc<Branch<T>>, &mut u64) {
+        if self.len == self.capacity() {
+            let old = std::mem::take(self);
+            let mut children = Vec::with_capacity(FANOUT);
+            children.push(old.root);
+            *self = Self { root: Arc::new(Branch::Inner(children)), height: old.height + 1, ..old };
+        }
+        let Self { root, height, len, copied_bytes } = self;
+        let mut branch = root;
+        for level in (0..*height).rev() {
+            let Branch::Inner(children) = Self::unshare(branch, copied_bytes) else {
+                unreachable!("{PAGES_ARE_BELOW}");
+            };
+            let child = Self::child_of(*len, level);
+            if child == children.len() {
+                children.push(Arc::new(Self::empty_branch(level)));
+            }
+            branch = &mut children[child];
+        }
+        (branch, copied_bytes)
     }
 
     /// Takes all values out, and gives their memory back. What was copied stays counted.
@@ -160,38 +171,11 @@ impl<T: Clone, const PAGE: usize> PageTree<T, PAGE> {
         while self.len < len {
             if self.len.is_multiple_of(page_len) && len - self.len >= page_len {
                 let of_defaults = || Arc::new(Branch::Page((0..page_len).map(|_| T::default()).collect()));
-                self.push_page(page.get_or_insert_with(of_defaults).clone());
+                *self.last_page().0 = page.get_or_insert_with(of_defaults).clone();
+                self.len += page_len;
             } else {
                 self.push(T::default());
             }
-        }
-    }
-
-    /// Appends a page with all its values, behind others that are as full.
-    fn push_page(&mut self, page: Arc<Branch<T>>) {
-        self.make_room();
-        let mut place = &mut self.root;
-        for level in (0..self.height).rev() {
-            let Branch::Inner(children) = Self::unshare(place, &mut self.copied_bytes) else {
-                unreachable!("pages are below all branches");
-            };
-            let child = Self::child_of(self.len, level);
-            if child == children.len() {
-                children.push(Arc::new(Self::empty_branch(level)));
-            }
-            place = &mut children[child];
-        }
-        *place = page;
-        self.len += 1 << Self::PAGE_BITS;
-    }
-
-    /// Adds a level of branches where there is no room for another value.
-    fn make_room(&mut self) {
-        if self.len == self.capacity() {
-            let old = std::mem::take(self);
-            let mut children = Vec::with_capacity(FANOUT);
-            children.push(old.root);
-            *self = Self { root: Arc::new(Branch::Inner(children)), height: old.height + 1, ..old };
         }
     }
 

@@ -39,7 +39,7 @@ impl TaskResults {
         let list = from.rest();
         let len = from.array()?;
         for _ in 0..len {
-            from.pass(&[0x88])?;
+            from.fields(8)?;
             from.signed()?;
             from.signed()?;
             from.truth()?;
@@ -102,47 +102,18 @@ impl<C> Encode<C> for TaskResults {
     }
 }
 
-/// From the list alone. Encoded again, so that equal results are equal bytes whoever wrote them, and without making values
-/// of them: a start reads millions.
+/// From the list alone. Kept in the shortest form, so that equal results are equal bytes whoever wrote them.
 impl<'b, C> Decode<'b, C> for TaskResults {
     fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, de::Error> {
-        let len = d.array()?.ok_or_else(|| de::Error::message("a list of results has no length"))?;
-        if len == 0 {
-            return Ok(Self::default());
+        let mut from = Plain::new(&d.input()[d.position()..]);
+        if let Some(results) = Self::read_plain(&mut from) {
+            d.set_position(d.input().len() - from.rest().len());
+            return Ok(results);
         }
-        let mut read = Ok(());
-        let write = |buffer: &mut Buffer| {
-            let mut out = Encoder::new(buffer);
-            out.array(len).expect("encoding to memory does not fail");
-            read = (0..len).try_for_each(|_| {
-                out.encode(d.decode::<ReadResult<'b>>()?).expect("encoding to memory does not fail");
-                Ok(())
-            });
-        };
-        let bytes = encoded(write, |bytes| Arc::from(bytes));
-        read.map(|()| Self(Some(bytes)))
+        let len = d.array()?.ok_or_else(|| de::Error::message("a list of results has no length"))?;
+        let results = (0..len).map(|_| d.decode()).collect::<Result<Vec<TaskResult>, _>>()?;
+        Ok(Self::new(&results, None))
     }
-}
-
-/// A [`TaskResult`] where it was read.
-#[derive(Encode, Decode)]
-struct ReadResult<'b> {
-    #[n(0)]
-    exit_code: i32,
-    #[n(1)]
-    signal: i32,
-    #[n(2)]
-    oom_killed: bool,
-    #[n(3)]
-    failed: bool,
-    #[n(4)]
-    restarts: u32,
-    #[n(5)]
-    started_at: Timestamp,
-    #[n(6)]
-    finished_at: Timestamp,
-    #[n(7)]
-    message: &'b str,
 }
 
 #[cfg(test)]

@@ -317,7 +317,7 @@ pub fn write_records(store: &Store, out: &mut impl Write) -> io::Result<()> {
     ))
 }
 
-/// Reads a store back, identical to the one written, and nothing after it.
+/// Reads a store back, identical to the one written, and nothing after it. Whatever it comes from is read in blocks.
 ///
 /// # Errors
 /// When reading fails, or what is read is not a whole and undamaged snapshot.

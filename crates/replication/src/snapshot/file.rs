@@ -213,22 +213,20 @@ type Payload<'a> = In<io::Take<&'a mut dyn Read>>;
 fn read_state<T>(
     file: &mut dyn Read,
     preamble: &Preamble,
-    read: impl FnOnce(&mut io::BufReader<&mut Payload<'_>>) -> Result<T, SnapshotError>,
+    read: impl FnOnce(&mut Payload<'_>) -> Result<T, SnapshotError>,
 ) -> Result<T, Unreadable> {
     let mut payload = In { file: file.take(preamble.payload_bytes), crc: 0 };
-    let mut buffered = io::BufReader::with_capacity(BUFFER_BYTES, &mut payload);
-    let state = match read(&mut buffered) {
+    let state = match read(&mut payload) {
         Err(SnapshotError::Version(format)) if format > FORMAT_VERSION => {
             Err(Unreadable::newer(format.into(), FORMAT_VERSION.into()))
         }
         read => Ok(read.map_err(|error| error.to_string())?),
     };
     // What follows the store must not be there, and is read so that the checksum and the length say so.
-    let more = io::copy(&mut buffered, &mut io::sink()).map_err(|error| error.to_string())?;
+    let more = io::copy(&mut payload, &mut io::sink()).map_err(|error| error.to_string())?;
     if more > 0 && state.is_ok() {
         return Err("there is more in it than a state".to_owned().into());
     }
-    drop(buffered);
     check_end(payload, preamble)?;
     state
 }

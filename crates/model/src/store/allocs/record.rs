@@ -54,27 +54,33 @@ impl AllocRecord {
     /// Reads a record as most are written that have ended: with the results of tasks, and nothing else that not every allocation has.
     /// None of another, which its decoder reads. Of millions, most of a start is spent on what a decoder does for each field.
     pub fn read_plain(from: &mut Plain<'_>) -> Option<Self> {
-        let fields = from.array()?;
-        let record = Self {
+        from.fields(12)?;
+        Some(Self {
             id: from.id()?,
             node: from.id()?,
             group: from.number()?,
-            desired: [DesiredStatus::Run, DesiredStatus::Stop].get(from.number::<usize>()?).copied()?,
-            client: [ClientStatus::Complete, ClientStatus::Failed, ClientStatus::Lost]
-                .get(from.number::<usize>()?.checked_sub(ClientStatus::Complete as usize)?)
-                .copied()?,
+            desired: match from.number()? {
+                0 => DesiredStatus::Run,
+                1 => DesiredStatus::Stop,
+                _ => return None,
+            },
+            client: match from.number()? {
+                2 => ClientStatus::Complete,
+                3 => ClientStatus::Failed,
+                4 => ClientStatus::Lost,
+                _ => return None,
+            },
             name_index: from.number()?,
             job_version: from.number()?,
             held: {
-                from.pass(&[0x83])?;
+                from.fields(3)?;
                 Resources { cpu_mhz: from.number()?, memory_mb: from.number()?, disk_mb: from.number()? }
             },
             create_index: Index(from.number()?),
             modify_index: Index(from.number()?),
             detail: AllocDetail::read_plain(from)?,
             updated: from.truth()?,
-        };
-        (fields == 12).then_some(record)
+        })
     }
 }
 
@@ -132,9 +138,6 @@ impl<C> Encode<C> for Rest {
 
 impl<'b, C> Decode<'b, C> for Rest {
     fn decode(d: &mut Decoder<'b>, context: &mut C) -> Result<Self, de::Error> {
-        if let Some(results) = results_alone(d)? {
-            return Ok(Self { extra: None, results });
-        }
         /// Passes over all but the results.
         #[derive(Decode)]
         struct Results {
@@ -159,21 +162,6 @@ impl<'b, C> Decode<'b, C> for Rest {
     fn nil() -> Option<Self> {
         Some(Self::default())
     }
-}
-
-/// The results of a record that has nothing else, as that of most allocations that have ended: what stands around them
-/// is the same in each. None, and nothing is read, of another.
-fn results_alone(d: &mut Decoder<'_>) -> Result<Option<TaskResults>, de::Error> {
-    let (before, after) = &*AROUND_RESULTS;
-    let from = d.position();
-    if !d.input()[from..].starts_with(before) {
-        return Ok(None);
-    }
-    d.set_position(from + before.len());
-    let results: TaskResults = d.decode()?;
-    let is_alone = d.input()[d.position()..].starts_with(after) && !results.is_nothing();
-    d.set_position(if is_alone { d.position() + after.len() } else { from });
-    Ok(is_alone.then_some(results))
 }
 
 /// What is written before and after the results where there is nothing else.
@@ -384,17 +372,7 @@ mod tests {
 
     #[test]
     fn results_are_kept_apart_and_written_where_they_stood() {
-        let result = TaskResult {
-            exit_code: 1,
-            signal: 0,
-            oom_killed: false,
-            failed: true,
-            restarts: 2,
-            started_at: Timestamp(5),
-            finished_at: Timestamp(9),
-            message: "no such file".to_owned(),
-        };
-        let results = [result.clone(), result];
+        let results = [result(1, "no such file"), result(1, "no such file")];
         let ports = || AllocExtra { ports: vec![80, 443], ..AllocExtra::default() };
         check(AllocExtra::default(), &[], None);
         check(AllocExtra::default(), &results, Some(before(&[], None, &results)));

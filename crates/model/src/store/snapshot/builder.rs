@@ -61,7 +61,8 @@ struct WrittenKey<'b> {
 fn read_plain(record: &[u8]) -> Option<(WrittenKey<'_>, AllocRecord)> {
     let mut from = Plain::new(record);
     from.pass(ALLOC)?;
-    from.pass(&[0x82, 0x82])?;
+    from.fields(2)?;
+    from.fields(2)?;
     let key = WrittenKey { namespace: from.text()?, id: from.text()? };
     let alloc = AllocRecord::read_plain(&mut from)?;
     from.rest().is_empty().then_some((key, alloc))

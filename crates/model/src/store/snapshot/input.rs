@@ -31,7 +31,7 @@ impl<R: Read> Input<R> {
     #[inline]
     pub fn take(&mut self, len: usize) -> Result<&[u8], SnapshotError> {
         if self.block.len() - self.taken < len {
-            self.read(len)?;
+            self.fill(len)?;
         }
         let from = self.taken;
         self.taken += len;
@@ -58,7 +58,7 @@ impl<R: Read> Input<R> {
     /// # Errors
     /// When reading fails.
     pub fn is_at_end(&mut self) -> Result<bool, SnapshotError> {
-        match self.read(1) {
+        match self.fill(1) {
             Ok(()) => Ok(false),
             Err(SnapshotError::Short) => Ok(true),
             Err(error) => Err(error),
@@ -67,7 +67,7 @@ impl<R: Read> Input<R> {
 
     /// Reads on until so many bytes can be taken. Room is made for what has come, whatever was asked for.
     #[cold]
-    fn read(&mut self, len: usize) -> Result<(), SnapshotError> {
+    fn fill(&mut self, len: usize) -> Result<(), SnapshotError> {
         self.sum_up();
         self.block.drain(..self.taken);
         (self.taken, self.summed) = (0, 0);

@@ -4,7 +4,7 @@ mod inspect;
 mod restore;
 mod save;
 
-use std::{fs::File, io, path::Path};
+use std::{fs::File, path::Path};
 
 use berth_model::store::{Store, snapshot};
 use clap::Subcommand;
@@ -40,6 +40,6 @@ impl Verb {
 /// Reads a saved state and checks every byte of it.
 fn read(path: &Path) -> Result<Store, Failure> {
     let failed = |reason: String| Failure::new(Exit::Failed, format!("{}: {reason}", path.display()));
-    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
-    snapshot::read(&mut io::BufReader::new(file)).map_err(|error| failed(error.to_string()))
+    let mut file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    snapshot::read(&mut file).map_err(|error| failed(error.to_string()))
 }
