@@ -80,6 +80,9 @@ impl Controller {
                 let store = self.replica.store();
                 self.leader.iter_mut().for_each(|leader| leader.on_majority(store, heard));
             }
+            Event::LeaderAnswered { term, leader } => {
+                self.replica.on_leader_answered(term, leader, listening);
+            }
             Event::LeadershipGained { term } => self.lead(term),
             Event::LeadershipLost => {
                 self.resign("this server leads no more");
@@ -90,6 +93,8 @@ impl Controller {
                 self.replica.follow(Some((term, leader)), listening);
             }
             Event::Told(from, message) => self.on_told(from, *message, actions),
+            // What waits for it is said when all that came has been taken in.
+            Event::ServersHaveRoom => {}
             Event::Requested(request) => match &mut self.leader {
                 Some(leader) => leader.on_requested(self.replica.store(), request, &mut self.answers),
                 None => self.answers.push(Action::Answer(request.token, Answer::NoLeader)),
@@ -131,8 +136,9 @@ impl Controller {
         }
     }
 
-    /// What is to be done about all that was taken in.
-    pub fn flush(&mut self, links: &dyn Links, actions: &mut Vec<Action>) {
+    /// What is to be done about all that was taken in. Whether there is more to be said at once to the leader, or by it: this is
+    /// to be called again as soon as what else has come is taken in.
+    pub fn flush(&mut self, links: &dyn Links, actions: &mut Vec<Action>) -> bool {
         let listening = self.clock.listening();
         for (to, frame) in self.replica.say(links, &mut self.ids, listening) {
             match &mut self.leader {
@@ -159,6 +165,8 @@ impl Controller {
         if let Some(leader) = &mut self.leader {
             actions.extend(leader.evals_to_plan(&self.replica, self.config.planning_max));
         }
+        let leader_has = self.leader.as_mut().is_some_and(|leader| leader.has_more_to_say(links));
+        leader_has || self.replica.has_more_to_say(links)
     }
 
     fn lead(&mut self, term: u64) {

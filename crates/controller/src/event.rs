@@ -44,6 +44,13 @@ pub enum Event {
         /// It has, or does not say.
         heard: bool,
     },
+    /// Another server, asked how it is, has answered that it leads and hears a majority.
+    LeaderAnswered {
+        /// Of its leadership.
+        term: u64,
+        /// The server.
+        leader: ServerId,
+    },
     /// This server leads from now on.
     LeadershipGained {
         /// Of its leadership.
@@ -60,6 +67,8 @@ pub enum Event {
     },
     /// Another server says something.
     Told(ServerId, Box<ServerMessage>),
+    /// There is room again on a way to another server, where there was none.
+    ServersHaveRoom,
     /// Somebody asks for a change.
     Requested(Request),
     /// Entries have been applied.

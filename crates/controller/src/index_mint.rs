@@ -58,10 +58,15 @@ impl IndexMint {
     /// So many indexes of observed changes, one after the other: the first of them.
     pub fn observed_block(&mut self, count: u64) -> Option<Index> {
         let first = self.next;
-        (first + count - 1 <= self.granted).then(|| {
+        self.has_block(count).then(|| {
             self.next += count;
             Index(first)
         })
+    }
+
+    /// Whether the log has granted so many.
+    pub fn has_block(&self, count: u64) -> bool {
+        self.next + count - 1 <= self.granted
     }
 
     /// The command that asks for more, when it is time to.

@@ -39,6 +39,17 @@ pub enum ServerMessage {
     Down(DownFrame),
 }
 
+impl ServerMessage {
+    /// About how many bytes it takes when it is encoded.
+    pub fn bytes(&self) -> usize {
+        let of_messages: usize = match self {
+            Self::Up(frame) => frame.messages.iter().map(UpMessage::bytes).sum(),
+            Self::Down(frame) => frame.messages.iter().map(DownMessage::bytes).sum(),
+        };
+        32 + of_messages
+    }
+}
+
 /// From a replica to the leader.
 #[derive(Debug, Clone, Encode, Decode)]
 pub struct UpFrame {
@@ -93,6 +104,20 @@ pub enum UpMessage {
     Report(#[cbor(n(0), with = "berth_model::codec::shared")] Arc<NodeReport>),
 }
 
+impl UpMessage {
+    /// About how many bytes it takes when it is encoded.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Recorded(nodes, _) => 64 * nodes.len(),
+            Self::Session(state) => {
+                128 + state.introduces.as_ref().map_or(0, |node| 256 + 64 * node.attributes.len())
+            }
+            Self::Heard(nodes) => 17 * nodes.len(),
+            Self::Report(report) => report.bytes(),
+        }
+    }
+}
+
 /// Whether more of a list follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
@@ -118,6 +143,18 @@ pub enum DownMessage {
     EndSession(EndSession),
     /// Everything that the replica knows of a node is to be reported: it knows more than the leader.
     Tell(NodeId),
+}
+
+impl DownMessage {
+    /// About how many bytes it takes when it is encoded.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Batch(batch) => batch.reports.iter().map(|report| report.bytes()).sum(),
+            Self::UpTo(_, recovery) => 64 + 17 * recovery.held_nodes.len(),
+            Self::EndSession(end) => 64 + end.reason.len(),
+            Self::Began(..) | Self::Tell(_) => 32,
+        }
+    }
 }
 
 /// Nodes that are named of those that are held.

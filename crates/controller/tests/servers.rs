@@ -7,6 +7,8 @@
 
 #[path = "histories/agents.rs"]
 mod agents;
+#[path = "servers/busy.rs"]
+mod busy;
 #[path = "servers/changed.rs"]
 mod changed;
 #[path = "servers/cluster.rs"]

@@ -30,7 +30,7 @@ use crate::{
     audit::{AuditConfig, AuditLog},
     checkpoint::{self, KeptNodes},
     cluster::{self, AllAgents, Cluster, Relay, Together},
-    engine::{self, ControllerThread, EngineHandle, INPUTS_MAX, LogObserver, PlannersConfig, Shared},
+    engine::{self, ControllerThread, EngineHandle, LogObserver, PlannersConfig, Shared},
     http,
     keyring::{self, Keyring},
     memory,
@@ -188,7 +188,8 @@ impl Server {
         let ports = Ports::bind(&config).await?;
         let (http_addr, agent_addr) = (ports.http.1, ports.agents.1);
         let (server_listener, server_addr) = listen_to_servers(&config, agent_addr).await?;
-        let (inputs, received) = crossbeam_channel::bounded(INPUTS_MAX);
+        let (senders, received) = engine::inputs();
+        let inputs = senders.inputs.clone();
         let (failures, failed) = watch::channel(None);
         let http_failed = failures.clone();
         let shared = Arc::new(Shared::new(failures.clone()));
@@ -203,7 +204,7 @@ impl Server {
         let peers = together.peers.clone();
         let controller = engine::start(
             shared.clone(),
-            (inputs.clone(), received),
+            (senders.clone(), received),
             proposals,
             config.planners,
             ServerId(peers.server()),
@@ -235,7 +236,7 @@ impl Server {
             cluster.set_audit(audit.clone());
         }
         let engine =
-            Arc::new(EngineHandle::new(shared.clone(), inputs.clone(), replication.clone(), cluster.clone()));
+            Arc::new(EngineHandle::new(shared.clone(), senders, replication.clone(), cluster.clone()));
         cluster.set_engine(engine.clone());
         relay.begin(cluster.clone());
         let (entries, held_by) = replication.entries_known();

@@ -362,6 +362,11 @@ impl Leader {
         self.servers.frames(self.term, &told, links, self.listening)
     }
 
+    /// Whether a replica waits for a part of what it lacks, that could be sent now.
+    pub fn has_more_to_say(&mut self, links: &dyn Links) -> bool {
+        self.mint.has_block(SYNC_PARTS_MAX) && !self.servers.due(links).is_empty()
+    }
+
     /// How far this leadership knows the nodes. Servers that know no entries of version 4 know one number of it.
     fn recovery(&self, version: u8) -> NodeRecovery {
         let unconfirmed = self.sessions.unconfirmed() as u64;

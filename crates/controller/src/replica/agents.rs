@@ -255,6 +255,11 @@ impl Agents {
         heard
     }
 
+    /// Whether the leader has yet to be informed of anything.
+    pub fn has_news(&self) -> bool {
+        !(self.untold.is_empty() && self.heard.is_empty() && self.reporting.is_empty())
+    }
+
     /// The state of the next session that the leader has yet to be informed of.
     pub fn next_untold(&mut self) -> Option<SessionState> {
         while let Some(node) = self.untold.pop_first() {

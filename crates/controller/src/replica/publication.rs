@@ -20,8 +20,11 @@ use crate::{
     messages::{Batch, NodeRecovery, NodeReport, RecordedNode, Seen, Version},
 };
 
-/// How long entries wait for what the leader has yet to report.
+/// How long entries wait for a leader that says nothing of what it has yet to report.
 const HELD_MAX: Duration = Duration::from_secs(5);
+/// How long they wait in all, however much it says. What comes after them could not be published at its place any more: all would
+/// have to be told again, which takes a leader with much to do longer still.
+const HELD_IN_ALL_MAX: Duration = Duration::from_secs(30);
 
 /// What was observed on a node, as far as it is recorded.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,7 +45,7 @@ pub(crate) struct Publication {
     batches: VecDeque<Arc<Batch>>,
     /// All observed changes up to here are in; none while nobody reports them.
     told: Option<Index>,
-    held_since: Option<Duration>,
+    held: Option<Held>,
     /// Where the leadership began whose replica knows nothing of what runs.
     floor: Option<Index>,
     /// From where on readers may see something; none before a leader has reported what it knows.
@@ -59,6 +62,14 @@ pub(crate) struct Publication {
     group: Index,
     logged: Vec<(Index, Vec<Change>)>,
     seen: Vec<(Index, Vec<(AllocSlot, AllocId)>)>,
+}
+
+/// Since when entries wait for the leader.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    since: Duration,
+    /// When it said something of what they wait for last; none after it has, until somebody looks at the time.
+    heard_at: Option<Duration>,
 }
 
 /// An applied entry that is not published yet.
@@ -162,13 +173,13 @@ impl Publication {
     /// This replica attaches to a leader: what is applied from now on waits for what the leader sends.
     pub fn hold(&mut self) {
         self.told = Some(self.last);
-        self.held_since = None;
+        self.held = None;
     }
 
     /// Nobody reports what was observed: nothing waits for it.
     pub fn release(&mut self) {
         self.told = None;
-        self.held_since = None;
+        self.held = None;
     }
 
     /// A leadership began at this index, after that entry.
@@ -204,6 +215,7 @@ impl Publication {
             return false;
         }
         self.batches.push_back(batch);
+        self.held.iter_mut().for_each(|held| held.heard_at = None);
         true
     }
 
@@ -237,7 +249,7 @@ impl Publication {
             self.wait(first.is_some(), listening);
             return None;
         };
-        self.held_since = None;
+        self.held = None;
         if let Some(store) = entry.store {
             self.store = store;
         }
@@ -251,11 +263,13 @@ impl Publication {
     /// Entries wait for the leader, for a while.
     fn wait(&mut self, waits: bool, listening: Duration) {
         if !waits {
-            self.held_since = None;
+            self.held = None;
             return;
         }
-        let since = *self.held_since.get_or_insert(listening);
-        if listening.saturating_sub(since) > HELD_MAX {
+        let held = self.held.get_or_insert(Held { since: listening, heard_at: None });
+        let heard_at = *held.heard_at.get_or_insert(listening);
+        let for_longer = |since: Duration, max| listening.saturating_sub(since) > max;
+        if for_longer(heard_at, HELD_MAX) || for_longer(held.since, HELD_IN_ALL_MAX) {
             self.release();
         }
     }

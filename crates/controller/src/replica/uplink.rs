@@ -18,8 +18,13 @@ use crate::{
 /// Without a word from a leader for so long, agents are sent to other servers: well before the leader that may be there
 /// declares their nodes down.
 const LEADERLESS_MAX: Duration = Duration::from_secs(6);
-/// A leader that says nothing for so long is attached to again.
+/// The same where it answers when it is asked how it is: it leads, and has much to do. Agents that were sent away would come
+/// again at once, and give it more.
+const BUSY_MAX: Duration = Duration::from_secs(12);
+/// A leader that says nothing for so long is attached to again, and the next time after twice as long: each time it is told
+/// everything once more, which one that is late for having much to do would never catch up with.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
+const DOUBLED_MAX: u32 = 3;
 /// A replica that has nothing to say says so this often.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 /// One that has not answered yet may not know that it leads: it is asked again this soon.
@@ -34,8 +39,12 @@ pub(crate) struct Uplink {
     attached: Option<Attached>,
     /// When a leader was heard last, or was said to lead; none before the first.
     heard_at: Option<Duration>,
+    /// When the leader that is followed last answered the question how it is.
+    answered_at: Option<Duration>,
     /// Nothing has come of the last attachment.
     is_unanswered: bool,
+    /// Attachments in a row that ended in silence.
+    silences: u32,
     /// The agents were sent away for want of a leader.
     has_closed: bool,
     /// Who leads, this server or another, hears no majority: what it says is no word of a leader.
@@ -64,7 +73,14 @@ struct Attached {
 impl Uplink {
     /// Whether a leader is there, or was a moment ago.
     pub fn hears_leader(&self, listening: Duration) -> bool {
-        self.heard_at.is_some_and(|at| listening.saturating_sub(at) < LEADERLESS_MAX)
+        let within = |at: Option<Duration>, max| at.is_some_and(|at| listening.saturating_sub(at) < max);
+        let answers = || within(self.answered_at, LEADERLESS_MAX) && within(self.heard_at, BUSY_MAX);
+        within(self.heard_at, LEADERLESS_MAX) || answers()
+    }
+
+    /// How long a leader may say nothing before it is attached to again.
+    fn patience(&self) -> Duration {
+        SILENCE_MAX * (1 << self.silences.min(DOUBLED_MAX))
     }
 }
 
@@ -78,6 +94,7 @@ impl Replica {
         self.uplink.attached = None;
         self.uplink.is_unanswered = false;
         self.uplink.is_cut_off = false;
+        (self.uplink.answered_at, self.uplink.silences) = (None, 0);
         self.publication.release();
         if leader.is_some() {
             self.uplink.heard_at = Some(listening);
@@ -88,6 +105,13 @@ impl Replica {
     /// Whether who leads, this server or another, has heard a majority. Without one another may lead, who waits for the agents.
     pub fn on_majority(&mut self, heard: bool) {
         self.uplink.is_cut_off = !heard;
+    }
+
+    /// A server has answered that it leads, and hears a majority.
+    pub fn on_leader_answered(&mut self, term: u64, leader: ServerId, listening: Duration) {
+        if self.uplink.leader == Some((term, leader)) {
+            self.uplink.answered_at = Some(listening);
+        }
     }
 
     /// Begins again with the leader.
@@ -113,13 +137,17 @@ impl Replica {
     /// The connection to the leader was lost, or something on it.
     pub(super) fn detach(&mut self) {
         self.uplink.attached = None;
-        self.publication.release();
+        if !self.uplink.is_unanswered {
+            self.publication.release();
+        }
     }
 
     /// Time has passed.
     pub fn on_tick(&mut self, listening: Duration) {
-        let silent = |at: Duration| listening.saturating_sub(at) > SILENCE_MAX;
+        let patience = self.uplink.patience();
+        let silent = |at: Duration| listening.saturating_sub(at) > patience;
         if self.uplink.attached.as_ref().is_some_and(|attached| silent(attached.heard_at)) {
+            self.uplink.silences += 1;
             self.detach();
         }
         if self.uplink.heard_at.is_some()
@@ -144,7 +172,9 @@ impl Replica {
             self.attach(ids, listening);
         }
         while frames.len() < FRAMES_MAX && links.server_has_room(leader) {
-            let messages = self.next_messages();
+            // Whoever does not know yet that it leads takes nothing in, and would have to be told all of it again.
+            let is_asked = self.uplink.attached.as_ref().is_some_and(|it| it.said > 0 && it.taken == 0);
+            let messages = if is_asked { Vec::new() } else { self.next_messages() };
             let as_of = self.store.index();
             let Some(attached) = &mut self.uplink.attached else { break };
             let every = if attached.taken == 0 { ASK_EVERY } else { SAY_EVERY };
@@ -158,6 +188,18 @@ impl Replica {
             frames.push((leader, UpFrame { term, attachment, number, as_of, messages }));
         }
         frames
+    }
+
+    /// Whether there is something to say that the leader would take now.
+    pub fn has_more_to_say(&self, links: &dyn Links) -> bool {
+        let answered = self.uplink.attached.as_ref().filter(|attached| attached.taken > 0);
+        let has_more = |attached: &Attached| {
+            let Attached { recorded, again, tell, waiting, .. } = attached;
+            let is_told = recorded.is_none() && again.is_empty() && tell.is_empty() && waiting.is_empty();
+            !is_told || self.agents.has_news()
+        };
+        let leader = self.uplink.leader.map(|(_, leader)| leader);
+        answered.is_some_and(has_more) && leader.is_some_and(|leader| links.server_has_room(leader))
     }
 
     /// What the next frame holds.
@@ -174,13 +216,15 @@ impl Replica {
         let mut bytes = 0;
         while bytes < FRAME_BYTES {
             let Some(state) = self.agents.next_untold() else { break };
-            bytes += 128 + state.introduces.as_ref().map_or(0, |node| 256 + 64 * node.attributes.len());
-            messages.push(UpMessage::Session(Box::new(state)));
+            let message = UpMessage::Session(Box::new(state));
+            bytes += message.bytes();
+            messages.push(message);
         }
         let heard = self.agents.take_heard(NODES_MAX);
         if !heard.is_empty() {
-            bytes += 17 * heard.len();
-            messages.push(UpMessage::Heard(heard));
+            let message = UpMessage::Heard(heard);
+            bytes += message.bytes();
+            messages.push(message);
         }
         while bytes < FRAME_BYTES {
             let Some(report) = self.next_report() else { break };
@@ -265,6 +309,7 @@ impl Replica {
                 }
             }
             DownMessage::UpTo(index, recovery) => {
+                self.uplink.silences = 0;
                 self.publication.on_told(index, recovery);
             }
             DownMessage::EndSession(end) => self.on_end_session(end, actions),

@@ -181,6 +181,7 @@ impl Cluster {
                 self.servers[number].keep();
             }
             34 if self.draw(12) == 0 => self.restart_all(),
+            35 => self.answer(),
             _ => self.agent(),
         }
     }
@@ -393,6 +394,15 @@ impl Cluster {
             // Whoever has not heard yet does now.
             self.follow(number);
         }
+    }
+
+    /// A server hears of another that it answers and leads, which may have been so for long; or that it takes something again.
+    fn answer(&mut self) {
+        let (number, other) = (self.draw_server(), self.draw_server());
+        let term = self.term.saturating_sub(self.draw(2) as u64);
+        let leader = self.servers[other].id;
+        let event = if self.draw(2) == 0 { Event::ServersHaveRoom } else { Event::LeaderAnswered { term, leader } };
+        self.tell(number, event);
     }
 
     fn end_ghost(&mut self) {

@@ -57,6 +57,11 @@ impl Network {
         }
     }
 
+    /// Takes off all that is on a way, in order.
+    pub fn intercept(&mut self, pair: Pair) -> Vec<Vec<u8>> {
+        self.ways.remove(&pair).into_iter().flatten().collect()
+    }
+
     /// A server is gone, with all that it was about to say.
     pub fn gone(&mut self, server: ServerId) {
         self.ways.retain(|(from, to), _| *from != server && *to != server);

@@ -25,11 +25,14 @@ const LINE_BYTES_MAX: usize = 64 << 20;
 /// Longest part of a refusal that is shown.
 const REFUSAL_CHARS_MAX: usize = 500;
 
-/// One connection; one request at a time.
+/// One connection; one request at a time. Where the server has closed it between two, as servers do with what is idle, the next
+/// request dials again.
 pub(super) struct Connection {
     host: String,
     token: String,
     sender: SendRequest<Full<Bytes>>,
+    /// Where to dial again; none over a stream that somebody else has opened.
+    target: Option<Target>,
 }
 
 impl Connection {
@@ -43,7 +46,8 @@ impl Connection {
             Some(tls) => tls.connect(stream, &host).await.map_err(|error| failed(error.to_string()))?,
             None => Stream::Plain(stream),
         };
-        Self::over(target, stream).await
+        let connection = Self::over(target, stream).await?;
+        Ok(Self { target: Some(target.clone()), ..connection })
     }
 
     /// Over a stream that is there, of bytes as they are.
@@ -58,7 +62,7 @@ impl Connection {
         };
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
         tokio::spawn(connection);
-        Ok(Self { host, token: target.token.clone(), sender })
+        Ok(Self { host, token: target.token.clone(), sender, target: None })
     }
 
     /// Whether the server has hung up.
@@ -160,7 +164,11 @@ impl Connection {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         let request = request.body(Full::new(body)).map_err(|error| failed(path, error))?;
-        self.sender.ready().await.map_err(|error| failed(path, error))?;
+        if let Err(closed) = self.sender.ready().await {
+            // Nothing of the request has been sent.
+            let target = self.target.take().ok_or_else(|| failed(path, closed))?;
+            *self = Self::open(&target).await?;
+        }
         self.sender.send_request(request).await.map_err(|error| failed(path, error))
     }
 }

@@ -89,6 +89,13 @@ pub struct LeadersAnswer {
     pub log_index: u64,
 }
 
+impl LeadersAnswer {
+    /// Whether it leads, by what it said.
+    pub fn hears_majority(&self) -> bool {
+        Duration::from_millis(self.ago_ms) < MAJORITY_MAX
+    }
+}
+
 impl LeadersMajority {
     /// A leader was asked at that time; `own` is how far this server has come by now.
     pub fn set(&self, said: LeadersAnswer, asked_at: Duration, own: OwnProgress) {

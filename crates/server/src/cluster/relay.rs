@@ -8,7 +8,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -27,6 +27,9 @@ use super::Cluster;
 const OUTGOING_BYTES_MAX: usize = 2 << 20;
 /// Bytes that other servers told and that are not dealt with yet. Ends with what one frame may hold, and some more.
 const INCOMING_BYTES_MAX: usize = 64 << 20;
+
+/// A message of fewer bytes is encoded where it is sent.
+const ENCODED_AT_ONCE_BYTES: usize = 16 << 10;
 
 /// What a relay needs of the cluster that it works for.
 pub(crate) trait Around: Send + Sync + 'static {
@@ -47,6 +50,9 @@ pub(crate) trait Around: Send + Sync + 'static {
     /// Hands a message to this server's controller; whether there was room. It holds its share of what may wait until it is
     /// dealt with.
     fn told(&self, from: ServerId, message: Box<ServerMessage>, share: OwnedSemaphorePermit) -> bool;
+
+    /// Tells this server's controller that the way to a server takes more, on which it found no room.
+    fn has_room_again(&self);
 }
 
 /// What controllers tell each other, on its way.
@@ -61,14 +67,40 @@ pub(crate) struct Relay {
 
 /// The way to one server.
 struct Way {
-    messages: mpsc::UnboundedSender<Bytes>,
-    waiting: Arc<AtomicUsize>,
+    messages: mpsc::UnboundedSender<ServerMessage>,
+    waiting: Arc<Waiting>,
+}
+
+/// What waits on a way.
+#[derive(Default)]
+struct Waiting {
+    bytes: AtomicUsize,
+    /// Somebody looked for room and found none: he is told once there is some.
+    is_awaited: AtomicBool,
 }
 
 impl Way {
     /// What waited when it ended is gone: the next message makes another way.
     fn has_room(&self) -> bool {
-        self.messages.is_closed() || self.waiting.load(Ordering::Acquire) < OUTGOING_BYTES_MAX
+        self.messages.is_closed() || self.waiting.has_room()
+    }
+}
+
+impl Waiting {
+    fn has_room(&self) -> bool {
+        let is_below = || self.bytes.load(Ordering::SeqCst) < OUTGOING_BYTES_MAX;
+        if is_below() {
+            return true;
+        }
+        self.is_awaited.store(true, Ordering::SeqCst);
+        // It may have gone before anybody knew that it is waited for.
+        is_below()
+    }
+
+    /// So many bytes wait no more; whether somebody is to be told that there is room. Not for each message, once half is gone.
+    fn less(&self, bytes: usize) -> bool {
+        let left = self.bytes.fetch_sub(bytes, Ordering::SeqCst) - bytes;
+        left < OUTGOING_BYTES_MAX / 2 && self.is_awaited.swap(false, Ordering::SeqCst)
     }
 }
 
@@ -95,22 +127,20 @@ impl Relay {
     }
 
     /// Tells a server something. Who has asked whether there is room finds some for a frame.
-    pub fn tell(&self, server: ServerId, message: &ServerMessage) {
+    pub fn tell(&self, server: ServerId, message: ServerMessage) {
         let Some(cluster) = self.cluster.get() else { return };
-        let mut bytes = Vec::new();
-        message.encode(&mut bytes);
         let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
         ways.retain(|_, way| !way.messages.is_closed());
         let way = ways.entry(server).or_insert_with(|| {
             let (messages, received) = mpsc::unbounded_channel();
-            let waiting = Arc::<AtomicUsize>::default();
+            let waiting = Arc::<Waiting>::default();
             self.runtime.spawn(carry(cluster.clone(), server, received, waiting.clone()));
             Way { messages, waiting }
         });
-        let len = bytes.len();
-        way.waiting.fetch_add(len, Ordering::AcqRel);
-        if way.messages.send(bytes.into()).is_err() {
-            way.waiting.fetch_sub(len, Ordering::AcqRel);
+        let len = message.bytes();
+        way.waiting.bytes.fetch_add(len, Ordering::SeqCst);
+        if way.messages.send(message).is_err() {
+            way.waiting.less(len);
         }
     }
 
@@ -141,19 +171,36 @@ impl Relay {
     }
 }
 
+/// Encoded on a thread of its own where that takes long: neither the controller nor connections wait for it.
+async fn encode(message: ServerMessage) -> Vec<u8> {
+    let encoded = |message: ServerMessage| {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        bytes
+    };
+    if message.bytes() < ENCODED_AT_ONCE_BYTES {
+        return encoded(message);
+    }
+    // Whatever is lost shows as a frame that is missing.
+    tokio::task::spawn_blocking(move || encoded(message)).await.unwrap_or_default()
+}
+
 /// Carries messages to a server, until it is one of this cluster no more.
 async fn carry(
     cluster: Arc<dyn Around>,
     server: ServerId,
-    mut messages: mpsc::UnboundedReceiver<Bytes>,
-    waiting: Arc<AtomicUsize>,
+    mut messages: mpsc::UnboundedReceiver<ServerMessage>,
+    waiting: Arc<Waiting>,
 ) {
     while let Some(message) = messages.recv().await {
         let Some(address) = cluster.address(server) else { return };
-        if let Err(error) = cluster.send(server, &address, &message).await {
+        let len = message.bytes();
+        if let Err(error) = cluster.send(server, &address, &encode(message).await).await {
             tracing::debug!(server = server.0, %error, "a message is lost");
         }
-        waiting.fetch_sub(message.len(), Ordering::AcqRel);
+        if waiting.less(len) {
+            cluster.has_room_again();
+        }
     }
 }
 
@@ -174,5 +221,9 @@ impl Around for Cluster {
 
     fn told(&self, from: ServerId, message: Box<ServerMessage>, share: OwnedSemaphorePermit) -> bool {
         self.engine.get().is_some_and(|engine| engine.told(from, message, share.into()))
+    }
+
+    fn has_room_again(&self) {
+        self.engine.get().into_iter().for_each(|engine| engine.servers_have_room());
     }
 }

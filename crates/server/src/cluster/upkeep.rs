@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use berth_controller::Versions;
+use berth_controller::{ServerId, Versions};
 use berth_replication::peer::PeerAddress;
 use tokio::sync::watch;
 
@@ -92,6 +92,11 @@ impl Cluster {
                     let (term, log_index) = (pulse.term, pulse.log_index);
                     let answer = LeadersAnswer { leader: to.0, term, ago_ms, log_index };
                     cluster.leaders_majority.set(answer, asked_at, cluster.progress());
+                    if answer.hears_majority()
+                        && let Some(engine) = cluster.engine.get()
+                    {
+                        engine.leader_answered(term, ServerId(to.0));
+                    }
                 }
                 cluster.pulses.set(to.0, cluster.begun + asked_at, pulse);
             }

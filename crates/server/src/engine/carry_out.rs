@@ -134,7 +134,7 @@ impl CarryOut {
                 }
                 self.close(session);
             }
-            Action::Tell(server, message) => self.relay.tell(server, &message),
+            Action::Tell(server, message) => self.relay.tell(server, message),
         }
     }
 

@@ -9,11 +9,10 @@ use std::{
 
 use berth_controller::{Controller, ControllerConfig, Event, ServerId};
 use berth_model::{AllocId, panic_text};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use tokio::sync::watch;
 
 use super::{
-    Input, Shared,
+    Input, Receivers, Senders, Shared,
     carry_out::CarryOut,
     planners::{PlannerPool, PlannersConfig},
     proposer::Proposals,
@@ -29,35 +28,35 @@ const BATCH_MAX: usize = 4096;
 
 /// The running thread.
 pub(crate) struct ControllerThread {
-    inputs: Sender<Input>,
+    /// Both ways stay open as long as it runs.
+    senders: Senders,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Starts the controller of a server and its planners; what it sends to others goes to `relay`.
 pub(crate) fn start(
     shared: Arc<Shared>,
-    inputs: (Sender<Input>, Receiver<Input>),
+    (senders, receivers): (Senders, Receivers),
     proposals: Proposals,
     planners: PlannersConfig,
     server: ServerId,
     relay: Arc<Relay>,
 ) -> std::io::Result<ControllerThread> {
-    let pool = PlannerPool::start(planners, &shared, &inputs.0)?;
+    let pool = PlannerPool::start(planners, &shared, &senders.inputs)?;
     let planning_max = planners.planning_max();
     let config = ControllerConfig { server, planning_max, desired_hash, seed: super::handle::random_u64() };
     let carry_out = CarryOut::new(shared.clone(), pool, proposals, relay);
-    let receiver = inputs.1;
     let controller = Controller::new(config, shared.claims.clone());
     let thread = std::thread::Builder::new().name("controller".to_owned()).spawn(move || {
-        ending_with(&shared.failure, || run(&receiver, controller, carry_out));
+        ending_with(&shared.failure, || run(&receivers, controller, carry_out));
     })?;
-    Ok(ControllerThread { inputs: inputs.0, thread: Some(thread) })
+    Ok(ControllerThread { senders, thread: Some(thread) })
 }
 
 impl ControllerThread {
     /// Ends the thread once it has carried out what it was asked.
     pub fn stop(mut self) {
-        let _ = self.inputs.send(Input::Stop);
+        let _ = self.senders.inputs.send(Input::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -77,24 +76,22 @@ fn ending_with(failure: &watch::Sender<Option<String>>, run: impl FnOnce()) {
     }
 }
 
-fn run(inputs: &Receiver<Input>, mut controller: Controller, mut carry_out: CarryOut) {
+fn run(inputs: &Receivers, mut controller: Controller, mut carry_out: CarryOut) {
     let clocks = Clocks::default();
     let mut actions = Vec::new();
     let mut last_tick = clocks.now().monotonic;
     let mut last_eased = last_tick;
+    let mut has_more = false;
     loop {
-        let mut next = match inputs.recv_timeout(TICK) {
-            Ok(input) => Some(input),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
+        let wait = if has_more { Duration::ZERO } else { TICK };
+        let Ok(mut next) = inputs.next_within(wait) else { return };
         let now = clocks.now();
         for _ in 0..BATCH_MAX {
             let Some(input) = next.take() else { break };
             // What the input holds of the budget for incoming frames is given back once it has been dealt with.
             let Some((event, _share)) = carry_out.accept(input) else { return };
             controller.handle(event, now, &mut actions);
-            next = inputs.try_recv().ok();
+            next = inputs.next();
         }
         if let Some(input) = next {
             let Some((event, _share)) = carry_out.accept(input) else { return };
@@ -104,7 +101,7 @@ fn run(inputs: &Receiver<Input>, mut controller: Controller, mut carry_out: Carr
             last_tick = now.monotonic;
             controller.handle(Event::Tick, now, &mut actions);
         }
-        controller.flush(&carry_out, &mut actions);
+        has_more = controller.flush(&carry_out, &mut actions);
         actions.drain(..).for_each(|action| carry_out.action(action));
         if now.monotonic.saturating_sub(last_eased) >= EASE_EVERY {
             last_eased = now.monotonic;

@@ -19,7 +19,7 @@ use berth_replication::Replication;
 use crossbeam_channel::{Sender, TrySendError};
 use tokio::sync::oneshot;
 
-use super::{INPUTS_MAX, Input, Shared, log_metrics, state_metrics};
+use super::{INPUTS_MAX, Input, Senders, Shared, log_metrics, state_metrics};
 use crate::{
     agents::Share,
     clock,
@@ -35,6 +35,7 @@ use crate::{
 pub(crate) struct EngineHandle {
     shared: Arc<Shared>,
     inputs: Sender<Input>,
+    of_servers: Sender<Input>,
     ids: Mutex<IdSeed>,
     replication: Replication,
     cluster: Arc<Cluster>,
@@ -43,17 +44,27 @@ pub(crate) struct EngineHandle {
 impl EngineHandle {
     pub fn new(
         shared: Arc<Shared>,
-        inputs: Sender<Input>,
+        Senders { inputs, of_servers }: Senders,
         replication: Replication,
         cluster: Arc<Cluster>,
     ) -> Self {
-        Self { shared, inputs, ids: Mutex::new(IdSeed::new(random_u64())), replication, cluster }
+        Self { shared, inputs, of_servers, ids: Mutex::new(IdSeed::new(random_u64())), replication, cluster }
     }
 
     /// Passes on what another server sends; whether there was room. It holds its share of what may wait until it is dealt
     /// with.
     pub fn told(&self, from: ServerId, message: Box<ServerMessage>, share: Share) -> bool {
-        self.inputs.try_send(Input::Event(Event::Told(from, message), share)).is_ok()
+        self.of_servers.try_send(Input::Event(Event::Told(from, message), share)).is_ok()
+    }
+
+    /// Tells the controller that the ways to other servers take more. One with much to do looks at them anyway.
+    pub fn servers_have_room(&self) {
+        self.of_servers.try_send(Input::event(Event::ServersHaveRoom)).ok();
+    }
+
+    /// Tells the controller that the server which leads has answered.
+    pub fn leader_answered(&self, term: u64, leader: ServerId) {
+        self.of_servers.try_send(Input::event(Event::LeaderAnswered { term, leader })).ok();
     }
 
     /// Tells the controller what the servers of the cluster can apply; whether there was room.

@@ -8,6 +8,7 @@ mod controller_thread;
 mod counters;
 mod handle;
 mod host_state;
+mod inputs;
 mod log_metrics;
 mod log_observer;
 mod operator_log;
@@ -36,15 +37,13 @@ pub(crate) use controller_thread::{ControllerThread, start};
 pub(crate) use counters::Counters;
 pub(crate) use handle::{EngineHandle, random_u64};
 pub use host_state::HostState;
+pub(crate) use inputs::{INPUTS_MAX, Receivers, Senders, inputs};
 pub(crate) use log_observer::LogObserver;
 pub(crate) use plan_traces::PlanTraces;
 pub use planners::PlannersConfig;
 pub(crate) use proposer::{Proposals, run as propose};
 #[cfg(test)]
 pub(crate) use state_metrics::of_state;
-
-/// Events for the controller that may wait.
-pub(crate) const INPUTS_MAX: usize = 1 << 16;
 
 /// What the threads share.
 pub(crate) struct Shared {

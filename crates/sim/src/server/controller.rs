@@ -100,10 +100,10 @@ pub async fn run(server: Server, proposals: mpsc::Sender<Proposal>, seed: u64) {
         specs: GroupSpecs::default(),
         collected: Vec::new(),
     };
-    let (mut actions, mut unheard) = (Vec::new(), Unheard::default());
+    let (mut actions, mut unheard, mut has_more) = (Vec::new(), Unheard::default(), false);
     let mut tick_ns = now_ns();
     loop {
-        if lock(&server.0.inputs).is_empty() {
+        if lock(&server.0.inputs).is_empty() && !has_more {
             let came = server.0.inputs_came.notified();
             let tick = sleep_until_ns(tick_ns + TICK_NS);
             match <Simulated as Runtime>::Async::select2(came, tick).await {
@@ -126,7 +126,7 @@ pub async fn run(server: Server, proposals: mpsc::Sender<Proposal>, seed: u64) {
             }
             controller.handle(Event::Tick, now, &mut actions);
         }
-        controller.flush(&carry_out, &mut actions);
+        has_more = controller.flush(&carry_out, &mut actions);
         for action in actions.drain(..) {
             carry_out.action(action).await;
         }

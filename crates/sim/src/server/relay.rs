@@ -53,7 +53,13 @@ impl Way {
 pub async fn carry(server: Server, replication: Replication<Simulated>, to: usize) {
     let way = &server.0.ways[to];
     loop {
-        let message = lock(&way.messages).pop_front();
+        let (was_full, message) = {
+            let mut messages = lock(&way.messages);
+            (messages.len() == WAITING_MAX, messages.pop_front())
+        };
+        if was_full {
+            server.tell(Input::Event(Event::ServersHaveRoom));
+        }
         let Some(message) = message else {
             way.came.notified().await;
             continue;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_controller::Answer;
+use berth_controller::{Answer, Event, ServerId};
 use berth_model::{
     Index, Timestamp,
     command::{Command, Entry},
@@ -169,6 +169,9 @@ impl Server {
         let [term, ago_ms, knows, log_index] = [0, 1, 2, 3].map(|nth| number(&answer, nth));
         let answer = LeadersAnswer { leader, term, ago_ms, log_index };
         self.0.leaders_majority.set(answer, asked_at, self.progress(&log));
+        if answer.hears_majority() {
+            self.tell(Input::Event(Event::LeaderAnswered { term, leader: ServerId(leader) }));
+        }
         if term >= log.term() {
             let mut at = lock(&self.0.removed_at);
             *at = (knows == 0).then(|| at.unwrap_or_else(|| self.uptime()));

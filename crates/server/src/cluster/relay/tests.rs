@@ -24,6 +24,8 @@ struct Fake {
     sent: Mutex<Vec<(ServerId, u64)>>,
     /// What the controller was told, and has not dealt with.
     told: Mutex<Vec<(ServerId, OwnedSemaphorePermit)>>,
+    /// How often the controller was told that there is room again.
+    roomy: AtomicUsize,
 }
 
 impl Fake {
@@ -96,6 +98,10 @@ impl Around for Fake {
         self.told.lock().unwrap().push((from, share));
         true
     }
+
+    fn has_room_again(&self) {
+        self.roomy.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 fn small(number: u64) -> ServerMessage {
@@ -123,8 +129,8 @@ async fn each_server_is_told_in_order_and_none_waits_for_another() {
     let (relay, fake) = Fake::start();
     fake.set(&fake.stuck, SLOW, true);
     for number in 1..=100 {
-        relay.tell(SLOW, &small(number));
-        relay.tell(OTHER, &small(number));
+        relay.tell(SLOW, small(number));
+        relay.tell(OTHER, small(number));
     }
     fake.settle().await;
     let all: Vec<u64> = (1..=100).collect();
@@ -142,34 +148,40 @@ async fn what_is_kept_for_a_slow_leader_is_bounded_and_there_is_room_again_once_
     let mut count = 0;
     while relay.has_room(SLOW) {
         count += 1;
-        relay.tell(SLOW, &large(count, 10_000));
+        relay.tell(SLOW, large(count, 10_000));
         assert!((count as usize - 1) * frame_bytes < OUTGOING_BYTES_MAX, "{count} frames are kept");
         tokio::task::yield_now().await;
     }
     assert!(count as usize * frame_bytes >= OUTGOING_BYTES_MAX, "{count} frames are all that it takes");
     assert!(relay.has_room(OTHER));
+    fake.settle().await;
+    assert_eq!(fake.roomy.load(Ordering::SeqCst), 0);
     fake.set(&fake.stuck, SLOW, false);
     fake.settle().await;
+    assert_eq!(fake.roomy.load(Ordering::SeqCst), 1, "who found no room is told, once");
     assert!(relay.has_room(SLOW));
     assert_eq!(fake.sent_to(SLOW), (1..=count).collect::<Vec<u64>>());
-    assert_eq!(relay.ways.lock().unwrap()[&SLOW].waiting.load(Ordering::Acquire), 0);
+    assert_eq!(relay.ways.lock().unwrap()[&SLOW].waiting.bytes.load(Ordering::SeqCst), 0);
+    relay.tell(SLOW, small(count + 1));
+    fake.settle().await;
+    assert_eq!(fake.roomy.load(Ordering::SeqCst), 1, "nobody waits for room");
 }
 
 #[tokio::test]
 async fn what_a_dead_server_misses_is_not_kept_and_what_follows_comes_in_order() {
     let (relay, fake) = Fake::start();
-    relay.tell(SLOW, &small(1));
+    relay.tell(SLOW, small(1));
     fake.settle().await;
     fake.set(&fake.dead, SLOW, true);
     // More than would ever be kept for it.
     for number in 2..=10 {
-        relay.tell(SLOW, &large(number, OUTGOING_BYTES_MAX / 16));
+        relay.tell(SLOW, large(number, OUTGOING_BYTES_MAX / 16));
         fake.settle().await;
         assert!(relay.has_room(SLOW), "nobody is there to wait for");
     }
     fake.set(&fake.dead, SLOW, false);
     for number in 11..=13 {
-        relay.tell(SLOW, &small(number));
+        relay.tell(SLOW, small(number));
     }
     fake.settle().await;
     assert_eq!(fake.sent_to(SLOW), [1, 11, 12, 13], "nothing comes late or twice");
@@ -182,10 +194,10 @@ async fn a_new_leader_is_told_while_the_old_one_is_stuck() {
     let mut count = 0;
     while relay.has_room(SLOW) {
         count += 1;
-        relay.tell(SLOW, &large(count, 10_000));
+        relay.tell(SLOW, large(count, 10_000));
     }
     assert!(relay.has_room(OTHER));
-    relay.tell(OTHER, &small(1000));
+    relay.tell(OTHER, small(1000));
     fake.settle().await;
     assert_eq!((fake.sent_to(OTHER), fake.sent_to(SLOW)), (vec![1000], Vec::new()));
 }
@@ -197,7 +209,7 @@ async fn a_server_that_is_taken_out_has_room_when_it_is_back() {
     let mut count = 0;
     while relay.has_room(SLOW) {
         count += 1;
-        relay.tell(SLOW, &large(count, 10_000));
+        relay.tell(SLOW, large(count, 10_000));
     }
     fake.settle().await;
     fake.set(&fake.members, SLOW, false);
@@ -207,7 +219,7 @@ async fn a_server_that_is_taken_out_has_room_when_it_is_back() {
     assert_eq!(fake.sent_to(SLOW), [1]);
     assert!(relay.has_room(SLOW));
     fake.set(&fake.members, SLOW, true);
-    relay.tell(SLOW, &small(count + 1));
+    relay.tell(SLOW, small(count + 1));
     fake.settle().await;
     assert_eq!(fake.sent_to(SLOW), [1, count + 1]);
 }
@@ -244,7 +256,7 @@ async fn what_waits_to_be_dealt_with_is_bounded_by_its_bytes() {
 #[tokio::test]
 async fn before_the_log_is_open_nothing_is_told_or_taken_in() {
     let relay = Relay::new();
-    relay.tell(SLOW, &small(1));
+    relay.tell(SLOW, small(1));
     relay.take(from(SLOW), &encoded(&small(1)));
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(relay.has_room(SLOW) && relay.ways.lock().unwrap().is_empty());
