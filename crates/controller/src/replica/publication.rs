@@ -473,6 +473,35 @@ mod tests {
         }))
     }
 
+    /// For how many seconds readers wait for an entry, where the leader tells of something before it every so many seconds.
+    fn held(telling_every: Option<u64>) -> u64 {
+        let (mut store, mut publication) = (Store::default(), Publication::default());
+        publication.recover(store.clone());
+        publication.hold();
+        let room = Resources { cpu_mhz: 4_000, memory_mb: 4_000, disk_mb: 4_000 };
+        let entry = apply(&mut store, 100, Command::RegisterNode(Box::new(Node::new(NODE, "n", room))));
+        publication.on_applied(&store, vec![entry]);
+        for second in 1..=90 {
+            if telling_every.is_some_and(|every| second % every == 0) {
+                let batch = Batch::new(Index(second), Index(0), Vec::new());
+                assert!(publication.on_batch(Arc::new(batch)), "its place has passed after {second} s");
+            }
+            while let Some(next) = publication.next(store.index(), Duration::from_secs(second)) {
+                if let Next::Entry(_) = next {
+                    return second;
+                }
+            }
+        }
+        90
+    }
+
+    #[test]
+    fn readers_wait_for_a_leader_that_still_tells_and_not_for_ever() {
+        let [silent, seldom, telling] = [None, Some(20), Some(4)].map(held);
+        assert!(silent < 10 && silent == seldom, "{silent} s, {seldom} s");
+        assert!((30..35).contains(&telling), "{telling} s");
+    }
+
     /// A follower that applies several entries at once has a state that is ahead of what it publishes.
     #[test]
     fn what_is_observed_after_the_end_has_no_part_though_later_entries_have_touched_the_row() {
