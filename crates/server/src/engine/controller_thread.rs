@@ -48,7 +48,7 @@ pub(crate) fn start(
     let carry_out = CarryOut::new(shared.clone(), pool, proposals, relay);
     let controller = Controller::new(config, shared.claims.clone());
     let thread = std::thread::Builder::new().name("controller".to_owned()).spawn(move || {
-        ending_with(&shared.failure, || run(&receivers, controller, carry_out));
+        ending_with(&shared.failure, || run(receivers, controller, carry_out));
     })?;
     Ok(ControllerThread { senders, thread: Some(thread) })
 }
@@ -76,7 +76,7 @@ fn ending_with(failure: &watch::Sender<Option<String>>, run: impl FnOnce()) {
     }
 }
 
-fn run(inputs: &Receivers, mut controller: Controller, mut carry_out: CarryOut) {
+fn run(mut inputs: Receivers, mut controller: Controller, mut carry_out: CarryOut) {
     let clocks = Clocks::default();
     let mut actions = Vec::new();
     let mut last_tick = clocks.now().monotonic;

@@ -10,13 +10,16 @@ use super::Input;
 pub(crate) const INPUTS_MAX: usize = 1 << 16;
 /// Of other servers, which are few, and bounded in bytes besides.
 const OF_SERVERS_MAX: usize = 1 << 12;
+/// So much of what others say goes between two messages of servers, if there is any: agents of this server are heard as well, however
+/// much the other servers' agents say.
+const BETWEEN: u32 = 64;
 
 /// What comes in for the controller.
 #[derive(Clone)]
 pub(crate) struct Senders {
     pub inputs: Sender<Input>,
-    /// What other servers tell. It goes first: agents that come back all at once would otherwise make this server deaf for who leads,
-    /// and the leader for its followers, until each took the other for dead.
+    /// What other servers tell. It overtakes the rest: agents that come back all at once would otherwise make this server deaf for who
+    /// leads, and the leader for its followers, until each took the other for dead.
     pub of_servers: Sender<Input>,
 }
 
@@ -24,11 +27,13 @@ pub(crate) struct Senders {
 pub(crate) struct Receivers {
     inputs: Receiver<Input>,
     of_servers: Receiver<Input>,
+    /// How much may still go before the next message of a server.
+    between: u32,
 }
 
 impl Receivers {
     /// The next input, if one comes in time; an error once nobody can send any more.
-    pub fn next_within(&self, time: Duration) -> Result<Option<Input>, RecvError> {
+    pub fn next_within(&mut self, time: Duration) -> Result<Option<Input>, RecvError> {
         if let Some(input) = self.next() {
             return Ok(Some(input));
         }
@@ -40,8 +45,16 @@ impl Receivers {
     }
 
     /// The next input, if there is one.
-    pub fn next(&self) -> Option<Input> {
-        self.of_servers.try_recv().or_else(|_| self.inputs.try_recv()).ok()
+    pub fn next(&mut self) -> Option<Input> {
+        if self.between > 0
+            && let Ok(input) = self.inputs.try_recv()
+        {
+            self.between -= 1;
+            return Some(input);
+        }
+        let Ok(input) = self.of_servers.try_recv() else { return self.inputs.try_recv().ok() };
+        self.between = BETWEEN;
+        Some(input)
     }
 }
 
@@ -49,7 +62,8 @@ impl Receivers {
 pub(crate) fn inputs() -> (Senders, Receivers) {
     let (inputs, received) = crossbeam_channel::bounded(INPUTS_MAX);
     let (of_servers, received_of_servers) = crossbeam_channel::bounded(OF_SERVERS_MAX);
-    (Senders { inputs, of_servers }, Receivers { inputs: received, of_servers: received_of_servers })
+    let receivers = Receivers { inputs: received, of_servers: received_of_servers, between: 0 };
+    (Senders { inputs, of_servers }, receivers)
 }
 
 #[cfg(test)]
@@ -67,14 +81,20 @@ mod tests {
     }
 
     #[test]
-    fn what_other_servers_tell_goes_first_and_each_keeps_its_order() {
-        let (senders, receivers) = inputs();
+    fn what_other_servers_tell_overtakes_the_rest_and_leaves_it_its_turns() {
+        let (senders, mut receivers) = inputs();
+        let (agents, between) = (200, u64::from(BETWEEN));
         let closed = |number| Input::event(Event::SessionClosed(SessionId(number)));
-        [1, 2].into_iter().for_each(|number| senders.inputs.send(closed(number)).unwrap());
-        [11, 12].into_iter().for_each(|number| senders.of_servers.send(closed(number)).unwrap());
-        let soon = || receivers.next_within(Duration::ZERO).unwrap();
-        let order = [soon(), receivers.next(), soon(), receivers.next(), soon()].map(session);
-        assert_eq!(order, [Some(11), Some(12), Some(1), Some(2), None]);
+        (0..agents).for_each(|number| senders.inputs.send(closed(number)).unwrap());
+        (1_000..1_003).for_each(|number| senders.of_servers.send(closed(number)).unwrap());
+        let mut order = vec![session(receivers.next_within(Duration::ZERO).unwrap())];
+        order.extend(std::iter::from_fn(|| receivers.next()).map(|input| session(Some(input))));
+        let order: Vec<u64> = order.into_iter().flatten().collect();
+        let of_servers = |at: usize| order[at] >= 1_000;
+        let turns: Vec<usize> = (0..order.len()).filter(|at| of_servers(*at)).collect();
+        assert_eq!(turns, [0, between as usize + 1, 2 * between as usize + 2]);
+        let (first, rest): (Vec<u64>, Vec<u64>) = order.iter().partition(|number| **number >= 1_000);
+        assert!(first.is_sorted() && rest == (0..agents).collect::<Vec<u64>>(), "each keeps its order");
         drop(senders);
         assert!(receivers.next_within(Duration::ZERO).is_err(), "nobody can send any more");
     }
