@@ -46,7 +46,10 @@ fn a_leader_that_does_not_answer_is_attached_to_ever_more_seldom_and_told_nothin
         }
     }
     let pauses: Vec<i32> = attached_at.windows(2).map(|of| of[1] - of[0]).collect();
-    assert!(pauses.is_sorted() && pauses[0] < 10 && pauses.last().is_some_and(|last| *last > 20), "{pauses:?}");
+    assert!(
+        pauses.is_sorted() && pauses[0] < 10 && pauses.last().is_some_and(|last| *last > 20),
+        "{pauses:?}"
+    );
     // It comes to it after all.
     cluster.settle(10);
     assert!(cluster.agents.iter().all(|agent| agent.session.is_some()));

@@ -401,7 +401,8 @@ impl Cluster {
         let (number, other) = (self.draw_server(), self.draw_server());
         let term = self.term.saturating_sub(self.draw(2) as u64);
         let leader = self.servers[other].id;
-        let event = if self.draw(2) == 0 { Event::ServersHaveRoom } else { Event::LeaderAnswered { term, leader } };
+        let event =
+            if self.draw(2) == 0 { Event::ServersHaveRoom } else { Event::LeaderAnswered { term, leader } };
         self.tell(number, event);
     }
 
