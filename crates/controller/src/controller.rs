@@ -165,7 +165,7 @@ impl Controller {
         if let Some(leader) = &mut self.leader {
             actions.extend(leader.evals_to_plan(&self.replica, self.config.planning_max));
         }
-        let leader_has = self.leader.as_mut().is_some_and(|leader| leader.has_more_to_say(links));
+        let leader_has = self.leader.as_ref().is_some_and(|leader| leader.has_more_to_say(links));
         leader_has || self.replica.has_more_to_say(links)
     }
 

@@ -147,9 +147,9 @@ pub enum DownMessage {
 
 impl DownMessage {
     /// About how many bytes it takes when it is encoded.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Batch(batch) => batch.reports.iter().map(|report| report.bytes()).sum(),
+            Self::Batch(batch) => 32 + batch.bytes(),
             Self::UpTo(_, recovery) => 64 + 17 * recovery.held_nodes.len(),
             Self::EndSession(end) => 64 + end.reason.len(),
             Self::Began(..) | Self::Tell(_) => 32,
@@ -305,7 +305,7 @@ pub struct EndSession {
     pub retry: bool,
 }
 
-/// Observed changes that have one index. Encoded once, however many servers get them.
+/// Observed changes that have one index. Counted and encoded once, however many servers get them.
 #[derive(Debug)]
 pub struct Batch {
     /// Their place in the one order of changes.
@@ -314,13 +314,19 @@ pub struct Batch {
     pub after: Index,
     /// In order.
     pub reports: Vec<Arc<NodeReport>>,
+    bytes: OnceLock<usize>,
     encoded: OnceLock<Vec<u8>>,
 }
 
 impl Batch {
     /// Changes that stand at `index`, behind the entry at `after`.
     pub fn new(index: Index, after: Index, reports: Vec<Arc<NodeReport>>) -> Self {
-        Self { index, after, reports, encoded: OnceLock::new() }
+        Self { index, after, reports, bytes: OnceLock::new(), encoded: OnceLock::new() }
+    }
+
+    /// About how many bytes its reports take when they are encoded.
+    pub(crate) fn bytes(&self) -> usize {
+        *self.bytes.get_or_init(|| self.reports.iter().map(|report| report.bytes()).sum())
     }
 }
 

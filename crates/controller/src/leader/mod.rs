@@ -362,9 +362,10 @@ impl Leader {
         self.servers.frames(self.term, &told, links, self.listening)
     }
 
-    /// Whether a replica waits for a part of what it lacks, that could be sent now.
-    pub fn has_more_to_say(&mut self, links: &dyn Links) -> bool {
-        self.mint.has_block(SYNC_PARTS_MAX) && !self.servers.due(links).is_empty()
+    /// Whether there is something for a replica that could be sent now.
+    pub fn has_more_to_say(&self, links: &dyn Links) -> bool {
+        let lacks_more = || self.mint.has_block(SYNC_PARTS_MAX) && !self.servers.due(links).is_empty();
+        self.servers.has_outgoing(links) || lacks_more()
     }
 
     /// How far this leadership knows the nodes. Servers that know no entries of version 4 know one number of it.

@@ -28,8 +28,6 @@ const SYNC_BYTES: usize = 2 << 20;
 const RECENT_BYTES: usize = 2 * SYNC_BYTES;
 /// Parts of what is sent together, each at an index of its own: two in a row hold more than a frame.
 pub(super) const SYNC_PARTS_MAX: u64 = 32;
-/// About what a message takes that holds no observations.
-const MESSAGE_BYTES: usize = 128;
 /// A leader that has nothing to say says so this often.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 /// A replica that says nothing for so long is gone: whatever agents it has are not heard either. That must be known before any
@@ -56,8 +54,8 @@ struct Attached {
     heard_at: Duration,
     said_at: Duration,
     inbox: VecDeque<UpFrame>,
-    /// Each with how many bytes it takes, about.
-    outgoing: VecDeque<(DownMessage, usize)>,
+    outgoing: VecDeque<DownMessage>,
+    /// Of the observed changes among them, about.
     outgoing_bytes: usize,
     /// Up to which node it has reported what it has recorded; none once it has reported all.
     comparing: Option<Option<NodeId>>,
@@ -207,30 +205,33 @@ impl Servers {
     /// Has something sent to a replica.
     pub fn tell(&mut self, server: ServerId, message: DownMessage) {
         if let Some(attached) = self.attached.get_mut(&server) {
-            attached.outgoing.push_back((message, MESSAGE_BYTES));
+            attached.outgoing.push_back(message);
         }
     }
 
     /// Has all replicas sent what is published.
     pub fn publish(&mut self, batch: &Arc<Batch>) {
-        // Within this server nothing waits.
-        let is_alone = self.attached.keys().all(|server| *server == self.own);
-        let bytes = if is_alone { 0 } else { batch.reports.iter().map(|report| report.bytes()).sum() };
         for (server, attached) in &mut self.attached {
-            attached.publish(batch, bytes, *server == self.own);
+            attached.publish(batch, *server == self.own);
         }
     }
 
     /// The replicas that are to have a place for what they lack.
-    pub fn due(&mut self, links: &dyn Links) -> Vec<ServerId> {
-        let is_due = |(server, attached): (&ServerId, &mut Attached)| {
+    pub fn due(&self, links: &dyn Links) -> Vec<ServerId> {
+        let is_due = |(server, attached): (&ServerId, &Attached)| {
             let is_due = attached.sync == Sync::Due
                 && attached.comparing.is_none()
                 && attached.outgoing_bytes < OUTGOING_BYTES_MAX / 2
                 && links.server_has_room(*server);
             is_due.then_some(*server)
         };
-        self.attached.iter_mut().filter_map(is_due).collect()
+        self.attached.iter().filter_map(is_due).collect()
+    }
+
+    /// Whether something waits for a replica whose link takes more.
+    pub fn has_outgoing(&self, links: &dyn Links) -> bool {
+        let mut attached = self.attached.iter();
+        attached.any(|(server, attached)| !attached.outgoing.is_empty() && links.server_has_room(*server))
     }
 
     /// A replica has a place for what it lacks.
@@ -290,9 +291,8 @@ impl Servers {
         attached.sync = if attached.lacks.is_empty() { Sync::Done } else { Sync::Due };
         for (part, index) in parts.into_iter().zip(index.0..) {
             let batch = Arc::new(Batch::new(Index(index), after, part));
-            let bytes = batch.reports.iter().map(|report| report.bytes()).sum::<usize>();
-            attached.outgoing_bytes += bytes;
-            attached.outgoing.push_back((DownMessage::Batch(batch), bytes));
+            attached.outgoing_bytes += batch.bytes();
+            attached.outgoing.push_back(DownMessage::Batch(batch));
         }
     }
 
@@ -326,7 +326,7 @@ impl Attached {
             heard_at: listening,
             said_at: listening,
             inbox: VecDeque::new(),
-            outgoing: VecDeque::from([(DownMessage::Began(began_at, after), MESSAGE_BYTES)]),
+            outgoing: VecDeque::from([DownMessage::Began(began_at, after)]),
             outgoing_bytes: 0,
             comparing: Some(None),
             lacks: BTreeMap::new(),
@@ -336,14 +336,14 @@ impl Attached {
         }
     }
 
-    fn publish(&mut self, batch: &Arc<Batch>, bytes: usize, is_own: bool) {
-        if !is_own && self.outgoing_bytes + bytes > OUTGOING_BYTES_MAX {
+    fn publish(&mut self, batch: &Arc<Batch>, is_own: bool) {
+        if !is_own && self.outgoing_bytes + batch.bytes() > OUTGOING_BYTES_MAX {
             self.fall_behind();
         }
         // A replica records of a node all or nothing: what it has recorded last says what it has.
         if self.lacks.is_empty() && self.sync == Sync::Done {
-            self.outgoing_bytes += bytes;
-            return self.outgoing.push_back((DownMessage::Batch(batch.clone()), bytes));
+            self.outgoing_bytes += batch.bytes();
+            return self.outgoing.push_back(DownMessage::Batch(batch.clone()));
         }
         self.lacks_of(batch);
     }
@@ -359,7 +359,7 @@ impl Attached {
     /// Its link is slow: what waits for it is sent as differences, once it takes something again.
     fn fall_behind(&mut self) {
         let Self { outgoing, lacks, .. } = self;
-        outgoing.retain(|(message, _)| {
+        outgoing.retain(|message| {
             let DownMessage::Batch(batch) = message else { return true };
             let before = Index(batch.index.0 - 1);
             for report in &batch.reports {
@@ -377,11 +377,11 @@ impl Attached {
     fn next_frame(&mut self, term: u64, told: &Told, listening: Duration) -> Option<DownFrame> {
         let (mut messages, mut bytes) = (Vec::new(), 0);
         while bytes < FRAME_BYTES {
-            let Some((message, of_it)) = self.outgoing.pop_front() else { break };
-            if matches!(message, DownMessage::Batch(_)) {
-                self.outgoing_bytes -= of_it;
+            let Some(message) = self.outgoing.pop_front() else { break };
+            if let DownMessage::Batch(batch) = &message {
+                self.outgoing_bytes -= batch.bytes();
             }
-            bytes += of_it + MESSAGE_BYTES;
+            bytes += message.bytes();
             messages.push(message);
         }
         let is_in_step = self.outgoing.is_empty() && self.lacks.is_empty() && self.sync == Sync::Done;

@@ -68,8 +68,8 @@ pub(crate) struct Publication {
 #[derive(Debug, Clone, Copy)]
 struct Held {
     since: Duration,
-    /// When it said something of what they wait for last; none after it has, until somebody looks at the time.
-    heard_at: Option<Duration>,
+    /// When it said something of what they wait for last, or they began to wait.
+    heard_at: Duration,
 }
 
 /// An applied entry that is not published yet.
@@ -210,12 +210,12 @@ impl Publication {
     }
 
     /// Observed changes have been given their place; false when that has been passed already.
-    pub fn on_batch(&mut self, batch: Arc<Batch>) -> bool {
+    pub fn on_batch(&mut self, batch: Arc<Batch>, listening: Duration) -> bool {
         if batch.index <= self.newest() {
             return false;
         }
         self.batches.push_back(batch);
-        self.held.iter_mut().for_each(|held| held.heard_at = None);
+        self.held.iter_mut().for_each(|held| held.heard_at = listening);
         true
     }
 
@@ -266,10 +266,9 @@ impl Publication {
             self.held = None;
             return;
         }
-        let held = self.held.get_or_insert(Held { since: listening, heard_at: None });
-        let heard_at = *held.heard_at.get_or_insert(listening);
+        let held = self.held.get_or_insert(Held { since: listening, heard_at: listening });
         let for_longer = |since: Duration, max| listening.saturating_sub(since) > max;
-        if for_longer(heard_at, HELD_MAX) || for_longer(held.since, HELD_IN_ALL_MAX) {
+        if for_longer(held.heard_at, HELD_MAX) || for_longer(held.since, HELD_IN_ALL_MAX) {
             self.release();
         }
     }
@@ -484,7 +483,10 @@ mod tests {
         for second in 1..=90 {
             if telling_every.is_some_and(|every| second % every == 0) {
                 let batch = Batch::new(Index(second), Index(0), Vec::new());
-                assert!(publication.on_batch(Arc::new(batch)), "its place has passed after {second} s");
+                assert!(
+                    publication.on_batch(Arc::new(batch), Duration::from_secs(second)),
+                    "its place has passed after {second} s"
+                );
             }
             while let Some(next) = publication.next(store.index(), Duration::from_secs(second)) {
                 if let Next::Entry(_) = next {
@@ -537,7 +539,7 @@ mod tests {
         assert_eq!(row.modify_index, Index(14), "the plan has touched it");
         publication.on_applied(&store, vec![ended, replaced]);
         for (index, hash) in [(8, 5), (12, 7)] {
-            assert!(publication.on_batch(report(index, hash)));
+            assert!(publication.on_batch(report(index, hash), Duration::ZERO));
         }
         let mut digests = Vec::new();
         while let Some(next) = publication.next(store.index(), Duration::ZERO) {

@@ -172,9 +172,7 @@ impl Replica {
             self.attach(ids, listening);
         }
         while frames.len() < FRAMES_MAX && links.server_has_room(leader) {
-            // Whoever does not know yet that it leads takes nothing in, and would have to be told all of it again.
-            let is_asked = self.uplink.attached.as_ref().is_some_and(|it| it.said > 0 && it.taken == 0);
-            let messages = if is_asked { Vec::new() } else { self.next_messages() };
+            let messages = self.next_messages();
             let as_of = self.store.index();
             let Some(attached) = &mut self.uplink.attached else { break };
             let every = if attached.taken == 0 { ASK_EVERY } else { SAY_EVERY };
@@ -206,6 +204,10 @@ impl Replica {
     fn next_messages(&mut self) -> Vec<UpMessage> {
         let mut messages = Vec::new();
         let Some(attached) = &mut self.uplink.attached else { return messages };
+        if attached.said > 0 && attached.taken == 0 {
+            // Whoever does not know yet that it leads takes nothing in, and would have to be told all of it again.
+            return messages;
+        }
         if let Some(after) = attached.recorded {
             let nodes: Vec<_> = self.publication.records_after(after).take(NODES_MAX).collect();
             let is_last = nodes.len() < NODES_MAX;
@@ -296,14 +298,14 @@ impl Replica {
             self.uplink.heard_at = Some(listening);
             self.uplink.has_closed = false;
         }
-        frame.messages.into_iter().for_each(|message| self.on_down_message(message, actions));
+        frame.messages.into_iter().for_each(|message| self.on_down_message(message, listening, actions));
     }
 
-    fn on_down_message(&mut self, message: DownMessage, actions: &mut Vec<Action>) {
+    fn on_down_message(&mut self, message: DownMessage, listening: Duration, actions: &mut Vec<Action>) {
         match message {
             DownMessage::Began(index, after) => self.publication.on_began(index, after),
             DownMessage::Batch(batch) => {
-                if !self.publication.on_batch(batch) {
+                if !self.publication.on_batch(batch, listening) {
                     // Its place has been passed while nobody reported it: it is reported again, at another.
                     self.detach();
                 }

@@ -41,8 +41,8 @@ fn a_leader_that_does_not_answer_is_attached_to_ever_more_seldom_and_told_nothin
             let is_first = frame.number == 1;
             attached_at.extend(is_first.then_some(second));
             let is_recorded = |message: &UpMessage| matches!(message, UpMessage::Recorded(..));
-            let is_all = frame.messages.iter().all(|message| is_first && is_recorded(message));
-            assert!(is_all || attached_at.is_empty(), "second {second}: {:?}", frame.messages);
+            let asks_alone = frame.messages.iter().all(|message| is_first && is_recorded(message));
+            assert!(asks_alone || attached_at.is_empty(), "second {second}: {:?}", frame.messages);
         }
     }
     let pauses: Vec<i32> = attached_at.windows(2).map(|of| of[1] - of[0]).collect();

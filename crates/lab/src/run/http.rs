@@ -166,7 +166,7 @@ impl Connection {
         let request = request.body(Full::new(body)).map_err(|error| failed(path, error))?;
         if let Err(closed) = self.sender.ready().await {
             // Nothing of the request has been sent.
-            let target = self.target.take().ok_or_else(|| failed(path, closed))?;
+            let target = self.target.clone().ok_or_else(|| failed(path, closed))?;
             *self = Self::open(&target).await?;
         }
         self.sender.send_request(request).await.map_err(|error| failed(path, error))

@@ -67,7 +67,8 @@ pub(crate) struct Relay {
 
 /// The way to one server.
 struct Way {
-    messages: mpsc::UnboundedSender<ServerMessage>,
+    /// Each with how many bytes it takes, about.
+    messages: mpsc::UnboundedSender<(ServerMessage, usize)>,
     waiting: Arc<Waiting>,
 }
 
@@ -137,10 +138,10 @@ impl Relay {
             self.runtime.spawn(carry(cluster.clone(), server, received, waiting.clone()));
             Way { messages, waiting }
         });
-        let len = message.bytes();
-        way.waiting.bytes.fetch_add(len, Ordering::SeqCst);
-        if way.messages.send(message).is_err() {
-            way.waiting.less(len);
+        let bytes = message.bytes();
+        way.waiting.bytes.fetch_add(bytes, Ordering::SeqCst);
+        if way.messages.send((message, bytes)).is_err() {
+            way.waiting.less(bytes);
         }
     }
 
@@ -172,13 +173,13 @@ impl Relay {
 }
 
 /// Encoded on a thread of its own where that takes long: neither the controller nor connections wait for it.
-async fn encode(message: ServerMessage) -> Vec<u8> {
-    let encoded = |message: ServerMessage| {
-        let mut bytes = Vec::new();
-        message.encode(&mut bytes);
-        bytes
+async fn encode(message: ServerMessage, bytes: usize) -> Vec<u8> {
+    let encoded = move |message: ServerMessage| {
+        let mut out = Vec::with_capacity(bytes);
+        message.encode(&mut out);
+        out
     };
-    if message.bytes() < ENCODED_AT_ONCE_BYTES {
+    if bytes < ENCODED_AT_ONCE_BYTES {
         return encoded(message);
     }
     // Whatever is lost shows as a frame that is missing.
@@ -189,16 +190,15 @@ async fn encode(message: ServerMessage) -> Vec<u8> {
 async fn carry(
     cluster: Arc<dyn Around>,
     server: ServerId,
-    mut messages: mpsc::UnboundedReceiver<ServerMessage>,
+    mut messages: mpsc::UnboundedReceiver<(ServerMessage, usize)>,
     waiting: Arc<Waiting>,
 ) {
-    while let Some(message) = messages.recv().await {
+    while let Some((message, bytes)) = messages.recv().await {
         let Some(address) = cluster.address(server) else { return };
-        let len = message.bytes();
-        if let Err(error) = cluster.send(server, &address, &encode(message).await).await {
+        if let Err(error) = cluster.send(server, &address, &encode(message, bytes).await).await {
             tracing::debug!(server = server.0, %error, "a message is lost");
         }
-        if waiting.less(len) {
+        if waiting.less(bytes) {
             cluster.has_room_again();
         }
     }

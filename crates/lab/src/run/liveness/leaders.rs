@@ -60,10 +60,9 @@ impl Drop for Leaders {
 async fn ask(target: Target, named: Arc<Mutex<Named>>) {
     let mut connection: Option<Connection> = None;
     loop {
-        connection = match connection.take().filter(|open| !open.is_closed()) {
-            Some(open) => Some(open),
-            None => Connection::open(&target).await.ok(),
-        };
+        if connection.is_none() {
+            connection = Connection::open(&target).await.ok();
+        }
         let reply = match &mut connection {
             Some(open) => open.exchange(Method::GET, "/v1/status/leader", Bytes::new()).await.ok(),
             None => None,

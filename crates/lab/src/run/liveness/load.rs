@@ -92,7 +92,7 @@ impl Client {
     }
 
     async fn ask(&mut self, method: Method, path: &str, body: Bytes) {
-        let open = match self.connection.take().filter(|open| !open.is_closed()) {
+        let open = match self.connection.take() {
             Some(open) => Ok(open),
             None => Connection::open(&self.target).await,
         };
