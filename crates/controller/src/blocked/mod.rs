@@ -165,7 +165,10 @@ impl Blocked {
     }
 
     fn on_alloc_ended(&mut self, store: &Store, slot: AllocSlot) {
-        let Some(row) = store.allocs().row(slot) else { return self.room_came() };
+        // Forgotten since: where it was nobody can say, and its slot may be another's.
+        let Some(row) = store.allocs().row(slot).filter(|row| row.is_terminal()) else {
+            return self.room_came();
+        };
         self.node_eased(store, row.node);
         let Some(job) = store.jobs().row(row.job) else { return };
         if self.by_job.contains_key(&job.key) {

@@ -31,7 +31,7 @@ use crate::{
 };
 use agents::Agents;
 use desired::{Changes, Lists};
-use publication::Next;
+use publication::{Ended, Next};
 use reported::Reported;
 use uplink::Uplink;
 
@@ -159,7 +159,8 @@ impl Replica {
         let mut recorded = Vec::new();
         while let Some(next) = self.publication.next(self.store.index(), listening) {
             match next {
-                Next::Entry(changes) => {
+                Next::Entry(changes, gone) => {
+                    gone.into_iter().for_each(|ended| self.on_alloc_ended(ended));
                     changes.iter().for_each(|change| self.on_change(change));
                     self.publication.published(changes);
                 }
@@ -177,7 +178,10 @@ impl Replica {
     fn on_change(&mut self, change: &Change) {
         self.publication.on_change(change);
         match change {
-            Change::AllocEnded(slot) => self.on_alloc_ended(*slot),
+            Change::AllocEnded(slot) => {
+                let ended = self.publication.on_alloc_ended(*slot);
+                ended.into_iter().for_each(|ended| self.on_alloc_ended(ended));
+            }
             Change::AllocCollected(_, id, node) => {
                 let runs = self.agents.get_mut(*node).is_some_and(|agent| agent.reports.collected(*id));
                 if let Some(node) = self.store.nodes().find(*node).filter(|_| !runs) {
@@ -227,19 +231,16 @@ impl Replica {
         }
     }
 
-    fn on_alloc_ended(&mut self, slot: AllocSlot) {
-        let Some(row) = self.publication.store().allocs().row(slot).copied() else { return };
-        let seen = self.publication.observed().get(slot, row.id).map(|o| o.alloc.clone());
-        self.publication.on_alloc_ended(slot);
-        let node = self.publication.store().nodes().row(row.node).map(|node| node.id);
-        let Some(agent) = node.and_then(|node| self.agents.get_mut(node)) else { return };
-        let seen = agent.reports.on_its_way(row.id).map(|seen| seen.alloc.clone()).or(seen);
-        agent.reports.forget(row.id);
+    fn on_alloc_ended(&mut self, ended: Ended) {
+        let Ended { id, node, node_id, seen } = ended;
+        let Some(agent) = node_id.and_then(|node| self.agents.get_mut(node)) else { return };
+        let seen = agent.reports.on_its_way(id).map(|seen| seen.alloc.clone()).or(seen);
+        agent.reports.forget(id);
         if seen.is_some_and(|seen| seen.hash != 0 && seen.status.is_terminal()) {
-            self.changes.forget(row.node, row.id);
+            self.changes.forget(node, id);
         } else {
             // It was declared lost, and may run: what is desired does not name it any more, so that the agent ends it.
-            self.changes.all(row.node);
+            self.changes.all(node);
         }
     }
 

@@ -11,8 +11,8 @@ use std::{
 use berth_model::{
     AllocId, Index, NodeId,
     event::{Applied, Event as Change},
-    observed::{NodeReported, Observation, Observed},
-    store::{AllocSlot, NodeSlot, Store},
+    observed::{NodeReported, Observation, Observed, ObservedAlloc},
+    store::{AllocRow, AllocSlot, NodeSlot, Store},
 };
 
 use crate::{
@@ -83,11 +83,23 @@ struct Entry {
     store: Option<Store>,
 }
 
+/// An allocation whose end is published.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub id: AllocId,
+    pub node: NodeSlot,
+    /// None once its node is forgotten.
+    pub node_id: Option<NodeId>,
+    /// What was recorded of it last.
+    pub seen: Option<Arc<ObservedAlloc>>,
+}
+
 /// What is published next.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// An entry's changes.
-    Entry(Vec<Change>),
+    /// An entry's changes, and what has ended of which the state knows nothing any more: an entry that was applied together with
+    /// this one has forgotten it, and its slot may be another's.
+    Entry(Vec<Change>, Vec<Ended>),
     /// Observed changes.
     Batch(Arc<Batch>),
 }
@@ -250,14 +262,32 @@ impl Publication {
             return None;
         };
         self.held = None;
+        let mut gone = Vec::new();
         if let Some(store) = entry.store {
+            gone = self.end_forgotten(&entry.changes, entry.group);
             self.store = store;
         }
         self.group = entry.group;
         self.last = self.last.max(entry.index);
         // Published with its index; what it leads to is whoever asks's.
         self.logged.push((entry.index, Vec::new()));
-        Some(Next::Entry(entry.changes))
+        Some(Next::Entry(entry.changes, gone))
+    }
+
+    /// Ends what goes on by the state so far and is forgotten by what was applied together: these changes first, and those of the
+    /// entries of the group that wait.
+    fn end_forgotten(&mut self, first: &[Change], group: Index) -> Vec<Ended> {
+        let rest = self.entries.iter().take_while(|entry| entry.group == group);
+        let changes = first.iter().chain(rest.flat_map(|entry| &entry.changes));
+        let forgotten = changes.filter_map(|change| match change {
+            Change::AllocCollected(slot, id, _) => {
+                let row = self.store.allocs().row(*slot)?;
+                (row.id == *id && !row.is_terminal()).then_some((*slot, *row))
+            }
+            _ => None,
+        });
+        let forgotten: Vec<_> = forgotten.collect();
+        forgotten.into_iter().map(|(slot, row)| self.end(slot, &row)).collect()
     }
 
     /// Entries wait for the leader, for a while.
@@ -352,15 +382,22 @@ impl Publication {
         }
     }
 
-    /// An allocation's end is in the log: the node of it, when that is known.
-    pub fn on_alloc_ended(&mut self, slot: AllocSlot) {
-        let Some(row) = self.store.allocs().row(slot).copied() else { return };
-        let node = self.store.nodes().row(row.node).map(|node| node.id);
-        let hash = self.observed.get(slot, row.id).map(|observation| observation.alloc.hash);
-        if let (Some(record), Some(hash)) = (node.and_then(|node| self.records.get_mut(&node)), hash) {
-            record.digest = record.digest.wrapping_sub(hash);
+    /// The end of the allocation in a slot is in the log; none when the state has forgotten that allocation, whose slot may be
+    /// another's.
+    pub fn on_alloc_ended(&mut self, slot: AllocSlot) -> Option<Ended> {
+        let row = self.store.allocs().row(slot).copied().filter(AllocRow::is_terminal)?;
+        Some(self.end(slot, &row))
+    }
+
+    fn end(&mut self, slot: AllocSlot, row: &AllocRow) -> Ended {
+        let node_id = self.store.nodes().row(row.node).map(|node| node.id);
+        let seen = self.observed.get(slot, row.id).map(|observation| observation.alloc.clone());
+        let record = node_id.and_then(|node| self.records.get_mut(&node));
+        if let (Some(record), Some(seen)) = (record, &seen) {
+            record.digest = record.digest.wrapping_sub(seen.hash);
         }
         self.observed.end(slot, row.id, row.job, row.group);
+        Ended { id: row.id, node: row.node, node_id, seen }
     }
 
     /// What follows for the observed state from a change that is none of a living allocation.
@@ -426,7 +463,7 @@ mod tests {
     use berth_model::{
         EvalId, JobKey, Timestamp,
         alloc::{AllocEnd, ClientStatus, Placement},
-        command::{Command, Entry as Logged, PlanRecord, RegisterJob},
+        command::{Collect, Command, Entry as Logged, PlanRecord, RegisterJob},
         job::{Group, Job, JobType, Task},
         node::{Node, NodeStatus},
         observed::ObservedAlloc,
@@ -472,6 +509,45 @@ mod tests {
         }))
     }
 
+    /// A state of one allocation, and the publication of it.
+    fn of_one_alloc() -> (Store, Publication) {
+        let room = Resources { cpu_mhz: 4_000, memory_mb: 4_000, disk_mb: 4_000 };
+        let group = Group {
+            tasks: vec![Task::new("t", "mock_driver", JobType::Batch)],
+            ..Group::new("g", JobType::Batch)
+        };
+        let job = Job { groups: vec![group], ..Job::new(JobKey::new("default", "sum"), JobType::Batch) };
+        let register = RegisterJob { job: Arc::new(job), eval: EvalId(1), only_if: None, submission: None };
+        let mut store = Store::default();
+        apply(&mut store, 1, Command::RegisterNode(Box::new(Node::new(NODE, "n", room))));
+        apply(&mut store, 2, Command::SetNodeStatus(NODE, NodeStatus::Ready, None));
+        apply(&mut store, 3, Command::RegisterJob(Box::new(register)));
+        let place = plan(&store, 1, None);
+        apply(&mut store, 4, place);
+        let mut publication = Publication::default();
+        publication.recover(store.clone());
+        (store, publication)
+    }
+
+    fn end_of(alloc: u128) -> Command {
+        let alloc = AllocId(alloc);
+        Command::EndAllocs(vec![AllocEnd {
+            alloc,
+            status: ClientStatus::Failed,
+            tasks: vec![],
+            seen_at: None,
+        }])
+    }
+
+    /// That an allocation runs, reported at an index.
+    fn report(slot: AllocSlot, alloc: u128, index: u64, hash: u128) -> Arc<Batch> {
+        let known = (*Seen::nothing(slot, AllocId(alloc)).alloc).clone();
+        let alloc = ObservedAlloc { status: ClientStatus::Running, hash, ..known };
+        let seen = vec![Seen::new(slot, Arc::new(alloc))];
+        let report = NodeReport { node: NODE, session: None, version: None, seen };
+        Arc::new(Batch::new(Index(index), Index::default(), vec![Arc::new(report)]))
+    }
+
     /// For how many seconds readers wait for an entry, where the leader tells of something before it every so many seconds.
     fn held(telling_every: Option<u64>) -> u64 {
         let (mut store, mut publication) = (Store::default(), Publication::default());
@@ -489,7 +565,7 @@ mod tests {
                 );
             }
             while let Some(next) = publication.next(store.index(), Duration::from_secs(second)) {
-                if let Next::Entry(_) = next {
+                if let Next::Entry(..) = next {
                     return second;
                 }
             }
@@ -507,48 +583,65 @@ mod tests {
     /// A follower that applies several entries at once has a state that is ahead of what it publishes.
     #[test]
     fn what_is_observed_after_the_end_has_no_part_though_later_entries_have_touched_the_row() {
-        let room = Resources { cpu_mhz: 4_000, memory_mb: 4_000, disk_mb: 4_000 };
-        let group = Group {
-            tasks: vec![Task::new("t", "mock_driver", JobType::Batch)],
-            ..Group::new("g", JobType::Batch)
-        };
-        let job = Job { groups: vec![group], ..Job::new(JobKey::new("default", "sum"), JobType::Batch) };
-        let register = RegisterJob { job: Arc::new(job), eval: EvalId(1), only_if: None, submission: None };
-        let mut store = Store::default();
-        apply(&mut store, 1, Command::RegisterNode(Box::new(Node::new(NODE, "n", room))));
-        apply(&mut store, 2, Command::SetNodeStatus(NODE, NodeStatus::Ready, None));
-        apply(&mut store, 3, Command::RegisterJob(Box::new(register)));
-        let place = plan(&store, 1, None);
-        apply(&mut store, 4, place);
-        let mut publication = Publication::default();
-        publication.recover(store.clone());
-
+        let (mut store, mut publication) = of_one_alloc();
         let (slot, _) = store.alloc(AllocId(1)).expect("it was placed");
-        let report = |index: u64, hash: u128| {
-            let known = (*Seen::nothing(slot, AllocId(1)).alloc).clone();
-            let alloc = ObservedAlloc { status: ClientStatus::Running, hash, ..known };
-            let seen = vec![Seen::new(slot, Arc::new(alloc))];
-            let report = NodeReport { node: NODE, session: None, version: None, seen };
-            Arc::new(Batch::new(Index(index), Index(index - 1), vec![Arc::new(report)]))
-        };
-        let end = AllocEnd { alloc: AllocId(1), status: ClientStatus::Failed, tasks: vec![], seen_at: None };
-        let ended = apply(&mut store, 10, Command::EndAllocs(vec![end]));
+        let ended = apply(&mut store, 10, end_of(1));
         let replace = plan(&store, 2, Some(1));
         let replaced = apply(&mut store, 14, replace);
         let (_, row) = store.alloc(AllocId(1)).expect("it is kept");
         assert_eq!(row.modify_index, Index(14), "the plan has touched it");
         publication.on_applied(&store, vec![ended, replaced]);
         for (index, hash) in [(8, 5), (12, 7)] {
-            assert!(publication.on_batch(report(index, hash), Duration::ZERO));
+            assert!(publication.on_batch(report(slot, 1, index, hash), Duration::ZERO));
         }
-        let mut digests = Vec::new();
-        while let Some(next) = publication.next(store.index(), Duration::ZERO) {
+        let (digests, gone) = take_all(&mut publication, store.index());
+        assert_eq!(digests.last(), Some(&Some(0)), "{digests:?}");
+        assert!(gone.is_empty(), "{gone:?}");
+        assert!(publication.observed().get(slot, AllocId(1)).is_none());
+    }
+
+    /// Ended, forgotten, and its slot another's, all at once.
+    #[test]
+    fn what_ends_and_is_forgotten_at_once_counts_no_more_and_takes_nothing_from_who_has_its_slot() {
+        let (mut store, mut publication) = of_one_alloc();
+        let (slot, row) = store.alloc(AllocId(1)).expect("it was placed");
+        let job = row.job;
+        assert!(publication.on_batch(report(slot, 1, 8, 5), Duration::ZERO));
+        let (digests, _) = take_all(&mut publication, store.index());
+        assert_eq!(digests, [Some(5)]);
+        assert_eq!(publication.observed().running(job, 0), 1);
+
+        let ended = apply(&mut store, 10, end_of(1));
+        let collect = Collect { allocs: vec![AllocId(1)], ..Collect::default() };
+        let collected = apply(&mut store, 11, Command::Collect(Box::new(collect)));
+        assert!(store.alloc(AllocId(1)).is_none(), "it is forgotten");
+        let place = plan(&store, 2, None);
+        let placed = apply(&mut store, 12, place);
+        assert_eq!(store.alloc(AllocId(2)).map(|(slot, _)| slot), Some(slot), "its slot is another's");
+        publication.on_applied(&store, vec![ended, collected, placed]);
+        // What another server had recorded meanwhile, and of the one that came after.
+        for late in [report(slot, 1, 9, 6), report(slot, 2, 13, 7)] {
+            assert!(publication.on_batch(late, Duration::ZERO));
+        }
+        let (digests, gone) = take_all(&mut publication, store.index());
+        assert_eq!(digests.last(), Some(&Some(7)), "{digests:?}");
+        let gone: Vec<_> = gone.iter().map(|gone| (gone.id, gone.node_id)).collect();
+        assert_eq!(gone, [(AllocId(1), Some(NODE))]);
+        assert_eq!(publication.observed().running(job, 0), 1, "the one that has its slot");
+    }
+
+    /// Takes all that may be published: what is recorded of the node after each, and what had been forgotten.
+    fn take_all(publication: &mut Publication, applied: Index) -> (Vec<Option<u128>>, Vec<Ended>) {
+        let (mut digests, mut forgotten) = (Vec::new(), Vec::new());
+        while let Some(next) = publication.next(applied, Duration::ZERO) {
             match next {
                 Next::Batch(batch) => publication.record(&batch),
-                Next::Entry(changes) => {
+                Next::Entry(changes, gone) => {
+                    forgotten.extend(gone);
                     for change in &changes {
-                        if let Change::AllocEnded(slot) = change {
-                            publication.on_alloc_ended(*slot);
+                        match change {
+                            Change::AllocEnded(slot) => drop(publication.on_alloc_ended(*slot)),
+                            change => publication.on_change(change),
                         }
                     }
                     publication.published(changes);
@@ -556,7 +649,6 @@ mod tests {
             }
             digests.push(publication.record_of(NODE).map(|record| record.digest));
         }
-        assert_eq!(digests.last(), Some(&Some(0)), "{digests:?}");
-        assert!(publication.observed().get(slot, AllocId(1)).is_none());
+        (digests, forgotten)
     }
 }
