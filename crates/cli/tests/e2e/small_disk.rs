@@ -12,7 +12,7 @@ use std::{
 /// Room for a log, its spare and its reserve, and some.
 const MIB: u64 = 160;
 /// How often an end of the mount is tried: those who used it may still be ending.
-const UNMOUNT_TRIES: usize = 100;
+const UNMOUNT_TRIES: usize = 1_500;
 
 /// A disk; it is gone when this is dropped.
 pub struct SmallDisk {
