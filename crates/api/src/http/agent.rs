@@ -59,12 +59,16 @@ pub struct AgentMember {
     pub status: String,
 }
 
-/// Whether the answering server is well.
+/// Whether the answering server is well, and the agent beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentHealth {
-    /// The server itself.
-    pub server: HealthState,
+    /// The server itself; none when it was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<HealthState>,
+    /// The agent that is the only one, as that of `berth dev` is; none when there is no such one, or it was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<HealthState>,
 }
 
 /// One check.
@@ -75,4 +79,12 @@ pub struct HealthState {
     pub ok: bool,
     /// In words, what happened.
     pub message: String,
+}
+
+impl From<Result<String, String>> for HealthState {
+    fn from(health: Result<String, String>) -> Self {
+        let ok = health.is_ok();
+        let (Ok(message) | Err(message)) = health;
+        Self { ok, message }
+    }
 }

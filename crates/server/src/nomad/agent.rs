@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use berth_api::http::{AgentHealth, AgentJoined, AgentMembers, AgentSelf, HealthState};
-use berth_model::NodeId;
+use berth_model::{
+    node::NodeStatus,
+    store::{NodeDetail, NodeRow},
+};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
@@ -78,17 +81,17 @@ fn stats(call: &Call, servers: &Servers, own: &ServerStatus) -> BTreeMap<String,
         ("nomad".to_owned(), named(&role)),
         ("raft".to_owned(), named(&raft)),
     ]);
-    if let Some(node) = only_node(&view) {
-        stats.insert("client".to_owned(), named(&[("node_id", node.to_string())]));
+    if let Some((_, detail)) = only_node(&view) {
+        stats.insert("client".to_owned(), named(&[("node_id", detail.node.id.to_string())]));
     }
     stats
 }
 
 /// The node that `-self` of command lines means: that of a server and agent in one, which is the only one.
-fn only_node(view: &CallerView) -> Option<NodeId> {
+fn only_node(view: &CallerView) -> Option<(&NodeRow, &NodeDetail)> {
     let mut all = view.all_nodes();
-    let (_, detail) = all.next()?;
-    all.next().is_none().then_some(detail.node.id)
+    let first = all.next()?;
+    all.next().is_none().then_some(first)
 }
 
 /// `GET /v1/agent/members`
@@ -146,14 +149,37 @@ pub(super) async fn force_leave(call: Call) -> Reply {
     operator::change(&call, ServerChange::Remove(id)).await
 }
 
-/// `GET /v1/agent/health`
+/// `GET /v1/agent/health`: the server, and the agent beside it where there is one and the caller sees its node; with `?type=` only
+/// one of them.
 pub(super) async fn health(call: Call) -> Reply {
-    let health = |ok, message: String| AgentHealth { server: HealthState { ok, message } };
-    if let Err(reason) = has_state(&call) {
-        let text = serde_json::to_string(&health(false, reason)).unwrap_or_default();
+    let (asks_client, asks_server) = match call.query.text("type") {
+        None => (true, true),
+        Some("client") => (true, false),
+        Some("server") => (false, true),
+        Some(other) => {
+            let what =
+                format!("?type={other:?} is not known: it is `client` or `server`, or not there for both");
+            return Err(Failure::bad_request(what));
+        }
+    };
+    let server = has_state(&call).map(|()| "ok".to_owned());
+    let client = if asks_client && server.is_ok() { own_agent(&call.view()) } else { None };
+    let health =
+        AgentHealth { server: asks_server.then(|| server.into()), client: client.map(HealthState::from) };
+    if [&health.server, &health.client].into_iter().flatten().any(|state| !state.ok) {
+        let text = serde_json::to_string(&health).unwrap_or_default();
         return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text));
     }
-    reply::json(&call.query, &health(true, "ok".to_owned()))
+    reply::json(&call.query, &health)
+}
+
+/// How the agent beside the server is; none where it is not known which one that is.
+fn own_agent(view: &CallerView) -> Option<Result<String, String>> {
+    let (row, detail) = only_node(view)?;
+    Some(match row.status {
+        NodeStatus::Ready => Ok("ok".to_owned()),
+        status => Err(format!("node {} is {}", detail.node.id, status.as_str())),
+    })
 }
 
 /// `GET /healthz`: a server that says ok has published a state and serves reads; one of several has none before it hears

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use berth_model::command::Command;
+use berth_model::{command::Command, node::NodeStatus};
 use expect_test::{expect, expect_file};
 
 use super::{
@@ -39,6 +39,27 @@ async fn a_server_with_one_node_names_it_as_its_own() {
     assert_eq!(own().await["node_id"], NODE_1.to_string());
     engine.apply(vec![Command::RegisterNode(Box::new(node(NODE_2, "n2")))]);
     assert!(own().await.is_null(), "which one is meant?");
+}
+
+#[tokio::test]
+async fn the_agent_beside_a_server_is_well_when_its_node_is_ready() {
+    let engine = Arc::new(FakeEngine::default());
+    let health = async |query: &str| {
+        let answer = get(&api(&engine), &format!("/v1/agent/health{query}")).await;
+        (answer.status.as_u16(), answer.body)
+    };
+    let server = r#""server":{"ok":true,"message":"ok"}"#;
+    assert_eq!(health("").await, (200, format!("{{{server}}}")), "there is no agent");
+    assert_eq!(health("?type=client").await, (200, "{}".to_owned()));
+    engine.apply(vec![Command::RegisterNode(Box::new(node(NODE_1, "n1")))]);
+    let client = format!(r#""client":{{"ok":false,"message":"node {NODE_1} is initializing"}}"#);
+    assert_eq!(health("").await, (500, format!("{{{server},{client}}}")));
+    assert_eq!(health("?type=client").await, (500, format!("{{{client}}}")));
+    assert_eq!(health("?type=server").await, (200, format!("{{{server}}}")));
+    engine.apply(vec![Command::SetNodeStatus(NODE_1, NodeStatus::Ready, None)]);
+    assert_eq!(health("?type=client").await, (200, r#"{"client":{"ok":true,"message":"ok"}}"#.to_owned()));
+    let (status, told) = health("?type=both").await;
+    assert!(status == 400 && told.contains("`client` or `server`"), "{status} {told}");
 }
 
 #[tokio::test]
