@@ -79,8 +79,8 @@ pub(crate) struct Cluster {
     leaving: AtomicI64,
     /// This server is stopping.
     stopping: AtomicBool,
-    /// Who leads has said that this server is not of the cluster any more, since then: nobody tells those that are removed.
-    removed_at: Mutex<Option<Instant>>,
+    /// Who leads has said that this server is not of the cluster any more: nobody tells those that are removed.
+    removed: Mutex<Option<status::Removed>>,
     /// How the others are.
     pulses: successor::Pulses,
     /// How long ago who leads heard a majority.
@@ -114,7 +114,7 @@ impl Cluster {
             writing: AtomicI64::new(0),
             leaving: AtomicI64::new(0),
             stopping: AtomicBool::new(false),
-            removed_at: Mutex::new(None),
+            removed: Mutex::new(None),
             pulses: successor::Pulses::default(),
             leaders_majority: LeadersMajority::default(),
             fresh: fresh::Rounds::default(),

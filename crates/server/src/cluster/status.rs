@@ -60,22 +60,18 @@ impl Cluster {
         self.replication.is_leader().then_some(ms)
     }
 
-    /// How long ago this server learned that it is not of its cluster any more; none while it is.
-    fn removed_for(&self) -> Option<Duration> {
-        self.removed_at.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
-    }
-
     /// Whether this server was taken out of its cluster, as whoever leads says.
     pub(super) fn is_removed(&self) -> bool {
-        self.removed_for().is_some()
+        self.removed.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Another server says whether this one is of the cluster. People are told at once, whatever they were told before.
     pub(super) fn set_removed(&self, removed: bool) {
-        let mut at = self.removed_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_removed = at.is_some();
-        *at = removed.then(|| at.unwrap_or_else(Instant::now));
-        drop(at);
+        let mut known = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_removed = known.is_some();
+        *known = removed
+            .then(|| known.unwrap_or_else(|| Removed { at: Instant::now(), age: self.age_as_a_follower() }));
+        drop(known);
         match (was_removed, removed) {
             (false, true) => tracing::error!("{REMOVED}"),
             (true, false) => tracing::warn!("this server is of its cluster again"),
@@ -109,14 +105,17 @@ impl Cluster {
         if self.replication.is_leader() {
             return self.contact_of_leader();
         }
-        if let Some(ago) = self.removed_for() {
-            return Contact { known_leader: false, last_contact: ago };
+        if let Some(removed) = *self.removed.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Contact { known_leader: false, last_contact: removed.age_by(Instant::now()) };
         }
+        Contact { known_leader: self.has_leader(), last_contact: self.age_as_a_follower() }
+    }
+
+    fn age_as_a_follower(&self) -> Duration {
         let silence = self.replication.leader().and_then(|leader| self.replication.peers().silence(leader));
         // A leader that does not hear a majority may know nothing of what is acknowledged elsewhere.
         let majority = self.leaders_majority().map_or(Duration::ZERO, |contact| contact.age);
-        let last_contact = silence.unwrap_or(Duration::MAX).max(majority);
-        Contact { known_leader: self.has_leader(), last_contact }
+        silence.unwrap_or(Duration::MAX).max(majority)
     }
 
     /// The servers.
@@ -235,6 +234,21 @@ impl Cluster {
     }
 }
 
+/// That a server learned that it is not of its cluster any more.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Removed {
+    at: Instant,
+    /// How old its state was at most by then: whoever was away while it was taken out has missed what came before that, too.
+    age: Duration,
+}
+
+impl Removed {
+    /// How old its state is at most, which nobody makes fresher any more.
+    fn age_by(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.at).saturating_add(self.age)
+    }
+}
+
 /// How fresh the state of a server is that leads, as far as it knows, and heard a majority so long ago.
 fn contact_of_leader(majority: Option<Duration>) -> Contact {
     match majority {
@@ -246,6 +260,14 @@ fn contact_of_leader(majority: Option<Duration>) -> Contact {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_is_taken_out_calls_its_state_no_fresher_than_it_was() {
+        let (at, age) = (Instant::now(), Duration::from_secs(12));
+        let after = |age, secs| Removed { at, age }.age_by(at + Duration::from_secs(secs));
+        assert_eq!([0, 5].map(|secs| after(age, secs).as_secs()), [12, 17]);
+        assert_eq!(after(Duration::MAX, 5), Duration::MAX, "it had heard nobody");
+    }
 
     #[test]
     fn a_leader_that_hears_no_majority_does_not_call_its_state_fresh() {

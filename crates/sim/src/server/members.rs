@@ -118,7 +118,7 @@ impl Server {
 
     /// Whether whoever leads says that it is not of the cluster any more.
     pub(super) fn is_removed(&self) -> bool {
-        lock(&self.0.removed_at).is_some()
+        lock(&self.0.removed).is_some()
     }
 
     /// How old its state is at most, as it reports to those who read without waiting.
@@ -130,9 +130,13 @@ impl Server {
                 ago => ago.unwrap_or(Duration::MAX),
             };
         }
-        if let Some(at) = *lock(&self.0.removed_at) {
-            return self.uptime().saturating_sub(at);
+        if let Some((at, age)) = *lock(&self.0.removed) {
+            return age.saturating_add(self.uptime().saturating_sub(at));
         }
+        self.age_as_a_follower(&log)
+    }
+
+    pub(super) fn age_as_a_follower(&self, log: &Replication<Simulated>) -> Duration {
         let silence = log.leader().and_then(|leader| log.peers().silence(leader)).unwrap_or(Duration::MAX);
         silence.max(self.leaders_majority().map_or(Duration::ZERO, |contact| contact.age))
     }

@@ -124,8 +124,8 @@ struct Inner {
     begun_ns: u64,
     /// What whoever leads said of its contact with a majority.
     leaders_majority: LeadersMajority,
-    /// Since when it is known to be of the cluster no more.
-    removed_at: Mutex<Option<Duration>>,
+    /// Since when it is known to be of the cluster no more, and how old its state was by then.
+    removed: Mutex<Option<(Duration, Duration)>>,
     /// What was kept before this run of nodes that it has not heard of since.
     found: Mutex<kept::Reports>,
     /// To each server.
@@ -151,7 +151,7 @@ impl Server {
             applied: Mutex::default(),
             begun_ns: now_ns(),
             leaders_majority: LeadersMajority::default(),
-            removed_at: Mutex::default(),
+            removed: Mutex::default(),
             ways,
             inputs: Mutex::default(),
             inputs_came: Notify::new(),

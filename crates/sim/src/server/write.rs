@@ -173,8 +173,9 @@ impl Server {
             self.tell(Input::Event(Event::LeaderAnswered { term, leader: ServerId(leader) }));
         }
         if term >= log.term() {
-            let mut at = lock(&self.0.removed_at);
-            *at = (knows == 0).then(|| at.unwrap_or_else(|| self.uptime()));
+            let mut removed = lock(&self.0.removed);
+            *removed = (knows == 0)
+                .then(|| removed.unwrap_or_else(|| (self.uptime(), self.age_as_a_follower(&log))));
         }
         // A state is never called fresh too early as easily as now: the leader's word has come, what it has written may not have.
         if self.view().index > Index::default() {

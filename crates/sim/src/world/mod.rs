@@ -40,7 +40,7 @@ const SETTLE_NS: u64 = 70_000_000_000;
 /// A deployment takes no longer for a step: what it replaces has a few seconds to end, and what it places to be healthy.
 const DEPLOYMENT_STEP_NS: u64 = 20_000_000_000;
 /// The latest end after people have stopped asking: a system job on many nodes is deployed in many steps.
-const END_NS: u64 = 600_000_000_000;
+const END_NS: u64 = 1_500_000_000_000;
 /// Nodes of a simulation, and of one that is large.
 const NODES: Range<u64> = 3..9;
 const NODES_LARGE: Range<u64> = 20..201;
