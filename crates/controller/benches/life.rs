@@ -414,7 +414,7 @@ impl Cluster {
     fn act(&mut self, action: Action, events: &mut Vec<Event>, log: &mut Vec<Entry>) {
         match action {
             Action::Propose { entry, .. } => log.push(entry.into_parts().0),
-            Action::Plan(ToPlan { term, eval, now }) => {
+            Action::Plan(ToPlan { term, eval, now, .. }) => {
                 (self.seed, self.planned) = (self.seed + 1, self.planned + 1);
                 self.planner.follow(&self.view, &self.ledger.lock());
                 let plan = self.planner.plan(&self.view, &eval, now, self.seed as u64);

@@ -30,6 +30,8 @@ pub struct ToPlan {
     /// The time by which it was handed out: the leader's own, which never goes back. By a clock that was put back, what is
     /// due would not be, and its plan would ask for the same again, and again.
     pub now: Timestamp,
+    /// Until when nodes have the time to come back: see [`berth_scheduler::Planner::await_nodes`].
+    pub awaited_until: Timestamp,
 }
 
 /// One thing to do.

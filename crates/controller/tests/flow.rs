@@ -232,7 +232,7 @@ impl Shell {
     }
 
     /// A planner answers an evaluation.
-    fn plan(&mut self, ToPlan { term, eval, now }: ToPlan) -> Event {
+    fn plan(&mut self, ToPlan { term, eval, now, awaited_until }: ToPlan) -> Event {
         self.seeds += 1;
         self.planned += 1;
         assert!(self.planned < PLANNED_MAX, "it plans on and on");
@@ -241,6 +241,7 @@ impl Shell {
             false => self.planner.follow(&self.view, &self.claims.lock()),
         }
         self.planner.observe(&self.observed);
+        self.planner.await_nodes(awaited_until);
         let plan = self.planner.plan(&self.view, &eval, now, self.seeds);
         assert_eq!(berth_scheduler::check::check(&self.view, &plan), []);
         let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());

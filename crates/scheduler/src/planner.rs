@@ -39,6 +39,8 @@ pub struct Planner {
     pledges: Pledges,
     /// What agents saw, beside the state last followed; not kept for longer than a plan needs it.
     observed: Observed,
+    /// Nothing on a disconnected node counts as lost before.
+    awaited_until: Timestamp,
     /// It has followed a state.
     follows: bool,
     /// Of the state last followed: one that was restored is another, not a newer one.
@@ -62,6 +64,12 @@ impl Planner {
     /// What agents saw last, for the next plan: it decides only who stays of two that run where one should.
     pub fn observe(&mut self, observed: &Observed) {
         self.observed = observed.clone();
+    }
+
+    /// Until when nodes have the time to come back, by whoever leads: nothing on one that is disconnected counts as lost before, in
+    /// the plans that follow, however long ago its group would have given it up.
+    pub fn await_nodes(&mut self, until: Timestamp) {
+        self.awaited_until = until;
     }
 
     /// Plans one evaluation on the state last followed, within the usual budget. `seed` makes the new ids.
@@ -108,7 +116,7 @@ impl Planner {
         let mut meter = Meter::new(*budget);
         plan.job_version = row.current().version;
         plan.all_at_once = row.job().all_at_once;
-        let changes = reconcile(store, &observed, row, now, &mut meter)?;
+        let changes = reconcile(store, &observed, row, (now, self.awaited_until), &mut meter)?;
         drop(observed);
         let Changes { stops, updates, wanted, retry_at, lost_at, stagger_until, more, deployment } = changes;
         (plan.stops, plan.updates, plan.more) = (stops, updates, more);

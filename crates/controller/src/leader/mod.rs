@@ -420,7 +420,12 @@ impl Leader {
         }
         while self.work.queue.planning() < planning_max {
             let Some(eval) = self.work.queue.pop(replica.store(), &mut self.work.tenants) else { break };
-            plans.push(Action::Plan(ToPlan { term: self.term, eval, now: self.time }));
+            plans.push(Action::Plan(ToPlan {
+                term: self.term,
+                eval,
+                now: self.time,
+                awaited_until: self.grace_until,
+            }));
         }
         plans
     }

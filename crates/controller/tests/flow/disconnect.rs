@@ -138,6 +138,32 @@ fn a_new_leader_settles_what_its_predecessor_left_open() {
     assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [replacement]);
 }
 
+/// Nobody could hear it come back in the time in which its group would have given it up.
+#[test]
+fn what_was_disconnected_before_all_servers_were_away_has_the_time_to_come_back() {
+    for returns in [true, false] {
+        let (mut shell, id, home) = silent(waiting(Some(60), true, Reconcile::KeepOriginal));
+        let (other, replacement) = (NodeId(3 - home.0), next_of(&shell, id).unwrap());
+        shell.now += 600;
+        shell.monotonic += 600;
+        shell.lead(2);
+        shell.hello(8, other.0, 1, 0);
+        shell.observe(8, &[(replacement, ClientStatus::Running)]);
+        shell.pass(3);
+        assert_ne!(shell.store.alloc(id).unwrap().1.client, ClientStatus::Lost);
+        assert_eq!(status(&shell, home), NodeStatus::Disconnected);
+        if returns {
+            comes_back(&mut shell, id, home);
+            assert_eq!(status(&shell, home), NodeStatus::Ready);
+            assert_eq!(shell.wanted().iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [id]);
+        } else {
+            shell.pass(60);
+            assert_eq!(shell.store.alloc(id).unwrap().1.client, ClientStatus::Lost);
+            assert_eq!(status(&shell, home), NodeStatus::Down, "nothing waits for it any more");
+        }
+    }
+}
+
 #[test]
 fn a_newer_version_is_not_given_up_for_an_older_one_that_comes_back() {
     let (mut shell, id, home) = silent(waiting(Some(3_600), true, Reconcile::KeepOriginal));

@@ -298,7 +298,7 @@ impl Cluster {
     }
 
     fn plan(&mut self) {
-        let Some(ToPlan { term, eval, now }) = self.asked.pop_front() else { return };
+        let Some(ToPlan { term, eval, now, awaited_until }) = self.asked.pop_front() else { return };
         let is_strange = !self.healed && self.draw(4) == 0;
         let planner = if is_strange { &mut self.stranger } else { &mut self.planner };
         match is_strange {
@@ -306,6 +306,7 @@ impl Cluster {
             false => planner.follow(&self.view, &self.claims.lock()),
         }
         planner.observe(&self.observed);
+        planner.await_nodes(awaited_until);
         let seed = self.random.mint() as u64;
         let plan = planner.plan(&self.view, &eval, now, seed);
         let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());

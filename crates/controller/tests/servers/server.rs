@@ -198,8 +198,9 @@ impl Server {
     }
 
     pub fn plan(&mut self, seed: u64) {
-        let Some(ToPlan { term, eval, now }) = self.asked.pop_front() else { return };
+        let Some(ToPlan { term, eval, now, awaited_until }) = self.asked.pop_front() else { return };
         self.planner.follow(&self.view, &self.claims.lock());
+        self.planner.await_nodes(awaited_until);
         let plan = self.planner.plan(&self.view, &eval, now, seed);
         let ticket = self.claims.lock().add(&plan.job.namespace, plan.claims());
         self.planned.push_back(Event::Planned { term, plan: Box::new(plan), ticket });

@@ -22,8 +22,8 @@ pub enum Whereabouts {
 }
 
 impl Store {
-    /// Where an allocation is that has not ended.
-    pub fn whereabouts(&self, row: &AllocRow, now: Timestamp) -> Whereabouts {
+    /// Where an allocation is that has not ended. Nothing that waits for the return of its node counts as lost before `awaited_until`.
+    pub fn whereabouts(&self, row: &AllocRow, now: Timestamp, awaited_until: Timestamp) -> Whereabouts {
         let Some(node) = self.nodes.row(row.node) else { return Whereabouts::Gone };
         if node.status != NodeStatus::Disconnected {
             return if node.status.is_silent() { Whereabouts::Gone } else { Whereabouts::Here };
@@ -32,8 +32,10 @@ impl Store {
         match self.unknown_for(row) {
             None => Whereabouts::Gone,
             Some(None) => Whereabouts::Unknown(None),
-            Some(Some(span)) if since.after(span) <= now => Whereabouts::Gone,
-            Some(Some(span)) => Whereabouts::Unknown(Some(since.after(span))),
+            Some(Some(span)) => {
+                let lost_at = since.after(span).max(awaited_until);
+                if lost_at <= now { Whereabouts::Gone } else { Whereabouts::Unknown(Some(lost_at)) }
+            }
         }
     }
 

@@ -138,7 +138,7 @@ impl Changes {
 }
 
 /// Compares a job's specification with its allocations. What is to be replaced beyond the meter's budget is left as it is
-/// for now.
+/// for now. Nothing that waits for the return of its node counts as lost before `awaited_until`.
 ///
 /// # Errors
 /// When the plan was cancelled.
@@ -146,12 +146,12 @@ pub(crate) fn reconcile(
     store: &Store,
     observed: &Observed,
     row: &JobRow,
-    now: Timestamp,
+    (now, awaited_until): (Timestamp, Timestamp),
     meter: &mut Meter<'_>,
 ) -> Result<Changes, Cancelled> {
     let job = row.job();
     let mut changes = Changes::default();
-    let existing: Vec<Existing<'_>> = existing((store, observed), row, now);
+    let existing: Vec<Existing<'_>> = existing((store, observed), row, (now, awaited_until));
     meter.take(existing.len() + job.groups.len())?;
     // A job that only makes jobs has no allocations of its own: those of an older version have no use any more.
     if job.stop || job.only_launches() {
@@ -193,7 +193,7 @@ fn sort_by_name(existing: &mut [&Existing<'_>]) {
 fn existing<'a>(
     (store, observed): (&'a Store, &Observed),
     row: &'a JobRow,
-    now: Timestamp,
+    (now, awaited_until): (Timestamp, Timestamp),
 ) -> Vec<Existing<'a>> {
     let newest = Newest::of(store, row);
     let rows = store.jobs().allocs(row).filter_map(|slot| Some((slot, store.allocs().row(slot)?)));
@@ -201,7 +201,8 @@ fn existing<'a>(
         let old_group = row.group_of(alloc)?;
         let change = newest.change(alloc, &old_group.name);
         let is_silent = store.nodes().row(alloc.node).is_none_or(|node| node.status.is_silent());
-        let whereabouts = if is_silent { store.whereabouts(alloc, now) } else { Whereabouts::Here };
+        let whereabouts =
+            if is_silent { store.whereabouts(alloc, now, awaited_until) } else { Whereabouts::Here };
         Some(Existing {
             slot,
             row: alloc,

@@ -151,12 +151,13 @@ impl PlannerThread {
         }
     }
 
-    fn answer(&mut self, ToPlan { term, eval, now: time }: &ToPlan) -> Input {
+    fn answer(&mut self, ToPlan { term, eval, now: time, awaited_until }: &ToPlan) -> Input {
         let (begun_at, begun) = (now(), Instant::now());
         let mut overtaken = 0;
         let (plan, claimed) = loop {
             let view = self.renew(begun);
             self.planner.observe(&view.observed);
+            self.planner.await_nodes(*awaited_until);
             let plan = (self.plan)(&mut self.planner, &view.store, eval, *time, random_u64());
             // Costs as much as planning.
             debug_assert!(
@@ -245,7 +246,14 @@ mod tests {
         let (evals, todo) = crossbeam_channel::unbounded();
         let (inputs, answers) = crossbeam_channel::unbounded();
         for id in [EvalId(1), EvalId(2)] {
-            evals.send(ToPlan { term: 3, eval: Arc::new(eval(id)), now: Timestamp(1) }).expect("it is open");
+            evals
+                .send(ToPlan {
+                    term: 3,
+                    eval: Arc::new(eval(id)),
+                    now: Timestamp(1),
+                    awaited_until: Timestamp(0),
+                })
+                .expect("it is open");
         }
         drop(evals);
         thread.run(&inputs, &todo);

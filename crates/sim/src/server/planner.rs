@@ -53,6 +53,7 @@ async fn answer(
             view
         };
         planner.observe(&view.observed);
+        planner.await_nodes(asked.awaited_until);
         let plan = planner.plan(&view.store, &asked.eval, asked.now, random_u64());
         sleep_ns(random_u64() % PLAN_NS_MAX).await;
         let claimed = claim(server, &plan, overtaken == OVERTAKEN_MAX);
