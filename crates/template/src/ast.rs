@@ -1,0 +1,71 @@
+//! What a template consists of, once it is parsed.
+
+use std::sync::Arc;
+
+use crate::error::Offset;
+use crate::functions::Function;
+use crate::value::Value;
+
+#[derive(Debug)]
+pub(crate) enum Node {
+    Text(Box<str>),
+    /// What it comes to is written, unless it declares a variable.
+    Action(Pipeline),
+    If(Branch),
+    With(Branch),
+    Range(Branch),
+    Call {
+        name: Box<str>,
+        at: Offset,
+        with: Option<Pipeline>,
+    },
+    Break,
+    Continue,
+}
+
+#[derive(Debug)]
+pub(crate) struct Branch {
+    pub subject: Pipeline,
+    pub then: Vec<Node>,
+    pub otherwise: Vec<Node>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub at: Offset,
+    pub variables: Vec<Box<str>>,
+    /// They are there already.
+    pub assigns: bool,
+    pub commands: Vec<Command>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub at: Offset,
+    pub what: CommandKind,
+}
+
+#[derive(Debug)]
+pub(crate) enum CommandKind {
+    /// Arguments come after it, the value of the command before last.
+    Call(&'static Function, Vec<Operand>),
+    Value(Operand),
+}
+
+#[derive(Debug)]
+pub(crate) struct Operand {
+    pub at: Offset,
+    pub term: Term,
+    /// Names after dots.
+    pub fields: Vec<Box<str>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Term {
+    Dot,
+    Variable(Box<str>),
+    Literal(Value),
+    /// A function without arguments.
+    Call(&'static Function),
+    Parentheses(Arc<Pipeline>),
+}

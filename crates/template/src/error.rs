@@ -1,0 +1,35 @@
+//! Where in a template something is wrong.
+
+use std::fmt;
+
+/// A place in a template's text, in bytes from its beginning.
+pub(crate) type Offset = usize;
+
+/// What is wrong with a template, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateError {
+    /// From 1.
+    pub line: usize,
+    /// In characters, from 1.
+    pub column: usize,
+    /// In words, what is wrong.
+    pub message: String,
+}
+
+impl TemplateError {
+    /// One at an offset of a text.
+    pub(crate) fn at(text: &str, offset: Offset, message: impl Into<String>) -> Self {
+        let before = &text[..text.floor_char_boundary(offset.min(text.len()))];
+        let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+        let begun = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self { line, column: before[begun..].chars().count() + 1, message: message.into() }
+    }
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for TemplateError {}

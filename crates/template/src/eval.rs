@@ -1,0 +1,352 @@
+//! Renders a template that was read.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::ast::{Branch, Command, CommandKind, Node, Operand, Pipeline, Term};
+use crate::budget::Budget;
+use crate::error::{Offset, TemplateError};
+use crate::functions;
+use crate::limits::{NESTING_MAX, OUTPUT_BYTES_MAX, QUERIES_MAX};
+use crate::parse::ParsedTemplate;
+use crate::print;
+use crate::source::{DataSource, Lookup, Query};
+use crate::value::{Value, text};
+
+/// How a template is rendered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RenderOptions {
+    /// An entry that a map or a variable does not have is an error.
+    pub error_on_missing_key: bool,
+}
+
+/// What a template comes to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rendered {
+    /// The text; nothing that can be used while something is missing.
+    pub text: String,
+    /// All that it asked for.
+    pub asked: BTreeSet<Query>,
+    /// What it cannot do without, and that is not known or not there.
+    pub missing: BTreeSet<Query>,
+}
+
+impl ParsedTemplate {
+    /// Renders the template by what the source knows now.
+    ///
+    /// # Errors
+    /// What went wrong, and where. What follows from something that is missing is no error: that may come.
+    pub fn render(&self, source: &dyn DataSource, options: RenderOptions) -> Result<Rendered, TemplateError> {
+        let variables = vec![("$".into(), Value::Nil)];
+        let rendered = Rendered::default();
+        let mut evaluator = Evaluator {
+            template: self,
+            source,
+            options,
+            budget: Budget::default(),
+            rendered,
+            variables,
+            depth: 0,
+        };
+        let done = evaluator.nodes(&self.nodes, &Value::Nil);
+        let rendered = evaluator.rendered;
+        match done {
+            Err((at, message)) if rendered.missing.is_empty() => {
+                Err(TemplateError::at(&self.text, at, message))
+            }
+            Ok(_) | Err(_) => Ok(rendered),
+        }
+    }
+}
+
+type Failed = (Offset, String);
+
+/// How a list of nodes ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Done,
+    Break,
+    Continue,
+}
+
+pub(crate) struct Evaluator<'t> {
+    template: &'t ParsedTemplate,
+    source: &'t dyn DataSource,
+    options: RenderOptions,
+    pub(crate) budget: Budget,
+    rendered: Rendered,
+    variables: Vec<(Box<str>, Value)>,
+    depth: usize,
+}
+
+impl Evaluator<'_> {
+    /// What the functions know of the task.
+    pub(crate) fn source(&self) -> &dyn DataSource {
+        self.source
+    }
+
+    /// Something of the servers' state, for a function that can do without it or not.
+    pub(crate) fn query(
+        &mut self,
+        query: Query,
+        is_needed: impl Fn(&Lookup) -> bool,
+    ) -> Result<Lookup, String> {
+        let asked = &mut self.rendered.asked;
+        if !asked.contains(&query) && asked.len() >= QUERIES_MAX {
+            return Err(format!(
+                "it asks for more than {QUERIES_MAX} variables and lists, the limit of one template"
+            ));
+        }
+        asked.insert(query.clone());
+        let found = self.source.find(&query);
+        if found == Lookup::Unknown || is_needed(&found) {
+            self.rendered.missing.insert(query);
+        }
+        Ok(found)
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), String> {
+        if self.rendered.text.len() + text.len() > OUTPUT_BYTES_MAX {
+            return Err(format!("it renders more than {OUTPUT_BYTES_MAX} bytes, the limit of one template"));
+        }
+        self.rendered.text.push_str(text);
+        Ok(())
+    }
+
+    fn enter(&mut self, at: Offset) -> Result<(), Failed> {
+        self.depth += 1;
+        if self.depth > NESTING_MAX {
+            return Err((
+                at,
+                format!(
+                    "more than {NESTING_MAX} blocks and templates within one another, the limit of one template"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn nodes(&mut self, nodes: &[Node], dot: &Value) -> Result<Flow, Failed> {
+        let known = self.variables.len();
+        for node in nodes {
+            match self.node(node, dot)? {
+                Flow::Done => {}
+                flow => {
+                    self.variables.truncate(known);
+                    return Ok(flow);
+                }
+            }
+        }
+        self.variables.truncate(known);
+        Ok(Flow::Done)
+    }
+
+    fn node(&mut self, node: &Node, dot: &Value) -> Result<Flow, Failed> {
+        match node {
+            Node::Text(text) => self.write(text).map_err(|why| (0, why))?,
+            Node::Action(pipeline) => {
+                let value = self.pipeline(pipeline, dot, true)?;
+                if pipeline.variables.is_empty() {
+                    let text = self.print(&value).map_err(|why| (pipeline.at, why))?;
+                    self.write(&text).map_err(|why| (pipeline.at, why))?;
+                }
+            }
+            Node::If(branch) => return self.branch(branch, dot, false),
+            Node::With(branch) => return self.branch(branch, dot, true),
+            Node::Range(branch) => return self.range(branch, dot),
+            Node::Call { name, at, with } => {
+                let value = match with {
+                    Some(pipeline) => self.pipeline(pipeline, dot, true)?,
+                    None => Value::Nil,
+                };
+                self.call(name, *at, value)?;
+            }
+            Node::Break => return Ok(Flow::Break),
+            Node::Continue => return Ok(Flow::Continue),
+        }
+        Ok(Flow::Done)
+    }
+
+    fn print(&mut self, value: &Value) -> Result<String, String> {
+        self.budget.read(value.bytes())?;
+        let text = print::shown(value);
+        self.budget.read(text.len())?;
+        Ok(text)
+    }
+
+    fn branch(&mut self, branch: &Branch, dot: &Value, moves_dot: bool) -> Result<Flow, Failed> {
+        self.enter(branch.subject.at)?;
+        let known = self.variables.len();
+        let value = self.pipeline(&branch.subject, dot, true)?;
+        let flow = if value.is_true() {
+            self.nodes(&branch.then, if moves_dot { &value } else { dot })
+        } else {
+            self.nodes(&branch.otherwise, dot)
+        };
+        self.variables.truncate(known);
+        self.depth -= 1;
+        flow
+    }
+
+    fn range(&mut self, branch: &Branch, dot: &Value) -> Result<Flow, Failed> {
+        let at = branch.subject.at;
+        self.enter(at)?;
+        let known = self.variables.len();
+        let subject = self.pipeline(&branch.subject, dot, false)?;
+        let mut flow = Flow::Done;
+        let mut any = false;
+        let mut at_index = 0;
+        let keys: Vec<&String> = subject.as_map().into_iter().flat_map(|map| map.keys()).collect();
+        while let Some((key, value)) = element(&subject, &keys, at_index).map_err(|why| (at, why))? {
+            any = true;
+            at_index += 1;
+            self.budget.steps(1).map_err(|why| (at, why))?;
+            self.set(&branch.subject, key, &value);
+            let round = self.nodes(&branch.then, &value)?;
+            if !branch.subject.assigns {
+                self.variables.truncate(known);
+            }
+            if round == Flow::Break {
+                break;
+            }
+        }
+        if !any {
+            flow = self.nodes(&branch.otherwise, dot)?;
+        }
+        self.variables.truncate(known);
+        self.depth -= 1;
+        Ok(flow)
+    }
+
+    /// Gives the variables of a `range` their values of one round.
+    fn set(&mut self, subject: &Pipeline, key: Value, value: &Value) {
+        let values = match &subject.variables[..] {
+            [] => Vec::new(),
+            [one] => vec![(one, value.clone())],
+            [first, second, ..] => vec![(first, key), (second, value.clone())],
+        };
+        for (name, value) in values {
+            self.bind(name, value, subject.assigns);
+        }
+    }
+
+    fn bind(&mut self, name: &str, value: Value, assigns: bool) {
+        let known = self.variables.iter_mut().rev().find(|(known, _)| assigns && **known == *name);
+        match known {
+            Some((_, known)) => *known = value,
+            None => self.variables.push((name.into(), value)),
+        }
+    }
+
+    fn call(&mut self, name: &str, at: Offset, dot: Value) -> Result<(), Failed> {
+        self.enter(at)?;
+        self.budget.steps(1).map_err(|why| (at, why))?;
+        let template = self.template;
+        let nodes = template.named.get(name).ok_or_else(|| (at, format!("there is no template {name:?}")))?;
+        let variables = std::mem::replace(&mut self.variables, vec![("$".into(), dot.clone())]);
+        let done = self.nodes(nodes, &dot);
+        self.variables = variables;
+        self.depth -= 1;
+        done.map(drop)
+    }
+
+    /// What a pipeline comes to; its variables are bound to that if they are to be.
+    fn pipeline(&mut self, pipeline: &Pipeline, dot: &Value, binds: bool) -> Result<Value, Failed> {
+        self.budget.steps(1).map_err(|why| (pipeline.at, why))?;
+        let mut last = None;
+        for command in &pipeline.commands {
+            last = Some(self.command(command, dot, last)?);
+        }
+        let value = last.unwrap_or(Value::Nil);
+        if binds {
+            for name in &pipeline.variables {
+                self.bind(name, value.clone(), pipeline.assigns);
+            }
+        }
+        Ok(value)
+    }
+
+    fn command(&mut self, command: &Command, dot: &Value, last: Option<Value>) -> Result<Value, Failed> {
+        match &command.what {
+            CommandKind::Value(operand) => self.operand(operand, dot),
+            CommandKind::Call(function, operands) => {
+                if let Some(decides) = function.decides {
+                    return self.decide(decides, operands, dot, last);
+                }
+                let mut arguments = Vec::with_capacity(operands.len() + 1);
+                for operand in operands {
+                    arguments.push(self.operand(operand, dot)?);
+                }
+                arguments.extend(last);
+                functions::call(function, self, &arguments).map_err(|why| (command.at, why))
+            }
+        }
+    }
+
+    /// `and` and `or`: what comes after the value that decides is not evaluated.
+    fn decide(
+        &mut self,
+        decides: bool,
+        operands: &[Operand],
+        dot: &Value,
+        last: Option<Value>,
+    ) -> Result<Value, Failed> {
+        let mut value = Value::Nil;
+        for operand in operands {
+            value = self.operand(operand, dot)?;
+            if value.is_true() == decides {
+                return Ok(value);
+            }
+        }
+        Ok(last.unwrap_or(value))
+    }
+
+    fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, Failed> {
+        let failed = |why| (operand.at, why);
+        let mut value = match &operand.term {
+            Term::Dot => dot.clone(),
+            Term::Variable(name) => {
+                let known = self.variables.iter().rev().find(|(known, _)| known == name);
+                known.map_or(Value::Nil, |(_, value)| value.clone())
+            }
+            Term::Literal(value) => value.clone(),
+            Term::Call(function) => functions::call(function, self, &[]).map_err(failed)?,
+            Term::Parentheses(pipeline) => {
+                self.enter(operand.at)?;
+                let value = self.pipeline(&Arc::clone(pipeline), dot, false)?;
+                self.depth -= 1;
+                value
+            }
+        };
+        for name in &operand.fields {
+            self.budget.steps(1).map_err(failed)?;
+            value = value.field(name, self.options.error_on_missing_key).map_err(failed)?;
+            if let Value::List(values) = &value {
+                self.budget.read(values.len()).map_err(failed)?;
+            }
+        }
+        Ok(value)
+    }
+}
+
+/// An element of what is ranged over, and its key; maps are in the order of their keys.
+fn element(subject: &Value, keys: &[&String], at: usize) -> Result<Option<(Value, Value)>, String> {
+    let index = || i64::try_from(at).map(Value::Int).unwrap_or(Value::Nil);
+    Ok(match subject {
+        Value::Nil => None,
+        Value::List(values) => values.get(at).map(|value| (index(), value.clone())),
+        Value::Map(_) | Value::Items(_) => keys.get(at).and_then(|key| {
+            let value = subject.as_map()?.get(*key)?;
+            Some((text(&***key), value.clone()))
+        }),
+        Value::Int(most) => {
+            i64::try_from(at).ok().filter(|at| at < most).map(|at| (Value::Int(at), Value::Int(at)))
+        }
+        other => {
+            return Err(format!(
+                "`range` goes over lists, maps and numbers, not over a value of type {}",
+                other.kind()
+            ));
+        }
+    })
+}
