@@ -2,11 +2,14 @@
 
 use std::{
     collections::HashMap,
+    future::Future,
+    pin::Pin,
     sync::{Arc, Mutex},
+    task::Poll,
 };
 
 use berth_model::{AllocId, DeploymentId, EvalId, JobKey, NodeId, variable::VariableKey};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, futures::Notified};
 
 /// Something that a reader can wait for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -126,5 +129,56 @@ impl Drop for Watch<'_> {
                 waiting.remove(&self.key);
             }
         }
+    }
+}
+
+/// The next change of each of several things. Thousands of readers may be woken by one change, each of which waits for dozens
+/// of things: of these only the one that has changed costs anything.
+pub(crate) struct Changes<'w> {
+    watches: &'w [Watch<'w>],
+    next: Vec<Pin<Box<Notified<'w>>>>,
+}
+
+impl<'w> Changes<'w> {
+    /// Counts from now on.
+    pub(crate) fn of(watches: &'w [Watch<'w>]) -> Self {
+        let next = watches.iter().map(|watch| Box::pin(watch.changed())).collect();
+        Self { watches, next }
+    }
+
+    /// Waits for a change that it has not reported. One that comes while what is read now is looked at is the next.
+    pub(crate) async fn next(&mut self) {
+        let Self { watches, next } = self;
+        std::future::poll_fn(|context| {
+            let changed = next.iter_mut().position(|change| change.as_mut().poll(context).is_ready());
+            changed.map_or(Poll::Pending, |at| {
+                next[at].set(watches[at].changed());
+                Poll::Ready(())
+            })
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn each_change_is_told_once_also_one_that_comes_while_another_is_looked_at() {
+        let watchers = Watchers::default();
+        let watches = [WatchKey::Jobs, WatchKey::Nodes].map(|key| watchers.watch(key));
+        let mut changes = Changes::of(&watches);
+        assert_eq!(changes.next().now_or_never(), None, "nothing has changed");
+        watchers.wake([WatchKey::Nodes]);
+        assert_eq!(changes.next().now_or_never(), Some(()));
+        watchers.wake([WatchKey::Jobs, WatchKey::Nodes, WatchKey::Jobs]);
+        assert_eq!(changes.next().now_or_never(), Some(()), "jobs");
+        assert_eq!(changes.next().now_or_never(), Some(()), "nodes");
+        assert_eq!(changes.next().now_or_never(), None, "both were told");
+        watchers.wake([WatchKey::Jobs]);
+        assert_eq!(changes.next().now_or_never(), Some(()), "jobs, again");
     }
 }

@@ -1,10 +1,10 @@
 //! Reads that wait for a change: register, read, compare the index of what was read, wait.
 
-use std::{future::Future, pin::Pin, task::Poll, time::Duration};
+use std::time::Duration;
 
 use berth_model::Index;
 use hyper::StatusCode;
-use tokio::{sync::futures::Notified, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     call::{Call, Reply},
@@ -13,7 +13,11 @@ use super::{
     reply,
     sure::UNSURE,
 };
-use crate::{WatchKey, access::CallerView, watch::Watch};
+use crate::{
+    WatchKey,
+    access::CallerView,
+    watch::{Changes, Watch},
+};
 
 /// Things that one reader may wait for: it registers for each of them, and looks at each when it is woken.
 pub(crate) const KEYS_MAX: usize = 65;
@@ -151,62 +155,10 @@ async fn still_lent(call: &Call, deadline: Instant) -> Result<(), Failure> {
     }
 }
 
-/// The next change of each of several things. Thousands of readers may be woken by one change, each of which waits for dozens
-/// of things: of these only the one that has changed costs anything.
-struct Changes<'w> {
-    watches: &'w [Watch<'w>],
-    next: Vec<Pin<Box<Notified<'w>>>>,
-}
-
-impl<'w> Changes<'w> {
-    /// Counts from now on.
-    fn of(watches: &'w [Watch<'w>]) -> Self {
-        let next = watches.iter().map(|watch| Box::pin(watch.changed())).collect();
-        Self { watches, next }
-    }
-
-    /// Waits for a change that it has not reported. One that comes while what is read now is looked at is the next.
-    async fn next(&mut self) {
-        let Self { watches, next } = self;
-        std::future::poll_fn(|context| {
-            let changed = next.iter_mut().position(|change| change.as_mut().poll(context).is_ready());
-            changed.map_or(Poll::Pending, |at| {
-                next[at].set(watches[at].changed());
-                Poll::Ready(())
-            })
-        })
-        .await;
-    }
-}
-
 fn patience(call: &Call) -> Result<Duration, Failure> {
     let asked = call.query.duration("wait")?.filter(|wait| !wait.is_zero()).unwrap_or(WAIT_MAX);
     let wait = asked.min(WAIT_MAX);
     let jitter_max = (wait / JITTER_PART).as_nanos();
     let jitter = call.mint_id() % (jitter_max + 1);
     Ok(wait + Duration::from_nanos(u64::try_from(jitter).unwrap_or_default()))
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::FutureExt as _;
-
-    use super::*;
-    use crate::watch::Watchers;
-
-    #[test]
-    fn each_change_is_told_once_also_one_that_comes_while_another_is_looked_at() {
-        let watchers = Watchers::default();
-        let watches = [WatchKey::Jobs, WatchKey::Nodes].map(|key| watchers.watch(key));
-        let mut changes = Changes::of(&watches);
-        assert_eq!(changes.next().now_or_never(), None, "nothing has changed");
-        watchers.wake([WatchKey::Nodes]);
-        assert_eq!(changes.next().now_or_never(), Some(()));
-        watchers.wake([WatchKey::Jobs, WatchKey::Nodes, WatchKey::Jobs]);
-        assert_eq!(changes.next().now_or_never(), Some(()), "jobs");
-        assert_eq!(changes.next().now_or_never(), Some(()), "nodes");
-        assert_eq!(changes.next().now_or_never(), None, "both were told");
-        watchers.wake([WatchKey::Jobs]);
-        assert_eq!(changes.next().now_or_never(), Some(()), "jobs, again");
-    }
 }
