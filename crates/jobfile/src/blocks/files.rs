@@ -2,8 +2,10 @@
 
 use berth_duration::exact;
 use berth_model::job::{Artifact, ChangeMode, ChangeScript, Template, Volume, VolumeMount, Wait};
+use berth_template::Delimiters;
 
 use crate::{
+    decode::check_signal,
     diagnostic::quoted,
     record::{Fields, Record, Words},
     schema::{ARTIFACT, Body, CHANGE_SCRIPT, Schema, TEMPLATE, VOLUME, VOLUME_MOUNT, WAIT},
@@ -79,19 +81,58 @@ impl Record for Template {
         if self.destination.is_empty() {
             body.missing("template has no destination", "write `destination = \"local/file\"`");
         }
-        check_inside(body, "destination", &self.destination);
+        for (name, path) in [("destination", &self.destination), ("source", &self.source)] {
+            // Where a task sees what the tasks of its allocation share.
+            check_inside(body, name, path.strip_prefix(SHARED_DIR).unwrap_or(path));
+        }
         if self.change_mode == ChangeMode::Signal && self.change_signal.is_empty() {
             let help = "write `change_signal = \"SIGHUP\"`, or another";
             body.report.error_with_help(body.at("change_mode"), "template names no signal to send", help);
         }
+        check_signal(body, "change_signal", &self.change_signal);
+        if self.change_mode == ChangeMode::Signal && self.env {
+            let help =
+                "a process keeps the environment it has: write `change_mode = \"restart\"`, or `\"noop\"`";
+            let message = "a template with `env` cannot tell its task of a change by a signal";
+            body.report.error_with_help(body.at("change_mode"), message, help);
+        }
+        check_data(self, body);
         if self.change_mode == ChangeMode::Script && self.change_script.is_none() {
             let help = "write `change_script { command = ... }`";
             body.report.error_with_help(body.at("change_mode"), "template names no script to run", help);
         }
-        if self.perms.len() > 5 || u32::from_str_radix(&self.perms, 8).is_err() {
-            let message = format!("{} is not a file's permissions", quoted(&self.perms));
-            body.report.error_with_help(body.at("perms"), message, "write an octal number, as \"0644\"");
+        match u32::from_str_radix(&self.perms, 8) {
+            Err(_) => {
+                let message = format!("{} is not a file's permissions", quoted(&self.perms));
+                body.report.error_with_help(body.at("perms"), message, "write an octal number, as \"0644\"");
+            }
+            Ok(perms) if perms > 0o777 || self.perms.len() > 5 => {
+                let message = format!("{} is more than a file of a template may have", quoted(&self.perms));
+                body.report.error_with_help(
+                    body.at("perms"),
+                    message,
+                    "write an octal number up to \"0777\"",
+                );
+            }
+            Ok(_) => {}
         }
+    }
+}
+
+/// How a template names the directory that the tasks of an allocation share.
+const SHARED_DIR: &str = "../alloc/";
+
+/// Reads what is to be rendered, so that what can never be is refused here and not by each node.
+fn check_data(template: &Template, body: &Body<'_>) {
+    let or = |text: &str, default: String| if text.is_empty() { default } else { text.to_owned() };
+    let default = Delimiters::default();
+    let delimiters = Delimiters {
+        left: or(&template.left_delimiter, default.left),
+        right: or(&template.right_delimiter, default.right),
+    };
+    if let Err(error) = berth_template::ParsedTemplate::parse(&template.data, &delimiters) {
+        let message = format!("template for {}: {error}", quoted(&template.destination));
+        body.report.error(body.at("data"), message);
     }
 }
 

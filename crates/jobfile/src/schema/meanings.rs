@@ -108,6 +108,11 @@ pub(super) static MEANINGS: &[Meaning] = &[
             ("shutdown_delay", "0s", "wait before the stop signal"),
             ("lifecycle", "a main task", "run before, beside or after the main tasks"),
             ("artifact", "", "downloaded before it starts"),
+            (
+                "template",
+                "",
+                "files that are rendered before it starts, and again when what they show changes",
+            ),
             ("volume_mount", "", "where it sees the group's volumes"),
             ("dispatch_payload", "", "file that gets a dispatch's payload"),
             ("service", "", "checks of its health"),
@@ -436,6 +441,55 @@ pub(super) static MEANINGS: &[Meaning] = &[
             ("headers", "", "headers of the request"),
             ("insecure", "`false`", "only `false`: certificates are always checked"),
             ("chown", "`false`", "give the files to the task's user"),
+        ],
+    },
+    Meaning {
+        block: "template",
+        about: "A file that is rendered before the task starts, and again when a variable that it shows has changed. What may stand in it, and \
+                the functions that there are, is in [templates](templates.md).",
+        settings: &[
+            ("data", "", "the template; this or `source` is required"),
+            ("source", "", "a file of the task that is the template, as an artifact brings it"),
+            (
+                "destination",
+                "",
+                "required: path below the task's directory, or below `../alloc/`; may contain `${...}`",
+            ),
+            (
+                "change_mode",
+                "`restart`",
+                "what a change does: `restart` the task, send it a `signal`, run a `script` in it, or `noop`",
+            ),
+            ("change_signal", "", "signal of `change_mode = \"signal\"`, as `SIGHUP`"),
+            ("change_script", "", "command of `change_mode = \"script\"`"),
+            ("once", "`false`", "rendered before a start only"),
+            ("splay", "5s", "what a change does waits up to that long, at random"),
+            ("perms", "`0644`", "permissions of the file, octal, up to `0777`"),
+            ("uid", "the directory's", "owner of the file"),
+            ("gid", "the directory's", "group of the file"),
+            ("left_delimiter", "`{{`", "opens an action"),
+            ("right_delimiter", "`}}`", "closes an action"),
+            ("env", "`false`", "the file's lines `NAME=value` are variables of the task's environment"),
+            ("error_on_missing_key", "`false`", "an item that a variable does not have is an error"),
+            ("wait", "", "how long changes are collected before the file is rendered again"),
+        ],
+    },
+    Meaning {
+        block: "change_script",
+        about: "A command that is run in the task when a template has changed.",
+        settings: &[
+            ("command", "", "required: its path in the task; may contain `${...}`"),
+            ("args", "", "its arguments; may contain `${...}`"),
+            ("timeout", "5s", "it is ended after that"),
+            ("fail_on_error", "`false`", "the task fails with it"),
+        ],
+    },
+    Meaning {
+        block: "wait",
+        about: "How long changes of a template are collected. Without the block, until nothing has changed for 200 ms.",
+        settings: &[
+            ("min", "200ms", "without another change"),
+            ("max", "four times `min`", "after the first change"),
         ],
     },
     Meaning {

@@ -245,13 +245,16 @@ pub fn template() -> impl Strategy<Value = Template> {
     );
     let wait = (seconds(0..9), seconds(9..20)).prop_map(|(min, max)| Wait { min, max });
     let mode = select(vec![ChangeMode::Restart, ChangeMode::Noop, ChangeMode::Signal, ChangeMode::Script]);
-    let first = (filled(), any::<bool>(), "local/[a-z]{1,5}", mode, filled(), script, option::of(wait));
+    let content = prop_oneof!["[a-zäß $%\\n\"]{1,12}", Just("{{ env \"A\" -}} x".to_owned())];
+    let signal = select(vec!["SIGHUP", "SIGUSR1", "SIGRTMIN+3"]).prop_map(str::to_owned);
+    let first = (content, any::<bool>(), "local/[a-z]{1,5}", mode, signal, script, option::of(wait));
     let second =
         (any::<bool>(), span(), "0?[0-7]{3}", option::of(any::<u32>()), any::<bool>(), any::<bool>());
     (first, second).prop_map(
         |((content, is_data, destination, change_mode, change_signal, script, wait), second)| {
             let (once, splay, perms, uid, env, error_on_missing_key) = second;
-            let (source, data) = if is_data { (String::new(), content) } else { (content, String::new()) };
+            let source = if is_data { String::new() } else { "local/template".to_owned() };
+            let data = if is_data { content } else { String::new() };
             Template {
                 source,
                 data,
@@ -263,7 +266,7 @@ pub fn template() -> impl Strategy<Value = Template> {
                 splay,
                 perms,
                 uid,
-                env,
+                env: env && change_mode != ChangeMode::Signal,
                 error_on_missing_key,
                 wait,
                 ..Template::default()
