@@ -5,48 +5,69 @@ use std::fmt;
 
 /// A shorter text is not looked for in what people are shown: it may stand there by chance.
 const HIDDEN_BYTES_MIN: usize = 4;
+/// The same for what templates give: ports and words as `true` are often among that.
+const HIDDEN_ENV_BYTES_MIN: usize = 8;
 
 /// Items by their names, by the names of secrets.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secrets(BTreeMap<String, BTreeMap<String, String>>);
+pub struct Secrets {
+    items: BTreeMap<String, BTreeMap<String, String>>,
+    /// Variables of the environment that templates give.
+    env: BTreeMap<String, String>,
+}
 
 /// For tasks that have none.
-pub static NO_SECRETS: Secrets = Secrets(BTreeMap::new());
+pub static NO_SECRETS: Secrets = Secrets { items: BTreeMap::new(), env: BTreeMap::new() };
 
 /// Without what is secret.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.keys()).finish()
+        f.debug_list().entries(self.items.keys()).entries(self.env.keys()).finish()
     }
 }
 
 impl FromIterator<(String, BTreeMap<String, String>)> for Secrets {
     fn from_iter<I: IntoIterator<Item = (String, BTreeMap<String, String>)>>(secrets: I) -> Self {
-        Self(secrets.into_iter().collect())
+        Self { items: secrets.into_iter().collect(), env: BTreeMap::new() }
     }
 }
 
 impl Secrets {
     /// The items of a secret.
     pub(crate) fn items(&self, secret: &str) -> Option<&BTreeMap<String, String>> {
-        self.0.get(secret)
+        self.items.get(secret)
+    }
+
+    /// What templates give the environment.
+    pub(crate) fn env(&self) -> &BTreeMap<String, String> {
+        &self.env
+    }
+
+    /// The same, with this given by templates.
+    pub(crate) fn with_env(&self, env: BTreeMap<String, String>) -> Self {
+        Self { items: self.items.clone(), env }
     }
 
     /// An item, as texts of a job name it after `secret.`: `NAME.ITEM`. No name of a secret has a dot.
     pub(crate) fn item(&self, name: &str) -> Option<&String> {
         let (secret, item) = name.split_once('.')?;
-        self.0.get(secret)?.get(item)
+        self.items.get(secret)?.get(item)
     }
 
     /// A text that people are shown, in which names stand for what is secret.
     pub(crate) fn hidden_in(&self, mut text: String) -> String {
-        let items = self.0.iter().flat_map(|(secret, items)| items.iter().map(move |item| (secret, item)));
-        let mut items: Vec<_> = items.filter(|(_, (_, value))| value.len() >= HIDDEN_BYTES_MIN).collect();
+        let items =
+            self.items.iter().flat_map(|(secret, items)| items.iter().map(move |item| (secret, item)));
+        let items = items.filter(|(_, (_, value))| value.len() >= HIDDEN_BYTES_MIN);
+        let items = items.map(|(secret, (item, value))| (format!("<secret.{secret}.{item}>"), value));
+        let env = self.env.iter().filter(|(_, value)| value.len() >= HIDDEN_ENV_BYTES_MIN);
+        let env = env.map(|(name, value)| (format!("<env.{name}>"), value));
+        let mut hidden: Vec<_> = items.chain(env).collect();
         // One may be part of another.
-        items.sort_by_key(|(_, (_, value))| std::cmp::Reverse(value.len()));
-        for (secret, (item, value)) in items {
+        hidden.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        for (name, value) in hidden {
             if text.contains(value.as_str()) {
-                text = text.replace(value.as_str(), &format!("<secret.{secret}.{item}>"));
+                text = text.replace(value.as_str(), &name);
             }
         }
         text

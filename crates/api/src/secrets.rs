@@ -21,7 +21,7 @@ mod tests {
         agent::{
             AgentIdentity, Down, DownFrame, Enroll, Hello, JoinCode, Leaving, ReadSecrets, SecretItems,
             SecretsRead, SignTokens, SignedToken, SignedTokens, TaskApi, TaskApiData, TaskApiOpen,
-            TaskApiPart, Up, UpFrame,
+            TaskApiPart, Up, UpFrame, VariableFound, VariableGiven, VariablesWatched, WatchVariables,
         },
         http::{
             AclBootstrap, AclOneTimeExchanged, AclOneTimeMade, AclOneTimeToken, AclToken, NodeToken, Variable,
@@ -41,6 +41,7 @@ mod tests {
             Up::Leaving(Leaving { secret: bytes(), ..Leaving::default() }),
             Up::Sign(SignTokens { secret: bytes(), ..SignTokens::default() }),
             Up::Secrets(ReadSecrets { secret: bytes(), ..ReadSecrets::default() }),
+            Up::Watch(WatchVariables { secret: bytes(), ..WatchVariables::default() }),
             Up::TaskApi(TaskApi {
                 connection: 1,
                 part: Some(TaskApiPart::Open(TaskApiOpen { secret: bytes(), ..TaskApiOpen::default() })),
@@ -53,7 +54,11 @@ mod tests {
         let token = SignedToken { token: CANARY.to_owned(), ..SignedToken::default() };
         let items = BTreeMap::from([("key".to_owned(), CANARY.to_owned())]);
         let secret = SecretItems { items, ..SecretItems::default() };
+        let items = BTreeMap::from([("key".to_owned(), CANARY.to_owned())]);
+        let variables = vec![VariableGiven { items, ..VariableGiven::default() }];
+        let found = vec![VariableFound { variables, ..VariableFound::default() }];
         let down = [
+            Down::Watched(VariablesWatched { found, ..VariablesWatched::default() }),
             Down::Signed(SignedTokens { tokens: vec![token], ..SignedTokens::default() }),
             Down::Secrets(SecretsRead { secrets: vec![secret], ..SecretsRead::default() }),
         ];

@@ -7,7 +7,7 @@ pub(crate) mod secrets;
 pub(crate) mod size;
 mod sticky;
 
-use berth_api::agent::TaskSpec;
+use berth_api::agent::{TaskSpec, TemplateSpec};
 use nix::unistd::User;
 
 use crate::dirs::Dir;
@@ -95,7 +95,13 @@ pub(crate) fn make_own(
 /// Whether the agent puts anything into a task's directory of secrets: then a container sees that very directory, and has none
 /// of its own.
 pub(crate) fn has_secrets(spec: &TaskSpec) -> bool {
-    !spec.identities.is_empty() || !spec.secrets.is_empty()
+    let is_secret = |template: &TemplateSpec| template.env || mentions_secrets(&template.destination);
+    !spec.identities.is_empty() || !spec.secrets.is_empty() || spec.templates.iter().any(is_secret)
+}
+
+/// As a path, or by the name of a variable.
+fn mentions_secrets(destination: &str) -> bool {
+    destination.contains("secrets") || destination.contains("SECRETS")
 }
 
 /// A task's own directories; answers with the one for its files.

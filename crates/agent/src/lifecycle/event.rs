@@ -103,6 +103,13 @@ pub enum Event {
         /// The reason, in words.
         why: String,
     },
+    /// The task has failed while it runs, and is to end for it.
+    TaskFailed {
+        /// The task.
+        of: TaskRef,
+        /// The reason, in words.
+        why: String,
+    },
     /// Answers [`Action::Recover`]; an end found then is reported as [`Event::Exited`] or [`Event::StartFailed`].
     Recovered(TaskRef, FoundTask),
     /// Answers [`Action::Check`].

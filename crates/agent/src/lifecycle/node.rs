@@ -117,6 +117,9 @@ impl Node {
                     alloc.ask_to_restart(task, &why, now_ns);
                 }
             }),
+            Event::TaskFailed { of, why } => self.on_task(of, now_ns, actions, |alloc, task, _| {
+                alloc.on_failed(task, &why, now_ns);
+            }),
             Event::Recovered(of, found) => self.on_task(of, now_ns, actions, |alloc, task, actions| {
                 alloc.on_found(task, found, now_ns, actions);
             }),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use berth_api::agent::{
     AllocId, ReadSecrets, SecretItems, SecretsRead, SignTokens, SignedToken, SignedTokens, TaskEventKind, Up,
+    VariableAsked, VariablesWatched, WatchVariables,
 };
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
@@ -20,6 +21,10 @@ const ASKS_MAX: usize = 16;
 
 /// How long a server may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// How long a server may take that has something to say, and may have to catch up first; and one that waits for a change.
+const WATCH_MAX: Duration = Duration::from_secs(20);
+const CHANGE_MAX: Duration = Duration::from_secs(450);
 
 /// Between two tries, at first and at most.
 pub(super) const AGAIN_MIN: Duration = Duration::from_millis(500);
@@ -58,7 +63,10 @@ pub(super) struct Asked {
 enum What {
     Tokens { identities: Vec<String>, answer: oneshot::Sender<Answer<SignedToken>> },
     Secrets(oneshot::Sender<Answer<SecretItems>>),
+    Variables { asked: Vec<VariableAsked>, seen: Vec<u8>, index: u64, answer: WatchedSender },
 }
+
+type WatchedSender = oneshot::Sender<Result<VariablesWatched, Unanswered>>;
 
 /// Asks a server for what tasks need.
 #[derive(Debug)]
@@ -92,6 +100,26 @@ impl Asker {
         self.ask(alloc, task, What::Secrets).await
     }
 
+    /// What templates of a task show, once that is other than what was seen. Those that wait are as many as there are tasks.
+    pub(super) async fn variables(
+        &self,
+        alloc: AllocId,
+        task: &str,
+        asked: Vec<VariableAsked>,
+        seen: Vec<u8>,
+        index: u64,
+    ) -> Result<VariablesWatched, Unanswered> {
+        let most = if seen.is_empty() { WATCH_MAX } else { CHANGE_MAX };
+        let (answer, answered) = oneshot::channel();
+        let what = What::Variables { asked, seen, index, answer };
+        self.send(Asked { alloc, task: task.to_owned(), what }).await?;
+        received(answered, most).await
+    }
+
+    async fn send(&self, asked: Asked) -> Result<(), Unanswered> {
+        self.asks.send(asked).await.map_err(|_| Unanswered::for_now("the agent stops"))
+    }
+
     async fn ask<T>(
         &self,
         alloc: AllocId,
@@ -100,12 +128,18 @@ impl Asker {
     ) -> Answer<T> {
         let _permit = self.room.acquire().await;
         let (answer, answered) = oneshot::channel();
-        let asked = Asked { alloc, task: task.to_owned(), what: what(answer) };
-        self.asks.send(asked).await.map_err(|_| Unanswered::for_now("the agent stops"))?;
-        let silent = "the server does not answer: it may be older than this agent";
-        let answered = timeout(ANSWER_MAX, answered).await.map_err(|_| Unanswered::for_now(silent))?;
-        answered.map_err(|_| Unanswered::for_now("the connection to the server was lost meanwhile"))?
+        self.send(Asked { alloc, task: task.to_owned(), what: what(answer) }).await?;
+        received(answered, ANSWER_MAX).await
     }
+}
+
+async fn received<T>(
+    answered: oneshot::Receiver<Result<T, Unanswered>>,
+    most: Duration,
+) -> Result<T, Unanswered> {
+    let silent = "the server does not answer: it may be older than this agent";
+    let answered = timeout(most, answered).await.map_err(|_| Unanswered::for_now(silent))?;
+    answered.map_err(|_| Unanswered::for_now("the connection to the server was lost meanwhile"))?
 }
 
 /// The requests that wait for their answers.
@@ -114,6 +148,7 @@ pub(super) struct Asking {
     last: u64,
     tokens: HashMap<u64, oneshot::Sender<Answer<SignedToken>>>,
     secrets: HashMap<u64, oneshot::Sender<Answer<SecretItems>>>,
+    watches: HashMap<u64, WatchedSender>,
 }
 
 impl Agent {
@@ -125,6 +160,7 @@ impl Agent {
         // Whoever asked may have left: a task was stopped, or waited for too long.
         asking.tokens.retain(|_, answer| !answer.is_closed());
         asking.secrets.retain(|_, answer| !answer.is_closed());
+        asking.watches.retain(|_, answer| !answer.is_closed());
         let nobody = || Unanswered::for_now("the agent is connected to no server");
         asking.last += 1;
         let (request, secret) = (asking.last, self.identity.secret.clone());
@@ -132,6 +168,7 @@ impl Agent {
         let message = match what {
             What::Tokens { answer, .. } if line.is_none() => return drop(answer.send(Err(nobody()))),
             What::Secrets(answer) if line.is_none() => return drop(answer.send(Err(nobody()))),
+            What::Variables { answer, .. } if line.is_none() => return drop(answer.send(Err(nobody()))),
             What::Tokens { identities, answer } => {
                 asking.tokens.insert(request, answer);
                 Up::Sign(SignTokens { request, secret, alloc_id, task, identities })
@@ -139,6 +176,10 @@ impl Agent {
             What::Secrets(answer) => {
                 asking.secrets.insert(request, answer);
                 Up::Secrets(ReadSecrets { request, secret, alloc_id, task })
+            }
+            What::Variables { asked, seen, index, answer } => {
+                asking.watches.insert(request, answer);
+                Up::Watch(WatchVariables { request, secret, alloc_id, task, asked, seen, index })
             }
         };
         // Bounded by how many may ask; what people read goes by the same line and is not held up.
@@ -165,10 +206,20 @@ impl Agent {
         }
     }
 
+    /// The server says what templates show, or not.
+    pub(super) fn on_watched(&mut self, watched: VariablesWatched) {
+        if let Some(answer) = self.asking.watches.remove(&watched.request) {
+            let VariablesWatched { refused: text, retry, .. } = &watched;
+            let refused = Unanswered { text: text.clone(), retry: *retry, taken: false };
+            let _ = answer.send(if text.is_empty() { Ok(watched) } else { Err(refused) });
+        }
+    }
+
     /// No answer will come any more.
     pub(super) fn cancel_asking(&mut self) {
         self.asking.tokens.clear();
         self.asking.secrets.clear();
+        self.asking.watches.clear();
     }
 }
 

@@ -37,6 +37,7 @@ mod servers;
 mod setup;
 mod socket_dir;
 mod task_api;
+mod templates;
 mod usage;
 
 use std::pin::pin;
@@ -496,6 +497,7 @@ impl Agent {
             Some(Told::Exec(exec)) => self.on_exec(exec),
             Some(Told::Signed(signed)) => self.on_signed(signed),
             Some(Told::Secrets(read)) => self.on_secrets(read),
+            Some(Told::Watched(watched)) => self.on_watched(watched),
             Some(Told::TaskApi(said)) => self.context.task_apis.on_said(said),
         }
     }

@@ -200,6 +200,20 @@ impl<'h> Host<'h> {
         texts.iter().map(|text| names.replace(text)).collect()
     }
 
+    /// What a task sees: what its directories are to it, and its environment.
+    ///
+    /// # Errors
+    /// When the task's settings are wrong.
+    pub(super) fn surroundings(
+        &self,
+        run: &RunSpec,
+        of: TaskRef,
+        place: &AllocPaths,
+    ) -> Result<(Base, BTreeMap<String, String>), StartFailure> {
+        let (driver, task) = self.resolve(run, of, place)?;
+        Ok((driver.base(), task.env))
+    }
+
     /// Who these tasks are to the directories that they share.
     pub(super) fn sharers(&self, tasks: &[TaskSpec]) -> Sharers {
         let is_container = |task: &TaskSpec| self.base_of(task) == Base::Container;
@@ -250,9 +264,12 @@ impl<'h> Host<'h> {
             }
             env.insert(name.clone(), value);
         }
+        // What templates give may be secret, and stands where secrets may stand.
+        let shown_env = env.clone();
+        env.extend(self.secrets.env().clone());
         let names = Names { env: &env, ..names };
         // What else stands there is reported when it is wrong, and written down by keepers and runtimes.
-        let shown = Names { secrets: &NO_SECRETS, ..names };
+        let shown = Names { secrets: &NO_SECRETS, env: &shown_env, ..names };
         let config_json =
             shown.replace_in_json(&spec.config_json, |name| (name == "args").then_some(&names))?;
         let names = shown;

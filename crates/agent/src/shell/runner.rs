@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use berth_api::agent::{AllocId, TaskEventKind, TaskSpec};
 use nix::sys::signal::Signal;
 use tokio::net::UnixListener;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::asking::Asker;
 use super::clock::Clock;
@@ -18,6 +18,7 @@ use super::prepare::{self, Needs, prepare};
 use super::secrets::{self, HeldSecrets};
 use super::setup::SetupMoment;
 use super::task_api::{self, TaskApis};
+use super::templates::{self, Following, HeldShown};
 use super::{kept, mock};
 use crate::artifacts::{Artifacts, Recipient};
 use crate::cgroups::Cores;
@@ -26,7 +27,7 @@ use crate::drivers::{ImageRequest, Launch};
 use crate::failure::PANICKED;
 use crate::images::{Image, Images, links};
 use crate::keeper::plan::{KeeperPlan, LogPlan};
-use crate::lifecycle::{Event, Exit, RunSpec, StartFailure, StartFailureKind, TaskRef};
+use crate::lifecycle::{Event, Exit, FoundTask, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::network::Networks;
 use crate::paths::AllocPaths;
 use crate::secrets::Secrets;
@@ -75,6 +76,8 @@ pub(super) struct Context {
     pub(super) held: Held,
     /// What of variables tasks were given.
     pub(super) held_secrets: HeldSecrets,
+    /// What templates showed.
+    pub(super) held_shown: HeldShown,
     /// Connections of tasks to the HTTP API.
     pub(super) task_apis: TaskApis,
     pub(super) keeper_command: Vec<String>,
@@ -113,6 +116,7 @@ impl Context {
             asker,
             held,
             held_secrets,
+            held_shown: HeldShown::default(),
             task_apis: TaskApis::default(),
             keeper_command,
             starting,
@@ -190,9 +194,11 @@ pub(super) struct Runner {
     pub(super) keeper_dir: PathBuf,
     events: mpsc::Sender<Event>,
     /// The way to its own commands, for as long as others may give it any.
-    pub(super) commands: mpsc::WeakSender<TaskCommand>,
+    commands: mpsc::WeakSender<TaskCommand>,
     run: RunSpec,
     place: AllocPaths,
+    /// Whether it is known to run.
+    started: watch::Sender<bool>,
 }
 
 impl Runner {
@@ -204,8 +210,25 @@ impl Runner {
             Event::Exited(of, exit) => Event::Exited(of, Exit { message: self.shown(exit.message), ..exit }),
             other => other,
         };
+        let runs = matches!(event, Event::Started { .. } | Event::Recovered(_, FoundTask::Running { .. }));
         // The other end is gone when the agent stops; then nobody needs to know.
         let _ = self.events.send(event).await;
+        if runs {
+            self.started.send_replace(true);
+        }
+    }
+
+    /// Returns once it was told that the task runs: what is told after that is understood.
+    pub(super) async fn until_started(&self) {
+        let _ = self.started.subscribe().wait_for(|started| *started).await;
+    }
+
+    pub(super) fn run(&self) -> &RunSpec {
+        &self.run
+    }
+
+    pub(super) fn place(&self) -> &AllocPaths {
+        &self.place
     }
 
     pub(super) fn spec(&self) -> &TaskSpec {
@@ -214,8 +237,7 @@ impl Runner {
 
     /// A text without what the task was given of variables.
     fn shown(&self, text: String) -> String {
-        let spec = self.run.group.tasks.get(usize::from(self.of.task));
-        if text.is_empty() || spec.is_none_or(|spec| spec.secrets.is_empty()) {
+        if text.is_empty() {
             return text;
         }
         self.context.held_secrets.of(self.of).unwrap_or_default().hidden_in(text)
@@ -223,7 +245,7 @@ impl Runner {
 
     async fn start(self, mut commands: mpsc::Receiver<TaskCommand>) {
         // Held until the task has ended.
-        let Fetched { image, tokens, secrets, socket } = match self.fetch(&mut commands).await {
+        let Fetched { image, tokens, secrets, socket, templates } = match self.fetch(&mut commands).await {
             Ok(fetched) => fetched,
             Err(failure) => return self.tell(Event::StartFailed(self.of, failure)).await,
         };
@@ -241,14 +263,14 @@ impl Runner {
                 Launch::Mock(settings) => {
                     drop(permit);
                     let life = mock::supervise(&self, Begin::Start(prepared.logs), &settings, commands);
-                    self.beside(socket, life).await;
+                    self.beside(socket, templates, life).await;
                 }
                 Launch::Kept(run) => {
                     let keeper_args = self.context.keeper_command.iter().skip(1).cloned().collect();
                     let (attempt, logs) = (self.of.attempt, prepared.logs);
                     let plan = KeeperPlan { attempt, keeper_args, logs, run: Some(run) };
                     let life = kept::supervise(&self, Begin::Start(plan), permit, commands);
-                    self.beside(socket, life).await;
+                    self.beside(socket, templates, life).await;
                 }
             },
             Err(failure) => {
@@ -275,10 +297,12 @@ impl Runner {
             self.artifacts(&needs, commands).await?;
         }
         secrets::write(self, &secrets).await?;
+        // They may wait for long; what they give the environment is part of what is held from here on.
+        let (secrets, templates) = templates::obtain(self, secrets, commands).await?;
         let socket = task_api::listen(self).await?;
         // Last, and as long as possible before they expire.
         let tokens = identities::obtain(self, commands).await?;
-        Ok(Fetched { image, tokens, secrets, socket })
+        Ok(Fetched { image, tokens, secrets, socket, templates })
     }
 
     async fn image(
@@ -321,6 +345,16 @@ impl Runner {
         let _ = self.events.try_send(event);
     }
 
+    /// Sends the task a signal that is none of its end; no answer where it has just ended.
+    pub(super) async fn pass_signal(&self, signal: i32) -> Option<Result<(), String>> {
+        let (reply, passed) = oneshot::channel();
+        let commands = self.commands.upgrade()?;
+        let sent = commands.send(TaskCommand::PassSignal(signal, reply)).await;
+        drop(commands);
+        sent.ok()?;
+        passed.await.ok()
+    }
+
     /// Runs what takes its time where it holds nothing up.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
@@ -334,8 +368,14 @@ impl Runner {
     }
 
     /// Does what a task's life consists of. Meanwhile its tokens are kept fresh, and it may speak to the HTTP API.
-    async fn beside(&self, socket: Option<UnixListener>, life: impl Future<Output = ()>) {
-        let with_tokens = identities::beside(self, life);
+    async fn beside(
+        &self,
+        socket: Option<UnixListener>,
+        templates: Option<Following>,
+        life: impl Future<Output = ()>,
+    ) {
+        let with_templates = templates::beside(self, templates, life);
+        let with_tokens = identities::beside(self, with_templates);
         let Some(socket) = socket else { return with_tokens.await };
         tokio::select! {
             () = with_tokens => {}
@@ -350,12 +390,12 @@ impl Runner {
             None
         });
         if self.spec().driver != "mock_driver" {
-            return self.beside(socket, kept::supervise(&self, Begin::Recover, None, commands)).await;
+            return self.beside(socket, None, kept::supervise(&self, Begin::Recover, None, commands)).await;
         }
         match MockSettings::parse(&self.spec().config_json) {
             Ok(settings) => {
                 let life = mock::supervise(&self, Begin::<LogPlan>::Recover, &settings, commands);
-                self.beside(socket, life).await;
+                self.beside(socket, None, life).await;
             }
             Err(failure) => self.tell(Event::StartFailed(self.of, failure)).await,
         }
@@ -370,6 +410,7 @@ struct Fetched {
     secrets: Arc<Secrets>,
     /// Where it speaks to the HTTP API.
     socket: Option<UnixListener>,
+    templates: Option<Following>,
 }
 
 fn stopped_before(what: &str) -> StartFailure {
@@ -429,6 +470,7 @@ impl Runners {
             commands,
             run,
             place,
+            started: watch::Sender::new(false),
         };
         (runner, receiver)
     }
@@ -441,8 +483,8 @@ impl Runners {
         let (events, _) = mpsc::channel(1);
         let (run, place) = (RunSpec::unknown(of.alloc), AllocPaths::new(&keeper_dir, of.alloc));
         let own = sender.downgrade();
-        let runner =
-            Runner { context: self.context.clone(), events, of, keeper_dir, commands: own, run, place };
+        let (context, started) = (self.context.clone(), watch::Sender::new(false));
+        let runner = Runner { context, events, of, keeper_dir, commands: own, run, place, started };
         kept::supervise(&runner, Begin::Recover, None, commands).await;
     }
 

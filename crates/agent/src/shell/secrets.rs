@@ -29,6 +29,11 @@ impl HeldSecrets {
         self.all().get(&(of.alloc, of.task)).cloned()
     }
 
+    /// Holds what a task is given from now on.
+    pub(super) fn hold(&self, of: TaskRef, secrets: Arc<Secrets>) {
+        self.all().insert((of.alloc, of.task), secrets);
+    }
+
     /// An allocation has ended.
     pub(super) fn end(&self, alloc: AllocId) {
         let mut all = self.all();
@@ -71,11 +76,11 @@ pub(super) async fn obtain(
 /// What a task that runs was given; asked for again by an agent that has started since.
 pub(super) async fn known(context: &Context, run: &RunSpec, of: TaskRef) -> Result<Arc<Secrets>, String> {
     let spec = &run.group.tasks[usize::from(of.task)];
-    if spec.secrets.is_empty() {
-        return Ok(Arc::default());
-    }
     if let Some(held) = context.held_secrets.of(of) {
         return Ok(held);
+    }
+    if spec.secrets.is_empty() {
+        return Ok(Arc::default());
     }
     let read = read(context, of, &spec.name, &spec.secrets).await;
     read.map_err(|unanswered| format!("get the task's secrets: {}", unanswered.text))
@@ -95,7 +100,7 @@ async fn read(
         return Err(Unanswered { text, retry: true, taken: true });
     }
     let secrets = Arc::new(secrets);
-    context.held_secrets.all().insert((of.alloc, of.task), secrets.clone());
+    context.held_secrets.hold(of, secrets.clone());
     Ok(secrets)
 }
 

@@ -222,6 +222,7 @@ fn remove_networks(subject: &Subject<'_>) -> Result<(), StartFailure> {
 fn drop_secrets(subject: &Subject<'_>) -> Result<(), StartFailure> {
     subject.context.held.end(subject.run.alloc);
     subject.context.held_secrets.end(subject.run.alloc);
+    subject.context.held_shown.end(subject.run.alloc);
     Ok(())
 }
 

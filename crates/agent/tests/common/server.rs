@@ -8,8 +8,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use berth_api::agent::{
     Ack, AllocStatus, Answer, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecUp, FRAME_BYTES_MAX,
     FileChunk, FileRead, Hello, NodeSpec, Outcome, Question, ReadSecrets, Refused, RunAlloc, SecretItems,
-    SecretsRead, SignTokens, SignedToken, SignedTokens, StopAlloc, Up, UpFrame, Welcome, WelcomeMode,
-    decode_frame, desired_hash, encode_frame, observed_hash,
+    SecretsRead, SignTokens, SignedToken, SignedTokens, StopAlloc, Up, UpFrame, VariableFound, VariableGiven,
+    VariablesWatched, WatchVariables, Welcome, WelcomeMode, decode_frame, desired_hash, encode_frame,
+    observed_hash,
 };
 use bytes::{Bytes, BytesMut};
 use prost::Message;
@@ -64,6 +65,12 @@ pub struct Server {
     pub items: Option<BTreeMap<String, String>>,
     /// It gives no secrets for now, although there are some.
     pub is_busy: bool,
+    /// What every variable is that a template shows, and how often that has changed; none while there is none.
+    shown: (u8, Option<BTreeMap<String, String>>),
+    /// Who waits for a change of it.
+    watching: Vec<WatchVariables>,
+    /// Requests for it.
+    pub watched: u32,
 }
 
 impl Server {
@@ -91,6 +98,9 @@ impl Server {
             signed: 0,
             items: None,
             is_busy: false,
+            shown: (1, None),
+            watching: Vec::new(),
+            watched: 0,
         }
     }
 
@@ -103,6 +113,8 @@ impl Server {
         let stream = eventually("an agent", || self.listener.accept().ok()).0;
         stream.set_nonblocking(false).expect("a stream");
         stream.set_nodelay(true).expect("a stream");
+        // Nobody hears what the agent before has asked.
+        self.watching.clear();
         let (sender, receiver) = channel();
         let mut read = stream.try_clone().expect("a stream");
         std::thread::spawn(move || {
@@ -205,6 +217,7 @@ impl Server {
             Up::Changed(changed) => self.node = Some(changed.node),
             Up::Sign(asked) => self.sign(asked),
             Up::Secrets(asked) => self.give_secrets(asked),
+            Up::Watch(asked) => self.watch(asked),
             Up::Hello(_) | Up::Leaving(_) | Up::TaskApi(_) | Up::Renewed(_) => {}
         }
     }
@@ -232,6 +245,40 @@ impl Server {
         };
         let tokens = identities.into_iter().map(token).collect();
         self.say(Down::Signed(SignedTokens { request, tokens, refused: String::new(), retry: false }));
+    }
+
+    /// Templates show this from now on.
+    pub fn show(&mut self, items: Option<&[(&str, &str)]>) {
+        let items = items.map(|items| {
+            items.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        });
+        self.shown = (self.shown.0 + 1, items);
+        if self.link.is_none() {
+            return;
+        }
+        std::mem::take(&mut self.watching).into_iter().for_each(|asked| self.watch(asked));
+    }
+
+    /// Answers at once whoever has not seen it.
+    fn watch(&mut self, asked: WatchVariables) {
+        self.watched += 1;
+        let (seen, items) = &self.shown;
+        if asked.seen == [*seen] {
+            return self.watching.push(asked);
+        }
+        let variables: Vec<VariableGiven> = items
+            .iter()
+            .map(|items| VariableGiven { items: items.clone(), ..VariableGiven::default() })
+            .collect();
+        let found = asked
+            .asked
+            .iter()
+            .map(|_| VariableFound { variables: variables.clone(), ..VariableFound::default() });
+        let (request, seen, index) = (asked.request, vec![*seen], u64::from(*seen));
+        let told =
+            VariablesWatched { request, found: found.collect(), seen, index, ..VariablesWatched::default() };
+        // Its agent may be gone.
+        let _ = self.try_say(Down::Watched(told));
     }
 
     fn give_secrets(&mut self, asked: ReadSecrets) {

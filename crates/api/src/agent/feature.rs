@@ -16,6 +16,7 @@ pub const FEATURES: &[&str] = &[
     "secrets",
     "sticky_disks",
     "stop_on_client_after",
+    "templates",
     "tls_checks",
     "workload_identities",
 ];

@@ -5,6 +5,7 @@ use prost::Message;
 
 use super::{
     Answer, Ask, ExecDown, ExecUp, NodeSpec, ReadSecrets, SecretsRead, SignTokens, SignedTokens, TaskApi,
+    VariablesWatched, WatchVariables,
 };
 use crate::{failpoint, secrets::debug_shows};
 
@@ -38,7 +39,7 @@ pub struct UpFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What it says.
-    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13")]
+    #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14")]
     pub message: Option<Up>,
 }
 
@@ -83,6 +84,9 @@ pub enum Up {
     /// The certificate was renewed that the connection began with.
     #[prost(message, tag = "13")]
     Renewed(Renewed),
+    /// Asks for what templates of a task show of variables.
+    #[prost(message, tag = "14")]
+    Watch(WatchVariables),
 }
 
 /// Another certificate of the same key as the one that was shown when the connection began: from here on the connection lasts
@@ -131,7 +135,7 @@ pub struct DownFrame {
     #[prost(uint32, tag = "1")]
     pub session: u32,
     /// What is said.
-    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15")]
+    #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16")]
     pub message: Option<Down>,
 }
 
@@ -180,6 +184,9 @@ pub enum Down {
     /// About a connection of a task to the HTTP API.
     #[prost(message, tag = "15")]
     TaskApi(TaskApi),
+    /// Variables that templates show.
+    #[prost(message, tag = "16")]
+    Watched(VariablesWatched),
 }
 
 /// Opens a session: who the node is, and which states it holds.

@@ -10,7 +10,7 @@
 //!
 //! On the same session people reach tasks by way of the server: logs are read ([`FileRead`]), questions asked and orders
 //! given ([`Ask`]), commands run within tasks ([`ExecStart`]). None of that outlives the connection. An agent asks by it for
-//! tokens that say who its tasks are ([`SignTokens`]), and for what they are given of variables ([`ReadSecrets`]), and carries what tasks say to the HTTP API
+//! tokens that say who its tasks are ([`SignTokens`]), and for what they are given of variables ([`ReadSecrets`]), waits for changes of what their templates show ([`WatchVariables`]), and carries what tasks say to the HTTP API
 //! ([`TaskApi`]).
 
 mod ask;
@@ -29,6 +29,7 @@ mod secret;
 mod session;
 mod spec;
 mod task_api;
+mod template;
 mod usage;
 
 pub use ask::{
@@ -79,6 +80,11 @@ pub use spec::{
 pub use task_api::{
     TASK_API_CONNECTIONS_MAX, TASK_API_IDLE_MAX, TASK_API_PIECE_BYTES_MAX, TASK_API_WINDOW_BYTES, TaskApi,
     TaskApiClose, TaskApiData, TaskApiEnd, TaskApiOpen, TaskApiPart, task_api_refusal,
+};
+pub use template::{
+    TEMPLATE_VARIABLE_BYTES_MAX, TEMPLATE_VARIABLES_MAX, TEMPLATE_WATCHES_MAX, TemplateChange,
+    TemplateScript, TemplateSpec, VariableAsked, VariableFound, VariableGiven, VariablesWatched,
+    WatchVariables,
 };
 pub use usage::{
     AllocUsage, AllocUsageOf, CoreUsage, CpuUsage, DiskUsage, MemoryUsage, NodeAllocUsage, NodeMemoryUsage,

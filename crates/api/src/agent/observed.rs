@@ -87,6 +87,8 @@ pub enum TaskEventKind {
     MainDead = 16,
     /// Something that its start waits for cannot be had at the moment, or its tokens cannot be renewed.
     HookFailed = 17,
+    /// Something that its templates show is missing, or a command that follows a change was run.
+    Template = 18,
 }
 
 impl TaskEventKind {
@@ -111,6 +113,7 @@ impl TaskEventKind {
             Self::DownloadingArtifacts => "Downloading Artifacts",
             Self::MainDead => "Main Tasks Dead",
             Self::HookFailed => "Task hook failed",
+            Self::Template => "Template",
         }
     }
 }

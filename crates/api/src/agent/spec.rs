@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CheckSpec, IdentitySpec, SecretSpec};
+use super::{CheckSpec, IdentitySpec, SecretSpec, TemplateSpec};
 
 /// A node as its agent describes it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -346,6 +346,9 @@ pub struct TaskSpec {
     /// Where it sees volumes of its group.
     #[prost(message, repeated, tag = "41")]
     pub volume_mounts: Vec<VolumeMountSpec>,
+    /// What is rendered before it starts, and again when what it shows changes.
+    #[prost(message, repeated, tag = "45")]
+    pub templates: Vec<TemplateSpec>,
     /// When it runs, beside the others of its group.
     #[prost(enumeration = "HookSpec", tag = "16")]
     pub hook: i32,

@@ -12,7 +12,8 @@ use berth_api::agent::{
     Heartbeat, HeartbeatEvery, Hello, Leaving, NodeChanged, NodeSpec, PROTOCOL_VERSION, PortBinding,
     ReadSecrets, Refused, Renewed, RevokedServer, RunAlloc, SecretItems, SecretsRead, Servers, SignTokens,
     SignedToken, SignedTokens, StopAlloc, TaskApi, TaskApiClose, TaskApiData, TaskApiOpen, TaskApiPart, Up,
-    UpFrame, Update, Welcome, WelcomeMode, decode_frame, encode_frame,
+    UpFrame, Update, VariableAsked, VariableFound, VariableGiven, VariablesWatched, WatchVariables, Welcome,
+    WelcomeMode, decode_frame, encode_frame,
 };
 use bytes::BytesMut;
 use expect_test::{ExpectFile, expect_file};
@@ -165,6 +166,46 @@ fn what_a_task_is_given_of_variables() {
         ..SecretsRead::default()
     };
     down(&[Down::Secrets(read), Down::Secrets(refused)], &expect_file!["golden/secrets_read.hex"]);
+}
+
+#[test]
+fn what_templates_show_of_variables() {
+    let asked = VariableAsked { namespace: "team".into(), path: "app/db".into(), is_list: true };
+    let watch = WatchVariables {
+        request: 7,
+        secret: vec![2; 16],
+        alloc_id: vec![8; 16],
+        task: "web".into(),
+        asked: vec![asked],
+        seen: vec![3; 4],
+        index: 9,
+    };
+    up(&[Up::Watch(watch)], &expect_file!["golden/watch_variables.hex"]);
+    let given = VariableGiven {
+        namespace: "team".into(),
+        path: "app/db".into(),
+        create_index: 1,
+        modify_index: 2,
+        create_time: 3,
+        modify_time: 4,
+        items: [("password".to_owned(), "hunter22".to_owned())].into(),
+    };
+    assert!(!format!("{given:?}").contains("hunter22"));
+    let watched = VariablesWatched {
+        request: 7,
+        found: vec![
+            VariableFound { variables: vec![given], ..VariableFound::default() },
+            VariableFound { denied: "not for it".into(), ..VariableFound::default() },
+        ],
+        seen: vec![3; 4],
+        index: 9,
+        ..VariablesWatched::default()
+    };
+    let unchanged = VariablesWatched { request: 8, unchanged: true, ..VariablesWatched::default() };
+    let refused =
+        VariablesWatched { request: 9, refused: "no".into(), retry: true, ..VariablesWatched::default() };
+    let told = [watched, unchanged, refused].map(Down::Watched);
+    down(&told, &expect_file!["golden/variables_watched.hex"]);
 }
 
 #[test]

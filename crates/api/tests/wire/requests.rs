@@ -224,8 +224,8 @@ fn every_message_that_is_known_has_a_sample() {
     assert_eq!(known(|answer: &Answer| answer.outcome.is_some()), outcomes().len());
     assert_eq!(known(|exec: &ExecDown| exec.order.is_some()), orders().len());
     assert_eq!(known(|exec: &ExecUp| exec.news.is_some()), news().len());
-    // Those of `what_an_agent_says` and `what_a_server_says`, tokens, secrets, the API for tasks, a renewed certificate, and
+    // Those of `what_an_agent_says` and `what_a_server_says`, tokens, secrets, variables of templates, the API for tasks, a renewed certificate, and
     // what carries the above.
-    assert_eq!(known(|frame: &UpFrame| frame.message.is_some()), 9 + 3);
-    assert_eq!(known(|frame: &DownFrame| frame.message.is_some()), 9 + 5);
+    assert_eq!(known(|frame: &UpFrame| frame.message.is_some()), 9 + 4);
+    assert_eq!(known(|frame: &DownFrame| frame.message.is_some()), 9 + 6);
 }

@@ -36,6 +36,8 @@ pub enum Feature {
     WorkloadIdentities,
     /// What of variables a task is given; it would be missing.
     Secrets,
+    /// Files that are rendered before a task starts; they would be missing.
+    Templates,
     /// What is new of an allocation that runs; nobody would hear whether it is well under it. No group needs it: what runs
     /// where an agent does not know it makes room for another.
     InPlaceUpdates,
@@ -43,7 +45,7 @@ pub enum Feature {
 
 impl Feature {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::GrpcChecks,
         Self::TlsChecks,
         Self::SuccessCodes,
@@ -55,6 +57,7 @@ impl Feature {
         Self::StickyDisks,
         Self::WorkloadIdentities,
         Self::Secrets,
+        Self::Templates,
         Self::InPlaceUpdates,
     ];
 
@@ -72,6 +75,7 @@ impl Feature {
             Self::StickyDisks => "sticky_disks",
             Self::WorkloadIdentities => "workload_identities",
             Self::Secrets => "secrets",
+            Self::Templates => "templates",
             Self::InPlaceUpdates => "in_place_updates",
         }
     }
@@ -100,6 +104,7 @@ impl Feature {
             Self::StickyDisks => group.disk.sticky,
             Self::WorkloadIdentities => group.tasks.iter().any(|task| !task.identities.is_empty()),
             Self::Secrets => group.tasks.iter().any(|task| !task.secrets.is_empty()),
+            Self::Templates => group.tasks.iter().any(|task| !task.templates.is_empty()),
             Self::InPlaceUpdates => false,
         }
     }

@@ -22,6 +22,7 @@ pub(crate) struct Asked {
     begun: Instant,
     tokens: Rates<NodeId>,
     secrets: Rates<NodeId>,
+    watches: Rates<NodeId>,
     certificates: Rates<IpAddr>,
     connections: Rates<IpAddr>,
     sessions: Rates<IpAddr>,
@@ -33,6 +34,7 @@ impl Default for Asked {
             begun: Instant::now(),
             tokens: Rates::default(),
             secrets: Rates::default(),
+            watches: Rates::default(),
             certificates: Rates::default(),
             connections: Rates::default(),
             sessions: Rates::default(),
@@ -55,6 +57,14 @@ impl Asked {
     /// When there were too many.
     pub fn for_secrets(&self, node: NodeId) -> Result<(), TooOften> {
         self.secrets.take(node, READ_A_SECOND_MAX, self.begun.elapsed())
+    }
+
+    /// Counts a request for what templates of a node's tasks show.
+    ///
+    /// # Errors
+    /// When there were too many.
+    pub fn for_watches(&self, node: NodeId) -> Result<(), TooOften> {
+        self.watches.take(node, READ_A_SECOND_MAX, self.begun.elapsed())
     }
 
     /// Counts a request for a certificate of an address.

@@ -20,7 +20,7 @@ use std::{
 
 use berth_api::agent::{
     AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Refused, Renewed, SignTokens,
-    TaskApi, UPDATE_ALLOCS_MAX, Up, UpFrame, Update,
+    TaskApi, UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WatchVariables,
 };
 use berth_controller::{Event, KeptReport, SessionId};
 use berth_model::NodeId;
@@ -45,6 +45,7 @@ use super::{
     revoked::is_revoked,
     secrets::{self, By},
     task_api::Carrier,
+    watches::Watcher,
 };
 use crate::{
     audit::{Who, cut},
@@ -181,6 +182,7 @@ impl Connection<'_> {
             Some(Up::Changed(changed)) => return self.node_changed(number, changed, share).await,
             Some(Up::Sign(asked)) => return self.sign(number, &asked).await,
             Some(Up::Secrets(asked)) => return self.read_secrets(number, asked).await,
+            Some(Up::Watch(asked)) => return self.watch(number, asked).await,
             Some(Up::TaskApi(said)) => self.task_api(number, said).await,
             Some(Up::Renewed(renewed)) => self.renewed(&renewed),
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
@@ -329,8 +331,7 @@ impl Connection<'_> {
             let refused = frame(number, Down::Secrets(secrets::too_often(request)));
             return self.outbound.send(refused).await.map_err(|_| io::ErrorKind::BrokenPipe.into());
         };
-        let certificate = self.shown.peer().map(|shown| shown.identity.to_string());
-        let (by, state) = (By { node, peer: self.peer, certificate }, state.clone());
+        let (by, state) = (self.by(node), state.clone());
         let outbound = self.outbound.clone();
         tokio::spawn(async move {
             let read = secrets::read(&state, by, asked).await;
@@ -338,6 +339,28 @@ impl Connection<'_> {
             drop(room);
         });
         Ok(())
+    }
+
+    /// Answers once there is something that templates of a task are to show anew.
+    async fn watch(&self, number: u32, asked: WatchVariables) -> io::Result<()> {
+        let (Some(session), Some(state)) = (self.sessions.get(&number), self.context.state()) else {
+            return Ok(());
+        };
+        let (context, outbound) = (self.context.clone(), self.outbound.clone());
+        let watcher = Watcher { context, by: self.by(session.node), number, outbound };
+        match session.pending.watches.begin(watcher, state.clone(), asked) {
+            Ok(()) => Ok(()),
+            Err(refused) => {
+                let refused = frame(number, Down::Watched(refused));
+                self.outbound.send(refused).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
+            }
+        }
+    }
+
+    /// Who asks on a session for a node.
+    fn by(&self, node: NodeId) -> By {
+        let certificate = self.shown.peer().map(|shown| shown.identity.to_string());
+        By { node, peer: self.peer, certificate }
     }
 
     async fn task_api(&self, number: u32, said: TaskApi) {

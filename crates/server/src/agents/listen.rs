@@ -44,7 +44,9 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
 pub(super) const LEAVING_MAX: usize = 1_024;
 /// Connections of the tasks of all nodes to the HTTP API.
 const TASK_APIS_MAX: usize = 4_096;
-/// Requests for secrets of tasks that are answered at a time.
+/// Tasks of all nodes whose templates wait for changes.
+const WATCHES_MAX: usize = 100_000;
+/// Requests for secrets of tasks, and for what templates show, that are answered at a time.
 const SECRETS_READ_MAX: usize = 256;
 /// How long a session waits for its turn: what its agent has said of itself takes room meanwhile, and a refusal is heard, and tried
 /// again soon.
@@ -72,6 +74,8 @@ pub(crate) struct Context {
     pub leaving: Arc<Semaphore>,
     /// Those for secrets of tasks, at a time.
     pub(super) secrets: Arc<Semaphore>,
+    /// Room for tasks whose templates wait.
+    pub(super) watches: Arc<Semaphore>,
     /// Once the server has one.
     state: OnceLock<State>,
     /// Tells when nodes are revoked, where they have certificates.
@@ -92,6 +96,7 @@ impl Context {
         let (sessions, asked) = (AtomicU64::new(0), Asked::default());
         let task_apis = Arc::new(Semaphore::new(TASK_APIS_MAX));
         let secrets = Arc::new(Semaphore::new(SECRETS_READ_MAX));
+        let watches = Arc::new(Semaphore::new(WATCHES_MAX));
         Self {
             inputs,
             in_flight,
@@ -103,6 +108,7 @@ impl Context {
             asked,
             leaving,
             secrets,
+            watches,
             state,
             revocations: None,
             secure: None,

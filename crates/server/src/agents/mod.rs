@@ -22,6 +22,7 @@ mod rooms;
 mod secrets;
 mod specs;
 mod task_api;
+mod watches;
 
 pub(crate) use encode::frame;
 pub use encode::frames;

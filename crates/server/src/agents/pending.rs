@@ -2,7 +2,7 @@
 
 use berth_model::NodeId;
 
-use super::{asks::Asks, execs::Execs, files::FileReads, task_api::TaskApis};
+use super::{asks::Asks, execs::Execs, files::FileReads, task_api::TaskApis, watches::Watches};
 
 /// All of it. Cheap to clone.
 #[derive(Clone, Default)]
@@ -11,6 +11,7 @@ pub(crate) struct Pending {
     pub asks: Asks,
     pub execs: Execs,
     pub task_apis: TaskApis,
+    pub watches: Watches,
 }
 
 impl Pending {
@@ -20,5 +21,6 @@ impl Pending {
         self.asks.end();
         self.execs.end(node);
         self.task_apis.end();
+        self.watches.end();
     }
 }

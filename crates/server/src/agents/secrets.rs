@@ -1,7 +1,7 @@
 //! Gives agents the secrets of their tasks. Each variable that is read leaves a record in the audit log, which is on disk before the
 //! agent is answered.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Instant};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Instant};
 
 use berth_api::agent::{ReadSecrets, SecretsRead};
 use berth_model::{AllocId, NodeId, variable::VariableKey};
@@ -13,7 +13,7 @@ use crate::{
     audit::{AuditLog, Untold, What, Who, cut, fields_without_http},
     net::host,
     shared::State,
-    workload::{READ_A_SECOND_MAX, Reading, no_secrets, read_secrets},
+    workload::{READ_A_SECOND_MAX, no_secrets, read_secrets},
 };
 
 /// Who asks.
@@ -35,49 +35,73 @@ pub(super) fn too_often(request: u64) -> SecretsRead {
 
 /// Reads and records what an agent asks for.
 pub(super) async fn read(state: &State, by: By, asked: ReadSecrets) -> SecretsRead {
-    let (begun, request) = (Instant::now(), asked.request);
-    let objects = named(&by, &asked);
+    let (request, asked) = (asked.request, Arc::new(asked));
     let reading = {
-        let (state, node) = (state.clone(), by.node);
+        let (state, node, asked) = (state.clone(), by.node, asked.clone());
         tokio::task::spawn_blocking(move || read_secrets(&state, node, &asked)).await
     };
     let Ok(reading) = reading else {
         return no_secrets(request, "internal error: see the server's log".to_owned(), true);
     };
-    let Some(log) = &state.server.audit else { return reading.told };
-    match (Record { by, objects, begun }).write(log, &reading).await {
+    let given = Given { variables: &reading.variables, denied: reading.denied };
+    match by.record(state, &asked.alloc_id, &asked.task, given).await {
         Ok(()) => reading.told,
         Err(untold) => no_secrets(request, untold.to_string(), true),
     }
 }
 
+/// What an agent is about to be given.
+pub(super) struct Given<'a> {
+    /// Variables, with their items.
+    pub variables: &'a [VariableKey],
+    /// Some of what it asks for is not for whoever asks.
+    pub denied: bool,
+}
+
+impl By {
+    /// Records what is given for a task. Returns once that is on disk.
+    ///
+    /// # Errors
+    /// When it is not: nothing may be told.
+    pub(super) async fn record(
+        &self,
+        state: &State,
+        alloc_id: &[u8],
+        task: &str,
+        given: Given<'_>,
+    ) -> Result<(), Untold> {
+        let Some(log) = &state.server.audit else { return Ok(()) };
+        let objects = named(self, alloc_id, task);
+        (Record { by: self, objects, begun: Instant::now() }).write(log, &given).await
+    }
+}
+
 /// For which task it is, as the agent says: only what was read is known to be so.
-fn named(by: &By, asked: &ReadSecrets) -> BTreeMap<String, String> {
-    let alloc = AllocId::from_slice(&asked.alloc_id).map(|alloc| alloc.to_string());
-    let named =
-        [("node", by.node.to_string()), ("task", cut(&asked.task)), ("alloc", alloc.unwrap_or_default())];
+fn named(by: &By, alloc_id: &[u8], task: &str) -> BTreeMap<String, String> {
+    let alloc = AllocId::from_slice(alloc_id).map(|alloc| alloc.to_string());
+    let named = [("node", by.node.to_string()), ("task", cut(task)), ("alloc", alloc.unwrap_or_default())];
     named.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// What is recorded of each variable.
-struct Record {
-    by: By,
+struct Record<'a> {
+    by: &'a By,
     objects: BTreeMap<String, String>,
     begun: Instant,
 }
 
-impl Record {
+impl Record<'_> {
     /// Returns once all is on disk that the answer reports. Nothing waits for the record of a refusal.
     ///
     /// # Errors
     /// When that is not on disk: nothing may be told.
-    async fn write(self, log: &AuditLog, reading: &Reading) -> Result<(), Untold> {
-        if reading.denied
+    async fn write(self, log: &AuditLog, given: &Given<'_>) -> Result<(), Untold> {
+        if given.denied
             && let Some(line) = log.reserve_for_refusal(Some(host(self.by.peer.ip())))
         {
             line.tell(self.fields(None));
         }
-        let Some((last, others)) = reading.variables.split_last() else { return Ok(()) };
+        let Some((last, others)) = given.variables.split_last() else { return Ok(()) };
         for variable in others {
             log.reserve().await?.tell(self.fields(Some(variable)));
         }

@@ -7,7 +7,7 @@ use berth_api::agent::{
     GroupSpec, HELLO_BYTES_MAX, HealthSpec, Heartbeat as WireHeartbeat, Hello as WireHello, HookSpec,
     IdentityChange, IdentitySpec, LogSpec, NetworkSpec, NodeChanged, NodeSpec, RestartModeSpec, RestartSpec,
     SecretSpec, TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState,
-    TaskStatus, VolumeMountSpec, VolumeSpec, observed_hash,
+    TaskStatus, TemplateChange, TemplateScript, TemplateSpec, VolumeMountSpec, VolumeSpec, observed_hash,
 };
 use berth_controller::{Heartbeat, Hello};
 use berth_model::{
@@ -15,8 +15,8 @@ use berth_model::{
     alloc::ClientStatus,
     device::{DeviceGrant, DeviceInstance, NodeDevice},
     job::{
-        Artifact, Group, HealthCheck, Hook, Identity, Job, Lifecycle, Network, RestartMode, RestartPolicy,
-        SECRETS_DIR, Secret, Task, VOLUME_HOST, Volume, VolumeMount,
+        Artifact, ChangeMode, Group, HealthCheck, Hook, Identity, Job, Lifecycle, Network, RestartMode,
+        RestartPolicy, SECRETS_DIR, Secret, Task, Template, VOLUME_HOST, Volume, VolumeMount,
     },
     node::{DYNAMIC_PORT_MAX, DYNAMIC_PORT_MIN, NODE_POOL_ALL, Node},
     observed::{ObservedAlloc, ObservedTask, TaskEvent, TaskState},
@@ -37,6 +37,8 @@ const DEVICES_MAX: usize = 1_024;
 const DEVICE_INSTANCES_MAX: usize = 4_096;
 /// What an entry of a map takes in memory besides its texts, at most.
 const MAP_ENTRY_BYTES: usize = 128;
+/// Permissions of a file whose job says none.
+const TEMPLATE_PERMS: u32 = 0o644;
 /// Longest text kept of what an agent says.
 const TEXT_BYTES_MAX: usize = 1024;
 
@@ -344,6 +346,44 @@ fn artifact(artifact: &Artifact) -> ArtifactSpec {
     }
 }
 
+/// What opens and closes an action unless the job says another.
+const DELIMITERS: (&str, &str) = ("{{", "}}");
+
+fn template(template: &Template) -> TemplateSpec {
+    let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
+    let change = match template.change_mode {
+        ChangeMode::Restart => TemplateChange::Restart,
+        ChangeMode::Noop => TemplateChange::Noop,
+        ChangeMode::Signal => TemplateChange::Signal,
+        ChangeMode::Script => TemplateChange::Script,
+    };
+    let script = template.change_script.as_deref().map(|script| TemplateScript {
+        command: script.command.clone(),
+        args: script.args.clone(),
+        timeout_ms: millis(script.timeout),
+        fail_on_error: script.fail_on_error,
+    });
+    TemplateSpec {
+        source: template.source.clone(),
+        destination: template.destination.clone(),
+        data: template.data.clone(),
+        change: change.into(),
+        signal: template.change_signal.clone(),
+        script,
+        once: template.once,
+        splay_ms: millis(template.splay),
+        perms: u32::from_str_radix(&template.perms, 8).unwrap_or(TEMPLATE_PERMS),
+        uid: template.uid,
+        gid: template.gid,
+        left_delimiter: or(&template.left_delimiter, DELIMITERS.0),
+        right_delimiter: or(&template.right_delimiter, DELIMITERS.1),
+        env: template.env,
+        error_on_missing_key: template.error_on_missing_key,
+        wait_min_ms: template.wait.map_or(0, |wait| millis(wait.min)),
+        wait_max_ms: template.wait.map_or(0, |wait| millis(wait.max)),
+    }
+}
+
 fn volume_mount(mount: &VolumeMount) -> VolumeMountSpec {
     VolumeMountSpec {
         volume: mount.volume.clone(),
@@ -426,6 +466,7 @@ fn task_spec(task: &Task, oversubscribed: bool) -> TaskSpec {
         artifacts: task.artifacts.iter().map(artifact).collect(),
         identities: task.identities.iter().map(identity).collect(),
         secrets: task.secrets.iter().map(secret).collect(),
+        templates: task.templates.iter().map(template).collect(),
         volume_mounts: task.volume_mounts.iter().map(volume_mount).collect(),
         hook: task.lifecycle.map_or(HookSpec::Main, |lifecycle| hook_spec(lifecycle.hook)).into(),
         sidecar: task.lifecycle.is_some_and(Lifecycle::is_sidecar),

@@ -11,6 +11,7 @@ mod placed;
 mod secrets;
 mod sign;
 mod verify;
+mod watched;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -19,9 +20,10 @@ use berth_model::{JobKey, job::Job};
 
 pub(crate) use keys::{PublicKey, public_keys};
 pub(crate) use placed::TaskAt;
-pub(crate) use secrets::{READ_A_SECOND_MAX, Reading, no_secrets, read_secrets};
+pub(crate) use secrets::{READ_A_SECOND_MAX, no_secrets, read_secrets};
 pub(crate) use sign::{SIGNED_A_SECOND_MAX, sign, too_often};
 pub(crate) use verify::{Workload, Workloads, is_token};
+pub(crate) use watched::{keys_of, look, not_watched};
 
 /// A task as policies and the variables of jobs know it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

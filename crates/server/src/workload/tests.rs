@@ -57,6 +57,10 @@ job "web" {
         provider = "nomad"
         path     = "nomad/jobs/web/app/plain"
       }
+      template {
+        data        = "x"
+        destination = "local/x"
+      }
     }
     task "greedy" {
       driver = "mock"

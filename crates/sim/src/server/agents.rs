@@ -72,6 +72,7 @@ fn take_in(
         | Up::Leaving(_)
         | Up::Sign(_)
         | Up::Secrets(_)
+        | Up::Watch(_)
         | Up::TaskApi(_)
         | Up::Renewed(_) => {}
     }

@@ -65,6 +65,13 @@ impl Alloc {
         }
     }
 
+    /// Something that a task needs while it runs has failed: it is ended for that, and the others of its group with it.
+    pub(in crate::lifecycle) fn on_failed(&mut self, task: usize, why: &str, now_ns: u64) {
+        if !self.tasks[task].is_dead() && self.cause_of_end().is_none() {
+            self.fail_living(&[task], why, now_ns);
+        }
+    }
+
     /// Whether nothing but poststop tasks is left to run.
     pub fn only_cleans_up(&self) -> bool {
         let alive = |task: &usize| !self.tasks[*task].is_dead();

@@ -367,3 +367,52 @@ fn an_agent_that_is_restarted_remembers_since_when_it_is_cut_off_and_tries_first
     assert_eq!(deserts_at(0, 120 * second), Some(180), "an older agent did not write it down");
     assert_eq!(deserts_at(500 * second, 120 * second), Some(180), "nothing is heard in the future");
 }
+
+#[test]
+fn a_task_that_fails_while_it_runs_is_ended_and_its_group_with_it() {
+    check(
+        "run 1 service a b
+         started 1.0
+         started 1.1
+         broke 1.0
+         broke 1.0
+         exited 1.0 signal=15
+         exited 1.1 signal=15
+         broke 1.0
+         events 1.0",
+        &expect![[r#"
+            > run 1 service a b
+               1.0 persist 1
+               1.0 prepare 1
+               1.0 report 1 Pending [a Pending (Task Setup), b Pending (Task Setup)]
+               1.0 start 1.0#1
+               1.0 start 1.1#1
+            > started 1.0
+               1.0 report 1 Running! [a Running (Started), b Pending (Task Setup)]
+            > started 1.1
+               1.0 report 1 Running [a Running (Started), b Running (Started)]
+            > broke 1.0
+               1.0 signal 1.0#1
+               1.0 signal 1.1#1
+               1.0 persist 1
+               1.0 report 1 Running [a Failed (Killing), b Running (Killing)]
+            > broke 1.0
+            > exited 1.0 signal=15
+               1.0 persist 1
+               1.0 report 1 Running [a Failed (Killed), b Running (Killing)]
+            > exited 1.1 signal=15
+               1.0 persist 1
+               1.0 clean up 1
+               1.0 report 1 Failed! [a Failed (Killed), b Dead (Killed)]
+            > broke 1.0
+                  1.0 Received: 
+                  1.0 Task Setup: Building Task Directory
+                  1.0 Started: 
+                  1.0 Killing: Its script failed (fails the task)
+                  1.0 Killing: Sent interrupt. Waiting 5s before force killing
+                  1.0 Terminated:  code=0 signal=15 oom=false
+                  1.0 Killed: 
+               = Dead failed=true restarts=0
+        "#]],
+    );
+}

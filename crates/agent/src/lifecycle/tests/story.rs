@@ -221,6 +221,7 @@ impl Story {
             "started" => Event::Started { of: self.task_ref(words[0]), at_ns: self.now_ns },
             "exited" => Event::Exited(self.task_ref(words[0]), self.exit(&words[1..])),
             "renewed" => Event::RestartAsked { of: self.task_ref(words[0]), why: "renewed".into() },
+            "broke" => Event::TaskFailed { of: self.task_ref(words[0]), why: "Its script failed".into() },
             "failed" => Event::StartFailed(self.task_ref(words[0]), failure(words[1])),
             "found" => Event::Recovered(self.task_ref(words[0]), found(words[1])),
             other => panic!("unknown event {other}"),

@@ -1,6 +1,7 @@
 //! Commands that people run within tasks, by way of the server.
 
 mod helper;
+mod output;
 mod run;
 mod streams;
 mod terminal;
@@ -14,6 +15,7 @@ use berth_api::agent::{
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 
+pub(super) use self::output::Ended;
 pub(super) use self::run::Plain;
 use self::run::{Command, Streams};
 use self::streams::{Input, Teller};

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use berth_api::agent::{IdentityChange, IdentitySpec, SignedToken, TaskEventKind};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::held::{HeldToken, HeldTokens, environment};
 use crate::disk;
@@ -187,17 +187,11 @@ async fn tell_task(runner: &Runner, renewed: &[String]) {
         }
     }
     for signal in signals {
-        let (reply, passed) = oneshot::channel();
-        let Some(commands) = runner.commands.upgrade() else { return };
-        let sent = commands.send(TaskCommand::PassSignal(signal, reply)).await;
-        drop(commands);
+        let Some(passed) = runner.pass_signal(signal).await else { continue };
         let signal = crate::signals::name(signal);
-        let said = match (sent, passed.await) {
-            (Ok(()), Ok(Ok(()))) => format!("Its tokens were renewed: task was sent signal {signal}"),
-            (Ok(()), Ok(Err(why))) => {
-                format!("Its tokens were renewed, and signal {signal} was not sent: {why}")
-            }
-            _ => continue,
+        let said = match passed {
+            Ok(()) => format!("Its tokens were renewed: task was sent signal {signal}"),
+            Err(why) => format!("Its tokens were renewed, and signal {signal} was not sent: {why}"),
         };
         runner.note(TaskEventKind::Signaling, said);
     }

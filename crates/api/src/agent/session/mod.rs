@@ -33,7 +33,7 @@ use table::Table;
 use super::{
     AllocStatus, Ask, Desired, Digest, Down, ExecDown, FRAME_BYTES_MAX, FileCancel, FileCredit, FileRead,
     Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, SecretsRead, Servers, SignedTokens, TaskApi,
-    UPDATE_ALLOCS_MAX, Up, Update, Welcome, WelcomeMode,
+    UPDATE_ALLOCS_MAX, Up, Update, VariablesWatched, Welcome, WelcomeMode,
 };
 
 /// The most that the statuses of one [`Update`] add up to; leaves room in a frame for all else.
@@ -86,6 +86,8 @@ pub enum Told {
     Secrets(SecretsRead),
     /// About a connection of a task to the HTTP API.
     TaskApi(TaskApi),
+    /// Variables that templates of a task show.
+    Watched(VariablesWatched),
 }
 
 /// A change of desired state.
@@ -214,6 +216,7 @@ impl AgentSession {
             Down::Exec(exec) => return Some(Told::Exec(exec)),
             Down::Signed(signed) => return Some(Told::Signed(signed)),
             Down::Secrets(read) => return Some(Told::Secrets(read)),
+            Down::Watched(watched) => return Some(Told::Watched(watched)),
             Down::TaskApi(said) => return Some(Told::TaskApi(said)),
         }
         None

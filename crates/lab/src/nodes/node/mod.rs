@@ -133,6 +133,7 @@ impl SimNode {
                 | Told::FileCancel(_)
                 | Told::Signed(_)
                 | Told::Secrets(_)
+                | Told::Watched(_)
                 | Told::TaskApi(_),
             )
             | None => {}

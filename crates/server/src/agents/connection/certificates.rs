@@ -54,7 +54,7 @@ fn effect(said: &Up) -> Effect {
     match said {
         Up::Hello(_) => Effect::Opens,
         Up::Update(_) | Up::Heartbeat(_) | Up::Changed(_) => Effect::Tells,
-        Up::Sign(_) | Up::Secrets(_) => Effect::Answers,
+        Up::Sign(_) | Up::Secrets(_) | Up::Watch(_) => Effect::Answers,
         Up::Leaving(_) => Effect::Changes,
         Up::TaskApi(_) => Effect::Carries,
         // What it shows is no certificate at all.
@@ -83,7 +83,19 @@ fn messages() -> Vec<Up> {
             task: "server".to_owned(),
             identities: vec!["default".to_owned()],
         }),
-        Up::Secrets(ReadSecrets { request: 1, secret, alloc_id, task: "plain".to_owned() }),
+        Up::Secrets(ReadSecrets {
+            request: 1,
+            secret: secret.clone(),
+            alloc_id: alloc_id.clone(),
+            task: "plain".to_owned(),
+        }),
+        Up::Watch(WatchVariables {
+            request: 1,
+            secret,
+            alloc_id,
+            task: "plain".to_owned(),
+            ..WatchVariables::default()
+        }),
         Up::TaskApi(TaskApi { connection: 1, part: Some(TaskApiPart::Open(open)) }),
         Up::Renewed(Renewed { chain: vec![b"no certificate".to_vec()] }),
     ]
@@ -208,7 +220,7 @@ impl Port {
         if writer.write_all(&bytes).await.is_ok() {
             let _ = writer.flush().await;
         }
-        let downs = match hear(&mut reader, matches!(said, Up::Secrets(_))).await {
+        let downs = match hear(&mut reader, matches!(said, Up::Secrets(_) | Up::Watch(_))).await {
             Ok(downs) => downs,
             Err(_) => {
                 let ended = served.await.expect("it does not panic");
@@ -258,7 +270,7 @@ impl Port {
                     assert_eq!(signed.tokens.len(), 1, "{}", signed.refused);
                     came.effects.push(Effect::Answers);
                 }
-                Down::Secrets(_) => came.effects.push(Effect::Answers),
+                Down::Secrets(_) | Down::Watched(_) => came.effects.push(Effect::Answers),
                 other => panic!("it is told {other:?}"),
             }
         }
@@ -326,7 +338,7 @@ impl Session {
 
 /// All that is sent until the last session has its answer.
 ///
-/// What is asked for secrets is answered beside what else is said: `secrets` says that it was asked, and by somebody who may.
+/// What is asked for secrets and variables is answered beside what else is said: `secrets` says that it was asked, and by somebody who may.
 async fn hear<R: AsyncRead + Unpin>(reader: &mut R, secrets: bool) -> io::Result<Vec<Down>> {
     let (mut read, mut downs) = (BytesMut::new(), Vec::new());
     let (mut is_done, mut awaited) = (false, secrets);
@@ -340,7 +352,8 @@ async fn hear<R: AsyncRead + Unpin>(reader: &mut R, secrets: bool) -> io::Result
                 }
                 DownFrame { session: LAST, .. } => {}
                 DownFrame { message, .. } => {
-                    awaited &= !matches!(message, Some(Down::Secrets(_) | Down::Refused(_)));
+                    awaited &=
+                        !matches!(message, Some(Down::Secrets(_) | Down::Watched(_) | Down::Refused(_)));
                     downs.extend(message);
                 }
             }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use berth_api::agent::{
     Answer, DownFrame, ExecUp, FRAME_BYTES_MAX, FileChunk, Hello, Leaving, TaskApiData, TaskApiOpen,
-    TaskApiPart, decode_frame, encode_frame,
+    TaskApiPart, VariableAsked, WatchVariables, decode_frame, encode_frame,
 };
 use berth_model::job::IDENTITIES_MAX;
 use berth_tls::{
@@ -73,7 +73,7 @@ pub(super) fn message(draw: &mut Draw) -> Up {
     let alloc_id = draw.one_of(&[of_other.clone(), of_other, noise.clone(), vec![9]]);
     let task = draw.one_of(&["server", "plain", "greedy", "", "../server"]).to_owned();
     let request = draw.next() % 8;
-    match draw.below(13) {
+    match draw.below(14) {
         0 => Up::Hello(Hello {
             protocol_version: PROTOCOL_VERSION,
             node_id: NODE.to_bytes().to_vec(),
@@ -106,6 +106,11 @@ pub(super) fn message(draw: &mut Draw) -> Up {
         8 => Up::Heartbeat(Heartbeat::default()),
         9 => Up::Answer(Answer { request, outcome: None }),
         10 => Up::Exec(ExecUp { request, ..ExecUp::default() }),
+        12 => {
+            let path = draw.one_of(&["nomad/jobs/web", "nomad/jobs/other", ""]).to_owned();
+            let asked = vec![VariableAsked { path, is_list: draw.below(2) == 0, ..VariableAsked::default() }];
+            Up::Watch(WatchVariables { request, secret, alloc_id, task, asked, ..WatchVariables::default() })
+        }
         11 => Up::Renewed(Renewed { chain: vec![noise; draw.below(10)] }),
         _ => Up::FileChunk(FileChunk { request, data: noise.into(), ..FileChunk::default() }),
     }
@@ -177,7 +182,7 @@ async fn an_agent_gets_nothing_of_another_node_however_often_it_asks() {
         writer
     });
 
-    let (mut read, mut heard) = (BytesMut::new(), [0_usize; 4]);
+    let (mut read, mut heard) = (BytesMut::new(), [0_usize; 5]);
     'hears: loop {
         while let Some(frame) =
             decode_frame::<DownFrame>(&mut read, FRAME_BYTES_MAX).expect("the server keeps the protocol")
@@ -199,6 +204,10 @@ async fn an_agent_gets_nothing_of_another_node_however_often_it_asks() {
                         break 'hears;
                     }
                     heard[2] += 1;
+                }
+                Down::Watched(told) => {
+                    assert!(told.found.is_empty() && !told.refused.is_empty());
+                    heard[4] += 1;
                 }
                 Down::TaskApi(TaskApi { part: Some(TaskApiPart::Close(_)), .. }) => heard[3] += 1,
                 Down::TaskApi(TaskApi { part: Some(TaskApiPart::Data(TaskApiData { data })), .. }) => {

@@ -1,0 +1,48 @@
+//! A command within a task that is run for its end, and of whose output little is kept.
+
+use berth_api::agent::{Refusal, RefusalKind};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::Plain;
+
+/// How a command ended, and the beginning of what it said.
+pub(in crate::shell) struct Ended {
+    pub(in crate::shell) code: i32,
+    pub(in crate::shell) output: Vec<u8>,
+    pub(in crate::shell) complaints: Vec<u8>,
+}
+
+impl Plain<'_> {
+    /// Runs a command to its end, and keeps so many bytes of each of its streams. Dropped, as a time-out does, it ends the command.
+    pub(in crate::shell) async fn to_the_end(
+        &self,
+        command: &[String],
+        bytes_max: usize,
+    ) -> Result<Ended, Refusal> {
+        let mut helper = self.begin(command).await?;
+        let no_pipes = || Refusal::new(RefusalKind::Failed, "its process has no pipes");
+        let (stdin, stdout, stderr) = helper.pipes.take().ok_or_else(no_pipes)?;
+        drop(stdin);
+        let (mut output, mut complaints) = (Vec::new(), Vec::new());
+        let ended = {
+            // Something that it leaves behind may hold its output open: its end is what counts.
+            let read = async {
+                tokio::join!(keep(stdout, &mut output, bytes_max), keep(stderr, &mut complaints, bytes_max))
+            };
+            tokio::select! {
+                ended = helper.exited() => ended,
+                (_, _) = read => helper.exited().await,
+            }
+        };
+        Ok(Ended { code: ended?, output, complaints })
+    }
+}
+
+/// Reads to the end, so that nobody who writes is held up, and keeps the beginning.
+async fn keep(mut from: impl AsyncRead + Unpin, kept: &mut Vec<u8>, bytes_max: usize) {
+    let mut buffer = [0; 1_024];
+    while let Ok(read @ 1..) = from.read(&mut buffer).await {
+        let room = bytes_max.saturating_sub(kept.len());
+        kept.extend_from_slice(&buffer[..read.min(room)]);
+    }
+}

@@ -1,0 +1,136 @@
+//! What is to be done about templates that came to something else: when their files are written, and when the task notices.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Changes are collected for so long where a template says nothing of it: several variables are often written one after the other.
+const COLLECTED_NS: u64 = 200_000_000;
+
+/// Nanoseconds since the Unix epoch throughout.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    texts: BTreeMap<usize, Changed>,
+    /// Of these the task is to notice, then.
+    untold: BTreeSet<usize>,
+    tell_ns: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Changed {
+    text: String,
+    first_ns: u64,
+    due_ns: u64,
+}
+
+/// How long changes of a template are collected.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Collect {
+    pub(super) min_ns: u64,
+    pub(super) max_ns: u64,
+}
+
+impl Collect {
+    /// As a template says, in milliseconds; 0 for nothing.
+    pub(super) fn of(min_ms: u64, max_ms: u64) -> Self {
+        let min_ns = if min_ms == 0 { COLLECTED_NS } else { min_ms.saturating_mul(1_000_000) };
+        // Four times the minimum, as in Nomad.
+        let max_ns = if max_ms == 0 { min_ns.saturating_mul(4) } else { max_ms.saturating_mul(1_000_000) };
+        Self { min_ns, max_ns: max_ns.max(min_ns) }
+    }
+}
+
+impl Pending {
+    /// A template comes to another text than its file holds.
+    pub(super) fn change(&mut self, number: usize, text: String, collect: Collect, now_ns: u64) {
+        let changed =
+            self.texts.entry(number).or_insert(Changed { text: String::new(), first_ns: now_ns, due_ns: 0 });
+        changed.text = text;
+        let latest_ns = changed.first_ns.saturating_add(collect.max_ns);
+        changed.due_ns = now_ns.saturating_add(collect.min_ns).min(latest_ns);
+    }
+
+    /// It comes to what its file holds again.
+    pub(super) fn forget(&mut self, number: usize) {
+        self.texts.remove(&number);
+    }
+
+    /// Whether a file is still to be written.
+    pub(super) fn has_texts(&self) -> bool {
+        !self.texts.is_empty()
+    }
+
+    /// When there is something to do.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.texts.values().map(|changed| changed.due_ns).chain(self.tell_ns).min()
+    }
+
+    /// Takes what is to be written by now.
+    pub(super) fn due(&mut self, now_ns: u64) -> BTreeMap<usize, String> {
+        let due: Vec<usize> = self
+            .texts
+            .iter()
+            .filter(|(_, changed)| changed.due_ns <= now_ns)
+            .map(|(number, _)| *number)
+            .collect();
+        due.into_iter().filter_map(|number| Some((number, self.texts.remove(&number)?.text))).collect()
+    }
+
+    /// The task is to notice these, after a while; those that wait already go with it.
+    pub(super) fn tell(&mut self, numbers: impl IntoIterator<Item = usize>, at_ns: u64) {
+        self.untold.extend(numbers);
+        if !self.untold.is_empty() {
+            self.tell_ns.get_or_insert(at_ns);
+        }
+    }
+
+    /// Those of which the task is to notice.
+    pub(super) fn untold(&self) -> &BTreeSet<usize> {
+        &self.untold
+    }
+
+    /// Takes those of which the task is to notice by now.
+    pub(super) fn told_by(&mut self, now_ns: u64) -> BTreeSet<usize> {
+        if self.tell_ns.is_none_or(|at_ns| at_ns > now_ns) {
+            return BTreeSet::new();
+        }
+        self.tell_ns = None;
+        std::mem::take(&mut self.untold)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn changes_are_collected_until_it_is_quiet_and_no_longer_than_that() {
+        let mut pending = Pending::default();
+        let collect = Collect::of(2_000, 5_000);
+        for second in 0..=4 {
+            pending.change(0, format!("text {second}"), collect, second * SECOND);
+            assert_eq!(pending.next_ns(), Some((second * SECOND + 2 * SECOND).min(5 * SECOND)));
+        }
+        assert!(pending.due(5 * SECOND - 1).is_empty());
+        assert_eq!(pending.due(5 * SECOND), [(0, "text 4".to_owned())].into());
+        assert_eq!(pending.next_ns(), None);
+        pending.change(0, "x".into(), Collect::of(0, 0), 9 * SECOND);
+        assert_eq!(pending.next_ns(), Some(9 * SECOND + COLLECTED_NS));
+        pending.forget(0);
+        assert_eq!(pending.next_ns(), None);
+        assert_eq!(Collect::of(3, 0).max_ns, 12_000_000);
+    }
+
+    #[test]
+    fn several_that_changed_are_noticed_together() {
+        let mut pending = Pending::default();
+        pending.tell([], 3);
+        assert_eq!(pending.next_ns(), None);
+        pending.tell([1], 10);
+        pending.tell([0, 1], 20);
+        assert_eq!(pending.next_ns(), Some(10));
+        assert!(pending.told_by(9).is_empty());
+        assert_eq!(pending.told_by(10), [0, 1].into());
+        assert!(pending.told_by(30).is_empty() && pending.untold().is_empty());
+    }
+}

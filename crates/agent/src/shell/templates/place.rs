@@ -1,0 +1,287 @@
+//! Where a template is read, and where its file is put: below the task's own directory, or the one that the tasks of its allocation
+//! share. Tasks may have put anything there: none of their links is followed, and nothing is read or written anywhere else. Whoever
+//! reads a file sees the old text or the new one.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, fchmod, fchown, fstat, mkdirat, openat2,
+    renameat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::dirs::Dir;
+use crate::drivers::Base;
+use crate::failure::{Doing, Failure};
+use crate::paths::AllocPaths;
+use crate::shell::data_dir::random_number;
+
+/// A path as a task sees it, and where that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FilePath {
+    top: PathBuf,
+    rest: PathBuf,
+    /// For people.
+    shown: String,
+}
+
+/// Who may do what with a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Access {
+    /// Permissions.
+    pub(crate) mode: u32,
+    /// Where absent, that of the directory that the task has for its files.
+    pub(crate) uid: Option<u32>,
+    /// The same.
+    pub(crate) gid: Option<u32>,
+}
+
+impl FilePath {
+    /// What a path means to a task.
+    ///
+    /// # Errors
+    /// When it leads out of the task's directories, or to where the task sees nothing.
+    pub(crate) fn find(path: &str, base: Base, place: &AllocPaths, task: &str) -> Result<Self, String> {
+        let (task_dir, shared_dir) = (place.task_dir(task), place.shared_dir());
+        let shown = path.to_owned();
+        let path = Path::new(path);
+        let shared = [shared_dir.as_path(), Path::new("/alloc"), Path::new("../alloc")];
+        let in_shared = shared.iter().find_map(|dir| path.strip_prefix(dir).ok());
+        let (top, rest) = match in_shared {
+            Some(rest) => (shared_dir, plain(rest)?),
+            None => (task_dir.clone(), plain(path.strip_prefix(&task_dir).unwrap_or(path))?),
+        };
+        if rest.file_name().is_none() {
+            return Err(format!("{shown:?} names no file"));
+        }
+        let first = rest.iter().next().unwrap_or(OsStr::new(""));
+        if in_shared.is_none() && base == Base::Container && first != "local" && first != "secrets" {
+            return Err(format!(
+                "{shown:?} is not seen in a container: put it in local/, in secrets/ or in /alloc/"
+            ));
+        }
+        Ok(Self { top, rest, shown })
+    }
+
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, is no text, or has more bytes than that.
+    pub(crate) fn read(&self, bytes_max: usize) -> Result<String, Failure> {
+        let doing = || format!("read {}", self.shown);
+        let file = self.open().map_err(|error| self.failure(doing(), error))?;
+        if FileType::from_raw_mode(fstat(&file).doing(doing)?.st_mode) != FileType::RegularFile {
+            return Err(Failure::other(doing(), "it is no regular file"));
+        }
+        let mut bytes = Vec::new();
+        File::from(file).take(bytes_max as u64 + 1).read_to_end(&mut bytes).doing(doing)?;
+        if bytes.len() > bytes_max {
+            return Err(Failure::other(doing(), format!("it has more than {bytes_max} bytes")));
+        }
+        String::from_utf8(bytes).map_err(|_| Failure::other(doing(), "it is no text in UTF-8"))
+    }
+
+    fn open(&self) -> rustix::io::Result<OwnedFd> {
+        let top = Dir::open(&self.top).map_err(|_| Errno::NOENT)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        openat2(top.fd(), &self.rest, flags, Mode::empty(), RESOLVE)
+    }
+
+    /// Puts a text in the place of the one that was there, and makes the directories above it.
+    ///
+    /// # Errors
+    /// When it cannot be put there.
+    pub(crate) fn write(&self, text: &str, access: Access) -> Result<(), Failure> {
+        let doing = || format!("write {}", self.shown);
+        let wrong = |error| self.failure(doing(), error);
+        let top = Dir::open(&self.top)?;
+        let name = self.rest.file_name().ok_or_else(|| Failure::other(doing(), "it names no file"))?;
+        let mut dir = open_dir(top.fd(), OsStr::new(".")).map_err(wrong)?;
+        let mut owner = None;
+        for part in self.rest.parent().into_iter().flat_map(Path::iter) {
+            let is_new = match mkdirat(&dir, part, Mode::from_raw_mode(0o755)) {
+                Ok(()) => true,
+                Err(Errno::EXIST) => false,
+                Err(errno) => return Err(wrong(errno)),
+            };
+            dir = open_dir(&dir, part).map_err(wrong)?;
+            match owner {
+                None => owner = Some(owner_of(&dir).doing(doing)?),
+                Some((uid, gid)) if is_new => fchown(&dir, Some(uid), Some(gid)).doing(doing)?,
+                Some(_) => {}
+            }
+        }
+        let (uid, gid) = owner.map_or_else(|| owner_of(&dir), Ok).doing(doing)?;
+        let (uid, gid) = (access.uid.map_or(uid, Uid::from_raw), access.gid.map_or(gid, Gid::from_raw));
+        let temporary = format!(".{:016x}", random_number());
+        let written = create(&dir, &temporary).doing(doing).and_then(|file| {
+            let mut file = File::from(file);
+            file.write_all(text.as_bytes()).doing(doing)?;
+            let (own_uid, own_gid) = owner_of(&file).doing(doing)?;
+            if (own_uid, own_gid) != (uid, gid) {
+                fchown(&file, Some(uid), Some(gid)).doing(doing)?;
+            }
+            // After the owner: a change of that one takes rights away.
+            fchmod(&file, Mode::from_raw_mode(access.mode & 0o777)).doing(doing)?;
+            renameat(&dir, &*temporary, &dir, name).doing(doing)
+        });
+        if written.is_err() {
+            let _ = unlinkat(&dir, &*temporary, AtFlags::empty());
+        }
+        written
+    }
+
+    fn failure(&self, doing: String, errno: Errno) -> Failure {
+        match errno {
+            Errno::LOOP | Errno::XDEV | Errno::NOTDIR => Failure::other(
+                doing,
+                "a link or a file is where a directory is to be, or a link leads elsewhere",
+            ),
+            errno => Failure::new(doing, errno),
+        }
+    }
+}
+
+const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
+
+fn owner_of(file: impl AsFd) -> rustix::io::Result<(Uid, Gid)> {
+    let stat = fstat(file)?;
+    Ok((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid)))
+}
+
+fn open_dir(dir: impl AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(dir, name, flags, Mode::empty(), RESOLVE)
+}
+
+fn create(dir: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat2(dir, name, flags, Mode::RUSR | Mode::WUSR, RESOLVE)
+}
+
+/// The path without `/` in front and without `.`.
+fn plain(path: &Path) -> Result<PathBuf, String> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => plain.push(name),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => {
+                return Err(format!("{} leads out of the task's directories", path.display()));
+            }
+        }
+    }
+    Ok(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use berth_api::agent::AllocId;
+
+    use super::*;
+    use crate::races::Race;
+
+    const ACCESS: Access = Access { mode: 0o640, uid: None, gid: None };
+
+    struct World {
+        data: tempfile::TempDir,
+        place: AllocPaths,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let data = tempfile::tempdir().expect("a directory");
+            let place = AllocPaths::new(data.path(), AllocId([1; 16]));
+            for dir in ["local", "secrets"] {
+                fs::create_dir_all(place.task_dir("t").join(dir)).expect("made");
+            }
+            fs::create_dir_all(place.shared_dir().join("data")).expect("made");
+            Self { data, place }
+        }
+
+        fn find(&self, path: &str, base: Base) -> Result<FilePath, String> {
+            FilePath::find(path, base, &self.place, "t")
+        }
+    }
+
+    #[test]
+    fn paths_are_understood_as_the_task_sees_them() {
+        let world = World::new();
+        let shared = world.place.shared_dir();
+        let absolute = world.place.task_dir("t").join("local/abs");
+        for (path, lands) in [
+            ("local/a", world.place.task_dir("t").join("local/a")),
+            ("/secrets/b/c", world.place.task_dir("t").join("secrets/b/c")),
+            ("../alloc/data/x", shared.join("data/x")),
+            ("/alloc/y", shared.join("y")),
+            (shared.join("z").to_str().expect("text"), shared.join("z")),
+            (absolute.to_str().expect("text"), absolute.clone()),
+        ] {
+            let file = world.find(path, Base::Container).expect("a path");
+            file.write(path, ACCESS).expect("written");
+            assert_eq!(fs::read_to_string(&lands).expect("read"), path);
+            assert_eq!(lands.metadata().expect("a file").permissions().mode() & 0o7777, 0o640);
+            assert_eq!(file.read(1 << 10).expect("read"), path);
+            file.write("again", Access { mode: 0o4755, ..ACCESS }).expect("written");
+            assert_eq!(fs::read_to_string(&lands).expect("read"), "again");
+            assert_eq!(lands.metadata().expect("a file").permissions().mode() & 0o7777, 0o755, "no setuid");
+        }
+        assert!(world.find("app.conf", Base::Host).is_ok());
+        for refused in
+            ["app.conf", "local/../../x", "../../x", "../alloc/../x", "/etc/passwd", "local/..", ""]
+        {
+            assert!(world.find(refused, Base::Container).is_err(), "{refused}");
+        }
+        assert!(world.find("local/a", Base::Host).expect("a path").read(4).is_err(), "too long");
+    }
+
+    #[test]
+    fn no_link_of_the_task_is_followed() {
+        let world = World::new();
+        let victim = world.data.path().join("victim");
+        fs::create_dir(&victim).expect("made");
+        fs::write(victim.join("file"), "untouched").expect("written");
+        let local = world.place.task_dir("t").join("local");
+        symlink(&victim, local.join("dir")).expect("linked");
+        symlink(victim.join("file"), local.join("link")).expect("linked");
+        symlink("dir/file", local.join("inner")).expect("linked");
+        for path in ["local/dir/file", "local/link", "local/inner", "local/dir"] {
+            let file = world.find(path, Base::Host).expect("a path");
+            assert!(file.read(1 << 10).is_err(), "{path}");
+        }
+        assert!(world.find("local/dir/file", Base::Host).expect("a path").write("x", ACCESS).is_err());
+        world.find("local/link", Base::Host).expect("a path").write("x", ACCESS).expect("it is replaced");
+        assert_eq!(fs::read_to_string(victim.join("file")).expect("read"), "untouched");
+        assert_eq!(victim.read_dir().expect("listed").count(), 1);
+        fs::create_dir(local.join("taken")).expect("made");
+        assert!(world.find("local/taken", Base::Host).expect("a path").write("x", ACCESS).is_err());
+        let left = local.read_dir().expect("listed").flatten();
+        assert!(left.map(|entry| entry.file_name()).all(|name| !name.to_string_lossy().starts_with('.')));
+    }
+
+    #[test]
+    fn what_is_no_regular_file_holds_nobody_up() {
+        let world = World::new();
+        let pipe = world.place.task_dir("t").join("local/pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).expect("made");
+        let said =
+            world.find("local/pipe", Base::Host).expect("a path").read(9).expect_err("no file").to_string();
+        assert!(said.contains("no regular file"), "{said}");
+    }
+
+    #[test]
+    fn no_race_with_a_link_writes_elsewhere() {
+        let race = Race::new();
+        race.run(|round| {
+            let rest = PathBuf::from(["x/deep/file", "x/file"][round % 2]);
+            FilePath { top: race.root(), rest, shown: String::new() }.write("text", ACCESS).is_ok()
+        });
+    }
+}

@@ -1,0 +1,47 @@
+//! What is kept on disk of a task's templates, for the agent that comes after: in the keeper's directory, and nothing in it is secret.
+
+use std::path::Path;
+
+use berth_api::agent::VariableAsked;
+
+use crate::disk;
+use crate::failure::Failure;
+
+const NAME: &str = "templates";
+
+/// How far the templates of one start of a task have come.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub(super) struct TemplatesRecord {
+    /// Of which start.
+    #[prost(uint32, tag = "1")]
+    pub(super) attempt: u32,
+    /// What they asked for.
+    #[prost(message, repeated, tag = "2")]
+    pub(super) asked: Vec<VariableAsked>,
+    /// Names what a server answered to that; the files show it.
+    #[prost(bytes = "vec", tag = "3")]
+    pub(super) seen: Vec<u8>,
+    /// The highest index of an answer.
+    #[prost(uint64, tag = "4")]
+    pub(super) index: u64,
+    /// Those whose files were written again, or were about to be, and of which the task has not noticed yet.
+    #[prost(uint32, repeated, tag = "5")]
+    pub(super) untold: Vec<u32>,
+}
+
+impl TemplatesRecord {
+    pub(super) fn read(dir: &Path, attempt: u32) -> Option<Self> {
+        let record: Option<Self> = disk::read(dir, NAME).ok().flatten();
+        record.filter(|record| record.attempt == attempt)
+    }
+
+    /// The highest index of an answer that the templates of any start had.
+    pub(super) fn last_index(dir: &Path) -> u64 {
+        let record: Option<Self> = disk::read(dir, NAME).ok().flatten();
+        record.map_or(0, |record| record.index)
+    }
+
+    pub(super) fn write(&self, dir: &Path) -> Result<(), Failure> {
+        disk::write(dir, NAME, self)
+    }
+}

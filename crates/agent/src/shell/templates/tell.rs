@@ -1,0 +1,78 @@
+//! What a task notices of files that were rendered again.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use berth_api::agent::{TaskEventKind, TemplateChange};
+use tokio::time::timeout;
+
+use super::load::{Loaded, Templates};
+use crate::lifecycle::Event;
+use crate::shell::execs::{Ended, Plain};
+use crate::shell::runner::Runner;
+use crate::signals;
+
+/// What is kept of what a command says, in bytes.
+const SAID_BYTES_MAX: usize = 512;
+/// How long a command may take whose job does not say.
+const SCRIPT_MAX: Duration = Duration::from_secs(5);
+
+/// Tells a task of these, each in its own way; a restart stands for all others.
+pub(super) async fn tell(runner: &Runner, templates: &Templates, changed: &BTreeSet<usize>) {
+    let changed: Vec<&Loaded> = changed.iter().filter_map(|number| templates.all.get(*number)).collect();
+    if changed.iter().any(|loaded| loaded.spec.change() == TemplateChange::Restart) {
+        let why = "Template with change_mode restart re-rendered".to_owned();
+        return runner.tell(Event::RestartAsked { of: runner.of, why }).await;
+    }
+    let mut signals: Vec<i32> = Vec::new();
+    for loaded in &changed {
+        if loaded.spec.change() == TemplateChange::Signal {
+            let signal = signals::number(&loaded.spec.signal);
+            signals.extend(signal.filter(|signal| !signals.contains(signal)));
+        }
+    }
+    for signal in signals {
+        send(runner, signal).await;
+    }
+    for loaded in changed.into_iter().filter(|loaded| loaded.spec.change() == TemplateChange::Script) {
+        run(runner, loaded).await;
+    }
+}
+
+async fn send(runner: &Runner, signal: i32) {
+    let Some(passed) = runner.pass_signal(signal).await else { return };
+    let signal = signals::name(signal);
+    let said = match passed {
+        Ok(()) => format!("Template re-rendered: task was sent signal {signal}"),
+        Err(why) => format!("Template re-rendered, and signal {signal} was not sent: {why}"),
+    };
+    runner.note(TaskEventKind::Signaling, said);
+}
+
+async fn run(runner: &Runner, loaded: &Loaded) {
+    let Some(script) = &loaded.spec.script else { return };
+    let most = match script.timeout_ms {
+        0 => SCRIPT_MAX,
+        millis => Duration::from_millis(millis),
+    };
+    let name = loaded.script.first().cloned().unwrap_or_default();
+    let within = Plain { context: &runner.context, run: runner.run(), of: runner.of, place: runner.place() };
+    let failed = match timeout(most, within.to_the_end(&loaded.script, SAID_BYTES_MAX)).await {
+        Ok(Ok(Ended { code: 0, .. })) => {
+            let said = format!("Template successfully ran script {name:?}");
+            return runner.note(TaskEventKind::Template, said);
+        }
+        Ok(Ok(Ended { code, output, mut complaints })) => {
+            complaints.extend(output);
+            complaints.truncate(SAID_BYTES_MAX);
+            format!("it exited with {code}: {}", String::from_utf8_lossy(&complaints).trim())
+        }
+        Ok(Err(refusal)) => refusal.text,
+        Err(_) => format!("it did not end within {} ms", most.as_millis()),
+    };
+    let why = format!("Template failed to run script {name:?}: {failed}");
+    if script.fail_on_error {
+        return runner.tell(Event::TaskFailed { of: runner.of, why }).await;
+    }
+    runner.note(TaskEventKind::Template, why);
+}

@@ -1,0 +1,130 @@
+//! Templates of tasks, from a server that says what they show, through deaths of their agent.
+
+#[allow(dead_code)]
+mod common;
+#[path = "common/server.rs"]
+#[allow(dead_code)]
+mod server;
+#[path = "common/world.rs"]
+#[allow(dead_code)]
+mod world;
+
+use std::fs;
+
+use berth_api::agent::{AllocStatus, ClientStatus, TaskEventKind, TaskSpec, TemplateChange, TemplateSpec};
+use common::eventually;
+use world::{World, run, shell};
+
+const HOUR_MS: u64 = 3_600_000;
+
+fn template(change: TemplateChange) -> TemplateSpec {
+    TemplateSpec {
+        destination: "local/file".into(),
+        data: "{{ with nomadVar \"a/b\" }}{{ .user }}{{ end }}".into(),
+        change: change.into(),
+        signal: "SIGUSR1".into(),
+        perms: 0o644,
+        left_delimiter: "{{".into(),
+        right_delimiter: "}}".into(),
+        ..TemplateSpec::default()
+    }
+}
+
+fn task(templates: Vec<TemplateSpec>) -> TaskSpec {
+    TaskSpec { templates, ..shell("t", "echo $(cat local/file); exec sleep 1000") }
+}
+
+fn file(world: &World) -> String {
+    fs::read_to_string(world.path(1, "tasks/t/local/file")).unwrap_or_default()
+}
+
+fn until_file(world: &mut World, text: &str) {
+    while file(world) != text {
+        world.server.listen();
+    }
+}
+
+fn runs_after(restarts: u32) -> impl Fn(&AllocStatus) -> bool {
+    move |status| status.tasks[0].restarts == restarts && status.status() == ClientStatus::Running
+}
+
+fn said(status: &AllocStatus, kind: TaskEventKind) -> Option<&str> {
+    let event = status.tasks[0].events.iter().find(|event| event.kind == kind as i32);
+    event.map(|event| event.message.as_str())
+}
+
+#[test]
+fn a_start_waits_for_a_variable_and_ends_when_it_is_to() {
+    let mut world = World::new();
+    world.server.desire(vec![run(1, vec![task(vec![template(TemplateChange::Noop)])])], &[], &[], &[]);
+    let status = world.server.wait_for(1, |status| said(status, TaskEventKind::Template).is_some());
+    assert_eq!(said(&status, TaskEventKind::Template), Some("Missing: nomad.var.block(a/b)"));
+    assert_eq!(status.status(), ClientStatus::Pending);
+    world.server.show(Some(&[("user", "one")]));
+    world.server.wait_for(1, runs_after(0));
+    assert_eq!(file(&world), "one");
+    world.server.show(None);
+    world.server.desire(vec![run(2, vec![task(vec![template(TemplateChange::Noop)])])], &[], &[], &[]);
+    world.server.wait_for(2, |status| said(status, TaskEventKind::Template).is_some());
+    // What was there stays in its file.
+    assert_eq!(file(&world), "one");
+    world.server.desire(Vec::new(), &[2], &[], &[]);
+    world.server.wait_for_status(2, ClientStatus::Complete);
+}
+
+#[test]
+fn a_change_is_followed_by_whichever_agent_is_there() {
+    let mut world = World::new();
+    world.server.show(Some(&[("user", "one")]));
+    world.server.desire(vec![run(1, vec![task(vec![template(TemplateChange::Restart)])])], &[], &[], &[]);
+    world.server.wait_for(1, runs_after(0));
+    world.kill_agent();
+    let asked = world.server.watched;
+    world.restart_agent();
+    while world.server.watched == asked {
+        world.server.listen();
+    }
+    world.server.show(Some(&[("user", "two")]));
+    let status = world.server.wait_for(1, runs_after(1));
+    let why = "Template with change_mode restart re-rendered";
+    assert_eq!(said(&status, TaskEventKind::RestartSignaled), Some(why));
+    assert_eq!(file(&world), "two");
+    // Once more, with the change while there is no agent.
+    world.kill_agent();
+    world.server.show(Some(&[("user", "three")]));
+    world.restart_agent();
+    world.server.wait_for(1, runs_after(2));
+    assert_eq!(file(&world), "three");
+}
+
+#[test]
+fn what_a_task_was_to_notice_the_agent_that_comes_after_tells_it() {
+    let mut world = World::new();
+    world.server.show(Some(&[("user", "one")]));
+    let slow = TemplateSpec { splay_ms: 1_000 * HOUR_MS, ..template(TemplateChange::Restart) };
+    world.server.desire(vec![run(1, vec![task(vec![slow])])], &[], &[], &[]);
+    world.server.wait_for(1, runs_after(0));
+    world.server.show(Some(&[("user", "two")]));
+    until_file(&mut world, "two");
+    world.kill_agent();
+    world.restart_agent();
+    world.server.wait_for(1, runs_after(1));
+    let told = eventually("its output", || {
+        let log = fs::read_to_string(world.path(1, "logs/t.stdout.0")).ok()?;
+        (log.lines().count() == 2).then_some(log)
+    });
+    assert_eq!(told, "one\ntwo\n");
+}
+
+#[test]
+fn a_file_that_shows_the_same_is_no_change() {
+    let mut world = World::new();
+    world.server.show(Some(&[("user", "one"), ("other", "x")]));
+    world.server.desire(vec![run(1, vec![task(vec![template(TemplateChange::Restart)])])], &[], &[], &[]);
+    world.server.wait_for(1, runs_after(0));
+    world.server.show(Some(&[("user", "one"), ("other", "y")]));
+    world.server.show(Some(&[("user", "two")]));
+    let status = world.server.wait_for(1, |status| status.tasks[0].restarts > 0);
+    assert_eq!(status.tasks[0].restarts, 1);
+    assert_eq!(file(&world), "two");
+}
