@@ -15,6 +15,19 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("api/src/agent/frame.rs HELLO_BYTES_MAX", "a node's description"),
     ("api/src/agent/frame.rs UPDATE_ALLOCS_MAX", "allocations of one report"),
     ("api/src/agent/meta.rs DYNAMIC_META_BYTES_MAX", "dynamic metadata of a node"),
+    ("api/src/agent/template.rs TEMPLATE_VARIABLES_MAX", "that the templates of a task ask for"),
+    ("api/src/agent/template.rs TEMPLATE_VARIABLE_BYTES_MAX", "that the templates of a task ask for"),
+    ("api/src/agent/template.rs TEMPLATE_WATCHES_MAX", "whose templates wait for changes"),
+    ("server/src/agents/listen.rs WATCHES_MAX", "whose templates wait for changes"),
+    ("template/src/limits.rs ACTIONS_MAX", "blocks and parentheses of a template"),
+    ("template/src/limits.rs NESTING_MAX", "blocks and parentheses of a template"),
+    ("template/src/limits.rs OUTPUT_BYTES_MAX", "a template; what it renders"),
+    ("template/src/limits.rs PADDING_MAX", "a regular expression of a template"),
+    ("template/src/limits.rs QUERIES_MAX", "that the templates of a task ask for"),
+    ("template/src/limits.rs REGEX_BYTES_MAX", "a regular expression of a template"),
+    ("template/src/limits.rs STEPS_MAX", "blocks and parentheses of a template"),
+    ("template/src/limits.rs TEXT_BYTES_MAX", "a template; what it renders"),
+    ("template/src/limits.rs VALUE_BYTES_MAX", "a template; what it renders"),
     ("api/src/log_feed.rs LOG_LINES_MAX", "lines of the log that wait"),
     ("api/src/log_feed.rs LOG_LINE_BYTES_MAX", "lines of the log that wait"),
     ("jobfile/src/blocks/launch.rs CRONS_MAX", "`crons` of a job"),
@@ -195,8 +208,14 @@ const SETTINGS: &[(&str, &str)] = &[
 const INSIDE: &str = include_str!("limits_page/inside.txt");
 
 /// The folders whose limits somebody can meet.
-const FOLDERS: &[&str] =
-    &["jobfile/src", "model/src", "server/src", "agent/src/shell/execs", "agent/src/shell/reads"];
+const FOLDERS: &[&str] = &[
+    "jobfile/src",
+    "model/src",
+    "server/src",
+    "template/src",
+    "agent/src/shell/execs",
+    "agent/src/shell/reads",
+];
 
 /// Every constant of a limit: where it is and its name, with what is written there as its value.
 fn constants() -> BTreeMap<String, String> {
