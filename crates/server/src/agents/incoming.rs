@@ -215,9 +215,12 @@ mod tests {
             let mut frames = FrameReader::new(reader, budget.clone());
             reading.spawn(async move { frames.next().await.map(|_| ()) });
         }
-        while budget.read.available_permits() > 0 {
-            tokio::task::yield_now().await;
-        }
+        let taken = async {
+            while budget.read.available_permits() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(FRAME_WITHIN / 2, taken).await.expect("they take all of it");
         assert_eq!(reading.len(), peers.len(), "half of them hold a share, half of them wait for one");
         reading.shutdown().await;
         assert_eq!(budget.read.available_permits(), LARGE_BYTES_MAX / KIB, "all is given back");

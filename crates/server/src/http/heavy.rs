@@ -130,7 +130,10 @@ impl Drop for Client {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::{
+        sync::mpsc,
+        time::{Duration, Instant},
+    };
 
     use super::*;
 
@@ -154,10 +157,11 @@ mod tests {
         let (heavy, (began, begun), (told, ended)) = (Heavy::new(1), mpsc::channel(), mpsc::channel());
         let work = heavy.run_for_client(move |left| {
             began.send(()).expect("the test waits");
-            while !left.load(Ordering::Relaxed) {
+            let patience = Instant::now() + Duration::from_secs(20);
+            while !left.load(Ordering::Relaxed) && Instant::now() < patience {
                 std::thread::yield_now();
             }
-            told.send(()).expect("the test waits");
+            told.send(left.load(Ordering::Relaxed)).expect("the test waits");
             Err::<(), _>(Cancelled)
         });
         let client = async {
@@ -169,6 +173,6 @@ mod tests {
             answer = work => panic!("it ended by itself: {answer:?}"),
             () = client => {}
         }
-        ended.recv().expect("it has ended");
+        assert!(ended.recv().expect("it has ended"), "nobody told it");
     }
 }
