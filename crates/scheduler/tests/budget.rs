@@ -108,6 +108,10 @@ fn a_job_of_75_million_allocations_is_planned_in_bounded_steps() {
     let queued: u64 = full.failures.iter().map(|failure| u64::from(failure.count)).sum();
     assert!(full.placements.len() <= PLACEMENTS_PER_PLAN_MAX);
     assert_eq!(full.placements.len() as u64 + queued, 1500 * u64::from(GROUP_COUNT_MAX));
+    // Room for more than one plan may place.
+    nodes(&mut store, 16);
+    let first = plan(&store, &eval, &Budget::default()).unwrap();
+    assert_eq!((first.placements.len(), first.more), (PLACEMENTS_PER_PLAN_MAX, true));
 }
 
 #[test]
