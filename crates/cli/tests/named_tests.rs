@@ -1,8 +1,13 @@
-//! The page about tests names those that find a fault again: each of them exists.
+//! The page about tests names those that find a fault again: each of them exists, and a planted fault proves that it finds it.
 
-use std::{fs, path::Path};
+#[path = "planted/list.rs"]
+mod list;
+#[path = "planted/run.rs"]
+mod run;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+use std::{collections::BTreeSet, fs, path::Path};
+
+use list::{Planted, ROOT, TestOfFault};
 
 /// All Rust code below a directory.
 fn code(dir: &Path, text: &mut String) {
@@ -15,19 +20,79 @@ fn code(dir: &Path, text: &mut String) {
     }
 }
 
+fn is_bug_of_the_simulation(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_uppercase())
+}
+
 #[test]
 fn the_tests_that_the_page_names_exist() {
-    let page = fs::read_to_string(format!("{ROOT}/docs/internals/testing.md")).unwrap();
-    let section = page.split("\n## ").find(|section| section.starts_with("What went wrong once\n")).unwrap();
-    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.rsplit_once(" | ")).skip(1);
-    let names: Vec<&str> = rows.flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2)).collect();
+    let rows = list::rows_of_the_page();
+    let names: Vec<&String> = rows.iter().flat_map(|row| &row.found_by).collect();
     assert!(names.len() > 50, "{names:?}");
     let mut text = String::new();
     code(&Path::new(ROOT).join("crates"), &mut text);
-    let is_there = |name: &str| match name.starts_with(|c: char| c.is_ascii_uppercase()) {
+    let is_there = |name: &str| match is_bug_of_the_simulation(name) {
         true => text.contains(&format!("    {name}: \"")),
         false => text.contains(&format!("fn {name}(")),
     };
-    let missing: Vec<&str> = names.into_iter().filter(|name| !is_there(name)).collect();
+    let missing: Vec<_> = names.into_iter().filter(|name| !is_there(name)).collect();
     assert!(missing.is_empty(), "the page names tests that do not exist: {missing:#?}");
+}
+
+#[test]
+fn a_planted_fault_proves_each_test_that_the_page_names() {
+    let Planted { faults, unproven } = Planted::read();
+    let proven: BTreeSet<&str> =
+        faults.iter().flat_map(|fault| &fault.found_by).map(|test| &*test.name).collect();
+    let excused: BTreeSet<&str> =
+        unproven.iter().filter(|test| !test.why.is_empty()).map(|test| &*test.test).collect();
+    let rows = list::rows_of_the_page();
+    let names = || rows.iter().flat_map(|row| &row.found_by).map(|name| &**name);
+    let mut wrong: Vec<String> = names()
+        .filter(|name| !is_bug_of_the_simulation(name) && !proven.contains(name) && !excused.contains(name))
+        .map(|name| format!("no planted fault proves that {name} finds it"))
+        .collect();
+    let stale =
+        excused.iter().filter(|name| proven.contains(*name) || !names().any(|of_page| of_page == **name));
+    wrong.extend(stale.map(|name| format!("{name} is proven, or not on the page, and said to be unproven")));
+    let has_proof = |name: &String| is_bug_of_the_simulation(name) || proven.contains(&**name);
+    let bare = rows.iter().filter(|row| !row.found_by.iter().any(has_proof));
+    wrong.extend(bare.map(|row| format!("nothing is planted for: {}", row.fault)));
+    assert!(wrong.is_empty(), "see planted/faults.toml: {wrong:#?}");
+}
+
+#[test]
+fn each_planted_fault_can_be_planted_and_names_its_tests() {
+    let rows = list::rows_of_the_page();
+    let mut wrong = Vec::new();
+    for fault in Planted::read().faults {
+        let row = rows.iter().find(|row| row.fault == fault.row);
+        if row.is_none() {
+            wrong.push(format!("the page has no such row: {}", fault.row));
+        }
+        if fault.edits.is_empty() || fault.found_by.is_empty() {
+            wrong.push(format!("{}: it has no edits, or no tests", fault.row));
+        }
+        for edit in &fault.edits {
+            match fs::read_to_string(format!("{ROOT}/{}", edit.file)).map(|text| edit.plant(&text)) {
+                Ok(Ok(planted)) => assert!(!planted.is_empty()),
+                Ok(Err(count)) => {
+                    wrong.push(format!("{}: {count} times in {}: {}", fault.row, edit.file, edit.find));
+                }
+                Err(error) => wrong.push(format!("{}: {}: {error}", fault.row, edit.file)),
+            }
+        }
+        for TestOfFault { name, package, target } in &fault.found_by {
+            if !row.is_some_and(|row| row.found_by.contains(name)) {
+                wrong.push(format!("{}: its row does not name {name}", fault.row));
+            }
+            let mut text = String::new();
+            let of_crate = Path::new(ROOT).join("crates").join(package.trim_start_matches("berth-"));
+            code(&of_crate.join(if target == "--lib" { "src" } else { "tests" }), &mut text);
+            if !text.contains(&format!("fn {name}(")) {
+                wrong.push(format!("{}: {package} {target} has no test {name}", fault.row));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "in planted/faults.toml: {wrong:#?}");
 }
