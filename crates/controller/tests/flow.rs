@@ -396,8 +396,9 @@ fn places_nothing(planned: &Event) -> bool {
 }
 
 fn node(id: u128) -> Node {
+    let features = [Feature::StopOnClientAfter, Feature::Templates].map(Feature::name).join(",");
     Node {
-        attributes: [("driver.mock_driver", "1"), (FEATURES_ATTRIBUTE, Feature::StopOnClientAfter.name())]
+        attributes: [("driver.mock_driver", "1"), (FEATURES_ATTRIBUTE, &features)]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into(),
         meta: [("rack".to_owned(), format!("r{}", id % 2))].into(),
