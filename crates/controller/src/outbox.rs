@@ -268,6 +268,8 @@ mod tests {
     use berth_model::{
         EvalId,
         command::{DeregisterJob, ENTRY_VERSION_MIN},
+        eval::Trigger,
+        job::JobType,
     };
 
     use super::*;
@@ -298,6 +300,27 @@ mod tests {
         outbox.flush(&mut mint, heading, |_, _| {}, &mut proposed);
         assert_eq!(proposed.len(), IN_FLIGHT_MAX);
         assert_eq!(request(&mut outbox, 99), Ok(()), "some of it is on its way");
+    }
+
+    #[test]
+    fn a_list_that_no_entry_holds_goes_into_as_many_as_it_takes() {
+        let (mut outbox, mut mint) = (Outbox::default(), IndexMint::begin(Index(1 << 20), Index(0)));
+        let key = JobKey::new("default", &"x".repeat(ITEM_BYTES_MAX / 4));
+        let eval = |id| Eval::pending(EvalId(id), key.clone(), JobType::Service, 50, Trigger::JobRegister);
+        let evals: Vec<Eval> = (1..=8).map(eval).collect();
+        outbox.push_list(&evals, &Command::CreateEvals);
+        let (mut proposed, mut told) = (Vec::new(), Vec::new());
+        let heading = Heading { term: 1, version: ENTRY_VERSION_MIN, at: Timestamp(1) };
+        outbox.flush(&mut mint, heading, |_, _| {}, &mut proposed);
+        for action in &proposed {
+            let Action::Propose { entry, .. } = action else { panic!("{action:?}") };
+            for command in &entry.entry().commands {
+                let Command::CreateEvals(evals) = command else { panic!("{command:?}") };
+                told.extend(evals.iter().map(|eval| eval.id));
+            }
+        }
+        assert_eq!(told, evals.iter().map(|eval| eval.id).collect::<Vec<_>>(), "some of it is lost");
+        assert_eq!(proposed.len(), 4, "three fit an entry, and halves are halved");
     }
 
     #[test]
