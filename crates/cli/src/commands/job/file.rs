@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    const TASK: &str = "group \"g\" {\n task \"t\" {\n driver = \"mock\"\n template {\n data = \"x\"\n destination = \"local/x\"\n}\n}\n}";
+    const TASK: &str = "group \"g\" {\n task \"t\" {\n driver = \"mock\"\n vault {\n role = \"x\"\n}\n}\n}";
 
     /// A job file with this in its job.
     fn file(inside: &str, strict: bool) -> (tempfile::TempDir, JobFile) {
@@ -337,8 +337,8 @@ mod tests {
     #[test]
     fn strict_refuses_what_would_be_ignored() {
         let (_dir, file) = file("", true);
-        let refused = file.parse_for_server("default").expect_err("templates do nothing").to_string();
-        assert!(refused.contains("`template` in task is not implemented"), "{refused}");
+        let refused = file.parse_for_server("default").expect_err("the block does nothing").to_string();
+        assert!(refused.contains("`vault` in task is not implemented"), "{refused}");
         assert!(refused.contains("job.nomad.hcl:6:"), "{refused}");
     }
 }
