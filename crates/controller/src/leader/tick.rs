@@ -21,8 +21,11 @@ impl Leader {
         self.outbox.resume();
         self.drop_servers(store);
         self.judge_silence(store);
-        for id in std::mem::take(&mut self.work.awaited) {
-            self.give_up(store, id);
+        // Before that a node may be back of whose session this leader has yet to hear.
+        if self.grace_until <= self.time {
+            for id in std::mem::take(&mut self.work.awaited) {
+                self.give_up(store, id);
+            }
         }
         for id in std::mem::take(&mut self.work.unsettled) {
             match store.node(id) {

@@ -165,6 +165,25 @@ fn what_was_disconnected_before_all_servers_were_away_has_the_time_to_come_back(
 }
 
 #[test]
+fn a_node_for_which_nothing_waits_any_more_has_the_time_to_come_back_that_all_have_after_an_election() {
+    for returns in [true, false] {
+        let (mut shell, id, home) = silent(waiting(None, false, Reconcile::BestScore));
+        shell.lead(2);
+        let deregister = DeregisterJob { job: JobKey::new("default", "web"), purge: false, eval: EvalId(5) };
+        shell.request(99, Command::DeregisterJob(deregister));
+        shell.pass(2);
+        assert_eq!(shell.store.alloc(id).unwrap().1.client, ClientStatus::Lost);
+        assert_eq!(status(&shell, home), NodeStatus::Disconnected);
+        if returns {
+            comes_back(&mut shell, id, home);
+            shell.observe(7, &[(id, ClientStatus::Complete)]);
+        }
+        shell.pass(60);
+        assert_eq!(status(&shell, home), if returns { NodeStatus::Ready } else { NodeStatus::Down });
+    }
+}
+
+#[test]
 fn a_newer_version_is_not_given_up_for_an_older_one_that_comes_back() {
     let (mut shell, id, home) = silent(waiting(Some(3_600), true, Reconcile::KeepOriginal));
     let mut newer = waiting(Some(3_600), true, Reconcile::KeepOriginal);
