@@ -169,26 +169,25 @@ test-long-soak: build
 
 # Each fault of crates/cli/tests/planted/faults.toml is put back into a copy of the code, and the tests that are there to find it must
 # fail. `PLANTED=word` takes those whose row has the word. The copy is built in a folder of its own.
-PLANTED_TEST = CARGO_TARGET_DIR=$(abspath $(TARGET))/planted \
-	$(CARGO) test --locked -p berth-cli --test named_tests -- --ignored --nocapture
+PLANTED_RUN = CARGO_TARGET_DIR=$(abspath $(TARGET))/planted $(CARGO) run --locked -p berth-cli --example planted
 
 test-long-planted: export PLANTED_PACKAGES = berth-model berth-jobfile berth-scheduler berth-controller berth-replication berth-lab \
 	berth-sim
 test-long-planted:
-	$(PLANTED_TEST)
+	$(PLANTED_RUN)
 
 test-long-planted-server: export PLANTED_PACKAGES = berth-server
 test-long-planted-server:
-	$(PLANTED_TEST)
+	$(PLANTED_RUN)
 
 test-long-planted-agent: export PLANTED_PACKAGES = berth-agent
 test-long-planted-agent:
-	$(PLANTED_TEST)
+	$(PLANTED_RUN)
 
 # Of the command line, and with real servers and agents.
 test-long-planted-cli: export PLANTED_PACKAGES = berth-cli
 test-long-planted-cli:
-	$(PLANTED_TEST)
+	$(PLANTED_RUN)
 
 # The test suites of Nomad's Go package and of python-nomad, against this build; clients/ecosystem lists what cannot pass, and why.
 test-long-ecosystem:

@@ -2,8 +2,8 @@
 
 #[path = "planted/list.rs"]
 mod list;
-#[path = "planted/run.rs"]
-mod run;
+#[path = "planted/page.rs"]
+mod page;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -26,7 +26,7 @@ fn is_bug_of_the_simulation(name: &str) -> bool {
 
 #[test]
 fn the_tests_that_the_page_names_exist() {
-    let rows = list::rows_of_the_page();
+    let rows = page::rows_of_the_page();
     let names: Vec<&String> = rows.iter().flat_map(|row| &row.found_by).collect();
     assert!(names.len() > 50, "{names:?}");
     let mut text = String::new();
@@ -46,7 +46,7 @@ fn a_planted_fault_proves_each_test_that_the_page_names() {
         faults.iter().flat_map(|fault| &fault.found_by).map(|test| &*test.name).collect();
     let excused: BTreeSet<&str> =
         unproven.iter().filter(|test| !test.why.is_empty()).map(|test| &*test.test).collect();
-    let rows = list::rows_of_the_page();
+    let rows = page::rows_of_the_page();
     let names = || rows.iter().flat_map(|row| &row.found_by).map(|name| &**name);
     let mut wrong: Vec<String> = names()
         .filter(|name| !is_bug_of_the_simulation(name) && !proven.contains(name) && !excused.contains(name))
@@ -63,15 +63,16 @@ fn a_planted_fault_proves_each_test_that_the_page_names() {
 
 #[test]
 fn each_planted_fault_can_be_planted_and_names_its_tests() {
-    let rows = list::rows_of_the_page();
+    let rows = page::rows_of_the_page();
     let mut wrong = Vec::new();
     for fault in Planted::read().faults {
         let row = rows.iter().find(|row| row.fault == fault.row);
         if row.is_none() {
             wrong.push(format!("the page has no such row: {}", fault.row));
         }
-        if fault.edits.is_empty() || fault.found_by.is_empty() {
-            wrong.push(format!("{}: it has no edits, or no tests", fault.row));
+        if fault.plants.is_empty() || fault.edits.is_empty() || fault.found_by.is_empty() {
+            wrong
+                .push(format!("{}: it does not say what it plants, or has no edits, or no tests", fault.row));
         }
         for edit in &fault.edits {
             match fs::read_to_string(format!("{ROOT}/{}", edit.file)).map(|text| edit.plant(&text)) {

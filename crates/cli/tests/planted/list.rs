@@ -1,4 +1,4 @@
-//! The list of planted faults, and the table of the page about tests whose rows they put back.
+//! The list of planted faults.
 
 use std::fs;
 
@@ -89,24 +89,4 @@ impl Planted {
         let text = fs::read_to_string(format!("{ROOT}/crates/cli/tests/planted/faults.toml")).unwrap();
         toml::from_str(&text).unwrap_or_else(|error| panic!("planted/faults.toml: {error}"))
     }
-}
-
-/// A row of the table.
-pub struct Row {
-    pub fault: String,
-    /// Tests, and planted bugs of the simulation.
-    pub found_by: Vec<String>,
-}
-
-/// The table of the page about tests.
-pub fn rows_of_the_page() -> Vec<Row> {
-    let page = fs::read_to_string(format!("{ROOT}/docs/internals/testing.md")).unwrap();
-    let section = page.split("\n## ").find(|section| section.starts_with("What went wrong once\n")).unwrap();
-    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.rsplit_once(" | "));
-    rows.skip(1)
-        .map(|(fault, tests)| Row {
-            fault: fault.to_owned(),
-            found_by: tests.split('`').skip(1).step_by(2).map(str::to_owned).collect(),
-        })
-        .collect()
 }
