@@ -5,7 +5,7 @@
 mod list;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env, fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Output},
@@ -18,6 +18,7 @@ use list::{Edit, Fault, Planted, ROOT, TestOfFault};
 const RUN_S_MAX: u32 = 300;
 /// How much is shown of what a compiler or a test says.
 const LINES_SHOWN: usize = 30;
+const CHARS_SHOWN: usize = 400;
 
 /// Crates that tests are faster with when these are optimised. Here each is compiled more often than its tests run.
 const OPTIMISED: [&str; 4] = ["berth-model", "berth-scheduler", "berth-controller", "berth-sim"];
@@ -62,7 +63,23 @@ impl Copy {
                 fs::copy(from, to).unwrap();
             }
         }
+        let listed: BTreeSet<PathBuf> =
+            listed.split_terminator('\0').map(|file| copy.source.join(file)).collect();
+        copy.remove_others(&copy.source, &listed);
         copy
+    }
+
+    /// Removes what the repository has no more: a crate that is left over would be built, a file that is would be read by tests.
+    fn remove_others(&self, dir: &Path, listed: &BTreeSet<PathBuf>) {
+        for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                self.remove_others(&path, listed);
+                // Fails where anything is left in it.
+                let _ = fs::remove_dir(&path);
+            } else if !listed.contains(&path) {
+                fs::remove_file(&path).unwrap();
+            }
+        }
     }
 
     /// Puts the fault into the copy; returns what was there.
@@ -93,7 +110,10 @@ impl Copy {
 
     /// Builds a program and runs these tests of it; if it cannot be built, what the compiler says.
     fn run(&self, (package, target): (&str, &str), tests: &[&TestOfFault]) -> Result<Vec<End>, String> {
-        let built = self.cargo(None, package, target, &["--no-run"]);
+        // Programs of tests start what lies beside them, which is not built with them by itself.
+        let beside: &[&str] =
+            if target.starts_with("--test") { &["--examples", "--no-run"] } else { &["--no-run"] };
+        let built = self.cargo(None, package, target, beside);
         if !built.status.success() {
             return Err(last_lines(&String::from_utf8_lossy(&built.stderr)));
         }
@@ -104,8 +124,20 @@ impl Copy {
         let ran =
             self.cargo(Some(RUN_S_MAX), package, target, &[&["--", "--show-output"], &names[..]].concat());
         let said = String::from_utf8_lossy(&ran.stdout).into_owned();
-        Ok(names.iter().map(|name| end_of(name, &said)).collect())
+        // A program that a signal ends says nothing of the test that was running.
+        let complaints = String::from_utf8_lossy(&ran.stderr);
+        let signal = complaints.lines().find(|line| line.contains("(signal: "));
+        let end = |name: &&str| match (end_of(name, &said), signal) {
+            (End::Missing, Some(signal)) => End::Failed(cut(signal.trim())),
+            (end, _) => end,
+        };
+        Ok(names.iter().map(end).collect())
     }
+}
+
+/// As much of it as is shown.
+fn cut(text: &str) -> String {
+    text.chars().take(CHARS_SHOWN).collect()
 }
 
 fn last_lines(text: &str) -> String {
@@ -133,7 +165,7 @@ fn end_of(name: &str, said: &str) -> End {
         let panic = output.lines().skip_while(|line| !line.contains("panicked at")).take(3);
         let panic =
             panic.take_while(|line| !line.starts_with("note: ") && !line.starts_with("stack backtrace"));
-        End::Failed(panic.collect::<Vec<_>>().join(" "))
+        End::Failed(cut(&panic.collect::<Vec<_>>().join(" ")))
     } else {
         End::Missing
     }

@@ -142,7 +142,7 @@ mod event {
 
     use super::{TaskEvent, Timestamp};
 
-    pub(super) const KINDS: [&str; 18] = [
+    pub(super) const KINDS: [&str; 19] = [
         "Received",
         "Task Setup",
         "Driver",
@@ -161,6 +161,7 @@ mod event {
         "Downloading Artifacts",
         "Main Tasks Dead",
         "Task hook failed",
+        "Template",
     ];
 
     pub(super) fn encode<C, W: en::Write>(

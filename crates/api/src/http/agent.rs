@@ -59,14 +59,14 @@ pub struct AgentMember {
     pub status: String,
 }
 
-/// Whether the answering server is well, and the agent beside it.
+/// Whether the answering server is well, and the agent where there is only one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentHealth {
     /// The server itself; none when it was not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<HealthState>,
-    /// The agent that is the only one, as that of `berth dev` is; none when there is no such one, or it was not asked for.
+    /// The only agent, as that of `berth dev` is; none when there are none or several, or it was not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<HealthState>,
 }

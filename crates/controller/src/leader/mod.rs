@@ -91,6 +91,9 @@ pub(crate) struct Leader {
     held: Vec<NodeId>,
     /// Until when, by its own time, it waits for nodes that it has not heard.
     grace_until: Timestamp,
+    /// Until when nothing counts as lost that waits for its node. Not extended when another server is gone: one that comes and goes
+    /// would keep what is lost from ever being replaced.
+    awaited_until: Timestamp,
     work: Work,
 }
 
@@ -206,6 +209,7 @@ impl Leader {
             cut_off_since: None,
             held: Vec::new(),
             grace_until: times.time.after(grace(store)),
+            awaited_until: times.time.after(grace(store)),
             work: Work::of(store),
         };
         leader.take_up_state(replica);
@@ -424,7 +428,7 @@ impl Leader {
                 term: self.term,
                 eval,
                 now: self.time,
-                awaited_until: self.grace_until,
+                awaited_until: self.awaited_until,
             }));
         }
         plans

@@ -39,6 +39,7 @@ impl Leader {
                 self.cut_off_since = None;
                 self.liveness.resume(self.listening.saturating_sub(since), store, self.listening);
                 self.grace_until = self.time.after(grace(store));
+                self.awaited_until = self.grace_until;
             }
             (None, true) | (Some(_), false) => {}
         }

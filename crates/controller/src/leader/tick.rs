@@ -22,7 +22,7 @@ impl Leader {
         self.drop_servers(store);
         self.judge_silence(store);
         // Before that a node may be back of whose session this leader has yet to hear.
-        if self.grace_until <= self.time {
+        if self.awaited_until <= self.time {
             for id in std::mem::take(&mut self.work.awaited) {
                 self.give_up(store, id);
             }

@@ -386,7 +386,7 @@ impl Cluster {
         }
     }
 
-    fn revive(&mut self) {
+    pub fn revive(&mut self) {
         for number in 0..self.servers.len() {
             if !self.servers[number].is_up {
                 self.start(number);

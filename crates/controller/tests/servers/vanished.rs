@@ -1,10 +1,18 @@
 //! Servers that vanish, hear no majority, or have a bad link to the leader: no node is lost that is there.
 
+use std::{sync::Arc, time::Duration};
+
 use berth_controller::Event;
-use berth_model::node::NodeStatus;
+use berth_model::{
+    EvalId, NodeId,
+    alloc::ClientStatus,
+    command::{Command, RegisterJob},
+    job::Disconnect,
+    node::NodeStatus,
+};
 
 use super::{
-    cluster::{Cluster, SERVERS},
+    cluster::{Cluster, JOBS, SERVERS, job},
     stories::{assert_none_lost, settled, status},
 };
 
@@ -71,6 +79,51 @@ fn a_node_that_dies_with_its_server_is_declared_lost_in_the_end() {
         cluster.drain();
     }
     assert_eq!(status(&cluster, 1), Some(NodeStatus::Down));
+}
+
+/// Whoever spoke to it has time to come back each time; what is lost elsewhere does not wait for that.
+#[test]
+fn a_server_that_comes_and_goes_keeps_nothing_from_being_lost() {
+    let mut cluster = settled(1);
+    let (leader, flapping) = (cluster.leader, (cluster.leader + 1) % SERVERS as usize);
+    (0..cluster.agents.len()).for_each(|number| cluster.dial(number, leader));
+    let mut job = job(JOBS, 1, 100);
+    let disconnect = Disconnect { lost_after: Some(Duration::from_secs(60)), ..Disconnect::default() };
+    job.groups[0].disconnect = Some(Box::new(disconnect));
+    let register =
+        RegisterJob { job: Arc::new(job.clone()), eval: EvalId(77), only_if: None, submission: None };
+    cluster.request(Command::RegisterJob(Box::new(register)));
+    (0..5).for_each(|_| cluster.live());
+    let placed = |cluster: &Cluster| {
+        let store = cluster.state();
+        let slot = store.jobs().allocs(store.job(&job.key)?).next()?;
+        let row = store.allocs().row(slot)?;
+        Some((row.id, store.nodes().row(row.node)?.id))
+    };
+    let (alloc, NodeId(node)) = placed(&cluster).expect("it was placed");
+    let is_lost = |cluster: &Cluster| {
+        cluster.state().alloc(alloc).is_none_or(|(_, row)| row.client == ClientStatus::Lost)
+    };
+    let mut lost_after = None;
+    for second in 0..240 {
+        match second % 20 {
+            0 => cluster.vanish(flapping),
+            12 => cluster.revive(),
+            _ => {}
+        }
+        cluster.pass(1);
+        for number in (0..cluster.agents.len()).filter(|number| *number as u128 + 1 != node) {
+            cluster.beat(number);
+            cluster.agents[number].work(false);
+            cluster.report(number);
+        }
+        cluster.drain();
+        if is_lost(&cluster) {
+            lost_after.get_or_insert(second);
+        }
+    }
+    assert!(lost_after.is_some(), "its node is gone, and nobody gives it up");
+    assert_eq!(status(&cluster, node), Some(NodeStatus::Down));
 }
 
 #[test]

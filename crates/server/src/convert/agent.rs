@@ -536,6 +536,18 @@ mod tests {
         hello(wire)
     }
 
+    /// Servers tell each other of observations, and keep them, by the names of the model alone.
+    #[test]
+    fn each_kind_of_a_tasks_event_is_known_to_those_who_keep_it() {
+        let kinds: Vec<_> = (0..64).filter_map(|kind| TaskEventKind::try_from(kind).ok()).collect();
+        assert!(kinds.contains(&TaskEventKind::Template), "{kinds:?}");
+        for kind in kinds {
+            let event = TaskEvent { kind: kind.as_str(), ..TaskEvent::default() };
+            let read: TaskEvent = minicbor::decode(&minicbor::to_vec(&event).unwrap()).unwrap();
+            assert_eq!(read.kind, kind.as_str());
+        }
+    }
+
     #[test]
     fn names_of_nodes_are_short_and_printable() {
         assert!(introduce(|hello| hello.node.name = "n".repeat(NAME_BYTES_MAX)).is_ok());

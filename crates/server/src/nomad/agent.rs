@@ -149,8 +149,8 @@ pub(super) async fn force_leave(call: Call) -> Reply {
     operator::change(&call, ServerChange::Remove(id)).await
 }
 
-/// `GET /v1/agent/health`: the server, and the agent beside it where there is one and the caller sees its node; with `?type=` only
-/// one of them.
+/// `GET /v1/agent/health`: the server, and beside it the agent where there is only one and the caller sees its node; with `?type=`
+/// one of them alone. The server is as well as it is itself, whatever the agent is.
 pub(super) async fn health(call: Call) -> Reply {
     let (asks_client, asks_server) = match call.query.text("type") {
         None => (true, true),
@@ -163,18 +163,18 @@ pub(super) async fn health(call: Call) -> Reply {
         }
     };
     let server = has_state(&call).map(|()| "ok".to_owned());
-    let client = if asks_client && server.is_ok() { own_agent(&call.view()) } else { None };
+    let client = if asks_client && server.is_ok() { only_agent(&call.view()) } else { None };
     let health =
         AgentHealth { server: asks_server.then(|| server.into()), client: client.map(HealthState::from) };
-    if [&health.server, &health.client].into_iter().flatten().any(|state| !state.ok) {
+    if health.server.as_ref().or(health.client.as_ref()).is_some_and(|asked| !asked.ok) {
         let text = serde_json::to_string(&health).unwrap_or_default();
         return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text));
     }
     reply::json(&call.query, &health)
 }
 
-/// How the agent beside the server is; none where it is not known which one that is.
-fn own_agent(view: &CallerView) -> Option<Result<String, String>> {
+/// How the only agent is; none where there are several.
+fn only_agent(view: &CallerView) -> Option<Result<String, String>> {
     let (row, detail) = only_node(view)?;
     Some(match row.status {
         NodeStatus::Ready => Ok("ok".to_owned()),

@@ -209,7 +209,7 @@ pub fn routes() -> Vec<Route> {
         route(Get, "/v1/agent/monitor", (AgentRead, Cluster), "Follow the log of a server or an agent", streams::<StreamFrame>(&["log_level", "log_json", "plain", "node_id", "server_id"]), monitor::read).without_state(),
         route(Put, "/v1/agent/join", (AgentWrite, Cluster), "Join the cluster of other servers", json::<AgentJoined>(&["address"]), agent::join).without_state(),
         route(Put, "/v1/agent/force-leave", (AgentWrite, Cluster), "Take out a server that is gone", json::<Map<String, Value>>(&["node"]), agent::force_leave).without_state(),
-        route(Get, "/v1/agent/health", (Anonymous, Cluster), "Read the health of the server and the agent beside it", json::<AgentHealth>(&["type"]), agent::health).without_meter(),
+        route(Get, "/v1/agent/health", (Anonymous, Cluster), "Read the health of the server, and of the only agent", json::<AgentHealth>(&["type"]), agent::health).without_meter(),
         route(Get, "/healthz", (Anonymous, Cluster), "Read the server's health", text(), agent::healthz).without_meter(),
         route(Get, "/v1/status/leader", (AgentRead, Cluster), "Read who leads", json::<String>(&[]), status::leader),
         route(Get, "/v1/status/peers", (AgentRead, Cluster), "List servers' addresses", json::<Vec<String>>(&[]), status::peers),
