@@ -96,33 +96,42 @@ impl Copy {
         before
     }
 
-    fn cargo(&self, limit: Option<u32>, package: &str, target: &str, more: &[&str]) -> Output {
+    fn cargo(&self, limit: Option<u32>, verb: &str, package: &str, more: &[&str]) -> Output {
         // A test that ends in time leaves nothing behind, one that is killed might.
         let mut command = Command::new(if limit.is_some() { "timeout" } else { "cargo" });
         if let Some(limit) = limit {
             command.args(["-k", "10", &limit.to_string(), "cargo"]);
         }
         let plain = OPTIMISED.map(|name| format!("--config=profile.dev.package.{name}.opt-level=0"));
-        command.arg("test").args(plain).args(["--locked", "-p", package]).args(target.split(' ')).args(more);
+        command.arg(verb).args(plain).args(["--locked", "-p", package]).args(more);
         command.current_dir(&self.source).env("CARGO_TARGET_DIR", &self.target);
         command.output().unwrap()
     }
 
     /// Builds a program and runs these tests of it; if it cannot be built, what the compiler says.
     fn run(&self, (package, target): (&str, &str), tests: &[&TestOfFault]) -> Result<Vec<End>, String> {
-        // Programs of tests start what lies beside them, which is not built with them by itself.
-        let beside: &[&str] =
-            if target.starts_with("--test") { &["--examples", "--no-run"] } else { &["--no-run"] };
-        let built = self.cargo(None, package, target, beside);
-        if !built.status.success() {
-            return Err(last_lines(&String::from_utf8_lossy(&built.stderr)));
+        let target: Vec<&str> = target.split(' ').collect();
+        let mut builds = vec![("test", [&target[..], &["--no-run"]].concat())];
+        // Programs of tests start examples, which are not built with them where a program is named.
+        if target[0] == "--test" {
+            builds.push(("build", vec!["--examples"]));
+        }
+        for (verb, more) in builds {
+            let built = self.cargo(None, verb, package, &more);
+            if !built.status.success() {
+                return Err(last_lines(&String::from_utf8_lossy(&built.stderr)));
+            }
         }
         let names: Vec<&str> = tests.iter().map(|test| &*test.name).collect();
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let ran =
-            self.cargo(Some(RUN_S_MAX), package, target, &[&["--", "--show-output"], &names[..]].concat());
+        let ran = self.cargo(
+            Some(RUN_S_MAX),
+            "test",
+            package,
+            &[&target[..], &["--", "--show-output"], &names].concat(),
+        );
         let said = String::from_utf8_lossy(&ran.stdout).into_owned();
         // A program that a signal ends says nothing of the test that was running.
         let complaints = String::from_utf8_lossy(&ran.stderr);

@@ -26,7 +26,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("server-join", "server join"),
     ("server-members", "server members"),
     ("start", "job start"),
-    ("status", "job status"),
+    ("status", "job status --any"),
     ("stop", "job stop"),
     ("validate", "job validate"),
 ];
@@ -104,7 +104,7 @@ mod tests {
         );
         check("berth job allocs -json web", "berth ps --all -json web");
         check("berth operator -address x raft list-peers", "berth server members -address x");
-        check("berth status", "berth job status");
+        check("berth status", "berth job status --any");
     }
 
     #[test]

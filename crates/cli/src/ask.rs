@@ -12,21 +12,42 @@ use crate::{
 /// Whether to ask.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Ask {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
 
+/// What stands in for an answer where nobody can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Enough {
+    /// An id that is written in full, as for commands of Nomad that scripts were written for.
+    WholeId,
+    /// That, and -yes.
+    Yes,
+}
+
 impl Ask {
-    /// Asks whether to do this to the thing of that id, unless instructed not to. An id that was shortened is never taken for
-    /// granted.
-    pub fn about(self, deed: &str, id: &str, written: &str) -> Result<(), Failure> {
-        if self.yes && id == written {
+    /// Asks on a terminal whether to do this to the object with that id. Without a terminal, the id in full is enough.
+    pub fn on_terminal(self, deed: &str, id: &str, written: &str) -> Result<(), Failure> {
+        self.ask(deed, id, written, Enough::WholeId)
+    }
+
+    /// Asks whether to do this to the object with that id; without a terminal -yes is required.
+    pub fn always(self, deed: &str, id: &str, written: &str) -> Result<(), Failure> {
+        self.ask(deed, id, written, Enough::Yes)
+    }
+
+    /// An id that was shortened is never taken for granted.
+    fn ask(self, deed: &str, id: &str, written: &str, enough: Enough) -> Result<(), Failure> {
+        let is_whole = id == written;
+        let can_ask = io::stdin().is_terminal();
+        if is_whole && (self.yes || !can_ask && enough == Enough::WholeId) {
             return Ok(());
         }
         let question = format!("{deed} {}", clean(id));
-        if !io::stdin().is_terminal() {
-            return Err(unasked(self.yes, &question, written));
+        if !can_ask {
+            let lacks_yes = !self.yes && enough == Enough::Yes;
+            return Err(unasked(&question, (!is_whole).then_some(written), lacks_yes));
         }
         eprint!("{question}? [y/N] ");
         let mut answer = String::new();
@@ -38,16 +59,15 @@ impl Ask {
     }
 }
 
-/// What stands in the way where nobody can be asked.
-fn unasked(yes: bool, question: &str, written: &str) -> Failure {
-    if yes {
-        let written = clean(written);
-        let told = format!(
-            "cannot ask whether to {question}, which `{written}` stands for: standard input is not a terminal"
-        );
-        return Failure::new(Exit::Usage, told)
-            .help("write the whole id: -yes takes none that was shortened");
-    }
-    let told = format!("cannot ask whether to {question}: standard input is not a terminal");
-    Failure::new(Exit::Usage, told).help("add -yes, and write the whole id")
+/// What to write where nobody can be asked.
+fn unasked(question: &str, shortened: Option<&str>, lacks_yes: bool) -> Failure {
+    let stands_for =
+        shortened.map(|written| format!(", which `{}` stands for", clean(written))).unwrap_or_default();
+    let text = format!("cannot ask whether to {question}{stands_for}: standard input is not a terminal");
+    let help = match (shortened, lacks_yes) {
+        (None, _) => "add -yes",
+        (Some(_), true) => "add -yes, and write the whole id",
+        (Some(_), false) => "write the whole id",
+    };
+    Failure::new(Exit::Usage, text).help(help)
 }

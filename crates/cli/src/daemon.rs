@@ -25,7 +25,8 @@ use crate::{
     settings::Settings,
 };
 
-/// After so many turns of tasks a thread of the runtime looks for what has come in, however much is still to be done: where all are busy
+/// After so many turns of tasks a thread of the runtime looks for what has come in, however much is still to be done: where
+/// all are busy
 /// with long answers, a short request waits for this many turns before anybody knows of it. A look takes about a microsecond.
 const TURNS_PER_LOOK: u32 = 16;
 
@@ -43,7 +44,8 @@ where
     threads.enable_all().event_interval(TURNS_PER_LOOK).build()?.block_on(work(feed))
 }
 
-/// Lets the kernel write no core of this process, whose memory holds keys, tokens and secrets of tasks, and lets nobody of its user look
+/// Lets the kernel write no core of this process, whose memory holds keys, tokens and secrets of tasks, and lets nobody of
+/// its user look
 /// into it. Programs that it starts do not inherit that.
 fn leave_no_core() {
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {

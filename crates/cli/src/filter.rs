@@ -7,7 +7,7 @@ use crate::remote::{Page, Remote};
 /// An expression that chooses items of a list.
 #[derive(Debug, Clone, Args)]
 pub struct Filter {
-    /// Only what this expression holds for, as `Status == "running"`: of the fields that `-o json` prints
+    /// Filter expression on the fields that `-o json` prints, e.g. `Status == "running"`
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
 }
@@ -22,7 +22,7 @@ impl Filter {
 /// Which part of a long list is read.
 #[derive(Debug, Clone, Args)]
 pub struct Pages {
-    /// At most so many; a note says how to read those that follow
+    /// Maximum number of items; a note tells how to read the next page
     #[arg(long, value_name = "COUNT")]
     per_page: Option<u32>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub struct Pages {
 /// Where a page begins.
 #[derive(Debug, Clone, Args)]
 pub struct PageStart {
-    /// Begin where the page before ended, as its note says
+    /// Token of the next page, from the note of the page before
     #[arg(long, value_name = "TOKEN")]
     page_token: Option<String>,
 }

@@ -25,31 +25,32 @@ const REGION: &str = "global";
 /// Options that every command takes.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// The server's address, https:// where it speaks TLS; else BERTH_ADDR, else NOMAD_ADDR, else http://127.0.0.1:4646
+    /// Address of the server, https:// if it uses TLS; else BERTH_ADDR, else NOMAD_ADDR, else http://127.0.0.1:4646
     #[arg(long, global = true, value_name = "URL", help_heading = HEADING)]
     address: Option<String>,
     /// The namespace; else BERTH_NAMESPACE, else NOMAD_NAMESPACE, else default
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, add = complete::namespaces())]
     namespace: Option<String>,
-    /// The token to show; else BERTH_TOKEN, else NOMAD_TOKEN, else what `berth login` keeps for the server
+    /// ACL token; else BERTH_TOKEN, else NOMAD_TOKEN, else what `berth login` keeps for the server
     #[arg(long, global = true, value_name = "SECRET", help_heading = HEADING, hide_env_values = true)]
     token: Option<String>,
-    /// Certificates of authorities to believe; else BERTH_CACERT, else NOMAD_CACERT, else the system's
+    /// CA certificates to trust; else BERTH_CACERT, else NOMAD_CACERT, else the system's
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
     ca_cert: Option<String>,
-    /// A directory of such files, where no --ca-cert is given; else BERTH_CAPATH, else NOMAD_CAPATH, where no such file is named
+    /// Directory of CA certificates, if no such file is given; else BERTH_CAPATH, else NOMAD_CAPATH
     #[arg(long, global = true, value_name = "DIR", help_heading = HEADING)]
     ca_path: Option<String>,
-    /// The certificate to show; else BERTH_CLIENT_CERT, else NOMAD_CLIENT_CERT, else none
+    /// Client certificate; else BERTH_CLIENT_CERT, else NOMAD_CLIENT_CERT, else none
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
     client_cert: Option<String>,
-    /// The key of that; else BERTH_CLIENT_KEY, else NOMAD_CLIENT_KEY
+    /// Key of the client certificate; else BERTH_CLIENT_KEY, else NOMAD_CLIENT_KEY
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING)]
     client_key: Option<String>,
-    /// The name that the server's certificate must have; else BERTH_TLS_SERVER_NAME, else NOMAD_TLS_SERVER_NAME, else the address's
+    /// Name that the server's certificate must have; else BERTH_TLS_SERVER_NAME, else NOMAD_TLS_SERVER_NAME, else the address's
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
     tls_server_name: Option<String>,
-    /// Accept any certificate, and send the token to the server that shows it; else BERTH_SKIP_VERIFY, else NOMAD_SKIP_VERIFY, else no
+    /// Accept any server certificate, and send the token to whoever presents it; else BERTH_SKIP_VERIFY, else
+    /// NOMAD_SKIP_VERIFY, else no
     #[arg(long, alias = "insecure", global = true, help_heading = HEADING)]
     tls_skip_verify: bool,
 }
@@ -152,7 +153,8 @@ impl Global {
         })
     }
 
-    /// A file of authorities, or a directory of such files: what is said most closely goes first, and of two said alike the file, as
+    /// A file of authorities, or a directory of such files: what is said most closely goes first, and of two said alike the
+    /// file, as
     /// with Nomad.
     fn authorities(&self) -> (Option<String>, Option<String>) {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());

@@ -1,8 +1,10 @@
 //! Files that commands are given to read: job files, and files of namespaces and quotas.
 
 use std::{
-    fs::File,
-    io::{self, Read},
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
 };
 
 use berth_jobfile::{Diagnostics, SOURCE_BYTES_MAX};
@@ -43,6 +45,16 @@ pub fn described<T: DeserializeOwned>(
     let file = name(path);
     let described = parse(&read(path)?, file).map_err(|mistakes| Failure::report(Exit::Failed, &mistakes))?;
     serde_json::from_value(described).map_err(|error| Failure::new(Exit::Failed, format!("{file}: {error}")))
+}
+
+/// Makes a file with this content; one that exists is left alone.
+pub fn create(path: &Path, mode: u32, text: &str) -> Result<(), Failure> {
+    let created = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    let mut file = created.map_err(|error| {
+        let exit = if error.kind() == io::ErrorKind::AlreadyExists { Exit::Conflict } else { Exit::Failed };
+        Failure::new(exit, format!("cannot create {}: {error}", path.display()))
+    })?;
+    Ok(file.write_all(text.as_bytes())?)
 }
 
 fn unreadable(path: &str, error: &io::Error) -> Failure {

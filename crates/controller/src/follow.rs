@@ -3,7 +3,7 @@
 
 use berth_model::{Timestamp, event::Event as Change, store::Store};
 
-/// Something that the leader keeps about the state.
+/// Something that the leader derives from the state and keeps up to date with its changes.
 pub(crate) trait Follower: Sized {
     /// All that a state leads to.
     fn of(store: &Store) -> Self;

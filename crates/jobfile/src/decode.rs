@@ -29,7 +29,7 @@ use crate::{
 pub use name::is_deceptive;
 pub(crate) use rules::policy;
 pub(crate) use task::check_signal;
-pub(crate) use tenant::{namespace, quota, variable};
+pub(crate) use tenant::{namespace, node_pool, node_pool_file, quota, variable};
 
 /// The job of a file in HCL, if there is one.
 pub(crate) fn hcl(entries: &[Entry<'_>], report: &Report<'_>) -> Option<Job> {

@@ -48,7 +48,7 @@ pub use rules::{
 };
 pub use schema::{definitions, unenforced};
 pub use starters::{STARTERS, Starter};
-pub use tenant::{parse_namespace, parse_quota, parse_variable};
+pub use tenant::{parse_namespace, parse_node_pool, parse_quota, parse_variable};
 
 use source::Syntax;
 

@@ -1,4 +1,4 @@
-//! Files that describe namespaces, quotas and variables: in the syntax of job files, with the same messages.
+//! Files that describe namespaces, quotas, node pools and variables: in the syntax of job files, with the same messages.
 
 use serde_json::Value as Json;
 
@@ -7,7 +7,7 @@ use crate::{
     diagnostic::Diagnostics,
     hcl, json,
     report::Report,
-    schema::{Body, NAMESPACE, QUOTA, Schema, VARIABLE},
+    schema::{Body, NAMESPACE, NODE_POOL, NODE_POOL_FILE, QUOTA, Schema, VARIABLE},
     source::{self, Syntax},
 };
 
@@ -16,7 +16,7 @@ use crate::{
 /// # Errors
 /// With all that is wrong with the file.
 pub fn parse_namespace(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
-    parse(source, file, &NAMESPACE, decode::namespace)
+    parse(source, file, Shape::both(&NAMESPACE, decode::namespace))
 }
 
 /// Reads a quota, in HCL or JSON, and gives the JSON of the API.
@@ -24,7 +24,7 @@ pub fn parse_namespace(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
 /// # Errors
 /// With all that is wrong with the file.
 pub fn parse_quota(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
-    parse(source, file, &QUOTA, decode::quota)
+    parse(source, file, Shape::both(&QUOTA, decode::quota))
 }
 
 /// Reads a variable, in HCL or JSON, and gives the JSON of the API.
@@ -32,21 +32,42 @@ pub fn parse_quota(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
 /// # Errors
 /// With all that is wrong with the file.
 pub fn parse_variable(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
-    parse(source, file, &VARIABLE, decode::variable)
+    parse(source, file, Shape::both(&VARIABLE, decode::variable))
 }
 
-fn parse(
-    source: &[u8],
-    file: &str,
-    schema: &'static Schema,
-    decode: fn(&Body<'_>) -> Json,
-) -> Result<Json, Diagnostics> {
+/// Reads a node pool, in HCL (a block with its name) or JSON, and gives the JSON of the API.
+///
+/// # Errors
+/// With all that is wrong with the file.
+pub fn parse_node_pool(source: &[u8], file: &str) -> Result<Json, Diagnostics> {
+    let hcl = (&NODE_POOL_FILE, decode::node_pool_file as Decode);
+    parse(source, file, Shape { hcl, json: (&NODE_POOL, decode::node_pool) })
+}
+
+type Decode = fn(&Body<'_>) -> Json;
+
+/// How such a file is written.
+struct Shape {
+    hcl: (&'static Schema, Decode),
+    json: (&'static Schema, Decode),
+}
+
+impl Shape {
+    /// The same in both syntaxes.
+    fn both(schema: &'static Schema, decode: Decode) -> Self {
+        Self { hcl: (schema, decode), json: (schema, decode) }
+    }
+}
+
+fn parse(source: &[u8], file: &str, shape: Shape) -> Result<Json, Diagnostics> {
     let text = source::checked(source, file)?;
     let read = match source::syntax_of(text, file) {
         Syntax::Hcl => hcl::read(text, file, &Inputs::default(), |entries, report| {
+            let (schema, decode) = shape.hcl;
             Some(decode(&Body::of_hcl_file(entries, schema, report)))
         }),
         Syntax::Json => json::document(Report::new(file, text), text, |document, report| {
+            let (schema, decode) = shape.json;
             Body::of_json(document, schema.what, schema, report).as_ref().map(decode)
         }),
     };

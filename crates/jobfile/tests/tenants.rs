@@ -1,6 +1,6 @@
 //! Files of namespaces and quotas, in both syntaxes, sound and not.
 
-use berth_jobfile::{parse_namespace, parse_quota};
+use berth_jobfile::{parse_namespace, parse_node_pool, parse_quota};
 use expect_test::{Expect, expect};
 
 fn check_namespace(source: &str, expected: Expect) {
@@ -159,4 +159,22 @@ fn a_quota_limits_and_guarantees() {
               |                          ^^^^^^
         "#]],
     );
+}
+
+#[test]
+fn a_node_pool_is_a_block_with_its_name_or_a_document() {
+    let read = |source: &str| match parse_node_pool(source.as_bytes(), "pool") {
+        Ok(pool) => pool.to_string(),
+        Err(mistakes) => mistakes.to_string(),
+    };
+    let hcl = "node_pool \"gpu\" {\n  description = \"with GPUs\"\n  meta { owner = \"ml\" }\n}\n";
+    let json = r#"{"Name": "gpu", "Description": "with GPUs", "Meta": {"owner": "ml"}, "CreateIndex": 7}"#;
+    assert_eq!(read(hcl), r#"{"Description":"with GPUs","Meta":{"owner":"ml"},"Name":"gpu"}"#);
+    assert_eq!(read(hcl), read(json));
+    assert!(read("node_pool { }\n").contains("no name"), "{}", read("node_pool { }\n"));
+    let two = read("node_pool \"a\" { }\nnode_pool \"b\" { }\n");
+    assert!(two.contains("several node pools"), "{two}");
+    assert!(read("# nothing\n").contains("there is no node pool"), "{}", read("# nothing\n"));
+    let enterprise = read("node_pool \"a\" {\n  scheduler_config { }\n}\n");
+    assert!(enterprise.contains("scheduler_config") && enterprise.contains("pool:2:3"), "{enterprise}");
 }

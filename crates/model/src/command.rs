@@ -80,7 +80,7 @@ pub enum Command {
     /// Evaluations change their status without a plan.
     #[n(10)]
     SetEvalStatus(#[n(0)] EvalId, #[n(1)] EvalStatus, #[n(2)] String),
-    /// Forgets what nobody asks for any more.
+    /// Garbage-collects objects that have ended and that nothing refers to.
     #[n(11)]
     Collect(#[n(0)] Box<Collect>),
     /// A group wants another number of allocations; carries its evaluation.

@@ -30,13 +30,13 @@ fn of(read: impl Fn(&str) -> String) -> Vec<Metric> {
     let kib = |name| line_of(&status, name).map(|kib| kib * BYTES_PER_KIB);
     let all = [
         cpu.map(|cpu| {
-            let help = "Processor time that this process has used, in seconds.";
+            let help = "CPU time of this process, in seconds.";
             Metric::one("process_cpu_seconds_total", help, Measured::Counter(cpu))
         }),
-        gauge("process_max_fds", "Files that this process may have open.", files_max),
-        gauge("process_open_fds", "Files that this process has open.", files),
-        gauge("process_resident_memory_bytes", "Memory of this process that is in RAM.", kib("VmRSS:")),
-        gauge("process_start_time_seconds", "When this process started, in seconds since 1970.", started),
+        gauge("process_max_fds", "Limit of open files of this process.", files_max),
+        gauge("process_open_fds", "Open files of this process.", files),
+        gauge("process_resident_memory_bytes", "Resident memory of this process.", kib("VmRSS:")),
+        gauge("process_start_time_seconds", "Start of this process, in seconds since 1970.", started),
         gauge("process_threads", "Threads of this process.", line_of(&status, "Threads:")),
         gauge("process_virtual_memory_bytes", "Address space of this process.", kib("VmSize:")),
     ];

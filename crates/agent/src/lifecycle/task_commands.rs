@@ -71,7 +71,7 @@ impl Node {
 fn unknown(alloc_id: &[u8]) -> Refusal {
     let id = AllocId::from_slice(alloc_id).map(|id| id.to_string()).unwrap_or_default();
     let text =
-        format!("its node knows nothing of allocation {id}: it has not come there yet, or ended there");
+        format!("allocation {id} is not on its node: it has not been received yet, or it has been removed");
     Refusal::new(RefusalKind::NotFound, text)
 }
 

@@ -531,7 +531,10 @@ impl Agent {
         self.disk_work.fence_is_kept();
         let cluster = self.session.fence().cluster;
         match kept {
-            Ok(()) => tracing::info!(?cluster, "the node belongs to this cluster from now on"),
+            Ok(()) => {
+                let cluster = cluster.map(|cluster| cluster.to_string()).unwrap_or_default();
+                tracing::info!(cluster, "the node belongs to this cluster from now on");
+            }
             Err(failure) => {
                 tracing::error!(%failure, "could not keep which cluster the node belongs to");
                 self.session.restore_fence(before);

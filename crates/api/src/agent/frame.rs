@@ -417,7 +417,7 @@ pub struct RunAlloc {
     /// Its group: one of the message's `groups`. (Tag 3 held the group itself in version 1.)
     #[prost(uint32, tag = "9")]
     pub group_ref: u32,
-    /// What it must show to count as healthy, where its group does not say; absent where nobody asks.
+    /// What it must show to count as healthy, where its group does not say; absent where no deployment needs its health.
     #[prost(message, optional, tag = "10")]
     pub health: Option<super::HealthSpec>,
     /// The job's version to which it was updated after it was placed: it goes on as its group says now. 0 for as it was placed.

@@ -28,7 +28,6 @@ pub(super) const ABSENT: &[(&str, &str)] = &[
         "agents renew their certificates themselves; `berth node revoke` refuses those of a node",
     ),
     ("node intro", "berth node token"),
-    ("node pool init", "berth node pool apply"),
     (
         "operator autopilot",
         "a server that was replaced is taken out with `berth server remove`; `berth server members` shows their health",

@@ -18,10 +18,10 @@ const CHANGES_MAX: usize = 5;
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// The job's id, or its beginning
+    /// Id or prefix of the job
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// Say what stands in the way on this node: its id, or its beginning
+    /// Show what prevents a placement on this node, by id or prefix
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     node: Option<String>,
     #[command(flatten)]

@@ -13,16 +13,16 @@ use crate::{
 /// Arguments of `monitor`.
 #[derive(Debug, Args)]
 pub struct Monitor {
-    /// Lines of this level, and more severe ones
+    /// Lowest level of lines to show
     #[arg(long, value_enum, ignore_case = true, value_name = "LEVEL", default_value_t)]
     log_level: LogLevel,
     /// Print each line as a JSON object
     #[arg(long, alias = "log-json")]
     json: bool,
-    /// The log of the agent of this node, by id, its beginning, or name
+    /// Log of the agent of this node, by id, prefix or name
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     node_id: Option<String>,
-    /// The log of this server, by id, name or address, or of the `leader`, instead of that of the server that is asked
+    /// Log of this server, by id, name or address, or of the `leader`, instead of that of the server at --address
     #[arg(long, value_name = "SERVER", conflicts_with = "node_id")]
     server_id: Option<String>,
 }

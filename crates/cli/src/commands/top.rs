@@ -24,10 +24,10 @@ pub struct Top {
     /// Only of this job
     #[arg(value_name = "JOB", add = complete::jobs())]
     job: Option<String>,
-    /// Only on this node: its id, or the beginning of it, or its name
+    /// Only on this node, by id, prefix or name
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     node: Option<String>,
-    /// What comes first
+    /// Column to sort by
     #[arg(long, short_alias = 's', value_enum, value_name = "COLUMN", default_value_t)]
     sort: Sort,
     #[command(flatten)]

@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(after_help = "Write what it prints to /etc/systemd/system, then `systemctl enable --now` it.")]
 pub struct InstallUnit {
-    /// The TOML file with its settings; defaults without
+    /// TOML file with its settings
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }

@@ -258,7 +258,8 @@ impl Progress {
         by_status
     }
 
-    /// Whether the allocation, or a task of it, has failed so often that it is waited for no longer. It may yet do what it should: it is
+    /// Whether the allocation, or a task of it, has failed so often that it is waited for no longer. It may yet do what it
+    /// should: it is
     /// started again. What a deployment watches is judged by the deployment, and what has an end is followed to it.
     fn keeps_failing(&self, alloc: &Followed) -> bool {
         match self.goal {

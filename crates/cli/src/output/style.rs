@@ -69,7 +69,8 @@ impl Palette {
         Self::wanted(stream.is_terminal(), |name| std::env::var_os(name))
     }
 
-    /// As <https://no-color.org> and <https://bixense.com/clicolors> have it: refusing counts before forcing, and either before what
+    /// As <https://no-color.org> and <https://bixense.com/clicolors> have it: refusing counts before forcing, and either
+    /// before what
     /// the stream is.
     fn wanted(is_terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());

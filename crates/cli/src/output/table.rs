@@ -18,6 +18,8 @@ enum Kind {
     Id,
     /// Words: cut where a line would not fit.
     Text,
+    /// Names whose end distinguishes them: cut in the middle where a line would not fit.
+    Name,
     /// Numbers: never cut, and right-aligned.
     Number,
 }
@@ -41,6 +43,11 @@ impl Column {
     /// Words: cut where a line would not fit.
     pub const fn text(name: &'static str) -> Self {
         Self { name, kind: Kind::Text, wide: false, spare: false, extra: false }
+    }
+
+    /// Names whose end distinguishes them: cut in the middle where a line would not fit.
+    pub const fn name(name: &'static str) -> Self {
+        Self { kind: Kind::Name, ..Self::text(name) }
     }
 
     /// Numbers: never cut.
@@ -136,7 +143,8 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The table as wide as its layout allows. What is extra is shown where there is room for it. A narrow terminal cuts the widest columns of words first, then leaves out what can be
+    /// The table as wide as its layout allows. What is extra is shown where there is room for it. A narrow terminal cuts
+    /// the widest columns of words first, then leaves out what can be
     /// spared, the last first, and then cuts words further.
     pub fn render(&self) -> String {
         let mut shown: Vec<usize> =
@@ -184,7 +192,7 @@ impl Table {
         let mut widths: Vec<usize> = shown.iter().map(|at| self.widest(*at)).collect();
         while !self.fits(&widths) {
             let may_be_cut = |(at, width): &(usize, &mut usize)| {
-                self.columns[shown[*at]].kind == Kind::Text && **width > least
+                matches!(self.columns[shown[*at]].kind, Kind::Text | Kind::Name) && **width > least
             };
             let Some((_, widest)) =
                 widths.iter_mut().enumerate().filter(may_be_cut).max_by_key(|(_, width)| **width)
@@ -200,7 +208,10 @@ impl Table {
         let mut line = String::new();
         let mut space = 0;
         for (&at, &width) in shown.iter().zip(widths) {
-            let text = cut(&row[at].text, width);
+            let text = match self.columns[at].kind {
+                Kind::Name => cut_middle(&row[at].text, width),
+                Kind::Id | Kind::Text | Kind::Number => cut(&row[at].text, width),
+            };
             let missing = width.saturating_sub(text.width());
             let right = self.columns[at].kind == Kind::Number;
             if right {
@@ -217,6 +228,22 @@ impl Table {
         line.push('\n');
         line
     }
+}
+
+/// The text in at most `width` columns of the terminal, of which its end has half.
+fn cut_middle(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut left = width / 2;
+    let fits = |c: &char| {
+        let fits = c.width().unwrap_or(0) <= left;
+        left = left.saturating_sub(c.width().unwrap_or(0));
+        fits
+    };
+    let end: Vec<char> = text.chars().rev().take_while(fits).collect();
+    let begin = cut(text, width - end.iter().map(|c| c.width().unwrap_or(0)).sum::<usize>());
+    begin.chars().chain(end.into_iter().rev()).collect()
 }
 
 /// The text in at most `width` columns of the terminal.
@@ -253,6 +280,14 @@ mod tests {
         table.row(["web".into(), Cell::number(2_u32), about.into(), "ops".into()]);
         table.row(["batch-\u{1b}[1m".into(), Cell::number(12_000_u32), "日本語".into(), "".into()]);
         expected.assert_eq(&table.render());
+    }
+
+    #[test]
+    fn names_are_cut_in_the_middle() {
+        assert_eq!(cut_middle("web.front[2]", 12), "web.front[2]");
+        assert_eq!(cut_middle("a-long-name.front[2]", 13), "a-long…ont[2]");
+        assert_eq!(cut_middle("a-long-name.front[2]", 12), "a-lon…ont[2]");
+        assert_eq!(cut_middle("名前の長いもの[12]", 9).width(), 9);
     }
 
     #[test]

@@ -180,6 +180,14 @@ impl Remote {
         Ok(jobs)
     }
 
+    /// The newest of the jobs that a periodic or parameterized job made, the newest first: their ids hold the time.
+    pub async fn newest_children(&self, parent: &str, most: usize) -> Result<Vec<JobStub>, Failure> {
+        let of = self.target("/v1/jobs").param("prefix", format!("{parent}/"));
+        let mut jobs: Vec<JobStub> = self.get(&of.param("reverse", true).param("per_page", most)).await?;
+        jobs.retain(|job| job.parent_id == parent);
+        Ok(jobs)
+    }
+
     /// A job as its owner wrote it, and what the server knows of it.
     pub async fn job(&self, id: &str) -> Result<Value, Failure> {
         self.get(&self.target("/v1/job").part(id)).await

@@ -2,7 +2,7 @@
 
 use berth_api::http::{AllocationStub, Deployment, Evaluation, JobStub, NodeStub};
 
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::Remote;
 use crate::{
@@ -14,6 +14,40 @@ use crate::{
 const ID_CHARS: usize = 36;
 /// How many of the things that an id may mean are listed.
 const CANDIDATES_MAX: usize = 20;
+
+/// What an id that is no job's may be of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Allocation,
+    Deployment,
+    Evaluation,
+    Node,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Allocation, Self::Deployment, Self::Evaluation, Self::Node];
+
+    /// The path of its list, and what people call it.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Allocation => ("/v1/allocations", "allocation"),
+            Self::Deployment => ("/v1/deployments", "deployment"),
+            Self::Evaluation => ("/v1/evaluations", "evaluation"),
+            Self::Node => ("/v1/nodes", "node"),
+        }
+    }
+}
+
+/// An item of any list.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct Item {
+    #[serde(rename = "ID")]
+    id: String,
+    name: String,
+    #[serde(rename = "JobID")]
+    job_id: String,
+}
 
 impl Remote {
     /// The whole id of the allocation whose id begins like this.
@@ -84,10 +118,54 @@ impl Remote {
         only("job", id, found.iter().map(describe).collect())
     }
 
+    /// What has this id, or is the only thing whose id begins like this, jobs left out; or the node of that name.
+    pub async fn find_anything(&self, id: &str) -> Result<(Kind, String), Failure> {
+        let mut found: Vec<(Kind, Item)> = Vec::new();
+        for kind in Kind::ALL.into_iter().filter(|_| begins_an_id(id)) {
+            match self.beginning::<Item>(kind.words().0, id).await {
+                Ok(items) => found.extend(items.into_iter().map(|item| (kind, item))),
+                Err(failure) if failure.exit() == Exit::Denied => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        if found.is_empty() {
+            let nodes = self.nodes().await?.into_iter().filter(|node| node.name == id);
+            found.extend(nodes.map(|node| (Kind::Node, Item { id: node.id, ..Item::default() })));
+        }
+        match &found[..] {
+            [] => {
+                let text = format!(
+                    "no job, allocation, node, deployment or evaluation has an id that begins with `{}`",
+                    clean(id)
+                );
+                Err(Failure::new(Exit::NotFound, text)
+                    .help("`berth job status` lists the jobs, `berth ps -a` the allocations"))
+            }
+            [(kind, item)] => Ok((*kind, item.id.clone())),
+            _ => {
+                let words = |(kind, item): &(Kind, Item)| {
+                    let name = if item.name.is_empty() { &item.job_id } else { &item.name };
+                    (item.id.clone(), vec![kind.words().1.to_owned(), name.clone()])
+                };
+                Err(Failure::new(
+                    Exit::Usage,
+                    ambiguous("the", &clean(id), found.iter().map(words).collect()),
+                ))
+            }
+        }
+    }
+
     /// The whole id of the allocation that is meant: one whose id begins like this, or the newest of such a job.
     pub async fn job_or_allocation(&self, id: &str) -> Result<String, Failure> {
         match self.find_job(id).await {
-            Ok(job) => Ok(self.newest_allocation(&job).await?.id),
+            Ok(job) => match self.newest_allocation(&job).await {
+                Err(failure) if failure.exit() == Exit::NotFound => {
+                    let child = self.newest_children(&job, 1).await?.pop().ok_or(failure)?;
+                    tell(&format!("of its newest run, {}:", clean(&child.id)));
+                    Ok(self.newest_allocation(&child.id).await?.id)
+                }
+                newest => Ok(newest?.id),
+            },
             Err(failure) if failure.exit() == Exit::NotFound => match self.find_allocation(id).await {
                 Err(failure) if failure.exit() == Exit::NotFound => {
                     let text = format!("no job or allocation has an id that begins with `{}`", clean(id));
@@ -143,7 +221,7 @@ fn only(what: &str, id: &str, mut candidates: Vec<(String, Vec<String>)>) -> Res
         0 => Err(Failure::new(Exit::NotFound, format!("no {what} has an id that begins with `{id}`"))
             .help(format!("`berth {}` lists what there is", lister(what)))),
         1 => Ok(candidates.remove(0).0),
-        _ => Err(Failure::new(Exit::Usage, ambiguous(what, &id, candidates))),
+        _ => Err(Failure::new(Exit::Usage, ambiguous(&format!("the {what}'s"), &id, candidates))),
     }
 }
 
@@ -158,13 +236,13 @@ fn lister(what: &str) -> &'static str {
     }
 }
 
-fn ambiguous(what: &str, id: &str, candidates: Vec<(String, Vec<String>)>) -> String {
+fn ambiguous(whose: &str, id: &str, candidates: Vec<(String, Vec<String>)>) -> String {
     let words = candidates.iter().map(|(_, words)| words.len()).max().unwrap_or(0);
     let mut table = Table::headless(Layout::PLAIN, &vec![Column::text(""); words + 1]);
     for (id, words) in candidates {
         table.row([id].into_iter().chain(words).map(Into::into));
     }
-    format!("`{id}` may be any of these: write more of the {what}'s id\n{}", table.render().trim_end())
+    format!("`{id}` may be any of these: write more of {whose} id\n{}", table.render().trim_end())
 }
 
 /// A value that names a task, taken for granted when there is only one.

@@ -34,7 +34,7 @@ use change::Notes;
 pub use alloc::{ExecAsk, StreamRead, StreamSource, StreamStart};
 pub use event::EventFilter;
 pub use job::{Diffs, only_if_new};
-pub use lookup::{begins_an_id, only_task};
+pub use lookup::{Kind, begins_an_id, only_task};
 pub use operator::LogAsk;
 pub use patience::Patience;
 

@@ -83,7 +83,8 @@ impl Remote {
         self.delete::<Value>(&target).await.map(drop)
     }
 
-    /// Makes the certificates of a server good for nothing, though no leader could be elected after that if `force` says so. Tells
+    /// Makes the certificates of a server good for nothing, though no leader could be elected after that if `force` says
+    /// so. Tells
     /// what that does not reach.
     pub async fn revoke_server(&self, name: &str, force: bool) -> Result<String, Failure> {
         let target = self.target("/v1/operator/server").part(name).part("revoke");

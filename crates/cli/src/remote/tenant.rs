@@ -17,7 +17,8 @@ impl Remote {
         read.map_err(|failure: Failure| failure.naming("namespace", name, "namespace list"))
     }
 
-    /// Fails where the namespace from which this server is seen is not there: it has nothing, as an empty one has. Whoever may not
+    /// Fails where the namespace from which this server is seen is not there: it has nothing, as an empty one has. Whoever
+    /// may not
     /// read namespaces is not any wiser.
     pub async fn check_namespace(&self) -> Result<(), Failure> {
         let name = self.namespace();

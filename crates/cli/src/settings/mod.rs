@@ -227,7 +227,8 @@ impl Settings {
         self.agent_limits.connections_share = AgentLimits::share(count);
     }
 
-    /// So many requests that wait, half of them of this machine, a sixteenth of an address, and a third with one token. A quarter of the connections is left to those who want an
+    /// So many requests that wait, half of them of this machine, a sixteenth of an address, and a third with one token. A
+    /// quarter of the connections is left to those who want an
     /// answer at once.
     fn set_waits(&mut self, count: usize) {
         let connections = self.limits.connections_max;

@@ -88,7 +88,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("DIR"),
         roles: ALL,
         default: |role| if role == Role::Dev { "" } else { "/var/lib/berth" },
-        help: "Where state, logs and task directories are kept; `berth dev` makes one that goes away with it",
+        help: "Directory of state, logs and task directories; `berth dev` makes a temporary one by default",
         set: |to, given| given.path().map(|dir| to.data_dir = Some(dir)),
     },
     Setting {
@@ -96,7 +96,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("HOST:PORT"),
         roles: SERVERS,
         default: |_| "127.0.0.1:4646",
-        help: "Where the HTTP API listens",
+        help: "Address on which the HTTP API listens",
         set: |to, given| given.listen_address(to.role).map(|address| to.http_addr = address),
     },
     Setting {
@@ -104,7 +104,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("HOST:PORT"),
         roles: SERVERS,
         default: |role| if role == Role::Dev { "127.0.0.1:0" } else { "127.0.0.1:4647" },
-        help: "Where the server listens for agents",
+        help: "Address on which the server listens for agents",
         set: |to, given| given.listen_address(to.role).map(|address| to.agent_addr = address),
     },
     Setting {
@@ -112,7 +112,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("HOST:PORT"),
         roles: SERVERS,
         default: |_| "",
-        help: "Where the server listens for other servers; port 4648 of agent-addr's host unless given, or any if that is taken",
+        help: "Address on which the server listens for other servers; defaults to port 4648 of agent-addr's host, or a free port if that is in use",
         set: |to, given| given.listen_address(to.role).map(|address| to.server_addr = Some(address)),
     },
     Setting {
@@ -120,7 +120,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("HOST:PORT"),
         roles: &[Role::Server],
         default: |_| "",
-        help: "Where other servers reach this one, if that is not server-addr",
+        help: "Address at which other servers reach this one, if it is not server-addr",
         set: |to, given| given.address().map(|address| to.server_advertise = Some(address)),
     },
     Setting {
@@ -128,7 +128,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("HOST:PORT|TOKEN"),
         roles: REMOTE,
         default: |_| "",
-        help: "Of a server: servers of the cluster to join, by their server-addr; one without any founds a cluster. Of an agent: the token of `berth node token` with which it joins",
+        help: "For a server: server-addr of servers whose cluster to join; without it the server founds a cluster. For an agent: the join token of `berth node token`",
         set: |to, given| match to.role {
             Role::Agent => given.join_code().map(|code| to.join_code = Some(code)),
             _ => given.addresses().map(|join| to.join = join),
@@ -139,7 +139,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "1",
-        help: "Servers that found a cluster together, once so many are there",
+        help: "Number of servers that must be present to found a cluster together",
         set: |to, given| given.number_up_to(BOOTSTRAP_EXPECT_MAX).map(|count| to.bootstrap_expect = count),
     },
     Setting {
@@ -147,15 +147,15 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: &[Role::Dev, Role::Server],
         default: |_| "false",
-        help: "Whether callers may do only what their tokens say; `berth acl bootstrap` gives the first one",
+        help: "Enforce ACLs: callers need a token; `berth acl bootstrap` creates the first one",
         set: |to, given| given.switch().map(|on| to.acl = on),
     },
     Setting {
         name: "root-key-rotation",
-        form: Form::One("SPAN"),
+        form: Form::One("DURATION"),
         roles: SERVERS,
         default: |_| "30d",
-        help: "After how long the root key, which encrypts variables and signs identities, is replaced by a new one; at least 1m",
+        help: "Age at which the root key, which encrypts variables and signs workload identities, is rotated; at least 1m",
         set: |to, given| {
             given.duration_of_at_least(ROOT_KEY_ROTATION_MIN).map(|span| to.root_key_rotation = span)
         },
@@ -165,7 +165,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("URL"),
         roles: &[Role::Dev, Role::Server],
         default: |_| "",
-        help: "Where others reach this cluster's keys, https://HOST: who signs tokens of tasks, for clouds and Vault",
+        help: "URL, https://HOST, at which others fetch this cluster's public keys: the issuer of workload identities, for clouds and Vault",
         set: |to, given| given.issuer().map(|issuer| to.oidc_issuer = Some(issuer)),
     },
     Setting {
@@ -173,7 +173,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("NAMES"),
         roles: SERVERS,
         default: |_| "berth",
-        help: "Names of metrics: berth, or nomad to give beside them those that dashboards made for Nomad read",
+        help: "Names of metrics: `berth`, or `nomad` to export as well those that dashboards made for Nomad read",
         set: |to, given| given.metrics_names().map(|names| to.metrics_names = names),
     },
     Setting {
@@ -181,7 +181,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: SERVERS,
         default: |_| "",
-        help: "Whether to record who changed or read what, in a log in which changes are detected; where `acl` is on unless given",
+        help: "Record who changed or read what, in a tamper-evident log; defaults to the value of `acl`",
         set: |to, given| given.switch().map(|on| to.audit.on = Some(on)),
     },
     Setting {
@@ -189,7 +189,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("DIR"),
         roles: &[Role::Server],
         default: |_| "",
-        help: "Where the audit log is kept; `audit` in data-dir unless given",
+        help: "Directory of the audit log; defaults to `audit` in data-dir",
         set: |to, given| given.path().map(|dir| to.audit.dir = Some(dir)),
     },
     Setting {
@@ -197,7 +197,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("MIB"),
         roles: SERVERS,
         default: |_| "64",
-        help: "How large a file of the audit log grows before the next is begun",
+        help: "Size at which the audit log is rotated to a new file, in MiB",
         set: |to, given| given.number_of(AUDIT_FILE_MB).map(|mib| to.audit.file_mb = mib),
     },
     Setting {
@@ -205,15 +205,15 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: SERVERS,
         default: |_| "16",
-        help: "Files of the audit log that are kept, the newest included; older ones are removed",
+        help: "Number of files of the audit log to keep, the newest included; older ones are removed",
         set: |to, given| given.number_of(AUDIT_FILES).map(|count| to.audit.files = count),
     },
     Setting {
         name: "audit-keep",
-        form: Form::One("SPAN"),
+        form: Form::One("DURATION"),
         roles: SERVERS,
         default: |_| "0s",
-        help: "How old a file of the audit log is at the least that is removed, however many there are: what must be recorded is refused rather, once their disk is full",
+        help: "Minimum age at which a file of the audit log is removed, even if there are more than audit-files; when its disk is full, requests that must be recorded are refused",
         set: |to, given| given.duration().map(|span| to.audit.keep = span),
     },
     Setting {
@@ -221,7 +221,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("WHICH"),
         roles: SERVERS,
         default: |_| "guarded",
-        help: "Reads to record besides changes: `guarded` for those that return secrets (logs, files, variables, events, tokens and what takes a management token), `all` for lists and statuses too",
+        help: "Reads to record besides changes: `guarded` for those that return secrets (logs, files, variables, events, tokens, and all that requires a management token), `all` for lists and statuses too",
         set: |to, given| given.audit_reads().map(|all| to.audit.all_reads = all),
     },
     Setting {
@@ -229,7 +229,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "1000",
-        help: "Requests a second that one address may send on average, twice as many at once; 0 for any number",
+        help: "Average number of requests a second from one address, with bursts of twice as many; 0 for no limit",
         set: |to, given| given.number().map(|count| to.limits.rates.address = count),
     },
     Setting {
@@ -237,7 +237,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "1000",
-        help: "Requests a second that may be sent with one token on average, twice as many at once; 0 for any number",
+        help: "Average number of requests a second with one token, with bursts of twice as many; 0 for no limit",
         set: |to, given| given.number().map(|count| to.limits.rates.token = count),
     },
     Setting {
@@ -245,7 +245,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: SERVERS,
         default: |_| "0",
-        help: "The same of programs of this machine, all together and with one token, instead of these two",
+        help: "Average number of requests a second from all programs on this machine together, and with one token from there; it replaces request-rate-address and request-rate-token for them; 0 for no limit",
         set: |to, given| given.number().map(|count| to.limits.rates.loopback = count),
     },
     Setting {
@@ -253,7 +253,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "16384",
-        help: "Connections to the HTTP API at a time; half of them may be of programs of this machine",
+        help: "Maximum number of connections to the HTTP API; programs on this machine may hold half of them",
         set: |to, given| given.number_of(CONNECTIONS).map(|count| to.set_http_connections(count)),
     },
     Setting {
@@ -261,7 +261,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "",
-        help: "Of these, how many one address may have; a sixteenth unless given",
+        help: "Maximum number of connections to the HTTP API from one address; defaults to a sixteenth of http-connections-max",
         set: |to, given| {
             given.number_of(CONNECTIONS).map(|count| to.limits.connections_share.per_address_max = count)
         },
@@ -271,7 +271,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "12288",
-        help: "Requests that wait for a change, follow a stream or run a command in a task, at a time: three quarters of the connections at most; half of them may be of programs of this machine",
+        help: "Maximum number of blocking queries, streams and commands run in tasks at a time, at most three quarters of http-connections-max; programs on this machine may hold half of them",
         set: |to, given| given.number_of(CONNECTIONS).map(|count| to.set_waits(count)),
     },
     Setting {
@@ -279,7 +279,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "",
-        help: "Of these, how many one address may have; a sixteenth unless given",
+        help: "Maximum number of these from one address; defaults to a sixteenth of waits-max",
         set: |to, given| {
             given.number_of(CONNECTIONS).map(|count| to.limits.waiting_share.per_address_max = count)
         },
@@ -289,7 +289,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "",
-        help: "The same with one token from anywhere but this machine, and of the tasks of one allocation; a third of all unless given",
+        help: "Maximum number of these with one token from other machines, or from the tasks of one allocation; defaults to a third of waits-max",
         set: |to, given| given.number_of(CONNECTIONS).map(|count| to.limits.waiting_of_token_max = count),
     },
     Setting {
@@ -297,41 +297,41 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "256",
-        help: "Commands in tasks (`alloc exec`) that run by way of this server at a time",
+        help: "Maximum number of commands in tasks (`alloc exec`) that run through this server at a time",
         set: |to, given| given.number_of(CONNECTIONS).map(|count| to.limits.execs_max = count),
     },
     Setting {
         name: "body-mb",
-        form: Form::One("MB"),
+        form: Form::One("MIB"),
         roles: &[Role::Server],
         default: |_| "1",
-        help: "Size of a request's body at most, in MiB; those that carry jobs have a limit of their own",
+        help: "Maximum size of a request's body, in MiB; requests that carry jobs have a limit of their own, job-body-mb",
         set: |to, given| given.number_of(BODY_MB).map(|mb: usize| to.limits.body_bytes_max = mb << 20),
     },
     Setting {
         name: "job-body-mb",
-        form: Form::One("MB"),
+        form: Form::One("MIB"),
         roles: &[Role::Server],
         default: |_| "4",
-        help: "The same of a request that carries a job",
+        help: "Maximum size of the body of a request that carries a job, in MiB",
         set: |to, given| given.number_of(BODY_MB).map(|mb: usize| to.limits.job_body_bytes_max = mb << 20),
     },
     Setting {
         name: "header-timeout",
-        form: Form::One("SPAN"),
+        form: Form::One("DURATION"),
         roles: &[Role::Server],
         default: |_| "10s",
-        help: "How long the head of a request may take, from the connection or the last answer on; an idle connection ends by it too",
+        help: "Timeout of reading a request's head, from the connection or the last answer on; it closes idle connections too",
         set: |to, given| {
             given.duration_of_at_least(TIMEOUT_MIN).map(|span| to.limits.header_timeout_ms = millis(span))
         },
     },
     Setting {
         name: "body-timeout",
-        form: Form::One("SPAN"),
+        form: Form::One("DURATION"),
         roles: &[Role::Server],
         default: |_| "30s",
-        help: "How long the body of a request may take",
+        help: "Timeout of reading a request's body",
         set: |to, given| {
             given.duration_of_at_least(TIMEOUT_MIN).map(|span| to.limits.body_timeout_ms = millis(span))
         },
@@ -341,7 +341,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "16384",
-        help: "Connections of agents at a time, each of which can carry many nodes",
+        help: "Maximum number of agents' connections, each of which can carry many nodes",
         set: |to, given| given.number_of(CONNECTIONS).map(|count| to.set_agent_connections(count)),
     },
     Setting {
@@ -349,7 +349,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "",
-        help: "Of these, how many one address may have, and so how many agents may be behind one address of a network; three quarters unless given",
+        help: "Maximum number of agents' connections from one address, and so of agents behind one NAT; defaults to three quarters of agent-connections-max",
         set: |to, given| {
             given.number_of(CONNECTIONS).map(|count| to.agent_limits.connections_share = Share::equal(count))
         },
@@ -359,7 +359,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Server],
         default: |_| "2000",
-        help: "Connections, and sessions on them, that agents of one address may begin a second on average, twice as many at once; 0 for any number, as programs of this machine may",
+        help: "Average number of connections and sessions that agents at one address open a second, with bursts of twice as many; 0 for no limit; programs on this machine have none",
         set: |to, given| given.number().map(|count| to.agent_limits.begun_a_second = count),
     },
     Setting {
@@ -367,7 +367,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("DIR"),
         roles: REMOTE,
         default: |_| "",
-        help: "Where certificates and keys are, as `berth server init` makes them; `tls` in data-dir unless given, if that is there",
+        help: "Directory of certificates and keys, as `berth server init` creates them; defaults to `tls` in data-dir if it exists",
         set: |to, given| given.path().map(|dir| to.tls_dir = Some(dir)),
     },
     Setting {
@@ -375,7 +375,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Map,
         roles: REMOTE,
         default: |_| "",
-        help: "Certificates from elsewhere, as Nomad's `tls` block has them: `ca_file`, `cert_file`, `key_file`; of servers also `ca_key_file`, `http=false`, `verify_https_client=true`, `agent_certificate_ttl=24h`",
+        help: "Certificates from elsewhere, as in Nomad's `tls` block: `ca_file`, `cert_file`, `key_file`; for servers also `ca_key_file`, `http=false`, `verify_https_client=true`, `agent_certificate_ttl=24h`",
         set: |to, given| given.tls().map(|tls| to.tls = tls),
     },
     Setting {
@@ -383,7 +383,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("VERSION"),
         roles: &[Role::Server],
         default: |_| "7",
-        help: "Newest version of log entries to know, 3 to 7: with an older one than its own, older servers can take over",
+        help: "Newest version of log entries to write, 3 to 7: with an older one than its own, older servers can take over",
         set: |to, given| given.number_of(LOG_VERSIONS).map(|version| to.log_version = version),
     },
     Setting {
@@ -391,7 +391,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("HOST:PORT"),
         roles: &[Role::Agent],
         default: |_| "127.0.0.1:4647",
-        help: "The servers' addresses for agents",
+        help: "Servers' addresses for agents",
         set: |to, given| given.addresses().map(|servers| to.servers = servers),
     },
     Setting {
@@ -399,7 +399,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("LEVEL"),
         roles: ALL,
         default: |role| if role == Role::Dev { "warn" } else { "info" },
-        help: "What is logged to standard error: error, warn, info, debug or trace",
+        help: "Level of the log on standard error: error, warn, info, debug or trace",
         set: |to, given| given.level().map(|level| to.log_level = level),
     },
     Setting {
@@ -407,7 +407,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("FORMAT"),
         roles: ALL,
         default: |_| "text",
-        help: "How a line of the log is written: text, or json, an object with timestamp, level, target, message and the line's fields",
+        help: "Format of the log: text, or json: one object a line with timestamp, level, target, message and fields",
         set: |to, given| given.log_format().map(|format| to.log_format = format),
     },
     Setting {
@@ -415,7 +415,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("NAME"),
         roles: ALL,
         default: |_| "dc1",
-        help: "The datacenter it is in",
+        help: "Datacenter of the node or server",
         set: |to, given| given.text().map(|name| to.datacenter = name),
     },
     Setting {
@@ -423,7 +423,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("NAME"),
         roles: SERVERS,
         default: |_| "",
-        help: "The server's name; the host's unless given",
+        help: "Name of the server; defaults to the host name",
         set: |to, given| given.text().map(|name| to.server_name = name),
     },
     Setting {
@@ -431,7 +431,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("NAME"),
         roles: SERVERS,
         default: |_| "global",
-        help: "The region's name",
+        help: "Name of the region",
         set: |to, given| given.text().map(|region| to.region = region),
     },
     Setting {
@@ -439,7 +439,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: SERVERS,
         default: |_| "0",
-        help: "Threads that place allocations; 0 for one less than there are processors",
+        help: "Number of threads that plan placements; 0 for one less than there are processors",
         set: |to, given| given.number_up_to(PLANNERS_MAX).map(|count| to.planners = count),
     },
     Setting {
@@ -447,15 +447,15 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("KIND"),
         roles: SERVERS,
         default: |_| "incremental",
-        help: "Experimental: how planners keep up with what nodes hold: incremental, cached or reread",
+        help: "Experimental: how planners keep up with the resources that nodes have free: incremental, cached or reread",
         set: |to, given| given.host_state().map(|kind| to.host_state = kind),
     },
     Setting {
         name: "host-state-refresh",
-        form: Form::One("TIME"),
+        form: Form::One("DURATION"),
         roles: SERVERS,
         default: |_| "60s",
-        help: "Experimental: how long what planners have cached is good for, with host-state cached",
+        help: "Experimental: how long planners use cached resources, with host-state cached",
         set: |to, given| given.duration().map(|refresh| to.host_state_refresh = refresh),
     },
     Setting {
@@ -463,7 +463,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("NAME"),
         roles: AGENTS,
         default: |_| "",
-        help: "The node's name; the host's unless given",
+        help: "Name of the node; defaults to the host name",
         set: |to, given| given.text().map(|name| to.node.name = name),
     },
     Setting {
@@ -471,7 +471,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("NAME"),
         roles: AGENTS,
         default: |_| "default",
-        help: "The pool that the node is in",
+        help: "Node pool of the node",
         set: |to, given| given.text().map(|pool| to.node.pool = pool),
     },
     Setting {
@@ -479,7 +479,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("NAME"),
         roles: AGENTS,
         default: |_| "",
-        help: "A class of your own making, for constraints",
+        help: "Node class, a name of your choice for constraints",
         set: |to, given| given.text().map(|class| to.node.class = class),
     },
     Setting {
@@ -487,7 +487,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Map,
         roles: AGENTS,
         default: |_| "",
-        help: "Labels of the node, for constraints",
+        help: "Metadata of the node, for constraints",
         set: |to, given| given.pairs().map(|meta| to.node.meta = meta),
     },
     Setting {
@@ -495,7 +495,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("IP"),
         roles: AGENTS,
         default: |_| "127.0.0.1",
-        help: "Where the ports of allocations are reached",
+        help: "IP address at which ports of allocations are reached",
         set: |to, given| given.ip().map(|ip| to.node.host_ip = ip),
     },
     Setting {
@@ -503,7 +503,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("MHZ"),
         roles: AGENTS,
         default: |_| "0",
-        help: "CPU of the machine; 0 to find out",
+        help: "CPU of the machine in MHz; 0 to detect it",
         set: |to, given| given.number().map(|mhz| to.node.total_cpu_mhz = mhz),
     },
     Setting {
@@ -511,7 +511,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("MIB"),
         roles: AGENTS,
         default: |_| "0",
-        help: "Memory of the machine; 0 to find out",
+        help: "Memory of the machine in MiB; 0 to detect it",
         set: |to, given| given.number().map(|mb| to.node.total_memory_mb = mb),
     },
     Setting {
@@ -519,7 +519,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("MHZ"),
         roles: AGENTS,
         default: |_| "0",
-        help: "CPU that allocations may not have",
+        help: "CPU that is not given to allocations, in MHz",
         set: |to, given| given.number().map(|mhz| to.node.reserved_cpu_mhz = mhz),
     },
     Setting {
@@ -527,7 +527,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("MIB"),
         roles: AGENTS,
         default: |_| "0",
-        help: "Memory that allocations may not have",
+        help: "Memory that is not given to allocations, in MiB",
         set: |to, given| given.number().map(|mb| to.node.reserved_memory_mb = mb),
     },
     Setting {
@@ -535,7 +535,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("MIB"),
         roles: AGENTS,
         default: |_| "0",
-        help: "Disk that allocations may not have",
+        help: "Disk that is not given to allocations, in MiB",
         set: |to, given| given.number().map(|mb| to.node.reserved_disk_mb = mb),
     },
     Setting {
@@ -543,7 +543,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("PORT"),
         roles: AGENTS,
         default: |_| "",
-        help: "Ports that allocations may not have",
+        help: "Ports that are not given to allocations",
         set: |to, given| given.ports().map(|ports| to.node.reserved_ports = ports),
     },
     Setting {
@@ -551,7 +551,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("DURATION"),
         roles: AGENTS,
         default: |_| "30s",
-        help: "The longest that a task gets between its kill signal and SIGKILL, whatever its kill_timeout",
+        help: "Maximum time between a task's kill signal and SIGKILL, whatever its kill_timeout",
         set: |to, given| given.duration().map(|most| to.node.kill_timeout_max = most),
     },
     Setting {
@@ -559,7 +559,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("VENDOR/TYPE/MODEL=ID[;KEY=VALUE]"),
         roles: AGENTS,
         default: |_| "",
-        help: "Devices of the node besides GPUs, which agents find, as `acme/fpga/A1=0;file=/dev/a0;memory=8 GiB`",
+        help: "Devices of the node besides GPUs, which agents detect, e.g. `acme/fpga/A1=0;file=/dev/a0;memory=8 GiB`",
         set: |to, given| declared_devices::read(given.0).map(|devices| to.node.devices = devices),
     },
     Setting {
@@ -567,7 +567,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: AGENTS,
         default: |role| if role == Role::Dev { "true" } else { "false" },
-        help: "Let jobs run commands on the bare host, with the agent's own rights",
+        help: "Allow jobs to run commands on the host without isolation, with the agent's own rights",
         set: |to, given| given.switch().map(|on| to.node.raw_exec = on),
     },
     Setting {
@@ -575,7 +575,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: AGENTS,
         default: |_| "true",
-        help: "Let jobs run containers, where the host has an OCI runtime",
+        help: "Allow jobs to run containers, where the host has an OCI runtime",
         set: |to, given| given.switch().map(|on| to.node.containers = on),
     },
     Setting {
@@ -583,7 +583,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("FILE"),
         roles: AGENTS,
         default: |_| "",
-        help: "The OCI runtime; crun or runc unless given",
+        help: "Path of the OCI runtime; defaults to crun, else runc",
         set: |to, given| given.text().map(|runtime| to.node.container_runtime = runtime),
     },
     Setting {
@@ -591,7 +591,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("DIR"),
         roles: AGENTS,
         default: |_| "",
-        help: "Directories whose contents jobs may name as images, by their paths",
+        help: "Directories whose contents jobs may use as images, by path",
         set: |to, given| given.paths().map(|dirs| to.node.images.dirs = dirs),
     },
     Setting {
@@ -599,7 +599,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("REGISTRY=HOST[:PORT]"),
         roles: AGENTS,
         default: |_| "",
-        help: "Hosts to ask before a registry for its images, as `docker.io=mirror.example.com`; the first first",
+        help: "Mirrors to try before a registry, in order of preference, e.g. `docker.io=mirror.example.com`",
         set: |to, given| given.mirrors().map(|mirrors| to.node.images.registries.mirrors = mirrors),
     },
     Setting {
@@ -607,7 +607,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("HOST[:PORT]"),
         roles: AGENTS,
         default: |_| "",
-        help: "Registries and mirrors that are asked over plain HTTP",
+        help: "Registries and mirrors that are reached over plain HTTP",
         set: |to, given| given.registries().map(|hosts| to.node.images.registries.insecure = hosts),
     },
     Setting {
@@ -623,7 +623,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("PERCENT"),
         roles: AGENTS,
         default: |_| "85",
-        help: "Remove images that nothing uses, the least recently used first, while the disk is fuller than this",
+        help: "Disk usage above which unused images are removed, the least recently used first, in percent",
         set: |to, given| {
             let percent = given.number_up_to(100)?;
             to.node.images.limits.disk_percent_max = u8::try_from(percent).unwrap_or(100);
@@ -632,10 +632,10 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "image-age-max",
-        form: Form::One("SPAN"),
+        form: Form::One("DURATION"),
         roles: AGENTS,
         default: |_| "7d",
-        help: "Remove images that nothing has used for so long",
+        help: "Time after which an unused image is removed",
         set: |to, given| given.duration().map(|age| to.node.images.limits.age_max = age),
     },
     Setting {
@@ -643,7 +643,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Map,
         roles: &[Role::Agent],
         default: |_| "",
-        help: "Have the node drained before the agent stops: `deadline=1h` (0s for as long as it takes), `force=true`, `ignore-system-jobs=true`",
+        help: "Drain the node before the agent stops: `deadline=1h` (0s for no deadline), `force=true`, `ignore-system-jobs=true`",
         set: |to, given| given.drain().map(|drain| to.node.drain_on_shutdown = drain),
     },
     Setting {
@@ -651,7 +651,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: AGENTS,
         default: |_| "false",
-        help: "Let jobs give containers the host's network, where they reach all that listens on the host, this API included",
+        help: "Allow jobs to give containers the host's network, where they reach all that listens on the host, this API included",
         set: |to, given| given.switch().map(|on| to.node.host_network = on),
     },
     Setting {
@@ -659,7 +659,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: AGENTS,
         default: |_| "true",
-        help: "Give containers users of their own, so that their root has no rights on this node, where its kernel and filesystem can",
+        help: "Run containers in user namespaces, so that their root has no rights on this node, where its kernel and file system support it",
         set: |to, given| given.switch().map(|on| to.node.user_ids.on = on),
     },
     Setting {
@@ -667,7 +667,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("FIRST-LAST"),
         roles: AGENTS,
         default: |_| "1879048192-2147352575",
-        help: "What users of containers are on this node: 65536 ids for each allocation, which nothing else uses",
+        help: "Range of host user ids for containers, 65536 for each allocation; nothing else may use them",
         set: |to, given| given.id_range().map(|range| to.node.user_ids.range = range),
     },
     Setting {
@@ -675,7 +675,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: AGENTS,
         default: |_| "false",
-        help: "Let jobs give containers the users of this node (`userns_mode = \"host\"`), so that their root is its root",
+        help: "Allow containers without a user namespace (`userns_mode = \"host\"`), whose root is root on this node",
         set: |to, given| given.switch().map(|on| to.node.user_ids.host_allowed = on),
     },
     Setting {
@@ -683,7 +683,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("NAME"),
         roles: AGENTS,
         default: |_| "",
-        help: "Capabilities that containers may add with `cap_add` besides the usual ones: `net_raw`, `sys_ptrace`",
+        help: "Capabilities that containers may add with `cap_add` besides the default ones: `net_raw`, `sys_ptrace`",
         set: |to, given| given.extra_capabilities().map(|names| to.node.extra_capabilities = names),
     },
     Setting {
@@ -691,7 +691,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: AGENTS,
         default: |_| "true",
-        help: "Let jobs run commands of the host in containers that see its programs and libraries, where it has an OCI runtime",
+        help: "Allow jobs to run the host's programs in containers that see its programs and libraries, where it has an OCI runtime",
         set: |to, given| given.switch().map(|on| to.node.exec = on),
     },
     Setting {
@@ -699,7 +699,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("DIR"),
         roles: AGENTS,
         default: |_| "",
-        help: "What these commands see of the host, read-only; /bin, /etc, /lib*, /sbin and /usr unless given",
+        help: "Directories of the host that these containers see, read-only; defaults to /bin, /etc, /lib*, /sbin and /usr",
         set: |to, given| given.paths().map(|paths| to.node.exec_paths = paths),
     },
     Setting {
@@ -707,7 +707,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: AGENTS,
         default: |_| "true",
-        help: "Give allocations networks of their own, with a way out and ports by rules of nftables, where the host can",
+        help: "Give allocations networks of their own, with NAT and port mappings by nftables, where the host supports it",
         set: |to, given| given.switch().map(|on| to.node.network.on = on),
     },
     Setting {
@@ -715,7 +715,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("NAME"),
         roles: AGENTS,
         default: |_| "berth",
-        help: "Begins the names of these networks' interfaces, and is that of their table of rules",
+        help: "Prefix of the names of these networks' interfaces, and name of their nftables table",
         set: |to, given| given.text().map(|name| to.node.network.name = name),
     },
     Setting {
@@ -723,7 +723,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("SUBNET"),
         roles: AGENTS,
         default: |_| "172.27.64.0/20",
-        help: "Where addresses of these networks come from",
+        help: "Subnet of the addresses of these networks",
         set: |to, given| given.text().map(|subnet| to.node.network.subnet = subnet),
     },
     Setting {
@@ -731,7 +731,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("SUBNET"),
         roles: AGENTS,
         default: |_| "fd62:6572:7468::/64",
-        help: "The same for IPv6, on hosts that forward it",
+        help: "IPv6 subnet of the addresses of these networks, on hosts that forward IPv6",
         set: |to, given| given.text().map(|subnet| to.node.network.subnet_v6 = subnet),
     },
     Setting {
@@ -739,7 +739,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("PORT"),
         roles: AGENTS,
         default: |_| "",
-        help: "Ports of the host itself that are reached from these networks, besides those of allocations",
+        help: "Ports of the host that these networks may reach, besides those of allocations",
         set: |to, given| given.ports().map(|ports| to.node.network.host_ports = ports),
     },
     Setting {
@@ -747,7 +747,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("NAME=NETWORK"),
         roles: AGENTS,
         default: |_| "",
-        help: "Networks that jobs may take ports from, each an address, a range or an interface, as `lan=10.0.0.0/8`",
+        help: "Host networks that jobs may take ports from, each an address, a subnet or an interface, e.g. `lan=10.0.0.0/8`",
         set: |to, given| given.host_networks().map(|networks| to.node.host_networks = networks),
     },
     Setting {
@@ -755,7 +755,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("NAME=PATH"),
         roles: AGENTS,
         default: |_| "",
-        help: "Directories that jobs may mount, as `data=/srv/data`; with `;read_only` after it, nobody may write",
+        help: "Directories that jobs may mount, e.g. `data=/srv/data`; `;read_only` after the path makes a mount read-only for all",
         set: |to, given| given.volumes().map(|volumes| to.node.host_volumes = volumes),
     },
     Setting {
@@ -763,7 +763,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::List("DIR"),
         roles: AGENTS,
         default: |_| "",
-        help: "Directories of which containers may mount whatever they name, as `/srv/www`; with `;read_only` after it, nobody may write",
+        help: "Directories below which containers may mount any path, e.g. `/srv/www`; `;read_only` after the path makes mounts read-only for all",
         set: |to, given| given.mount_dirs().map(|dirs| to.node.mount_dirs = dirs),
     },
     Setting {
@@ -787,15 +787,15 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("MIB"),
         roles: AGENTS,
         default: |_| "8192",
-        help: "How large one artifact may be",
+        help: "Maximum size of one artifact, in MiB",
         set: |to, given| given.number().map(|mib| to.node.artifacts.bytes_max = u64::from(mib) << 20),
     },
     Setting {
         name: "artifact-timeout",
-        form: Form::One("SPAN"),
+        form: Form::One("DURATION"),
         roles: AGENTS,
         default: |_| "30m",
-        help: "How long getting one artifact may take",
+        help: "Timeout of one artifact's download",
         set: |to, given| given.duration().map(|timeout| to.node.artifacts.timeout = timeout),
     },
     Setting {
@@ -803,7 +803,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::Switch,
         roles: AGENTS,
         default: |role| if role == Role::Dev { "true" } else { "false" },
-        help: "Let jobs run tasks that only pretend to run",
+        help: "Allow jobs to use the mock driver, whose tasks only simulate running",
         set: |to, given| given.switch().map(|on| to.node.mock_driver = on),
     },
     Setting {
@@ -811,7 +811,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("COUNT"),
         roles: &[Role::Dev],
         default: |_| "0",
-        help: "Add this many simulated nodes",
+        help: "Number of simulated nodes to add",
         set: |to, given| given.number().map(|count| to.sim_nodes = count),
     },
 ];

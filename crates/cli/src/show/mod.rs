@@ -20,16 +20,16 @@ const WATCH_EVERY_MS: u64 = 500;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Output")]
 pub struct Print {
-    /// In which form
+    /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Format,
     /// The same as `-o json`
     #[arg(long, conflicts_with = "output")]
     json: bool,
-    /// In a form of your own, in Jinja's language, for each item: `-t '{{ ID }}'`
+    /// Format each item with a Jinja template, e.g. `-t '{{ ID }}'`
     #[arg(long, short, value_name = "TEMPLATE", conflicts_with_all = ["output", "json"])]
     template: Option<String>,
-    /// Every column, and ids in full: the same as `-o wide`
+    /// All columns, and full ids; the same as `-o wide`
     #[arg(long)]
     verbose: bool,
 }

@@ -184,13 +184,13 @@ impl Leader {
                 open.instance == state.instance && open.epoch == state.epoch && state.dial < open.dial;
             let verdict = rivals(open, &state);
             if is_older || verdict.is_some() {
-                let moved = || ("the agent speaks through another server".to_owned(), true);
+                let moved = || ("the agent has connected to another server".to_owned(), true);
                 let (reason, retry) = verdict.map_or_else(moved, |verdict| why_refused(&verdict, node));
                 return self.end_session(from, node, &state, reason, retry);
             }
             let (server, old) = (*server, open.clone());
             if server != from {
-                let reason = "the agent speaks through another server".to_owned();
+                let reason = "the agent has connected to another server".to_owned();
                 self.end_session(server, node, &old, reason, true);
             }
         }
@@ -254,7 +254,7 @@ impl Leader {
         }
         if !self.sessions.speaks(from, &report) {
             if let Some(session) = report.session {
-                let reason = "the agent speaks through another server".to_owned();
+                let reason = "the agent has connected to another server".to_owned();
                 let end = EndSession { node, session, reason, retry: true };
                 self.servers.tell(from, DownMessage::EndSession(end));
             }

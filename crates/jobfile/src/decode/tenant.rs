@@ -46,6 +46,29 @@ pub(crate) fn quota(body: &Body<'_>) -> Json {
     })
 }
 
+/// A file with the block of one node pool.
+pub(crate) fn node_pool_file(body: &Body<'_>) -> Json {
+    let pools = body.blocks("node_pool");
+    if pools.len() != 1 {
+        let message = if pools.is_empty() { "there is no node pool" } else { "there are several node pools" };
+        body.missing(message, "write one block `node_pool \"NAME\" { ... }`");
+    }
+    pools.first().map(node_pool).unwrap_or_default()
+}
+
+/// A node pool.
+pub(crate) fn node_pool(body: &Body<'_>) -> Json {
+    let name = body.label();
+    if name.is_none() {
+        body.missing("the node pool has no name", "write `node_pool \"NAME\" { ... }`, or `Name` in JSON");
+    }
+    json!({
+        "Name": name,
+        "Description": body.text("description").unwrap_or_default(),
+        "Meta": body.has("meta").then(|| body.text_map("meta")),
+    })
+}
+
 /// A variable.
 pub(crate) fn variable(body: &Body<'_>) -> Json {
     json!({

@@ -17,7 +17,7 @@ pub struct NodesConfig {
     pub first: u32,
     /// How many nodes.
     pub count: u32,
-    /// On how many connections. Nodes whose connection breaks by itself have one each besides.
+    /// Number of connections. Nodes whose connection breaks by itself have one each besides.
     pub connections: u32,
     /// So many of these come from one address of loopback, so that they are of many hosts; all from the usual one when 0.
     pub per_address: u32,

@@ -19,13 +19,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "frameworks",
             kind: Kind::Count { min: 1, max: 10_000 },
-            about: "Frameworks; 3000 as published with --quota, each in a role of its own",
+            about: "Number of frameworks; 3000 as published with --quota, each in a role of its own",
             defaults: ["100", "1000", "2000"],
         },
         Param {
             name: "refusing",
             kind: Kind::Count { min: 0, max: 10_000 },
-            about: "The poorest frameworks that refuse every node",
+            about: "Number of the frameworks with the smallest share that refuse every node",
             defaults: same("0"),
         },
         Param {

@@ -31,13 +31,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "tasks-per-node",
             kind: Kind::Count { min: 1, max: 1_000 },
-            about: "Allocations for each node, of one task each",
+            about: "Allocations per node, of one task each",
             defaults: same("30"),
         },
         Param {
             name: "jobs",
             kind: Kind::Count { min: 1, max: 10_000_000 },
-            about: "Jobs to which the allocations belong",
+            about: "Number of jobs",
             defaults: same("30"),
         },
         Param {
@@ -49,7 +49,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "asks",
             kind: Kind::Count { min: 1, max: ASKS_MAX as u64 },
-            about: "Different asks among the jobs, with --engine-only",
+            about: "Different resource requests among the jobs, with --engine-only",
             defaults: same("1"),
         },
         SERVERS,

@@ -67,7 +67,7 @@ pub const fn same(value: &'static str) -> [&'static str; 3] {
 pub const SERVERS: Param = Param {
     name: "servers",
     kind: Kind::Count { min: 1, max: 5 },
-    about: "Servers of the cluster, all on this machine; clients and nodes use the first",
+    about: "Number of servers, all on this machine; clients and nodes use the first",
     defaults: same("1"),
 };
 
@@ -75,7 +75,7 @@ pub const SERVERS: Param = Param {
 pub const SECURE: Param = Param {
     name: "secure",
     kind: Kind::Switch,
-    about: "Everything over TLS, agents with a certificate, clients with a token, and what they do in the audit log",
+    about: "Use TLS, agent certificates, ACL tokens and the audit log",
     defaults: same("false"),
 };
 

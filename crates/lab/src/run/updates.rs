@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "nodes",
             kind: Kind::Count { min: 1, max: 200_000 },
-            about: "Simulated nodes; at least 100, as every allocation of a job is on another one",
+            about: "Simulated nodes; at least 100, as each allocation of a job is on another one",
             defaults: ["200", "1000", "1000"],
         },
         Param {
@@ -43,21 +43,27 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "workload",
             kind: Kind::Choice(&["deploy", "batch", "flapping"]),
-            about: "Services that start slowly, short batch jobs, or services that fail and are tried again",
+            about: "Workload: services that start slowly, short batch jobs, or services that fail and are rescheduled",
             defaults: same("deploy"),
         },
         Param {
             name: "min-healthy-ms",
             kind: Kind::Count { min: 0, max: 600_000 },
-            about: "For how long an allocation must run until it is healthy, where jobs have deployments: milliseconds",
+            about: "Time that an allocation must run to be healthy, in jobs with deployments, in milliseconds",
             defaults: ["1000", "10000", "10000"],
         },
         without(
             "no-priority",
-            "Nothing is urgent: the status of an allocation waits for company as its events do",
+            "Switch off priorities: the status of an allocation is batched like its events",
         ),
-        without("no-shared-buffer", "Each change goes out at once, in an update of its own"),
-        without("no-adaptive", "Events wait for a second, however much the server has to take in"),
+        without(
+            "no-shared-buffer",
+            "Switch off batching: each change is sent at once, in an update of its own",
+        ),
+        without(
+            "no-adaptive",
+            "Switch off adaptive batching: events wait for a second, whatever the server's load",
+        ),
         SECURE,
     ],
     metrics: &[load::METRICS, load::DEPLOYMENT_METRICS],

@@ -78,7 +78,7 @@ fn tasks_are_restarted_signaled_and_asked_about() {
                 t Running restarts=1 exit=0/0/false started restarted [Received; Task Setup "Building Task Directory"; Started; Signaling "Task being sent signal SIGHUP"; Restart Signaled "User requested task to restart"; Killing "Sent interrupt. Waiting 5s before force killing"; Terminated 0/0/false; Restarting "Restart asked for"; Started]
             > asked: [TaskUsage { name: "t", cpu: None, memory: None }]
             > asked: Some(Refused(Refusal { kind: NotFound, text: "Could not find task \"x\": the allocation has t" }))
-            > asked: Some(Refused(Refusal { kind: NotFound, text: "its node knows nothing of allocation 03030303-0303-0303-0303-030303030303: it has not come there yet, or ended there" }))
+            > asked: Some(Refused(Refusal { kind: NotFound, text: "allocation 03030303-0303-0303-0303-030303030303 is not on its node: it has not been received yet, or it has been removed" }))
             > asked: Some(Refused(Refusal { kind: Invalid, text: "there is no signal \"SIGNO\": known are SIGHUP, SIGINT, SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGKILL, SIGUSR1, SIGSEGV, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGSTKFLT, SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGWINCH, SIGIO, SIGPWR, SIGSYS, SIGCLD, SIGIOT, SIGPOLL, SIGUNUSED, SIGRTMIN to SIGRTMIN+30, and numbers" }))
             > a command: Some(Refused(Refusal { kind: Invalid, text: "task t is only pretended by mock_driver: no command can run within it" }))
             > a command: Some(Refused(Refusal { kind: NotFound, text: "Could not find task \"x\": the allocation has t" }))

@@ -86,7 +86,7 @@ impl TaskApis {
             return Err(Some((503, NOT_SERVED)));
         };
         let of_task = TaskAt::find(state, *node, asked).map_err(|text| {
-            tracing::debug!(%node, text, "carries nothing for a task");
+            tracing::debug!(%node, text, "request of a task refused");
             Some((503, NOT_KNOWN))
         })?;
         let Ok(room) = context.task_apis.clone().try_acquire_owned() else {

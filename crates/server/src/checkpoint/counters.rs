@@ -39,17 +39,13 @@ impl WriteCounters {
         [
             total(
                 "berth_observed_written_bytes_total",
-                "bytes of what agents reported written to this server's disk",
+                "Bytes of observed state written to this server's disk.",
                 &self.bytes,
             ),
-            total(
-                "berth_observed_write_failures_total",
-                "times that what agents reported could not be written",
-                &self.failures,
-            ),
+            total("berth_observed_write_failures_total", "Failed writes of observed state.", &self.failures),
             Metric::one(
                 "berth_observed_paused",
-                "1 while what agents reported is not written because the disk is nearly full",
+                "1 while observed state is not written because the disk is nearly full.",
                 paused,
             ),
         ]

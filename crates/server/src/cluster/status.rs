@@ -74,7 +74,7 @@ impl Cluster {
         drop(known);
         match (was_removed, removed) {
             (false, true) => tracing::error!("{REMOVED}"),
-            (true, false) => tracing::warn!("this server is of its cluster again"),
+            (true, false) => tracing::warn!("this server is a member of its cluster again"),
             _ => {}
         }
     }

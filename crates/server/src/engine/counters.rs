@@ -99,48 +99,60 @@ impl Counters {
         };
         let times = |name, help, times: &Histogram| Metric::one(name, help, Measured::Spread(times.read()));
         vec![
-            counter("berth_log_entries_total", "entries proposed to the log", &self.entries),
+            counter("berth_log_entries_total", "Entries proposed to the log.", &self.entries),
             self.commands_by_kind(),
-            counter("berth_plans_total", "evaluations planned", &self.plans),
+            counter("berth_plans_total", "Evaluations planned.", &self.plans),
             counter(
                 "berth_plans_overtaken_total",
-                "plans retried after a conflict with another planner",
+                "Plans made again after a conflict with another planner.",
                 &self.plans_overtaken,
             ),
             counter(
                 "berth_plans_refused_total",
-                "plans of which the applier refused something",
+                "Plans refused in part or in full when they were applied.",
                 &self.plans_refused,
             ),
             counter(
                 "berth_placements_planned_total",
-                "placements proposed by planners",
+                "Placements proposed by planners.",
                 &self.placements_planned,
             ),
-            counter("berth_placements_committed_total", "placements committed", &self.placements_committed),
+            counter("berth_placements_committed_total", "Placements committed.", &self.placements_committed),
             counter(
                 "berth_placements_refused_total",
-                "placements refused because others had taken the resources",
+                "Placements refused because the resources were taken meanwhile.",
                 &self.placements_refused,
             ),
-            counter("berth_agent_updates_total", "messages in which agents reported changes", &self.updates),
+            counter(
+                "berth_agent_updates_total",
+                "Messages in which agents reported changed allocations.",
+                &self.updates,
+            ),
             counter(
                 "berth_agent_statuses_total",
-                "statuses of allocations in these messages",
+                "Allocation statuses that agents reported.",
                 &self.statuses,
             ),
             self.welcomes(),
             counter(
                 "berth_agent_heartbeats_total",
-                "messages in which agents reported no change",
+                "Heartbeats of agents: messages that report no change.",
                 &self.heartbeats,
             ),
-            counter("berth_allocations_ended_total", "ends of allocations logged", &self.allocs_ended),
-            times("berth_plan_duration_seconds", "time to plan an evaluation", &self.plan_time),
-            times("berth_log_commit_duration_seconds", "time to write and apply an entry", &self.commit_time),
+            counter(
+                "berth_allocations_ended_total",
+                "Allocations whose end was written to the log.",
+                &self.allocs_ended,
+            ),
+            times("berth_plan_duration_seconds", "Time to plan an evaluation.", &self.plan_time),
+            times(
+                "berth_log_commit_duration_seconds",
+                "Time to commit and apply a log entry.",
+                &self.commit_time,
+            ),
             times(
                 "berth_change_duration_seconds",
-                "write latency: from a change that is asked for to its answer",
+                "Write latency: time from a request that changes the state to its answer.",
                 &self.change_time,
             ),
         ]
@@ -153,7 +165,7 @@ impl Counters {
         };
         Metric {
             name: "berth_agent_welcomes_total",
-            help: "sessions of agents that were opened, by what the agent was asked to report",
+            help: "Agent sessions opened, by what the agent was asked to report: nothing, changes or everything.",
             samples: ["nothing", "changes", "everything"]
                 .into_iter()
                 .zip(&self.welcomes)
@@ -169,7 +181,7 @@ impl Counters {
         };
         Metric {
             name: "berth_log_commands_total",
-            help: "commands in these entries",
+            help: "Commands in entries proposed to the log.",
             samples: commands.iter().map(sample).collect(),
         }
     }

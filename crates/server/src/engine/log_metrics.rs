@@ -16,35 +16,43 @@ pub(super) fn of_log(log: &Metrics) -> Vec<Metric> {
     vec![
         total(
             "berth_log_records_total",
-            "records appended, the consensus engine's own included",
+            "Records appended to the log, those of the consensus engine included.",
             log.log_entries,
         ),
-        total("berth_log_bytes_total", "bytes appended to the log", log.appended_bytes),
-        total("berth_log_fsyncs_total", "syncs of the log", log.fsyncs),
+        total("berth_log_bytes_total", "Bytes appended to the log.", log.appended_bytes),
+        total("berth_log_fsyncs_total", "Fsyncs of the log.", log.fsyncs),
         Metric::one(
             "berth_log_fsync_duration_seconds",
-            "time of a sync of the log",
+            "Time of an fsync of the log.",
             Measured::Spread(spread(&log.fsync_times)),
         ),
         gauge(
             "berth_log_disk_slow",
-            "1 when the log's disk is too slow to lead on",
+            "1 while the log's disk is too slow for this server to lead.",
             log.fsync_slow.is_some().into(),
         ),
-        total("berth_log_snapshots_total", "snapshots written", log.snapshots),
-        total("berth_log_replayed_total", "entries applied at the start", log.replayed_entries),
+        total("berth_log_snapshots_total", "Snapshots written.", log.snapshots),
+        total(
+            "berth_log_replayed_total",
+            "Log entries applied when this server started.",
+            log.replayed_entries,
+        ),
         gauge(
             "berth_log_snapshot_size_bytes",
-            "size of the newest snapshot; 0 before the first",
+            "Size of the latest snapshot; 0 before the first.",
             log.snapshot_bytes,
         ),
         gauge(
             "berth_log_since_snapshot_bytes",
-            "payload of entries applied since the last snapshot: what a start has to apply",
+            "Payload of the log entries since the last snapshot, which a start has to apply.",
             log.since_snapshot_bytes,
         ),
-        gauge("berth_log_disk_free_bytes", "room on the log's disk", log.disk_free_bytes),
-        gauge("berth_log_disk_bytes", "size of the log's disk", log.disk_total_bytes),
+        gauge(
+            "berth_log_disk_free_bytes",
+            "Free space of the file system that holds the log.",
+            log.disk_free_bytes,
+        ),
+        gauge("berth_log_disk_bytes", "Size of the file system that holds the log.", log.disk_total_bytes),
     ]
 }
 
@@ -59,28 +67,26 @@ pub(super) fn of_servers(servers: &Servers) -> Vec<Metric> {
     };
     let flag = |flag: bool| Some(f64::from(u8::from(flag)));
     vec![
-        each("berth_server_leader", "1 for the server that leads", &|server| {
-            flag(servers.leader == Some(server.id))
-        }),
-        each("berth_server_voter", "1 for a server that votes, 0 for one that only follows", &|server| {
-            flag(server.voter)
-        }),
-        each("berth_server_lacks_key", "1 for a server that cannot open all root keys", &|server| {
+        each("berth_server_leader", "1 for the leader.", &|server| flag(servers.leader == Some(server.id))),
+        each("berth_server_voter", "1 for a voter, 0 for a learner.", &|server| flag(server.voter)),
+        each("berth_server_lacks_key", "1 for a server that cannot decrypt all root keys.", &|server| {
             flag(server.lacks_key)
         }),
-        each("berth_server_alive", "1 for a server that was heard lately", &|server| flag(server.alive)),
-        each("berth_server_lag_records", "records of the log that a server is behind", &|server| {
+        each("berth_server_alive", "1 for a server that was in contact lately.", &|server| {
+            flag(server.alive)
+        }),
+        each("berth_server_lag_records", "Log records that a server is behind the leader.", &|server| {
             Some(servers.lag(server)? as f64)
         }),
-        each("berth_server_term", "the newest term that a server knows", &|server| {
+        each("berth_server_term", "The latest Raft term that a server knows.", &|server| {
             Some(server.term as f64).filter(|_| server.term > 0)
         }),
-        each("berth_server_last_contact_seconds", "time since a server was heard", &|server| {
+        each("berth_server_last_contact_seconds", "Time since the last contact with a server.", &|server| {
             Some(server.last_contact?.as_secs_f64())
         }),
         each(
             "berth_server_fsync_seconds",
-            "time of a sync of a server's log, the mean of its last ones",
+            "Time of an fsync of a server's log, the mean of the latest ones.",
             &|server| Some(server.mean_sync?.as_secs_f64()),
         ),
     ]

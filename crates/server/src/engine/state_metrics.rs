@@ -31,29 +31,29 @@ pub(crate) fn of_state(view: &View, now: Timestamp) -> Vec<Metric> {
         nodes_by_state(store),
         waiting(
             "berth_evaluations_pending_age_seconds",
-            "How long the oldest evaluation that is due waits to be planned; 0 for none.",
+            "Age of the oldest evaluation ready to be planned; 0 without one.",
             store.evals().pending_since(),
             now,
         ),
         waiting(
             "berth_evaluations_blocked_age_seconds",
-            "How long the oldest evaluation waits for room; 0 for none.",
+            "Age of the oldest evaluation blocked for lack of resources; 0 without one.",
             store.evals().blocked_since(),
             now,
         ),
         gauge(
             "berth_nodes_unconfirmed",
-            "Nodes that have not confirmed what they run.",
+            "Nodes that have not confirmed their allocations since this server began to lead.",
             nodes(view.recovery.unconfirmed),
         ),
         gauge(
             "berth_nodes_held",
-            "Nodes that are silent and not declared lost, since too many are.",
+            "Nodes that missed their heartbeats and are not marked down, because too many did at once.",
             nodes(view.recovery.held),
         ),
         Metric::one(
             "berth_store_copied_bytes_total",
-            "Bytes copied by writes because a snapshot shared them.",
+            "Bytes of state copied on write because a reader shared them.",
             Measured::Counter(total),
         ),
     ];
@@ -87,7 +87,7 @@ fn evals(store: &Store, now: Timestamp) -> Metric {
         _ => sample(status.as_str(), evals.with_status(status)),
     });
     let samples = counts.into_iter().chain([sample("delayed", delayed)]).collect();
-    let help = "Evaluations, by status; delayed are those to be planned at a later time.";
+    let help = "Evaluations, by status; delayed ones are planned at a later time.";
     Metric { name: "berth_evaluations", help, samples }
 }
 
@@ -125,7 +125,7 @@ fn unknown(view: &View) -> (usize, usize) {
 
 fn deployments(store: &Store) -> Metric {
     let active = store.deployments().active().count();
-    Metric::one("berth_deployments_active", "Deployments that go on.", Measured::Gauge(active as f64))
+    Metric::one("berth_deployments_active", "Active deployments.", Measured::Gauge(active as f64))
 }
 
 fn nodes_by_state(store: &Store) -> Metric {
@@ -137,7 +137,7 @@ fn nodes_by_state(store: &Store) -> Metric {
     });
     Metric {
         name: "berth_nodes",
-        help: "Nodes, by status and whether new work may be placed there.",
+        help: "Nodes, by status and scheduling eligibility.",
         samples: samples.collect(),
     }
 }
@@ -156,31 +156,31 @@ fn resources(store: &Store) -> [Metric; 6] {
     let ResourceSums { cpu_mhz: cpu, memory_mb: memory, disk_mb: disk } = capacity;
     let ResourceSums { cpu_mhz: cpu_held, memory_mb: memory_held, disk_mb: disk_held } = used;
     [
-        one("berth_cluster_cpu_mhz", "Cpu of all nodes that are not silent, for allocations.", cpu, 1.0),
-        one("berth_cluster_cpu_allocated_mhz", "Cpu that allocations hold on these.", cpu_held, 1.0),
+        one(
+            "berth_cluster_cpu_mhz",
+            "CPU of all connected nodes that allocations may reserve, in MHz.",
+            cpu,
+            1.0,
+        ),
+        one("berth_cluster_cpu_allocated_mhz", "CPU reserved by allocations, in MHz.", cpu_held, 1.0),
         one(
             "berth_cluster_memory_bytes",
-            "Memory of all nodes that are not silent, for allocations.",
+            "Memory of all connected nodes that allocations may reserve.",
             memory,
             BYTES_PER_MIB,
         ),
         one(
             "berth_cluster_memory_allocated_bytes",
-            "Memory that allocations hold on these.",
+            "Memory reserved by allocations.",
             memory_held,
             BYTES_PER_MIB,
         ),
         one(
             "berth_cluster_disk_bytes",
-            "Disk of all nodes that are not silent, for allocations.",
+            "Disk of all connected nodes that allocations may reserve.",
             disk,
             BYTES_PER_MIB,
         ),
-        one(
-            "berth_cluster_disk_allocated_bytes",
-            "Disk that allocations hold on these.",
-            disk_held,
-            BYTES_PER_MIB,
-        ),
+        one("berth_cluster_disk_allocated_bytes", "Disk reserved by allocations.", disk_held, BYTES_PER_MIB),
     ]
 }

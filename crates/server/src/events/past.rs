@@ -23,7 +23,7 @@ use crate::shared::View;
 pub enum Past {
     /// It is gone, or the change itself says all there is.
     Nothing,
-    /// It is there, and nobody is told more.
+    /// It exists; its content is left out.
     There,
     /// A node.
     Node(Box<(NodeRow, NodeDetail)>),

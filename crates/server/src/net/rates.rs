@@ -9,7 +9,7 @@ use std::{
 
 /// Those who have a bucket of their own.
 pub(crate) const KEYS_MAX: usize = 65_536;
-/// Buckets for those for whom there is none left.
+/// Buckets that all others share, once there are [`KEYS_MAX`].
 const SHARED_BUCKETS: usize = 256;
 /// What a bucket holds, as time in which it fills.
 const BURST: Duration = Duration::from_secs(2);

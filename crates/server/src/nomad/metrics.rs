@@ -49,11 +49,11 @@ async fn families(call: &Call) -> Vec<Metric> {
     let (api, mut families) = (&call.api, call.engine_metrics());
     let counters = &api.counters;
     let own = [
-        ("berth_http_connections", "Connections that are open.", gauge(&counters.connections)),
-        ("berth_http_requests_open", "Requests without an answer yet.", gauge(&counters.requests)),
+        ("berth_http_connections", "Open HTTP connections.", gauge(&counters.connections)),
+        ("berth_http_requests_open", "Requests in progress.", gauge(&counters.requests)),
         (
             "berth_http_connections_refused_total",
-            "Connections turned away because their address has too many.",
+            "HTTP connections refused because their address has too many open.",
             Measured::Counter(counters.connections_refused.load(Ordering::Relaxed) as f64),
         ),
     ];
@@ -82,7 +82,7 @@ fn limited(api: &Api) -> Metric {
     };
     Metric {
         name: "berth_http_requests_limited_total",
-        help: "Requests refused because their address, or their token, asks too often.",
+        help: "Requests refused because their address or token exceeded its rate.",
         samples: vec![sample("address", &api.asked.of_address), sample("token", &api.asked.of_token)],
     }
 }
@@ -102,7 +102,7 @@ fn answers(api: &Api) -> Metric {
     }
     Metric {
         name: "berth_http_requests_total",
-        help: "Requests answered, by route and class of status.",
+        help: "Requests answered, by route and class of status code.",
         samples,
     }
 }
@@ -115,7 +115,7 @@ fn times(api: &Api) -> Metric {
         .filter(|(_, times)| times.count() > 0);
     Metric {
         name: "berth_http_request_duration_seconds",
-        help: "Time until an answer begins, by route, without requests that wait for a change.",
+        help: "Time until the answer begins, by route; blocking queries and streams are left out.",
         samples: used.map(|(labels, times)| (labels, Measured::Spread(times))).collect(),
     }
 }

@@ -45,7 +45,9 @@ impl Leaders {
         if let Some(vote) = now.vote {
             let before = self.votes.insert(server, vote).unwrap_or(vote);
             let (term, of, granted) = before;
-            if vote.0 < term || vote.0 == term && (vote.1 != of || granted && !vote.2) {
+            // A server that voted for one candidate, as for itself, still accepts the leader that others elected in the same term.
+            let is_other = vote.1 != of && (granted || !vote.2);
+            if vote.0 < term || vote.0 == term && (is_other || granted && !vote.2) {
                 let what = format!("server {} has voted {vote:?} after {before:?}", server + 1);
                 return Err(("I1 votes are not taken back", what));
             }

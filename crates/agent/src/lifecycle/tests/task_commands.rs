@@ -308,7 +308,7 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
                1.0 start 1.0#1
                1.0 start 1.1#1
             > ask-restart 9 a
-                      NotFound: its node knows nothing of allocation 09090909-0909-0909-0909-090909090909: it has not come there yet, or ended there
+                      NotFound: allocation 09090909-0909-0909-0909-090909090909 is not on its node: it has not been received yet, or it has been removed
             > ask-restart 1 c
                       NotFound: Could not find task "c": the allocation has a, b
             > ask-restart 1 a

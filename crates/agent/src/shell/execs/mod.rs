@@ -62,7 +62,7 @@ impl Execs {
             ExecOrder::Credit(credit) => exec.streams.allow(credit),
             ExecOrder::Cancel(_) => self.cancel(request),
             ExecOrder::Start(_) => {
-                let text = "run a command: its number is taken";
+                let text = "run a command: another one has its number already";
                 self.end(request, Refusal::new(RefusalKind::Failed, text));
             }
         }

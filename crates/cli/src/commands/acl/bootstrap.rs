@@ -13,7 +13,7 @@ use crate::{
 /// Arguments of `acl bootstrap`.
 #[derive(Debug, Args)]
 pub struct Bootstrap {
-    /// A file with the secret that it is to have, `-` for standard input; else one is made
+    /// File with the secret of the token, `-` for standard input; by default one is generated
     #[arg(value_name = "FILE")]
     secret: Option<String>,
     #[command(flatten)]

@@ -64,19 +64,19 @@ pub struct Info {
 /// Arguments of `acl policy apply`.
 #[derive(Debug, Args)]
 pub struct Apply {
-    /// Letters, digits, dashes and underscores; `anonymous` is for those who show no token
+    /// Name: letters, digits, dashes and underscores; `anonymous` applies to requests without a token
     #[arg(value_name = "NAME")]
     name: String,
     /// The rules, in HCL or JSON; `-` for standard input
     #[arg(value_name = "FILE")]
     file: String,
-    /// For people
+    /// Description
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     description: String,
-    /// Gives it to the tasks of this job, of the namespace of the command, by who they are
+    /// Attach the policy to the workload identity of this job, in the namespace of the command
     #[arg(long, value_name = "JOB")]
     job: Option<String>,
-    /// Only to those of this group
+    /// Only to tasks of this group
     #[arg(long, value_name = "GROUP", requires = "job")]
     group: Option<String>,
     /// Only to this task of the group
@@ -129,7 +129,7 @@ pub struct Delete {
 
 impl Delete {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.ask.about("delete policy", &self.name, &self.name)?;
+        self.ask.on_terminal("delete policy", &self.name, &self.name)?;
         remote.delete_acl_policy(&self.name).await?;
         output::tell(&format!("policy {} is deleted", self.name));
         Ok(())

@@ -51,10 +51,10 @@ pub struct List {
 /// Arguments of `acl role info`.
 #[derive(Debug, Args)]
 pub struct Info {
-    /// The role's name, or its id
+    /// Name or id of the role
     #[arg(value_name = "NAME|ID")]
     name: String,
-    /// It is a name, and no id
+    /// Take it as a name
     #[arg(long)]
     by_name: bool,
     #[command(flatten)]
@@ -76,13 +76,13 @@ impl Info {
 /// Arguments of `acl role apply`.
 #[derive(Debug, Args)]
 pub struct Apply {
-    /// Letters, digits, dashes and underscores
+    /// Name: letters, digits, dashes and underscores
     #[arg(value_name = "NAME")]
     name: String,
-    /// A policy that it has; may be repeated
+    /// Policy of it; repeatable
     #[arg(long = "policy", value_name = "NAME", required = true)]
     policies: Vec<String>,
-    /// For people
+    /// Description
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     description: String,
 }
@@ -120,7 +120,7 @@ pub struct Delete {
 impl Delete {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let role = remote.acl_role_named(&self.name).await?;
-        self.ask.about("delete role", &self.name, &self.name)?;
+        self.ask.on_terminal("delete role", &self.name, &self.name)?;
         remote.delete_acl_role(&role.id).await?;
         output::tell(&format!("role {} is deleted", self.name));
         Ok(())

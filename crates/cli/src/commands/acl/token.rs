@@ -77,16 +77,16 @@ pub struct Info {
 /// What a token may do.
 #[derive(Debug, Args)]
 struct Grants {
-    /// For people
+    /// Description
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     name: String,
-    /// A policy that it has; may be repeated
+    /// Policy of it; repeatable
     #[arg(long = "policy", value_name = "NAME")]
     policies: Vec<String>,
-    /// A role that it has; may be repeated
+    /// Role of it; repeatable
     #[arg(long = "role", visible_alias = "role-name", value_name = "NAME")]
     roles: Vec<String>,
-    /// The same by the role's id
+    /// Role, by id; repeatable
     #[arg(long = "role-id", value_name = "ID")]
     role_ids: Vec<String>,
 }
@@ -109,13 +109,13 @@ impl Grants {
 pub struct Create {
     #[command(flatten)]
     grants: Grants,
-    /// `client`, which may do what its policies say, or `management`, which may do everything
+    /// `client`, with the rights of its policies, or `management`, with all rights
     #[arg(long = "type", value_name = "TYPE", default_value = "client")]
     token_type: String,
-    /// How long it is to last, as 8h or 30m; else forever
+    /// Time to live, e.g. 8h or 30m; by default it does not expire
     #[arg(long, value_name = "DURATION")]
     ttl: Option<String>,
-    /// Have every region know it
+    /// Valid in all regions
     #[arg(long)]
     global: bool,
     #[command(flatten)]
@@ -166,7 +166,7 @@ pub struct Delete {
 
 impl Delete {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.ask.about("revoke token", &self.accessor, &self.accessor)?;
+        self.ask.on_terminal("revoke token", &self.accessor, &self.accessor)?;
         remote.delete_acl_token(&self.accessor).await?;
         output::tell(&format!("token {} is revoked", self.accessor));
         Ok(())

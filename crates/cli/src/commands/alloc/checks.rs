@@ -20,7 +20,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Arguments of `alloc checks`.
 #[derive(Debug, Args)]
 pub struct Checks {
-    /// The allocation's id, or its beginning
+    /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
     #[command(flatten)]

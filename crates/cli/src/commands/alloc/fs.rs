@@ -18,30 +18,30 @@ const TAIL_LINES: usize = 10;
 /// Arguments of `alloc fs`.
 #[derive(Debug, Args)]
 pub struct Fs {
-    /// The allocation's id, or its beginning; with `-job` a job's
+    /// Id or prefix of the allocation; with `-job` that of a job
     #[arg(value_name = "ALLOC", add = complete::jobs_or_allocations())]
     id: String,
-    /// From the top of the allocation's directory, as `web/local/data`
+    /// Path within the allocation's directory, e.g. `web/local/data`
     #[arg(value_name = "PATH", default_value = "/")]
     path: String,
     #[command(flatten)]
     of_job: OfJob,
-    /// Show what the file is instead of what it holds
+    /// Show the file's attributes instead of its content
     #[arg(long)]
     stat: bool,
-    /// Go on with what is written from now on, until all tasks have ended
+    /// Follow the output until all tasks have ended
     #[arg(long, short)]
     follow: bool,
-    /// Begin with the last lines
+    /// Start with the last lines
     #[arg(long)]
     tail: bool,
-    /// Begin with this many of the last lines
+    /// Start with this many of the last lines
     #[arg(short = 'n', value_name = "LINES")]
     lines: Option<usize>,
-    /// Begin with this many of the last bytes
+    /// Start with this many of the last bytes
     #[arg(short = 'c', value_name = "BYTES", conflicts_with = "lines")]
     bytes: Option<u64>,
-    /// For programs: sizes in bytes
+    /// Print sizes in bytes
     #[arg(short = 'H')]
     machine: bool,
     #[command(flatten)]

@@ -19,7 +19,7 @@ const TAIL_LINES: usize = 10;
 /// Arguments of `alloc logs`.
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// The allocation's id, or its beginning; with -job a job's
+    /// Id or prefix of the allocation; with -job that of a job
     #[arg(value_name = "ALLOC|JOB", add = complete::jobs_or_allocations())]
     id: String,
     #[command(flatten)]
@@ -39,13 +39,13 @@ impl Logs {
 /// Which part of an allocation's output is wanted.
 #[derive(Debug, Clone, Args)]
 pub struct LogOptions {
-    /// The task; may be left out when there is only one
+    /// Task; optional if there is only one
     #[arg(value_name = "TASK", conflicts_with = "named")]
     task: Option<String>,
-    /// The task, as a flag
+    /// Task, as an option
     #[arg(id = "named", long = "task", value_name = "TASK")]
     named: Option<String>,
-    /// Go on with what is written from now on, until the task has ended
+    /// Follow the output until the task has ended
     #[arg(long, short)]
     follow: bool,
     /// Standard output, which it is in any case
@@ -54,13 +54,13 @@ pub struct LogOptions {
     /// Standard error instead of standard output
     #[arg(long)]
     stderr: bool,
-    /// Begin with the last lines
+    /// Start with the last lines
     #[arg(long)]
     tail: bool,
-    /// Begin with this many of the last lines
+    /// Start with this many of the last lines
     #[arg(short = 'n', value_name = "LINES")]
     lines: Option<usize>,
-    /// Begin with this many of the last bytes
+    /// Start with this many of the last bytes
     #[arg(short = 'c', value_name = "BYTES", conflicts_with_all = ["lines", "tail"])]
     bytes: Option<u64>,
 }

@@ -10,7 +10,7 @@ mod ports;
 mod restart;
 mod signal;
 mod stats;
-mod status;
+pub mod status;
 mod stop;
 pub mod tail;
 mod which;

@@ -10,10 +10,10 @@ use crate::{
 /// Whether the id is a job's, and which of its groups is meant.
 #[derive(Debug, Args)]
 pub struct OfJob {
-    /// The id is a job's: its newest allocation is meant, rather one that runs than one that has ended
+    /// Take the id as a job's, and choose its newest allocation, a running one if there is any
     #[arg(long)]
     job: bool,
-    /// With -job: its newest allocation of this group
+    /// With -job: the newest allocation of this group
     #[arg(long, value_name = "GROUP", requires = "job")]
     group: Option<String>,
 }

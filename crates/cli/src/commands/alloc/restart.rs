@@ -13,15 +13,15 @@ use crate::{
 /// Arguments of `alloc restart`.
 #[derive(Debug, Args)]
 pub struct Restart {
-    /// The allocation's id, or its beginning
+    /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
     #[command(flatten)]
     which: Which,
-    /// Tasks that have ended well start again, too
+    /// Restart tasks that completed as well
     #[arg(long)]
     all_tasks: bool,
-    /// Print ids in full
+    /// Print full ids
     #[arg(long)]
     verbose: bool,
 }

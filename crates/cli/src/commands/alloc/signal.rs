@@ -13,15 +13,15 @@ use crate::{
 /// Arguments of `alloc signal`.
 #[derive(Debug, Args)]
 pub struct Signal {
-    /// The allocation's id, or its beginning
+    /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
     #[command(flatten)]
     which: Which,
-    /// The signal, as SIGHUP
+    /// Signal, e.g. SIGHUP
     #[arg(short = 's', value_name = "SIGNAL", default_value = "SIGKILL")]
     signal: String,
-    /// Print ids in full
+    /// Print full ids
     #[arg(long)]
     verbose: bool,
 }

@@ -17,7 +17,7 @@ const MIB: f64 = 1_048_576.0;
 /// Arguments of `alloc stats`.
 #[derive(Debug, Args)]
 pub struct Stats {
-    /// The allocation's id, or its beginning
+    /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
     #[command(flatten)]

@@ -18,10 +18,10 @@ use crate::{
 /// Arguments of `alloc status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The allocation's id, or its beginning
+    /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
-    /// Without its ports, tasks and their events
+    /// Leave out ports, tasks and their events
     #[arg(long)]
     short: bool,
     #[command(flatten)]
@@ -32,11 +32,16 @@ impl Status {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_allocation(&self.id).await?;
-        if self.short {
-            return self.show.show(remote, async |remote| remote.allocation(&id).await.map(Brief)).await;
-        }
-        self.show.show(remote, async |remote| remote.allocation(&id).await).await
+        print(remote, &self.show, &id, self.short).await
     }
+}
+
+/// Prints the allocation with that whole id.
+pub async fn print(remote: &Remote, show: &Show, id: &str, short: bool) -> Result<(), Failure> {
+    if short {
+        return show.show(remote, async |remote| remote.allocation(id).await.map(Brief)).await;
+    }
+    show.show(remote, async |remote| remote.allocation(id).await).await
 }
 
 /// An allocation without what happened in it.

@@ -20,14 +20,14 @@ const LOOKS_EVERY: Duration = Duration::from_millis(100);
 /// Arguments of `alloc stop`.
 #[derive(Debug, Args)]
 pub struct Stop {
-    /// The allocation's id, or its beginning
+    /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
 
-    /// Do not wait until it is decided what takes its place
+    /// Do not wait until its replacement is planned
     #[arg(long)]
     detach: bool,
-    /// Print ids in full
+    /// Print full ids
     #[arg(long)]
     verbose: bool,
 }

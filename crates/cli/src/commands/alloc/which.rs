@@ -8,7 +8,7 @@ pub struct Which {
     /// The task
     #[arg(value_name = "TASK", conflicts_with = "named")]
     task: Option<String>,
-    /// The task, as a flag
+    /// Task, as an option
     #[arg(id = "named", long = "task", value_name = "TASK")]
     named: Option<String>,
 }

@@ -13,13 +13,13 @@ use crate::{
 /// Which deployment.
 #[derive(Debug, Args)]
 struct Which {
-    /// The deployment's id, or its beginning
+    /// Id or prefix of the deployment
     #[arg(value_name = "DEPLOYMENT", add = complete::deployments())]
     id: String,
     /// For compatibility: nothing is waited for
     #[arg(long, hide = true)]
     detach: bool,
-    /// Print ids in full
+    /// Print full ids
     #[arg(long)]
     verbose: bool,
 }
@@ -29,7 +29,7 @@ struct Which {
 pub struct Promote {
     #[command(flatten)]
     which: Which,
-    /// That group alone; may be given several times
+    /// Only this group; repeatable
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
 }

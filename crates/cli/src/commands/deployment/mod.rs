@@ -3,7 +3,7 @@
 mod change;
 mod evidence;
 mod list;
-mod status;
+pub mod status;
 
 use clap::Subcommand;
 

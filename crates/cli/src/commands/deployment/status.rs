@@ -16,7 +16,7 @@ use crate::{
 /// Arguments of `deployment status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The deployment's id, or its beginning; all deployments when left out
+    /// Id or prefix of the deployment; all deployments by default
     #[arg(value_name = "DEPLOYMENT", add = complete::deployments())]
     id: Option<String>,
     #[command(flatten)]
@@ -38,15 +38,19 @@ impl Status {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let Some(id) = &self.id else { return list::list(&self.show, remote).await };
-        let id = remote.find_deployment(id).await?;
-        let read = async |remote: &Remote| {
-            let (deployment, allocations) =
-                tokio::try_join!(remote.deployment(&id), remote.deployment_allocations(&id))?;
-            let evidence = Evidence::of(remote, &deployment).await;
-            Ok(Detail { deployment, allocations, evidence })
-        };
-        self.show.show(remote, read).await
+        print(remote, &self.show, &remote.find_deployment(id).await?).await
     }
+}
+
+/// Prints the deployment with that whole id.
+pub async fn print(remote: &Remote, show: &Show, id: &str) -> Result<(), Failure> {
+    let read = async |remote: &Remote| {
+        let (deployment, allocations) =
+            tokio::try_join!(remote.deployment(id), remote.deployment_allocations(id))?;
+        let evidence = Evidence::of(remote, &deployment).await;
+        Ok(Detail { deployment, allocations, evidence })
+    };
+    show.show(remote, read).await
 }
 
 impl View for Detail {

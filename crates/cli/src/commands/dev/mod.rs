@@ -25,7 +25,7 @@ use crate::{
 pub struct Command {
     #[command(flatten)]
     settings: DevArgs,
-    /// Servers, each with a state of its own: three go on when one is lost
+    /// Number of servers, each with its own state: three tolerate the loss of one
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5))]
     servers: u8,
 }

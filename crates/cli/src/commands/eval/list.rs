@@ -20,13 +20,13 @@ const LISTED_DEFAULT: u32 = 200;
 /// Arguments of `eval list`.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Of that job alone
+    /// Only of this job
     #[arg(long, value_name = "JOB", add = complete::jobs())]
     job: Option<String>,
-    /// With that status alone
+    /// Only with this status
     #[arg(long, value_name = "STATUS", value_parser = PossibleValuesParser::new(STATUSES))]
     status: Option<String>,
-    /// At most so many
+    /// Maximum number of items
     #[arg(long = "per-page", short_alias = 'n', value_name = "COUNT", default_value_t = LISTED_DEFAULT)]
     most: u32,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! `berth eval`: evaluations, in which the scheduler decides what a job needs.
 
 mod list;
-mod status;
+pub mod status;
 
 use clap::Subcommand;
 

@@ -17,7 +17,7 @@ use crate::{
 /// Arguments of `eval status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The evaluation's id, or its beginning
+    /// Id or prefix of the evaluation
     #[arg(value_name = "EVALUATION", add = complete::evaluations())]
     id: String,
     #[command(flatten)]
@@ -36,17 +36,21 @@ struct EvalDetail {
 impl Status {
     /// Prints it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let id = remote.find_evaluation(&self.id).await?;
-        let read = async |remote: &Remote| {
-            let (evaluation, plans, allocations) = tokio::try_join!(
-                remote.evaluation(&id),
-                remote.evaluation_plans(&id),
-                remote.evaluation_allocations(&id)
-            )?;
-            Ok(EvalDetail { evaluation, plans, allocations })
-        };
-        self.show.show(remote, read).await
+        print(remote, &self.show, &remote.find_evaluation(&self.id).await?).await
     }
+}
+
+/// Prints the evaluation with that whole id.
+pub async fn print(remote: &Remote, show: &Show, id: &str) -> Result<(), Failure> {
+    let read = async |remote: &Remote| {
+        let (evaluation, plans, allocations) = tokio::try_join!(
+            remote.evaluation(id),
+            remote.evaluation_plans(id),
+            remote.evaluation_allocations(id)
+        )?;
+        Ok(EvalDetail { evaluation, plans, allocations })
+    };
+    show.show(remote, read).await
 }
 
 impl View for EvalDetail {

@@ -13,16 +13,16 @@ use crate::{
 /// Arguments of `event stream`.
 #[derive(Debug, Args)]
 pub struct Stream {
-    /// Only this topic, or only what has this id: TOPIC or TOPIC:ID; may be given several times
+    /// Only this topic, or only the object with this id: TOPIC or TOPIC:ID; repeatable
     #[arg(long, value_name = "TOPIC[:ID]")]
     topic: Vec<String>,
-    /// Begin at this index, if its events are still kept; else with what happens from now on
+    /// Start at this index, if its events are still available; defaults to new events only
     #[arg(long, value_name = "INDEX")]
     index: Option<u64>,
-    /// In which form
+    /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Form,
-    /// In a form of your own, in Jinja's language, for each event: `-t '{{ Index }} {{ Type }}'`
+    /// Format each event with a Jinja template, e.g. `-t '{{ Index }} {{ Type }}'`
     #[arg(long, short, value_name = "TEMPLATE", conflicts_with = "output")]
     template: Option<String>,
 }

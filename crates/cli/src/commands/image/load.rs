@@ -27,11 +27,11 @@ const MARKS: [&str; 2] = ["oci-layout", "manifest.json"];
 /// Arguments of `image load`.
 #[derive(Debug, Args)]
 pub struct Load {
-    /// What `docker save` or another tool wrote, an OCI archive or layout, or with a name a root file system in a tar
-    /// archive; `-` for standard input
+    /// Archive of `docker save`, OCI archive or layout, or, with a name, a tar archive of a root file system; `-` for
+    /// standard input
     #[arg(value_name = "FILE|DIR", value_hint = ValueHint::AnyPath)]
     source: PathBuf,
-    /// What the one image in it is called, whatever it says itself
+    /// Name of the image, instead of the one in the archive; it must hold one image
     #[arg(long, value_name = "IMAGE")]
     name: Option<String>,
     #[command(flatten)]

@@ -16,7 +16,7 @@ const NAMED_MAX: usize = 8;
 /// Which nodes are meant.
 #[derive(Debug, Args)]
 pub struct Nodes {
-    /// A node: its id, or the beginning of it, or its name; may be given several times
+    /// Node, by id, prefix or name; repeatable
     #[arg(long = "node", value_name = "NODE", add = complete::nodes())]
     named: Vec<String>,
 }

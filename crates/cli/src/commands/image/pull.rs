@@ -21,10 +21,10 @@ const TOLD_EVERY: Duration = Duration::from_secs(5);
 /// Arguments of `image pull`.
 #[derive(Debug, Args)]
 pub struct Pull {
-    /// The image, as a job names it
+    /// Image, as named in jobs
     #[arg(value_name = "IMAGE")]
     image: String,
-    /// Ask its registry even if the node has it: there may be a newer one
+    /// Ask the registry even if the node has the image, for a newer one
     #[arg(long)]
     always: bool,
     #[command(flatten)]

@@ -8,7 +8,7 @@ use crate::{failure::Failure, output::tell, remote::Remote};
 /// Arguments of `image rm`.
 #[derive(Debug, Args)]
 pub struct Remove {
-    /// The images, as jobs or `berth image list` name them
+    /// Images, as named in jobs or by `berth image list`
     #[arg(value_name = "IMAGE", required = true)]
     images: Vec<String>,
     #[command(flatten)]

@@ -27,25 +27,25 @@ use crate::{
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// Where that Nomad answers
+    /// Address of the Nomad server
     #[arg(long, value_name = "URL")]
     from: String,
-    /// A token that may read its jobs
+    /// ACL token that may read its jobs
     #[arg(long, value_name = "TOKEN", env = "NOMAD_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Its namespace; all of them when left out
+    /// Namespace; defaults to all
     #[arg(long, value_name = "NAME", default_value = "*")]
     from_namespace: String,
-    /// Also jobs that have ended or were stopped
+    /// Include jobs that have ended or were stopped
     #[arg(long)]
     all: bool,
-    /// Where the job files are written, one for each job
+    /// Directory of the job files, one for each job
     #[arg(long, value_name = "DIR", default_value = "imported-jobs", value_hint = ValueHint::DirPath)]
     dir: PathBuf,
-    /// Write over files that are there
+    /// Overwrite existing files
     #[arg(long)]
     overwrite: bool,
-    /// Register them here too, unless a job of that id is here already
+    /// Register the jobs here as well, unless a job with that id exists
     #[arg(long)]
     register: bool,
     #[command(flatten)]

@@ -19,7 +19,7 @@ pub struct Deployments {
     id: String,
     #[command(flatten)]
     filter: Filter,
-    /// The newest alone
+    /// Only the newest
     #[arg(long)]
     latest: bool,
     #[command(flatten)]
@@ -48,13 +48,13 @@ pub struct Promote {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// That group alone; may be given several times
+    /// Only this group; repeatable
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
     /// Do not wait, which it does not do in any case
     #[arg(long, hide = true)]
     detach: bool,
-    /// Print ids in full
+    /// Print full ids
     #[arg(long)]
     verbose: bool,
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    AllocResourceUsage, AllocationStub, ChildrenSummary, Evaluation, GroupSummary, JobStanding, JobSummary,
-    PeriodicLaunch, PlacementMetric, Time,
+    AllocResourceUsage, AllocationStub, ChildrenSummary, Evaluation, GroupSummary, JobStanding, JobStub,
+    JobSummary, PeriodicLaunch, PlacementMetric, Time,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::status::standing;
 use crate::{
     commands::alloc::{Ends, is_live, ports, usage_cells},
     failure::Failure,
@@ -28,6 +29,9 @@ pub struct JobDetail {
     pub allocations: Vec<AllocationStub>,
     /// Its evaluations that are still kept.
     pub evaluations: Vec<Evaluation>,
+    /// The newest of the jobs that it made, if it is periodic or parameterized.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<JobStub>,
     /// What its allocations use, by their ids; none where nobody asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<BTreeMap<String, AllocResourceUsage>>,
@@ -38,6 +42,9 @@ pub struct JobDetail {
 
 /// Ended allocations that people are shown, the newest: a job that fails again and again has many.
 const ENDED_MAX: usize = 10;
+
+/// Children that are shown, the newest.
+const CHILDREN_MAX: usize = 10;
 
 /// What triggers the evaluation at which what is unknown counts as lost.
 const DISCONNECTED: &str = "max-disconnect-timeout";
@@ -80,6 +87,7 @@ impl View for JobDetail {
             self.groups(layout),
             evals,
             self.unplaced(),
+            self.children(layout),
             self.allocations(layout),
             self.usage(layout),
         ])
@@ -99,7 +107,11 @@ impl JobDetail {
             remote.job_allocations_with_resources(id),
             remote.job_evaluations(id)
         )?;
-        Ok(Self { job, summary, allocations, evaluations, usage: None, parts: Parts::default() })
+        let children = match summary.children {
+            None => Vec::new(),
+            Some(_) => remote.newest_children(id, CHILDREN_MAX).await?,
+        };
+        Ok(Self { job, summary, allocations, evaluations, children, usage: None, parts: Parts::default() })
     }
 
     /// With these parts of it shown.
@@ -168,13 +180,31 @@ impl JobDetail {
         failed.and_then(failures).map(funnels).unwrap_or_default()
     }
 
+    /// The jobs that it made: what there is to look at of a job that runs nothing itself.
+    fn children(&self, layout: Layout) -> String {
+        if self.children.is_empty() {
+            return String::new();
+        }
+        let columns = [Column::id("run"), Column::text("status"), Column::text("registered")];
+        let (mut table, now) = (Table::new(layout, &columns), now_ns());
+        for child in &self.children {
+            let status = Cell::status(standing(child));
+            table.row([(&child.id).into(), status, age(child.submit_time, now).into()]);
+        }
+        let all = self.summary.children.map_or(0, |of| of.pending + of.running + of.dead);
+        let more = usize::try_from(all).unwrap_or(usize::MAX).saturating_sub(self.children.len());
+        let more = if more == 0 { String::new() } else { format!("… and {more} more\n") };
+        format!("{}{more}", table.render())
+    }
+
     fn usage(&self, layout: Layout) -> String {
         self.usage.as_ref().map(|usage| usage_table(usage, layout)).unwrap_or_default()
     }
 
     fn allocations(&self, layout: Layout) -> String {
         if self.allocations.is_empty() {
-            return "no allocations\n".into();
+            let is_parent = self.summary.children.is_some();
+            return if is_parent { String::new() } else { "no allocations\n".into() };
         }
         let mut table = Table::new(layout, ALLOC_COLUMNS);
         let now = now_ns();
@@ -308,7 +338,8 @@ mod tests {
             let summary = JobSummary { job_id: "web".into(), ..JobSummary::default() };
             let allocations = allocations.chain(live).collect();
             let (job, evaluations, parts) = (Value::Null, Vec::new(), Parts::default());
-            let detail = JobDetail { job, summary, allocations, evaluations, usage: None, parts };
+            let children = Vec::new();
+            let detail = JobDetail { job, summary, allocations, evaluations, children, usage: None, parts };
             let text = detail.allocations(layout);
             for id in ["00000001", "00000002", "000001f4"] {
                 assert!(text.contains(id), "what has not ended is shown however old it is: {text}");

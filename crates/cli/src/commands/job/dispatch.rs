@@ -28,16 +28,16 @@ pub struct Dispatch {
     /// The parameterized job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// A file whose content the new job gets as its payload; `-` for standard input
+    /// File with the payload of the new job; `-` for standard input
     #[arg(value_name = "PAYLOAD")]
     payload: Option<String>,
-    /// A parameter's value; may be given several times
+    /// Value of a parameter; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     meta: Vec<(String, String)>,
-    /// Stands in the new job's id
+    /// Text to put into the new job's id
     #[arg(long, value_name = "TEXT", default_value = "")]
     id_prefix_template: String,
-    /// If a run of the job was dispatched with this token already, say which, and make no other
+    /// If a job was dispatched with this token before, print its id and dispatch no other
     #[arg(long, value_name = "TOKEN")]
     idempotency_token: Option<String>,
     #[command(flatten)]

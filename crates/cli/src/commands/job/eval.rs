@@ -13,7 +13,7 @@ pub struct Eval {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// Replace failed allocations now, whatever the delay and the attempts of their `reschedule` block
+    /// Replace failed allocations now, whatever delay and attempts their `reschedule` block says
     #[arg(long)]
     force_reschedule: bool,
     #[command(flatten)]

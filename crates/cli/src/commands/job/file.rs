@@ -22,16 +22,16 @@ pub struct JobFile {
     /// The job file, in HCL or JSON; `-` for standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     path: String,
-    /// Give a variable of the job file a value; may be repeated. `job run` keeps it with the job, in plain text
+    /// Value of a variable of the job file; repeatable. `job run` stores it with the job, in plain text
     #[arg(long = "var", value_name = "NAME=VALUE")]
     vars: Vec<String>,
-    /// Take values of variables from a file, in HCL or JSON; may be repeated. `job run` keeps them with the job, in plain text
+    /// File with values of variables, in HCL or JSON; repeatable. `job run` stores them with the job, in plain text
     #[arg(long = "var-file", value_name = "FILE", value_hint = ValueHint::FilePath)]
     var_files: Vec<String>,
-    /// Refuse a job that says what would be left out, or would change nothing
+    /// Refuse a job with attributes that would be ignored or have no effect
     #[arg(long)]
     strict: bool,
-    /// Refuse values of variables that the job file does not declare; `-hcl2-strict=false` leaves them out
+    /// Refuse values of variables that the job file does not declare; `-hcl2-strict=false` ignores them
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     hcl2_strict: Option<bool>,
     /// Read as JSON, whatever it looks like.

@@ -22,13 +22,13 @@ const ENDINGS: &[&str] = &[".nomad.hcl", ".nomad", ".hcl"];
 /// Arguments of `job fmt`.
 #[derive(Debug, Args)]
 pub struct Fmt {
-    /// Job files, or folders of them; `-` for standard input to standard output
+    /// Job files, or directories of them; `-` for standard input to standard output
     #[arg(value_name = "PATH", default_value = ".", value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
-    /// Change nothing, and fail if a file would change
+    /// Change nothing, and fail if a file is not formatted
     #[arg(long)]
     check: bool,
-    /// In folders within folders too
+    /// Include subdirectories
     #[arg(long)]
     recursive: bool,
 }

@@ -17,19 +17,19 @@ use crate::{
 /// Arguments of `job history`.
 #[derive(Debug, Args)]
 pub struct History {
-    /// The job's id, or its beginning
+    /// Id or prefix of the job
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// Say what each version changed
+    /// Show what each version changed
     #[arg(short = 'p', long)]
     diff: bool,
-    /// Say what differs from the version of that tag
+    /// Show the differences from the version with this tag
     #[arg(long, value_name = "TAG", conflicts_with = "diff_version")]
     diff_tag: Option<String>,
-    /// Say what differs from that version
+    /// Show the differences from this version
     #[arg(long, value_name = "VERSION")]
     diff_version: Option<u64>,
-    /// That version alone
+    /// Only this version
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
     #[command(flatten)]

@@ -16,13 +16,13 @@ use crate::{
 /// Arguments of `job init`.
 #[derive(Debug, Args)]
 pub struct Init {
-    /// The file to write; it must not be there yet
+    /// File to write; it must not exist yet
     #[arg(value_name = "FILE", default_value = "example.nomad.hcl", value_hint = ValueHint::FilePath)]
     path: String,
     /// Without comments
     #[arg(long)]
     short: bool,
-    /// Which one
+    /// Template to use
     #[arg(long, value_name = "NAME", default_value = STARTERS[0].name, value_parser = names())]
     template: String,
     /// List the templates

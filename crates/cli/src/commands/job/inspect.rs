@@ -18,16 +18,16 @@ use crate::{
 /// Arguments of `job inspect`.
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// The job's id, or its beginning
+    /// Id or prefix of the job
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// That version of it; the newest when left out
+    /// Version; defaults to the newest
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
-    /// The job file that it was made of, as it was written
+    /// Print the job file that was submitted, as written
     #[arg(long, conflicts_with_all = ["output", "json", "template", "watch"])]
     hcl: bool,
-    /// With `-hcl`, say on standard error which variables were given with it
+    /// With `-hcl`, print on standard error the variables that were submitted with it
     #[arg(long, requires = "hcl")]
     with_vars: bool,
     #[command(flatten)]
@@ -87,7 +87,7 @@ fn not_written_down(id: &str, version: Option<u64>) -> Failure {
     let id = clean(id);
     let which = version.map_or("the newest version".to_owned(), |version| format!("version {version}"));
     let flag = version.map(|version| format!("-version {version} ")).unwrap_or_default();
-    Failure::new(Exit::NotFound, format!("nobody said how {which} of job {id} was written down"))
+    Failure::new(Exit::NotFound, format!("no job file was submitted with {which} of job {id}"))
         .help(format!("it is kept as JSON: `berth job inspect {flag}{id}`"))
 }
 

@@ -9,7 +9,8 @@ use crate::output::clean;
 pub fn what_next(job: &Value, next: Option<&str>) -> Vec<String> {
     let id = clean(job["ID"].as_str().unwrap_or_default());
     let (periodic, parameterized) = (&job["Periodic"], &job["ParameterizedJob"]);
-    if job["Stop"] == true {
+    // What was dispatched has the parameters of the job that it was made of.
+    if job["Stop"] == true || job["Dispatched"] == true {
         return Vec::new();
     }
     if parameterized.is_object() {
@@ -58,6 +59,8 @@ mod tests {
             said(json!({"ID": "send", "ParameterizedJob": parameters})),
             "it runs when it is dispatched: berth job dispatch -meta from=VALUE -meta to=VALUE send PAYLOAD"
         );
+        let sent = json!({"ID": "send/dispatch-1", "Dispatched": true, "ParameterizedJob": {"Payload": ""}});
+        assert_eq!(said(sent), "");
         let free = json!({"ID": "send", "ParameterizedJob": {"Payload": "", "MetaRequired": null}});
         assert_eq!(said(free), "it runs when it is dispatched: berth job dispatch send");
     }

@@ -18,10 +18,10 @@ use crate::{
 /// Whether to wait for what comes of a change.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Detach {
-    /// Do not wait: print the evaluation's id and leave
+    /// Do not wait; print the evaluation's id and exit
     #[arg(long)]
     detach: bool,
-    /// Print ids in full
+    /// Print full ids
     #[arg(long)]
     verbose: bool,
 }
@@ -78,7 +78,8 @@ impl Detach {
 }
 
 /// Says why nothing was started where no evaluation does: of a job that only makes others when it does, of one that has failed
-/// when it is tried again, of a system job for which groups there is no node. The change stands, whether or not the server says more of it.
+/// when it is tried again, of a system job for which groups there is no node. The change stands, whether or not the server
+/// says more of it.
 async fn tell_why_nothing(remote: &Remote, job: &str) {
     let Ok(found) = remote.job(job).await else { return };
     let launches = launches(&found);

@@ -27,13 +27,13 @@ const PLACEMENTS_SHOWN_MAX: usize = 20;
 pub struct Plan {
     #[command(flatten)]
     file: JobFile,
-    /// Do not say what differs from the job as it is
+    /// Do not show the differences from the current job
     #[arg(long)]
     no_diff: bool,
-    /// Whether to say what differs from the job as it is
+    /// Show the differences from the current job
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     diff: Option<bool>,
-    /// Plan it although policies on jobs are against it; there are none
+    /// Accepted for compatibility with Nomad: Berth has no policies on jobs
     #[arg(long)]
     policy_override: bool,
     #[command(flatten)]

@@ -18,7 +18,7 @@ pub struct Revert {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// The version to go back to, by its number or its tag; `berth job history JOB` lists them
+    /// Number or tag of the version to revert to; `berth job history JOB` lists them
     #[arg(value_name = "VERSION|TAG")]
     version: String,
     #[command(flatten)]

@@ -19,25 +19,25 @@ pub struct Run {
     file: JobFile,
     #[command(flatten)]
     detach: Detach,
-    /// Register only if the job was last changed at this index, 0 for a job that is not there yet
+    /// Register only if the job was last changed at this index; 0 if it must not exist yet
     #[arg(long, value_name = "INDEX")]
     check_index: Option<u64>,
-    /// The file is JSON, whatever it looks like
+    /// Read the file as JSON
     #[arg(long)]
     json: bool,
-    /// Print the job as JSON, as it would be registered, and leave
+    /// Print the job as JSON, as it would be registered, and exit
     #[arg(long, conflicts_with_all = ["check_index", "detach", "verbose"])]
     output: bool,
-    /// Groups that the job has already keep their counts
+    /// Keep the counts of existing groups
     #[arg(long)]
     preserve_counts: bool,
-    /// Tasks that the job has already keep their resources
+    /// Keep the resources of existing tasks
     #[arg(long)]
     preserve_resources: bool,
-    /// The priority of the evaluation, 1 to 100; that of the job if there is none
+    /// Priority of the evaluation, 1 to 100; defaults to the job's
     #[arg(long, value_name = "PRIORITY", value_parser = value_parser!(i64).range(1..=100))]
     eval_priority: Option<i64>,
-    /// Register it although policies on jobs are against it; there are none, and the server says so
+    /// Accepted for compatibility with Nomad: Berth has no policies on jobs, and the server says so
     #[arg(long)]
     policy_override: bool,
 }

@@ -18,10 +18,10 @@ pub struct Scale {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// The group, which may be left out when there is only one; and how many allocations it should have
+    /// Group, optional if there is only one, and its new number of allocations
     #[arg(value_name = "[GROUP] COUNT", num_args = 1..=2, required = true, allow_negative_numbers = true)]
     target: Vec<String>,
-    /// Why, for those who read the job's scaling events
+    /// Reason, shown in the job's scaling events
     #[arg(long, value_name = "TEXT", default_value = "berth job scale")]
     message: String,
     #[command(flatten)]

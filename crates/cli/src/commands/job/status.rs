@@ -5,32 +5,36 @@ use clap::Args;
 
 use super::detail::{JobDetail, Parts};
 use crate::{
+    commands::{alloc, deployment, eval, node},
     complete,
-    failure::Failure,
+    failure::{Exit, Failure},
     filter::Filter,
     output::{Cell, Column, Layout, Table, View, age, now_ns},
-    remote::Remote,
+    remote::{Kind, Remote},
     show::Show,
 };
 
 /// Arguments of `job status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The job's id, or its beginning; all jobs when left out
+    /// Id or prefix of the job; all jobs by default
     #[arg(value_name = "JOB", conflicts_with = "filter", add = complete::jobs())]
     id: Option<String>,
-    /// Also what its allocations use right now
+    /// Include the current resource usage of its allocations
     #[arg(long, requires = "id")]
     stats: bool,
     /// Show the job and its status, without its groups and allocations
     #[arg(long, requires = "id", conflicts_with = "stats")]
     short: bool,
-    /// Also its evaluations
+    /// Include its evaluations
     #[arg(long, requires = "id")]
     evals: bool,
     /// Allocations of earlier jobs with this id too; they are always listed
     #[arg(long, requires = "id", hide = true)]
     all_allocs: bool,
+    /// The id may be of anything else that has one: `berth status`
+    #[arg(long, hide = true)]
+    any: bool,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
@@ -43,13 +47,29 @@ impl Status {
         let Some(id) = &self.id else {
             return self.show.show(&self.filter.of(remote), async |remote| remote.jobs().await).await;
         };
-        let id = remote.find_job(id).await?;
+        let id = match remote.find_job(id).await {
+            Err(failure) if self.any && failure.exit() == Exit::NotFound => {
+                return self.of_anything(remote, id).await;
+            }
+            found => found?,
+        };
         let read = async |remote: &Remote| {
             let parts = Parts { short: self.short, evals: self.evals };
             let detail = JobDetail::read(remote, &id).await?.with(parts);
             if self.stats { detail.with_usage(remote).await } else { Ok(detail) }
         };
         self.show.show(remote, read).await
+    }
+
+    /// Prints what has this id and is no job.
+    async fn of_anything(&self, remote: &Remote, id: &str) -> Result<(), Failure> {
+        let (kind, id) = remote.find_anything(id).await?;
+        match kind {
+            Kind::Allocation => alloc::status::print(remote, &self.show, &id, self.short).await,
+            Kind::Deployment => deployment::status::print(remote, &self.show, &id).await,
+            Kind::Evaluation => eval::status::print(remote, &self.show, &id).await,
+            Kind::Node => node::status::print(remote, &self.show, &id).await,
+        }
     }
 }
 
@@ -108,7 +128,7 @@ fn row(job: &JobStub, now_ns: u64) -> [Cell; 12] {
 }
 
 /// In a word: a job that its owner stopped is dead as well, but not by itself.
-fn standing(job: &JobStub) -> &str {
+pub fn standing(job: &JobStub) -> &str {
     match (job.stop, job.status.as_str()) {
         (true, "dead") => "stopped",
         (true, _) => "stopping",

@@ -19,16 +19,16 @@ pub struct Stop {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// Delete the job at once, with its history
+    /// Delete the job and its history at once
     #[arg(long)]
     purge: bool,
-    /// The priority of the evaluation, 1 to 100; that of the job if there is none
+    /// Priority of the evaluation, 1 to 100; defaults to the job's
     #[arg(long, value_name = "PRIORITY", value_parser = value_parser!(u8).range(1..=100))]
     eval_priority: Option<u8>,
-    /// Do not wait: print the evaluation's id and leave
+    /// Do not wait; print the evaluation's id and exit
     #[arg(long)]
     detach: bool,
-    /// Print ids in full
+    /// Print full ids
     #[arg(long)]
     verbose: bool,
     #[command(flatten)]
@@ -39,7 +39,7 @@ impl Stop {
     /// Stops and waits.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_job(&self.id).await?;
-        self.ask.about("stop job", &id, &self.id)?;
+        self.ask.on_terminal("stop job", &id, &self.id)?;
         let since = Instant::now();
         let allocs = remote.job_allocations(&id).await?;
         let stopped = remote.deregister(&id, self.purge, self.eval_priority).await?;

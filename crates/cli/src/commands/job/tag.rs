@@ -24,13 +24,13 @@ pub struct Apply {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// The tag: letters, digits and what else is no space, no slash and not all of it a number
+    /// Tag: no spaces or slashes, and not only digits
     #[arg(long, value_name = "TAG")]
     name: String,
-    /// The version; the newest when left out
+    /// Version; defaults to the newest
     #[arg(long, value_name = "VERSION")]
     version: Option<u64>,
-    /// What to say of it
+    /// Description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 }

@@ -10,7 +10,7 @@ use crate::{failure::Failure, output};
 pub struct Validate {
     #[command(flatten)]
     file: JobFile,
-    /// The file is JSON, whatever it looks like
+    /// Read the file as JSON
     #[arg(long)]
     json: bool,
 }

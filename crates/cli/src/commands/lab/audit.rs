@@ -12,10 +12,10 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A server of the cluster: of Berth, or any that speaks Nomad's API
+    /// Server of the cluster: Berth, or any that speaks Nomad's API
     #[arg(long, value_name = "URL")]
     target: String,
-    /// What to say to it to be let in; it reads all namespaces, nodes and quotas
+    /// ACL token, which must be able to read all namespaces, nodes and quotas
     #[arg(long, env = "NOMAD_TOKEN", hide_env_values = true, default_value = "")]
     token: String,
 }

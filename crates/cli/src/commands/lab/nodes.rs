@@ -18,24 +18,24 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How many nodes
+    /// Number of nodes
     #[arg(long)]
     count: u32,
-    /// Where a server takes agents; given several times, connections are dealt to the servers, and dial another when theirs is
-    /// lost
+    /// Address on which a server listens for agents; repeatable: connections are spread over the servers, and move when
+    /// theirs is lost
     #[arg(long, value_name = "HOST:PORT", required = true)]
     server: Vec<String>,
-    /// The number of the first node: with it several processes make up one cluster
+    /// Number of the first node, so that several processes can form one cluster
     #[arg(long, default_value_t = 0)]
     first: u32,
-    /// On how many connections
+    /// Number of connections
     #[arg(long, default_value_t = 4)]
     connections: u32,
-    /// A directory with the certificate of an agent that all nodes show: ca.pem, agent.pem and agent-key.pem, as `berth server
-    /// cert agent` makes it
+    /// Directory with the agent certificate of all nodes: ca.pem, agent.pem and agent-key.pem, as `berth server cert agent`
+    /// creates it
     #[arg(long, value_name = "DIR")]
     tls_dir: Option<PathBuf>,
-    /// Makes the nodes' ids, shapes and behaviour: the same seed is the same nodes
+    /// Seed of the nodes' ids, shapes and behaviour
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -57,21 +57,21 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What the nodes are")]
 struct Cluster {
-    /// Their shape, in MHz and MiB, as cpu=4000,memory=8192,disk=102400, and with gpus=8,gpu_model=T4 if they have any;
-    /// given several times, with weight=N, each node draws one
+    /// Shape of the nodes, in MHz and MiB, e.g. cpu=4000,memory=8192,disk=102400, with gpus=8,gpu_model=T4 if they have
+    /// GPUs; repeatable with weight=N: each node draws one
     #[arg(long, value_name = "SHAPE")]
     shape: Vec<Weighted>,
     /// Shapes of a recorded GPU cluster, from DIR/openb/openb_node_list_all_node.csv: one of the lists of
     /// cluster-trace-gpu-v2023 in github.com/alibaba/clusterdata
     #[arg(long, value_name = "DIR", conflicts_with_all = ["shape", "gpu_cluster"])]
     traces: Option<PathBuf>,
-    /// Shapes of a made-up GPU cluster that is like the recorded one
+    /// Shapes of a synthetic GPU cluster similar to the recorded one
     #[arg(long, conflicts_with = "shape")]
     gpu_cluster: bool,
-    /// So many neighbours share a value of meta.rack; 0 for none
+    /// Nodes of a rack: they share a value of meta.rack; 0 for no racks
     #[arg(long, value_name = "N", default_value_t = 40)]
     rack_size: u32,
-    /// Deal the nodes to so many node classes, c0, c1 and so on
+    /// Number of node classes to spread the nodes over, c0, c1 and so on
     #[arg(long, value_name = "N", default_value_t = 0)]
     classes: u32,
     /// Their datacenter
@@ -85,14 +85,14 @@ struct Cluster {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What happens to them")]
 struct Troubles {
-    /// Break the connections of a share of the nodes again and again, as share=0.01,every=1m..2m,lasts=5s..15s; each of
-    /// these nodes has a connection of its own
+    /// Repeatedly break the connections of a share of the nodes, e.g. share=0.01,every=1m..2m,lasts=5s..15s; each of these
+    /// nodes has a connection of its own
     #[arg(long, value_name = "OUTAGES")]
     flap: Option<Outages>,
-    /// Let a share of the nodes say nothing for a while, and keep their connection and their tasks
+    /// Let a share of the nodes send nothing for a while, keeping their connections and tasks
     #[arg(long, value_name = "OUTAGES")]
     silence: Option<Outages>,
-    /// Restart the machines of a share of the nodes: no task lives through that
+    /// Restart the machines of a share of the nodes, which ends their tasks
     #[arg(long, value_name = "OUTAGES")]
     reboot: Option<Outages>,
 }
@@ -100,33 +100,33 @@ struct Troubles {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What their tasks do besides what the job says")]
 struct Tasks {
-    /// Nothing is heard of a start for so long, as 1s or 100ms..500ms
-    #[arg(long, value_name = "TIME", default_value = "0s")]
+    /// Delay before a start is reported, e.g. 1s or 100ms..500ms
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
     start_delay: Span,
-    /// Task events that are reported of a start before the task runs
+    /// Task events reported for a start before the task runs
     #[arg(long, value_name = "N", default_value_t = 0)]
     events: u16,
-    /// These are so far apart
-    #[arg(long, value_name = "TIME", default_value = "100ms..500ms")]
+    /// Time between these events
+    #[arg(long, value_name = "DURATION", default_value = "100ms..500ms")]
     event_gap: Span,
-    /// Which share of the starts fails, with exit code 1
+    /// Share of starts that fail, with exit code 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = share)]
     failure_rate: f64,
-    /// How long these run until then
-    #[arg(long, value_name = "TIME", default_value = "0s..1s")]
+    /// Time until they fail
+    #[arg(long, value_name = "DURATION", default_value = "0s..1s")]
     failure_after: Span,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "What they do without that makes updates few")]
 struct Updates {
-    /// Nothing is urgent: the status of an allocation waits for company as its events do
+    /// Switch off priorities: the status of an allocation is batched like its events
     #[arg(long)]
     no_priority: bool,
-    /// Each change goes out at once, in an update of its own
+    /// Switch off batching: each change is sent at once, in an update of its own
     #[arg(long)]
     no_shared_buffer: bool,
-    /// Events wait for a second, however much the server has to take in
+    /// Switch off adaptive batching: events wait for a second, whatever the server's load
     #[arg(long)]
     no_adaptive: bool,
 }

@@ -11,7 +11,7 @@ use crate::{
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where the run's result and trace are
+    /// Directory of the run's result and trace
     dir: PathBuf,
 }
 

@@ -32,25 +32,25 @@ pub struct Run {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = HEADING)]
 struct Common {
-    /// Where the result, the trace and the report go
+    /// Directory of the result, the trace and the report
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Where the server keeps its data meanwhile, on a disk; below --out unless given
+    /// Data directory of the server, on a disk; defaults to one below --out
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// How large: small takes seconds, full is what was published
+    /// Scale: small takes seconds, full is that of the published figures
     #[arg(long, default_value = "full", value_parser = Scale::NAMES.map(|(name, _)| name))]
     scale: String,
-    /// How often; 3 unless given, and 1 at the small scale
+    /// Number of runs; defaults to 3, and to 1 at the small scale
     #[arg(long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..=1000))]
     runs: Option<u32>,
-    /// Makes everything that looks random
+    /// Seed of everything random
     #[arg(long, default_value_t = 42)]
     seed: u64,
-    /// Put the load on a server that is there already, with its nodes: this one or any that speaks Nomad's API
+    /// Measure a running server with its nodes: Berth, or any that speaks Nomad's API
     #[arg(long, value_name = "URL")]
     target: Option<String>,
-    /// What to say to the target to be let in
+    /// ACL token for the target
     #[arg(long, env = "NOMAD_TOKEN", hide_env_values = true, default_value = "")]
     token: String,
     /// Connections on which jobs are submitted, one request at a time on each

@@ -14,22 +14,22 @@ use crate::{
 /// Arguments of `namespace apply`.
 #[derive(Debug, Args)]
 pub struct Apply {
-    /// Letters, digits, dashes and underscores; or a file that says all of it, in HCL or JSON, `-` for standard input
+    /// Name (letters, digits, dashes and underscores), or a file that describes it, in HCL or JSON; `-` for standard input
     #[arg(value_name = "NAME|FILE", add = complete::namespaces())]
     named: String,
-    /// For people
+    /// Description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// The namespace above it; `''` for none
+    /// Parent namespace; `''` for none
     #[arg(long, value_name = "NAME", add = complete::namespaces())]
     parent: Option<String>,
-    /// How much more than its siblings it should get, 0.001 to 1000
+    /// Weight of its fair share among its siblings, 0.001 to 1000
     #[arg(long, value_name = "NUMBER")]
     weight: Option<f64>,
-    /// The quota that it and all below it keep to; `''` for none
+    /// Quota of this namespace and all below it; `''` for none
     #[arg(long, value_name = "NAME")]
     quota: Option<String>,
-    /// The only drivers that its tasks may use; `''` for any
+    /// Drivers that its tasks may use; `''` for any
     #[arg(long, value_name = "DRIVER", value_delimiter = ',')]
     drivers: Option<Vec<String>>,
     /// Drivers that its tasks may not use; `''` for none
@@ -47,7 +47,7 @@ impl Apply {
         let before = failure::found(remote.namespace_named(&name).await)?;
         let namespace = self.desired(described, before.as_ref(), &name);
         if before.as_ref() == Some(&namespace) {
-            output::tell("it is so already: nothing has changed");
+            output::tell("nothing to change");
             return Ok(());
         }
         remote.put_namespace(&namespace).await?;

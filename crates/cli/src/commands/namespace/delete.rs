@@ -17,7 +17,7 @@ pub struct Delete {
 impl Delete {
     /// Deletes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.ask.about("delete namespace", &self.name, &self.name)?;
+        self.ask.on_terminal("delete namespace", &self.name, &self.name)?;
         remote.delete_namespace(&self.name).await?;
         output::tell(&format!("namespace {} is deleted", self.name));
         Ok(())

@@ -11,7 +11,7 @@ use crate::{
 /// Arguments of `node config`.
 #[derive(Debug, Args)]
 pub struct Config {
-    /// List where servers take agents: every agent learns it from the server that it reaches
+    /// List the addresses on which servers listen for agents; agents learn them from the server they reach
     #[arg(long, required = true)]
     servers: bool,
 }

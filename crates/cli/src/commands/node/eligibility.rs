@@ -14,10 +14,10 @@ use crate::{
 pub struct Eligibility {
     #[command(flatten)]
     which: Which,
-    /// Open it
+    /// Mark the node eligible for new allocations
     #[arg(long, required_unless_present = "disable")]
     enable: bool,
-    /// Close it
+    /// Mark the node ineligible for new allocations
     #[arg(long, conflicts_with = "enable")]
     disable: bool,
 }

@@ -35,7 +35,7 @@ impl Verb {
 /// The node, by Nomad's flag.
 #[derive(Debug, Args)]
 struct OfNode {
-    /// The node's id, its beginning, or the node's name; may be left out where there is only one node
+    /// Id, prefix or name of the node; optional if there is only one
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     node_id: Option<String>,
 }
@@ -78,7 +78,7 @@ pub struct Apply {
     /// Keys to set
     #[arg(value_name = "KEY=VALUE", required_unless_present = "unset", value_parser = pair)]
     set: Vec<(String, String)>,
-    /// Keys to unset, those of the agent's settings too
+    /// Keys to unset, those of the agent's settings included
     #[arg(long, value_name = "KEY", value_delimiter = ',')]
     unset: Vec<String>,
     #[command(flatten)]

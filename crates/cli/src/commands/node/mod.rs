@@ -9,7 +9,7 @@ mod pool;
 mod purge;
 mod revoke;
 mod stats;
-mod status;
+pub mod status;
 mod token;
 mod which;
 

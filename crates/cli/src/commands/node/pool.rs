@@ -1,15 +1,18 @@
 //! `berth node pool`: groups of nodes that jobs choose between.
 
+use std::path::PathBuf;
+
 use berth_api::http::NodePool;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueHint};
 
 use crate::{
     ask::Ask,
-    failure::{Exit, Failure},
+    failure::{self, Failure},
     filter::{Filter, Pages},
     output::{self, Column, Fields, Layout, Table, View},
     remote::Remote,
     show::Show,
+    source,
 };
 
 /// What can be done with node pools.
@@ -25,6 +28,8 @@ pub enum Verb {
     Jobs(Within),
     /// Create a node pool, or change it; what is not named stays as it is
     Apply(Apply),
+    /// Write a file that describes a node pool, to start from
+    Init(Init),
     /// Delete a node pool that no node is in and no job uses
     Delete(Delete),
 }
@@ -67,13 +72,13 @@ pub struct Within {
 /// Arguments of `node pool apply`.
 #[derive(Debug, Args)]
 pub struct Apply {
-    /// Letters, digits, dashes and underscores
-    #[arg(value_name = "NAME")]
-    name: String,
-    /// For people
+    /// Name (letters, digits, dashes and underscores), or a file that describes it, in HCL or JSON; `-` for standard input
+    #[arg(value_name = "NAME|FILE")]
+    named: String,
+    /// Description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// A label of your own; all that there were are replaced
+    /// Metadata; replaces all that is there
     #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
     meta: Vec<(String, String)>,
 }
@@ -81,12 +86,11 @@ pub struct Apply {
 impl Apply {
     /// Reads it if it is there, changes and writes it.
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        let mut pool = match remote.node_pool(&self.name).await {
-            Ok(pool) => pool,
-            Err(failure) if failure.exit() == Exit::NotFound => {
-                NodePool { name: self.name.clone(), ..NodePool::default() }
-            }
-            Err(failure) => return Err(failure),
+        let mut pool = if source::is_file(&self.named) {
+            source::described(&self.named, berth_jobfile::parse_node_pool)?
+        } else {
+            let new = || NodePool { name: self.named.clone(), ..NodePool::default() };
+            failure::found(remote.node_pool(&self.named).await)?.unwrap_or_else(new)
         };
         if let Some(description) = &self.description {
             pool.description.clone_from(description);
@@ -95,7 +99,33 @@ impl Apply {
             pool.meta = Some(self.meta.iter().cloned().collect());
         }
         remote.put_node_pool(&pool).await?;
-        output::tell(&format!("node pool {} is described", self.name));
+        output::tell(&format!("node pool {} is described", pool.name));
+        Ok(())
+    }
+}
+
+/// Arguments of `node pool init`.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// File to write, which must not exist yet; defaults to `pool.nomad.hcl` or `pool.nomad.json`
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: Option<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const HCL: &str = "node_pool \"example\" {\n  description = \"What is special about its nodes\"\n\n  \
+                   meta {\n    owner = \"the team that looks after them\"\n  }\n}\n";
+const JSON: &str = "{\n  \"Name\": \"example\",\n  \"Description\": \"What is special about its nodes\",\n  \
+                    \"Meta\": {\n    \"owner\": \"the team that looks after them\"\n  }\n}\n";
+
+impl Init {
+    fn run(&self) -> Result<(), Failure> {
+        let (text, path) = if self.json { (JSON, "pool.nomad.json") } else { (HCL, "pool.nomad.hcl") };
+        let path = self.file.clone().unwrap_or_else(|| path.into());
+        source::create(&path, 0o644, text)?;
+        output::tell(&format!("{} is written; next: berth node pool apply {0}", path.display()));
         Ok(())
     }
 }
@@ -112,7 +142,7 @@ pub struct Delete {
 
 impl Delete {
     async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.ask.about("delete node pool", &self.name, &self.name)?;
+        self.ask.on_terminal("delete node pool", &self.name, &self.name)?;
         remote.delete_node_pool(&self.name).await?;
         output::tell(&format!("node pool {} is deleted", self.name));
         Ok(())
@@ -129,6 +159,7 @@ impl Verb {
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         match self {
             Self::Apply(apply) => apply.run(remote).await,
+            Self::Init(init) => init.run(),
             Self::Info(Info { name, show }) => {
                 show.show(remote, async |remote| remote.node_pool(name).await).await
             }
@@ -178,5 +209,18 @@ impl View for Vec<NodePool> {
 
     fn names(&self) -> Vec<String> {
         self.iter().map(|pool| pool.name.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_describe_the_same_pool() {
+        let [hcl, json] = [HCL, JSON]
+            .map(|text| berth_jobfile::parse_node_pool(text.as_bytes(), "file").expect("it is right"));
+        assert_eq!(hcl, json);
+        assert_eq!(hcl["Name"], "example");
     }
 }

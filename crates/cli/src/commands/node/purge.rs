@@ -7,7 +7,7 @@ use crate::{ask::Ask, complete, failure::Failure, output, remote::Remote};
 /// Arguments of `node purge`.
 #[derive(Debug, Args)]
 pub struct Purge {
-    /// The id of a node that is down, its beginning, or the node's name
+    /// Id, prefix or name of a node that is down
     #[arg(value_name = "NODE", add = complete::nodes())]
     id: String,
     #[command(flatten)]
@@ -18,7 +18,7 @@ impl Purge {
     /// Forgets it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_node(&self.id).await?;
-        self.ask.about("purge node", &id, &self.id)?;
+        self.ask.on_terminal("purge node", &id, &self.id)?;
         remote.purge_node(&id).await?;
         output::tell(&format!("node {id} is purged"));
         Ok(())

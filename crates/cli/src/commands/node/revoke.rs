@@ -7,7 +7,7 @@ use crate::{ask::Ask, complete, failure::Failure, output, remote::Remote};
 /// Arguments of `node revoke`.
 #[derive(Debug, Args)]
 pub struct Revoke {
-    /// The node's id, its beginning, or the node's name; the whole id of one that was purged
+    /// Id, prefix or name of the node; the full id of one that was purged
     #[arg(value_name = "NODE", add = complete::nodes())]
     id: String,
     #[command(flatten)]
@@ -18,7 +18,7 @@ impl Revoke {
     /// Revokes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let id = remote.find_node(&self.id).await?;
-        self.ask.about("cast out node", &id, &self.id)?;
+        self.ask.always("cast out node", &id, &self.id)?;
         remote.revoke_node(&id).await?;
         output::tell(&format!(
             "node {id} is cast out, and its tasks run on until they are replaced; `berth node token -node {id}` lets it back in"

@@ -16,10 +16,10 @@ use crate::{
 /// Arguments of `node status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// The node's id, its beginning, or the node's name; all nodes when left out
+    /// Id, prefix or name of the node; all nodes by default
     #[arg(value_name = "NODE", conflicts_with_all = ["filter", "per_page", "page_token"], add = complete::nodes())]
     id: Option<String>,
-    /// The only node that the server has: that of a server and agent in one
+    /// The cluster's only node, e.g. that of `berth dev`
     #[arg(id = "self_", long = "self", conflicts_with_all = ["id", "filter", "per_page", "page_token"])]
     own: bool,
     #[command(flatten)]
@@ -41,12 +41,17 @@ impl Status {
                 return self.show.show(&remote, async |remote| remote.nodes().await).await;
             }
         };
-        let read = async |remote: &Remote| {
-            let (node, allocations) = tokio::try_join!(remote.node(&id), remote.node_allocations(&id))?;
-            Ok(NodeDetail { node, allocations })
-        };
-        self.show.show(remote, read).await
+        print(remote, &self.show, &id).await
     }
+}
+
+/// Prints the node with that whole id.
+pub async fn print(remote: &Remote, show: &Show, id: &str) -> Result<(), Failure> {
+    let read = async |remote: &Remote| {
+        let (node, allocations) = tokio::try_join!(remote.node(id), remote.node_allocations(id))?;
+        Ok(NodeDetail { node, allocations })
+    };
+    show.show(remote, read).await
 }
 
 const COLUMNS: &[Column] = &[

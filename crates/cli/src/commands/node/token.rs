@@ -14,10 +14,10 @@ use crate::{
 /// Arguments of `node token`.
 #[derive(Debug, Args)]
 pub struct Token {
-    /// The node that joins again, by its id, the beginning of that or its name; else one that is not there yet
+    /// Node that joins again, by id, prefix or name; by default a new node
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     node: Option<String>,
-    /// How long it is to last, as 5m; 10 minutes unless given, 24 hours at most
+    /// Validity of the token, e.g. 5m; defaults to 10 minutes, at most 24 hours
     #[arg(long, value_name = "DURATION")]
     ttl: Option<String>,
     #[command(flatten)]

@@ -11,10 +11,10 @@ use crate::{
 /// A node, by its name or by `-self`.
 #[derive(Debug, Args)]
 pub struct Which {
-    /// The node's id, its beginning, or the node's name
+    /// Id, prefix or name of the node
     #[arg(value_name = "NODE", required_unless_present = "self_", conflicts_with = "self_", add = complete::nodes())]
     id: Option<String>,
-    /// The only node that the server has: that of a server and agent in one
+    /// The cluster's only node, e.g. that of `berth dev`
     #[arg(id = "self_", long = "self")]
     own: bool,
 }

@@ -13,34 +13,34 @@ use crate::{
 /// Arguments of `quota apply`.
 #[derive(Debug, Args)]
 pub struct Apply {
-    /// Letters, digits, dashes and underscores; or a file that says all of it, in HCL or JSON, `-` for standard input
+    /// Name (letters, digits, dashes and underscores), or a file that describes it, in HCL or JSON; `-` for standard input
     #[arg(value_name = "NAME|FILE")]
     named: String,
-    /// For people
+    /// Description
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// At most so many MHz; 0 for no limit, -1 for none at all
+    /// CPU limit in MHz; 0 for no limit, -1 to allow none
     #[arg(long, value_name = "MHZ", allow_negative_numbers = true)]
     cpu: Option<i64>,
-    /// At most so many MiB of memory; 0 for no limit, -1 for none at all
+    /// Memory limit in MiB; 0 for no limit, -1 to allow none
     #[arg(long, value_name = "MIB", allow_negative_numbers = true)]
     memory: Option<i64>,
-    /// At most so many MiB of disk; 0 for no limit, -1 for none at all
+    /// Disk limit in MiB; 0 for no limit, -1 to allow none
     #[arg(long, value_name = "MIB", allow_negative_numbers = true)]
     disk: Option<i64>,
-    /// At most so many devices of a type, as `nvidia/gpu=4`; may be repeated
+    /// Limit of devices of a type, e.g. `nvidia/gpu=4`; repeatable
     #[arg(long = "device", value_name = "NAME=COUNT", value_parser = device)]
     devices: Vec<QuotaDevice>,
-    /// Served before others while it holds fewer MHz; 0 for no guarantee
+    /// Guaranteed CPU in MHz: whoever holds less is served first; 0 for no guarantee
     #[arg(long, value_name = "MHZ")]
     guarantee_cpu: Option<i64>,
-    /// Served before others while it holds fewer MiB of memory; 0 for no guarantee
+    /// Guaranteed memory in MiB; 0 for no guarantee
     #[arg(long, value_name = "MIB")]
     guarantee_memory: Option<i64>,
-    /// Served before others while it holds fewer MiB of disk; 0 for no guarantee
+    /// Guaranteed disk in MiB; 0 for no guarantee
     #[arg(long, value_name = "MIB")]
     guarantee_disk: Option<i64>,
-    /// Served before others while it holds fewer devices of a type; may be repeated
+    /// Guaranteed devices of a type; repeatable
     #[arg(long = "guarantee-device", value_name = "NAME=COUNT", value_parser = device)]
     guarantee_devices: Vec<QuotaDevice>,
 }
@@ -55,7 +55,7 @@ impl Apply {
         let before = failure::found(remote.quota(&name).await)?;
         let quota = self.desired(described, before.as_ref(), &name);
         if before.as_ref() == Some(&quota) {
-            output::tell("it is so already: nothing has changed");
+            output::tell("nothing to change");
             return Ok(());
         }
         remote.put_quota(&quota).await?;

@@ -17,7 +17,7 @@ pub struct Delete {
 impl Delete {
     /// Deletes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.ask.about("delete quota", &self.name, &self.name)?;
+        self.ask.on_terminal("delete quota", &self.name, &self.name)?;
         remote.delete_quota(&self.name).await?;
         output::tell(&format!("quota {} is deleted", self.name));
         Ok(())

@@ -12,7 +12,7 @@ use crate::{
 /// Arguments of `server join`.
 #[derive(Debug, Args)]
 pub struct Join {
-    /// Where servers of the cluster listen to other servers, as HOST:PORT
+    /// Addresses of servers of the cluster, HOST:PORT, on which they listen for other servers
     #[arg(value_name = "ADDRESS", required = true)]
     addresses: Vec<String>,
 }
@@ -32,7 +32,7 @@ impl Join {
 /// Arguments of `server remove`.
 #[derive(Debug, Args)]
 pub struct Remove {
-    /// The server's name, its id or one of its addresses
+    /// Name, id or address of the server
     #[arg(value_name = "SERVER")]
     server: String,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub struct Remove {
 impl Remove {
     /// Takes it out.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
-        self.ask.about("take out server", &self.server, &self.server)?;
+        self.ask.always("take out server", &self.server, &self.server)?;
         remote.remove_server(&self.server).await?;
         output::tell(&format!("server {} is removed", self.server));
         Ok(())
@@ -60,7 +60,7 @@ impl Leave {
     /// Takes the server out that is asked.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let own = remote.answering_server().await?;
-        self.ask.about("take out server", &own, &own)?;
+        self.ask.always("take out server", &own, &own)?;
         remote.remove_server(&own).await?;
         output::tell(&format!("server {own} is removed: it may be stopped"));
         Ok(())
@@ -70,7 +70,7 @@ impl Leave {
 /// Arguments of `server promote`.
 #[derive(Debug, Args)]
 pub struct Promote {
-    /// The server's name, its id or one of its addresses
+    /// Name, id or address of the server
     #[arg(value_name = "SERVER")]
     server: String,
 }
@@ -87,7 +87,7 @@ impl Promote {
 /// Arguments of `server transfer`.
 #[derive(Debug, Args)]
 pub struct Transfer {
-    /// The name, the id or an address of the server that is to lead; the one that has come farthest unless given
+    /// Name, id or address of the new leader; defaults to the server with the most recent log
     #[arg(value_name = "SERVER")]
     server: Option<String>,
 }

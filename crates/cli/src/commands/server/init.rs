@@ -33,7 +33,7 @@ const INCOMPLETE: &str = ".tls-incomplete-";
 /// Where a cluster's certificates are made.
 #[derive(Debug, Args)]
 struct Where {
-    /// The server's data directory: certificates are in `tls` within it
+    /// Data directory of the server; certificates are in its subdirectory `tls`
     #[arg(
         long,
         value_name = "DIR",
@@ -42,7 +42,7 @@ struct Where {
         hide_env_values = true
     )]
     data_dir: PathBuf,
-    /// Where certificates are instead
+    /// Directory of the certificates, if it is another one
     #[arg(long, value_name = "DIR", env = "BERTH_TLS_DIR", hide_env_values = true)]
     tls_dir: Option<PathBuf>,
     /// The cluster's region
@@ -61,13 +61,13 @@ impl Where {
 pub struct Init {
     #[command(flatten)]
     at: Where,
-    /// The server's name, as it is started with it; the host's unless given
+    /// Name with which the server is started; defaults to the host name
     #[arg(long, value_name = "NAME", env = "BERTH_SERVER_NAME", hide_env_values = true)]
     server_name: Option<String>,
-    /// Names and addresses under which browsers and others find this server, besides localhost and the host's name
+    /// Names and addresses of this server for the certificate, besides localhost and the host name
     #[arg(long, value_name = "NAME|IP", value_delimiter = ',')]
     host: Vec<String>,
-    /// How many days the server's certificate is valid
+    /// Validity of the server's certificate, in days
     #[arg(long, value_name = "DAYS", default_value_t = 825, value_parser = clap::value_parser!(u64).range(1..=AUTHORITY_DAYS))]
     days: u64,
 }
@@ -110,27 +110,27 @@ enum Kind {
 /// Arguments of `server cert`.
 #[derive(Debug, Args)]
 pub struct Cert {
-    /// Who it is for
+    /// Whom the certificate is for
     #[arg(value_name = "ROLE", value_enum)]
     kind: Kind,
-    /// A directory to make, with all that goes to the other machine
+    /// Directory to create, with all files for the other machine
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
     at: Where,
-    /// Of a server: the name with which it is started, which is its host's unless that is given; the certificate speaks for no other
+    /// For a server: the name with which it is started; the certificate is valid for no other
     #[arg(long, value_name = "NAME")]
     server_name: Option<String>,
-    /// Of a server: names and addresses under which browsers and others find it
+    /// For a server: its names and addresses
     #[arg(long, value_name = "NAME|IP", value_delimiter = ',')]
     host: Vec<String>,
-    /// Of an agent: the node that it speaks for
+    /// For an agent: the node that it may register
     #[arg(long, value_name = "ID")]
     node: Option<String>,
-    /// How many days it is valid
+    /// Validity of the certificate, in days
     #[arg(long, value_name = "DAYS", default_value_t = 825, value_parser = clap::value_parser!(u64).range(1..=AUTHORITY_DAYS))]
     days: u64,
-    /// Of a server: keep the authority's key here, so that the other gives agents no certificates
+    /// For a server: leave out the CA's key, so that it cannot issue certificates to agents
     #[arg(long)]
     without_ca_key: bool,
 }

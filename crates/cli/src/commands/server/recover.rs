@@ -20,16 +20,16 @@ const PEERS_BYTES_MAX: u64 = 1 << 20;
 /// Arguments of `server recover`.
 #[derive(Debug, Args)]
 pub struct Recover {
-    /// The data directory of a server that does not run
+    /// Data directory of the stopped server
     #[arg(long, value_name = "DIR", default_value = "/var/lib/berth")]
     data_dir: PathBuf,
-    /// Where its certificates are; `tls` in the data directory unless given, if that is there
+    /// Directory of its certificates; defaults to `tls` in the data directory, if it exists
     #[arg(long, value_name = "DIR")]
     tls_dir: Option<PathBuf>,
-    /// A list of the servers that are left, as Nomad's peers.json: it must name this one
+    /// List of the remaining servers, in the format of Nomad's peers.json; it must contain this one
     #[arg(long, value_name = "FILE")]
     peers: Option<PathBuf>,
-    /// Leave the others out even though they still run
+    /// Remove the other servers even though they still run
     #[arg(long)]
     without_others: bool,
     #[command(flatten)]
@@ -41,7 +41,7 @@ impl Recover {
     pub async fn run(&self) -> Result<(), Failure> {
         let dir = self.data_dir.display().to_string();
         let peers = self.peers.as_deref().map(read_peers).transpose()?;
-        self.ask.about("make the only one of its cluster the server in", &dir, &dir)?;
+        self.ask.always("make the only one of its cluster the server in", &dir, &dir)?;
         let agree = |recovery: &Recovery| peers.as_ref().map_or(Ok(()), |peers| named(peers, recovery));
         let tls = TlsSettings::default().server(self.tls_dir.as_deref(), &self.data_dir)?;
         let recovered = berth_server::recover(&self.data_dir, self.without_others, tls.as_ref(), agree).await;
@@ -112,7 +112,7 @@ fn named(listed: &[Listed], recovery: &Recovery) -> Result<(), String> {
 /// Arguments of `server rejoin`.
 #[derive(Debug, Args)]
 pub struct Rejoin {
-    /// The data directory of a server that does not run
+    /// Data directory of the stopped server
     #[arg(long, value_name = "DIR", default_value = "/var/lib/berth")]
     data_dir: PathBuf,
     /// Where servers of its cluster listen to other servers, as HOST:PORT
@@ -126,7 +126,7 @@ impl Rejoin {
     /// Sets aside what the server has, so that it joins as a new one.
     pub fn run(&self) -> Result<(), Failure> {
         let dir = self.data_dir.display().to_string();
-        self.ask.about("set aside all that the server has in", &dir, &dir)?;
+        self.ask.always("set aside all that the server has in", &dir, &dir)?;
         let aside = berth_server::rejoin(&self.data_dir, &self.join);
         let aside = aside.map_err(|why| Failure::new(Exit::Failed, format!("rejoin: {why}")))?;
         let kept = aside.map_or(String::new(), |aside| format!("what it had is in {}. ", aside.display()));

@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Arguments of `server recovery`.
 #[derive(Debug, Args)]
 pub struct Recovery {
-    /// Wait until all nodes have confirmed what they run, and none is held
+    /// Wait until all nodes have confirmed their allocations, and none is held back from being marked down
     #[arg(long)]
     wait: bool,
     #[command(flatten)]

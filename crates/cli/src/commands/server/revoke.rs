@@ -7,7 +7,7 @@ use crate::{ask::Ask, failure::Failure, output, remote::Remote};
 /// Arguments of `server revoke`.
 #[derive(Debug, Args)]
 pub struct Revoke {
-    /// The server's name, its id or one of its addresses; the name of one that is no member any more
+    /// Name, id or address of the server; the name of one that is no longer a member
     #[arg(value_name = "SERVER")]
     server: String,
     /// Even if no leader could be elected before it has a new certificate
@@ -21,7 +21,7 @@ impl Revoke {
     /// Revokes it.
     pub async fn run(&self, remote: &Remote) -> Result<(), Failure> {
         let server = &self.server;
-        self.ask.about("revoke the certificates of server", server, server)?;
+        self.ask.always("revoke the certificates of server", server, server)?;
         let warnings = remote.revoke_server(server, self.force).await?;
         output::tell(&format!(
             "the certificates of server {server} are revoked: the others end its connections, and take it back with a new one \

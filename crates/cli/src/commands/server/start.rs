@@ -114,7 +114,7 @@ fn failure(error: &StartError) -> Failure {
     let failure = Failure::new(Exit::Failed, format!("the server cannot start: {error}"));
     match error {
         StartError::Listen { setting, .. } => {
-            failure.help(format!("choose another address with --{setting}, or stop who listens there"))
+            failure.help(format!("choose another address with --{setting}, or stop the process that uses it"))
         }
         StartError::Unprotected { .. } => failure.help(
             "`berth server init` makes the certificates for TLS, and `berth acl bootstrap` the first token once the \

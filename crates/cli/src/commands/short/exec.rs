@@ -17,7 +17,7 @@ pub struct Exec {
     options: ExecOptions,
     #[command(flatten)]
     of_job: OfJob,
-    /// A job's id, or an allocation's, or the beginning of either
+    /// Id or prefix of a job or an allocation
     #[arg(value_name = "JOB|ALLOC", add = complete::jobs_or_allocations())]
     id: String,
     /// The command and its arguments

@@ -17,10 +17,10 @@ use crate::{
 /// Arguments of `ps`.
 #[derive(Debug, Args)]
 pub struct Ps {
-    /// Only allocations of this job: its id, or its beginning
+    /// Only allocations of this job, by id or prefix
     #[arg(value_name = "JOB", add = complete::jobs())]
     job: Option<String>,
-    /// Also what has ended
+    /// Include ended allocations
     #[arg(long, short, overrides_with = "all")]
     all: bool,
     #[command(flatten)]
@@ -55,7 +55,7 @@ impl Ps {
 
 const COLUMNS: &[Column] = &[
     Column::id("alloc"),
-    Column::text("name"),
+    Column::name("name"),
     Column::text("node"),
     Column::text("status"),
     Column::number("restarts"),

@@ -25,7 +25,7 @@ pub struct Run {
     /// Print the job as JSON, and register nothing
     #[arg(long)]
     print: bool,
-    /// Run it once, print what it prints, and end with its exit code
+    /// Run it once, print its output, and exit with its exit code
     #[arg(long, conflicts_with_all = ["detach", "count"])]
     wait: bool,
     #[command(flatten)]

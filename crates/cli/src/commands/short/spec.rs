@@ -16,33 +16,33 @@ const JOB_FILES: [&str; 3] = [".hcl", ".nomad", ".json"];
 /// What to run.
 #[derive(Debug, Args)]
 pub struct Spec {
-    /// The job's id; made up from what is run when left out
+    /// Id of the job; derived from the image or command by default
     #[arg(long, value_name = "JOB")]
     name: Option<String>,
-    /// Run a command on the bare host in place of a container, with the agent's rights; nodes must allow raw_exec
+    /// Run a command on the host without isolation, with the agent's rights, instead of a container; nodes must allow raw_exec
     #[arg(long)]
     exec: bool,
-    /// Run it to its end in place of keeping it running
+    /// Run to completion, as a batch job, instead of as a service
     #[arg(long)]
     batch: bool,
-    /// How many of it
+    /// Number of allocations
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     count: u32,
-    /// MHz of processor for each
+    /// CPU of each, in MHz
     #[arg(long, value_name = "MHZ", default_value_t = 100)]
     cpu: u32,
-    /// MiB of memory for each
+    /// Memory of each, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 300)]
     memory: u32,
-    /// A variable of its environment; may be given several times
+    /// Environment variable; repeatable
     #[arg(long, short, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// A port of the node that leads to it: `8080:80` to its port 80, `NAME:80` or `80` from a port that the scheduler
-    /// picks, `NAME` to the same number, which stands in NOMAD_PORT_NAME; for TCP and UDP alike, with `/tcp` or `/udp` at its
-    /// end or without; may be given several times
+    /// Publish a port: `8080:80` maps port 8080 of the node to port 80, `NAME:80` or `80` one that the scheduler picks;
+    /// `NAME` has the same number on both sides, which is in NOMAD_PORT_NAME; both TCP and UDP, whether `/tcp` or `/udp` is
+    /// appended or not; repeatable
     #[arg(long, short, value_name = "[HOST:]PORT|NAME[:PORT]", value_parser = port)]
     port: Vec<Port>,
-    /// A container's image and its command; with `-exec` the command alone
+    /// Container image and its command; with `-exec` only the command
     #[arg(value_name = "IMAGE|COMMAND", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
 }
@@ -101,7 +101,8 @@ fn is_range(text: &str) -> bool {
 }
 
 impl Port {
-    /// A label that is not `taken`: the number of what it leads to, with that of the node or a count where it has to be distinguished
+    /// A label that is not `taken`: the number of what it leads to, with that of the node or a count where it has to be
+    /// distinguished
     /// from others.
     fn free_label(&self, taken: &BTreeSet<String>) -> String {
         let label = self.to.map_or_else(|| "port".to_owned(), |to| format!("port-{to}"));

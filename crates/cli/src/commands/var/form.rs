@@ -13,7 +13,7 @@ use crate::{
 /// In which form a variable is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// For people
+    /// Description
     Table,
     /// As the API reports it
     Json,

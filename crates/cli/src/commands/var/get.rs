@@ -16,10 +16,10 @@ pub struct Get {
     /// Its path
     #[arg(value_name = "PATH", add = complete::variables())]
     path: String,
-    /// Print the value of this item, and nothing else
+    /// Print only the value of this item
     #[arg(long, value_name = "NAME", conflicts_with = "out")]
     item: Option<String>,
-    /// In which form
+    /// Output format
     #[arg(long, short, visible_alias = "output", value_enum, value_name = "FORM", default_value = "table")]
     out: Form,
 }

@@ -1,26 +1,18 @@
 //! `berth var init`: a file to begin with.
 
-use std::{
-    fs::OpenOptions,
-    io::{ErrorKind, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::{
-    failure::{Exit, Failure},
-    output,
-};
+use crate::{failure::Failure, output, source};
 
 /// Arguments of `var init`.
 #[derive(Debug, Args)]
 pub struct Init {
-    /// The file, which must not be there yet; `spec.nsv.hcl` or `spec.nsv.json` here when left out
+    /// File to write, which must not exist yet; defaults to `spec.nsv.hcl` or `spec.nsv.json`
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
-    /// In which form
+    /// Output format
     #[arg(long, short, value_name = "hcl|json", value_parser = ["hcl", "json"], default_value = "hcl")]
     out: String,
 }
@@ -37,12 +29,7 @@ impl Init {
         let text = if self.out == "json" { JSON } else { HCL };
         let path = self.file.clone().unwrap_or_else(|| format!("spec.nsv.{}", self.out).into());
         // Secrets will be written to it.
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        let mut file = made.map_err(|error| {
-            let exit = if error.kind() == ErrorKind::AlreadyExists { Exit::Conflict } else { Exit::Failed };
-            Failure::new(exit, format!("cannot make {}: {error}", path.display()))
-        })?;
-        file.write_all(text.as_bytes())?;
+        source::create(&path, 0o600, text)?;
         output::tell(&format!("{} is written; next: berth var put @{}", path.display(), path.display()));
         Ok(())
     }

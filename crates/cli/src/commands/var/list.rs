@@ -15,7 +15,7 @@ use crate::{
 /// Arguments of `var list`.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Only those whose paths begin so
+    /// Only paths with this prefix
     #[arg(value_name = "PREFIX", default_value = "", hide_default_value = true, add = complete::variables())]
     prefix: String,
     #[command(flatten)]

@@ -10,7 +10,7 @@ pub struct Purge {
     /// Its path
     #[arg(value_name = "PATH", add = complete::variables())]
     path: String,
-    /// Only if it was last written at this index
+    /// Only if it was last changed at this index
     #[arg(long, value_name = "INDEX")]
     check_index: Option<u64>,
 }

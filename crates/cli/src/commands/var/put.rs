@@ -17,22 +17,22 @@ use crate::{
 /// Arguments of `var put`.
 #[derive(Debug, Args)]
 pub struct Put {
-    /// Its path, unless a file says it; `@FILE` for a file that describes it, in HCL or JSON, `-` for standard input
+    /// Path, unless the file contains it; `@FILE` for a file that describes the variable, in HCL or JSON, `-` for standard input
     #[arg(value_name = "PATH|@FILE|-", add = complete::variables())]
     what: String,
-    /// Its items: `NAME=VALUE`, `NAME=@FILE` for what is in a file, `NAME=-` for standard input; or a file as above
+    /// Items: `NAME=VALUE`, `NAME=@FILE` for the content of a file, `NAME=-` for standard input; or a file as above
     #[arg(value_name = "NAME=VALUE")]
     items: Vec<String>,
-    /// Only if it was last written at this index; 0 if it must be new
+    /// Write only if it was last changed at this index; 0 if it must not exist yet
     #[arg(long, value_name = "INDEX", conflicts_with = "force")]
     check_index: Option<u64>,
-    /// Write whatever is there
+    /// Overwrite whatever is there
     #[arg(long)]
     force: bool,
-    /// The form of the file; detected from its content unless given
+    /// Format of the file; by default it is detected
     #[arg(long = "in", value_name = "hcl|json", value_parser = ["hcl", "json"])]
     form: Option<String>,
-    /// In which form what was written is printed, with what is in it
+    /// Format in which the written variable is printed, with its items
     #[arg(long, short, value_enum, value_name = "FORM", default_value = "none")]
     out: Form,
 }

@@ -1,4 +1,4 @@
-//! Files of namespaces, quotas and variables.
+//! Files of namespaces, quotas, node pools and variables.
 
 use super::*;
 
@@ -37,6 +37,17 @@ pub(crate) static QUOTA: Schema = Schema {
         blocks("limit", "Limits", &LIMIT),
         block("guarantee", "Guarantee", &AMOUNTS),
     ],
+    server_owned: &["CreateIndex", "ModifyIndex", "Hash"],
+};
+
+/// A file in HCL that describes a node pool, in a block with its name.
+pub(crate) static NODE_POOL_FILE: Schema = schema("file", &[blocks("node_pool", "NodePool", &NODE_POOL)]);
+
+/// What describes a node pool: in JSON the whole file.
+pub(crate) static NODE_POOL: Schema = Schema {
+    what: "node_pool",
+    label: Some("Name"),
+    fields: &[text("description", "Description"), text_map("meta", "Meta")],
     server_owned: &["CreateIndex", "ModifyIndex", "Hash"],
 };
 

@@ -110,7 +110,8 @@ impl NodeSeen {
     }
 }
 
-/// Waits until so many nodes are ready. A read that is refused is tried again: servers that were just given a large state are behind
+/// Waits until so many nodes are ready. A read that is refused is tried again: servers that were just given a large state
+/// are behind
 /// for a while.
 pub(super) async fn wait_until_ready(target: &Target, count: u32, at_most: Duration) -> Result<(), RunError> {
     let begun = Instant::now();

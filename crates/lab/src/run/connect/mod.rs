@@ -32,13 +32,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "per-address",
             kind: Kind::Count { min: 1, max: AGENTS_MAX },
-            about: "Of these, how many come from one address, as if it were a host's or a network's",
+            about: "Number of these that share an address",
             defaults: same("100"),
         },
         Param {
             name: "secure",
             kind: Kind::Switch,
-            about: "Over TLS, with a certificate for all agents; --secure=false for connections as they are",
+            about: "Use TLS, with one certificate for all agents; --secure=false for plain connections",
             defaults: same("true"),
         },
     ],

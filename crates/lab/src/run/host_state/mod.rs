@@ -29,7 +29,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "requests",
             kind: Kind::Count { min: 2, max: 1_000_000 },
-            about: "Instances that are asked for, each by a job of its own",
+            about: "Requested instances, each a job of its own",
             defaults: same("50"),
         },
         Param {
@@ -41,31 +41,31 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "kind",
             kind: Kind::Choice(&["reread", "cached", "incremental"]),
-            about: "How planners keep up with what nodes hold",
+            about: "How planners keep up with the resources that nodes have free",
             defaults: same("incremental"),
         },
         Param {
             name: "preload",
             kind: Kind::Choice(&["true", "false"]),
-            about: "Fill the cluster before, so that all requests fit but one",
+            about: "Fill the cluster beforehand, so that all requests but one fit",
             defaults: same("true"),
         },
         Param {
             name: "flavors",
             kind: Kind::Choice(&["six", "small"]),
-            about: "Which sizes are asked for: all six, or the two of one vcpu",
+            about: "Requested sizes: all six, or the two of one vcpu",
             defaults: same("six"),
         },
         Param {
             name: "placement",
             kind: Kind::Choice(&["pack", "spread"]),
-            about: "Which of two nodes with room is better: the fuller or the emptier one",
+            about: "Which of two nodes with free resources is preferred: the fuller or the emptier one",
             defaults: same("pack"),
         },
         Param {
             name: "churn",
             kind: Kind::Switch,
-            about: "Once the cluster is three quarters full, delete the oldest instance for each that is booted",
+            about: "Once the cluster is three quarters full, delete the oldest instance for each new one",
             defaults: same("false"),
         },
         Param {

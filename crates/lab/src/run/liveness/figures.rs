@@ -29,7 +29,8 @@ pub(super) const METRICS: &[Metric] = &[
     metric("server_rss_max_bytes", "B"),
 ];
 
-/// The longest until a silent node is reported down, and one that fell silent just before an election: whoever leads then gives all
+/// The longest until a silent node is reported down, and one that fell silent just before an election: whoever leads then
+/// gives all
 /// agents the time of five heartbeats, 45 s, to be heard by it.
 const DETECTED_S_MAX: f64 = 30.0;
 const DETECTED_IN_ELECTION_S_MAX: f64 = 60.0;

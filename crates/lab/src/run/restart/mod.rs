@@ -48,19 +48,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "away",
             kind: Kind::Count { min: 0, max: 100 },
-            about: "Percent of the nodes whose connection breaks for 1 to 6 s again and again",
+            about: "Percentage of nodes whose connection breaks repeatedly for 1 to 6 s",
             defaults: same("10"),
         },
         Param {
             name: "restarts",
             kind: Kind::Count { min: 1, max: 10_000 },
-            about: "How often the server is killed",
+            about: "Number of times that the server is killed",
             defaults: ["4", "20", "20"],
         },
         Param {
             name: "servers",
             kind: Kind::Count { min: 1, max: 1 },
-            about: "Servers of the cluster: what happens to several is for the tests of servers",
+            about: "Number of servers",
             defaults: same("1"),
         },
     ],

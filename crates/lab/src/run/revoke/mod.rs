@@ -33,7 +33,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "reads",
             kind: Kind::Count { min: 1, max: 3_000 },
-            about: "Reads that wait for a change, each on a connection of its own",
+            about: "Blocking queries, each on a connection of its own",
             defaults: ["100", "1000", "1000"],
         },
         Param {

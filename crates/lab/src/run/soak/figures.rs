@@ -34,7 +34,8 @@ pub(super) const METRICS: &[Metric] = &[
 
 /// How much more memory the last round may leave than the first.
 const RSS_GROWTH_PCT_MAX: f64 = 20.0;
-/// What may be more in any case: what allocators keep. A run of seconds ends before the server holds what it always holds, such as
+/// What may be more in any case: what allocators keep. A run of seconds ends before the server holds what it always holds,
+/// such as
 /// the events of half a minute.
 const RSS_SLACK_BYTES: u64 = 8 << 20;
 const RSS_SLACK_OF_SECONDS_BYTES: u64 = 64 << 20;

@@ -9,7 +9,8 @@ use crate::run::{
     cluster::{Cluster, usage},
 };
 
-/// Looks, and the time between two of them: the least counts, as what is on its way is held by nobody for long, and a server returns
+/// Looks, and the time between two of them: the least counts, as what is on its way is held by nobody for long, and a
+/// server returns
 /// what lies idle every five seconds.
 const LOOKS: u32 = 70;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);

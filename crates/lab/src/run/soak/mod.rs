@@ -28,7 +28,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "services",
             kind: Kind::Count { min: 1, max: 10_000 },
-            about: "Services that stay: they get new versions and are scaled",
+            about: "Long-running services, which get new versions and are scaled",
             defaults: ["5", "50", "100"],
         },
         Param {
@@ -40,7 +40,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "round-seconds",
             kind: Kind::Count { min: 1, max: 3_600 },
-            about: "How long a round lasts",
+            about: "Duration of a round",
             defaults: ["2", "30", "60"],
         },
         Param {
@@ -52,7 +52,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "given-back-seconds",
             kind: Kind::Count { min: 1, max: 3_600 },
-            about: "Until the server must have given back what it holds, once all jobs are purged",
+            about: "Time until the server must have returned its memory, once all jobs are purged",
             defaults: same("90"),
         },
     ],

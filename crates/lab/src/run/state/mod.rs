@@ -44,13 +44,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "polls",
             kind: Kind::Count { min: 1, max: 1_000_000 },
-            about: "How often each reader reads everything; in part c once a second",
+            about: "Number of times that each reader reads everything; in part c once a second",
             defaults: ["200", "50", "50"],
         },
         Param {
             name: "changes",
             kind: Kind::Count { min: 0, max: 100_000 },
-            about: "Changes a second meanwhile: jobs that are registered again, and as many tasks that restart",
+            about: "Changes a second: jobs registered again, and as many tasks that restart",
             defaults: ["100", "1000", "1000"],
         },
         SECURE,

@@ -14,7 +14,8 @@ const fn published(system: &'static str, size: u32, mean_s: f64) -> Published {
     Published { system, size, mean_s }
 }
 
-/// Part a: one reader, by nodes. Those of Mesos 1.6 and 1.7 are from 2018; Mesos 1.11 was measured on two cores, with its state in
+/// Part a: one reader, by nodes. Those of Mesos 1.6 and 1.7 are from 2018; Mesos 1.11 was measured on two cores, with its
+/// state in
 /// another form of 64 MB at 10,000 nodes and 257 MB at 40,000.
 pub(super) const ONE_READER: &[Published] = &[
     published("Mesos 1.6", 10_000, 3.37),

@@ -30,13 +30,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Param {
             name: "dispatch",
             kind: Kind::Switch,
-            about: "Dispatch one parameterized batch job as often, with a payload and meta, in place of registering jobs",
+            about: "Dispatch one parameterized batch job that many times, with a payload and meta, instead of registering jobs",
             defaults: same("false"),
         },
         Param {
             name: "nodes",
             kind: Kind::Count { min: 0, max: 200_000 },
-            about: "With --dispatch, simulated nodes that run what is dispatched, ten at a time; without any it waits",
+            about: "With --dispatch, simulated nodes that run the dispatched jobs, ten at a time; without any they wait",
             defaults: same("0"),
         },
         SERVERS,

@@ -16,30 +16,40 @@ const MILLIS_PER_SECOND: f64 = 1e3;
 type Alias = (&'static str, Option<(&'static str, &'static str)>, &'static str, &'static str);
 
 const ALIASES: &[Alias] = &[
-    ("berth_allocations", status("running"), "nomad_client_allocations_running", "Allocations that run."),
-    ("berth_allocations", status("pending"), "nomad_client_allocations_pending", "Allocations to start."),
+    ("berth_allocations", status("running"), "nomad_client_allocations_running", "Running allocations."),
+    ("berth_allocations", status("pending"), "nomad_client_allocations_pending", "Pending allocations."),
     ("berth_agent_sessions", None, "nomad_nomad_heartbeat_active", "Agents connected to this server."),
-    ("berth_log_commit_duration_seconds", None, "nomad_raft_commitTime", "Milliseconds to write an entry."),
+    (
+        "berth_log_commit_duration_seconds",
+        None,
+        "nomad_raft_commitTime",
+        "Milliseconds to commit a log entry.",
+    ),
     ("berth_cluster_cpu_allocated_mhz", None, "nomad_client_allocated_cpu", "Cpu allocated, in MHz."),
     (
         "berth_evaluations",
         status("blocked"),
         "nomad_nomad_blocked_evals_total_blocked",
-        "Evaluations blocked.",
+        "Blocked evaluations.",
     ),
-    ("berth_evaluations", status("pending"), "nomad_nomad_broker_total_ready", "Evaluations to be planned."),
+    (
+        "berth_evaluations",
+        status("pending"),
+        "nomad_nomad_broker_total_ready",
+        "Evaluations ready to be planned.",
+    ),
     (
         "berth_evaluations",
         status("delayed"),
         "nomad_nomad_broker_total_waiting",
-        "Evaluations for a later time.",
+        "Evaluations delayed to a later time.",
     ),
-    ("berth_jobs", status("dead"), "nomad_nomad_job_status_dead", "Jobs that are dead."),
-    ("berth_jobs", status("pending"), "nomad_nomad_job_status_pending", "Jobs that are pending."),
-    ("berth_jobs", status("running"), "nomad_nomad_job_status_running", "Jobs that run."),
+    ("berth_jobs", status("dead"), "nomad_nomad_job_status_dead", "Dead jobs."),
+    ("berth_jobs", status("pending"), "nomad_nomad_job_status_pending", "Pending jobs."),
+    ("berth_jobs", status("running"), "nomad_nomad_job_status_running", "Running jobs."),
     ("berth_log_entries_total", None, "nomad_raft_apply", "Entries proposed to the log."),
     ("berth_plan_duration_seconds", None, "nomad_nomad_plan_evaluate", "Milliseconds to plan an evaluation."),
-    ("process_resident_memory_bytes", None, "nomad_runtime_sys_bytes", "Memory of this server."),
+    ("process_resident_memory_bytes", None, "nomad_runtime_sys_bytes", "Resident memory of this server."),
 ];
 
 /// The same of what tasks use.
@@ -120,15 +130,15 @@ fn summaries(view: &CallerView) -> Vec<Metric> {
     };
     let left_off = usize::from(groups.len() > told.len());
     vec![
-        family("nomad_nomad_job_summary_complete", "Allocations that ended well.", |group| group.complete),
+        family("nomad_nomad_job_summary_complete", "Allocations that completed.", |group| group.complete),
         family("nomad_nomad_job_summary_failed", "Allocations that failed.", |group| group.failed),
         family("nomad_nomad_job_summary_lost", "Allocations lost with their nodes.", |group| group.lost),
-        family("nomad_nomad_job_summary_queued", "Allocations to be placed.", |group| group.queued),
-        family("nomad_nomad_job_summary_running", "Allocations that run.", |group| group.running),
-        family("nomad_nomad_job_summary_starting", "Allocations to start.", |group| group.starting),
+        family("nomad_nomad_job_summary_queued", "Allocations not placed yet.", |group| group.queued),
+        family("nomad_nomad_job_summary_running", "Running allocations.", |group| group.running),
+        family("nomad_nomad_job_summary_starting", "Pending allocations.", |group| group.starting),
         Metric::one(
             "berth_metrics_groups_left_off",
-            "1 when there are more groups than job summaries are given of.",
+            "1 while there are more task groups than job summaries are exported for.",
             Measured::Gauge(left_off as f64),
         ),
     ]

@@ -23,7 +23,7 @@ pub struct Exec {
     options: ExecOptions,
     #[command(flatten)]
     of_job: OfJob,
-    /// The allocation's id, or its beginning
+    /// Id or prefix of the allocation
     #[arg(value_name = "ALLOC", add = complete::allocations())]
     id: String,
     /// The command and its arguments
@@ -42,16 +42,16 @@ impl Exec {
 /// How a command is run.
 #[derive(Debug, Args)]
 pub struct ExecOptions {
-    /// The task; may be left out when there is only one
+    /// Task; optional if there is only one
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// Pass standard input on; without a word about it, if that is a terminal
+    /// Pass standard input to the command; by default if it is a terminal
     #[arg(short, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     interactive: Option<bool>,
-    /// Give the command a terminal; without a word about it, if standard input and output are one
+    /// Allocate a terminal; by default if standard input and output are one
     #[arg(short, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     tty: Option<bool>,
-    /// After a new line, this character and a full stop hang up; `none` for no such character
+    /// Escape character: after a newline, it and a full stop disconnect; `none` to disable it
     #[arg(short, value_name = "CHAR", default_value = "~")]
     escape: Escape,
 }

@@ -32,25 +32,25 @@ pub struct Restart {
     /// The job's id
     #[arg(value_name = "JOB", add = complete::jobs())]
     id: String,
-    /// Allocations that are restarted together, as a number or as a part of all: 2, 25%
+    /// Number of allocations to restart at a time, or a percentage of them: 2, 25%
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     batch_size: BatchSize,
-    /// How long to wait between two batches, or `ask` to be asked
-    #[arg(long, value_name = "TIME", default_value = "0s")]
+    /// Time to wait between two batches, or `ask` to be asked
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
     batch_wait: BatchWait,
-    /// Only allocations of that group; may be given several times
+    /// Only allocations of this group; repeatable
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
-    /// Only that task; may be given several times
+    /// Only this task; repeatable
     #[arg(long, value_name = "TASK")]
     task: Vec<String>,
-    /// Tasks that have ended well start again, too
+    /// Restart tasks that completed as well
     #[arg(long, conflicts_with_all = ["task", "reschedule"])]
     all_tasks: bool,
-    /// Stop each allocation and place another one, on any node, instead of restarting its tasks where they are
+    /// Stop each allocation and place a new one, on any node, instead of restarting its tasks in place
     #[arg(long, conflicts_with = "task")]
     reschedule: bool,
-    /// What to do about an allocation that does not become healthy again; ask where there is a terminal
+    /// What to do if an allocation does not become healthy again; defaults to `ask` on a terminal
     #[arg(long, value_name = "ACTION")]
     on_error: Option<OnError>,
     #[command(flatten)]
@@ -139,7 +139,7 @@ impl Restart {
             return Ok(());
         }
         let deed = format!("restart {} of job", count(allocs.len(), "allocation"));
-        self.ask.about(&deed, &id, &self.id)?;
+        self.ask.on_terminal(&deed, &id, &self.id)?;
         let mut done = Done { all: allocs.len(), ..Done::default() };
         let (mut interrupted, mut terminated) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);

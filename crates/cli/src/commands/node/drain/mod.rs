@@ -25,19 +25,19 @@ pub struct Drain {
     /// Make the node ineligible, and migrate its allocations
     #[arg(long, required_unless_present_any = ["disable", "monitor"])]
     enable: bool,
-    /// Cancel the drain; what has not moved stays
+    /// Cancel the drain; allocations that have not been migrated stay
     #[arg(long, conflicts_with = "enable")]
     disable: bool,
-    /// Only follow the drain that is under way
+    /// Only follow the drain in progress
     #[arg(long, conflicts_with_all = ["enable", "disable"])]
     monitor: bool,
-    /// Stop what is left after so long; 1h unless you say
-    #[arg(long, value_name = "TIME", value_parser = berth_duration::parse_words, conflicts_with_all = ["force", "no_deadline"])]
+    /// Time after which remaining allocations are stopped; defaults to 1h
+    #[arg(long, value_name = "DURATION", value_parser = berth_duration::parse_words, conflicts_with_all = ["force", "no_deadline"])]
     deadline: Option<Duration>,
-    /// Stop all of it at once
+    /// Stop all allocations at once
     #[arg(long, conflicts_with = "no_deadline")]
     force: bool,
-    /// Wait for as long as it takes
+    /// Drain without a deadline
     #[arg(long)]
     no_deadline: bool,
     /// Leave allocations of system jobs running
@@ -46,10 +46,10 @@ pub struct Drain {
     /// With -disable: leave the node ineligible
     #[arg(long, requires = "disable")]
     keep_ineligible: bool,
-    /// What to say of it
+    /// Description
     #[arg(long, short, value_name = "TEXT")]
     message: Option<String>,
-    /// More to say of it, as KEY=VALUE; may be given again
+    /// Metadata of the drain, KEY=VALUE; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
     meta: Vec<(String, String)>,
     /// Do not follow the drain

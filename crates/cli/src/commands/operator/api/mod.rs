@@ -19,6 +19,9 @@ use crate::{
 /// Statuses from here on say that something was not done.
 const STATUS_REFUSED: u16 = 400;
 
+/// The header that names what a request says in vain.
+const IGNORED: &str = "x-berth-ignored";
+
 /// Arguments of `operator api`.
 #[derive(Debug, Args)]
 #[command(
@@ -27,25 +30,25 @@ const STATUS_REFUSED: u16 = 400;
     -X says GET, HEAD or DELETE."
 )]
 pub struct Api {
-    /// A path, as `/v1/jobs?prefix=web`, or a URL: of another server
+    /// Path, e.g. `/v1/jobs?prefix=web`, or a URL of another server
     #[arg(value_name = "PATH|URL")]
     path: String,
-    /// The method; GET when left out, and POST with a body
+    /// Method; defaults to GET, or POST with a body
     #[arg(short = 'X', value_name = "METHOD")]
     method: Option<String>,
-    /// A header, instead of one that would be sent anyway; may be given several times
+    /// Header, replacing one that is sent by default; repeatable
     #[arg(short = 'H', value_name = "NAME: VALUE", value_parser = asked::header)]
     header: Vec<(String, String)>,
-    /// The body; `@FILE` for that of a file, `-` or `@-` for standard input
+    /// Body; `@FILE` for the content of a file, `-` or `@-` for standard input
     #[arg(short = 'd', value_name = "DATA", value_hint = ValueHint::FilePath)]
     data: Option<String>,
-    /// Only what this expression holds for, as `Status == "running"`
+    /// Filter expression, e.g. `Status == "running"`
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
-    /// Print the line of curl that does the same, and do nothing. A token is in it only if --token gives it
+    /// Print the equivalent curl command without running it; it contains a token only if --token gave it
     #[arg(long)]
     dryrun: bool,
-    /// Say on standard error what is sent and what comes, without the token
+    /// Print the request and the answer on standard error, without the token
     #[arg(long)]
     verbose: bool,
 }
@@ -86,6 +89,10 @@ impl Api {
                     out.write(b"\n")?;
                 }
                 output::tell(&format!("note: the server answered {}", clean(&answer.status_line)));
+            }
+            let ignored = answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(IGNORED));
+            if let Some((_, names)) = ignored.filter(|_| !self.verbose) {
+                output::tell(&format!("warning: the server ignored: {}", clean(names)));
             }
             Ok(())
         })

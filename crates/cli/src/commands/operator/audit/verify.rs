@@ -18,7 +18,7 @@ pub struct Verify {
     /// The directory of an audit log, or one file of it
     #[arg(value_name = "DIR|FILE", value_hint = ValueHint::AnyPath, default_value = "/var/lib/berth/audit")]
     path: PathBuf,
-    /// A hash that this command printed before: it must still be in the log
+    /// Hash that this command printed before, which must still be in the log
     #[arg(long, value_name = "HASH")]
     contains: Option<ChainHash>,
     #[command(flatten)]

@@ -36,13 +36,13 @@ const DURATION_MAX_S: u64 = 600;
 /// Arguments of `operator debug`.
 #[derive(Debug, Args)]
 pub struct Debug {
-    /// The archive; `berth-debug-TIME.tar.gz` here when left out
+    /// Archive to write; defaults to `berth-debug-TIME.tar.gz`
     #[arg(long, short_alias = 'o', value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// How long events are collected, at most 10 minutes: a number of seconds, or a time such as 30s
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = seconds)]
+    /// Time during which events are collected, at most 10 minutes: seconds, or a duration such as 30s
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = seconds)]
     duration: u64,
-    /// Also all about this job; may be given several times
+    /// Include everything about this job; repeatable
     #[arg(long, value_name = "JOB", add = crate::complete::jobs())]
     job: Vec<String>,
 }

@@ -56,7 +56,7 @@ pub struct List {
 /// Arguments of `operator root keyring rotate`.
 #[derive(Debug, Args)]
 pub struct Rotate {
-    /// Encrypt all variables with it, in the background: older keys can be taken away then
+    /// Re-encrypt all variables with it, in the background; older keys can be removed then
     #[arg(long)]
     full: bool,
 }
@@ -89,7 +89,7 @@ impl Rewrap {
         output::tell(
             "note: snapshots that were taken before need the old key: keep a copy of its file apart from them",
         );
-        self.ask.about("replace key-encryption key", &old, &old)?;
+        self.ask.always("replace key-encryption key", &old, &old)?;
         let done = remote.rewrap_root_keys().await?;
         for replaced in &done.replaced {
             output::tell(&format!(
@@ -130,7 +130,7 @@ impl Remove {
                 return Err(Failure::new(Exit::Usage, format!("several root keys begin with {}", self.id)));
             }
         };
-        self.ask.about("take away root key", id, &self.id)?;
+        self.ask.always("take away root key", id, &self.id)?;
         remote.remove_root_key(id).await?;
         output::tell(&format!("root key {id} is taken away"));
         Ok(())

@@ -12,28 +12,28 @@ use crate::{
 /// Arguments of `operator scheduler set`.
 #[derive(Debug, Args)]
 pub struct Set {
-    /// Fill nodes up, or spread over them
+    /// Pack allocations on few nodes, or spread them
     #[arg(long, value_enum, value_name = "ALGORITHM")]
     scheduler_algorithm: Option<Algorithm>,
-    /// Whether tasks may use up to their `memory_max`
+    /// Let tasks use up to their `memory_max`
     #[arg(long, value_name = "BOOL")]
     memory_oversubscription: Option<bool>,
-    /// Change it in this node pool alone
+    /// Change it only for this node pool
     #[arg(long, value_name = "POOL", conflicts_with_all = ["preempt_system_scheduler", "preempt_sysbatch_scheduler", "preempt_batch_scheduler", "preempt_service_scheduler", "lost_nodes_max"])]
     pool: Option<String>,
-    /// Whether system jobs may preempt work of lower priority
+    /// Let system jobs preempt work of lower priority
     #[arg(long, value_name = "BOOL")]
     preempt_system_scheduler: Option<bool>,
-    /// Whether sysbatch jobs may
+    /// Let sysbatch jobs preempt
     #[arg(long, value_name = "BOOL")]
     preempt_sysbatch_scheduler: Option<bool>,
-    /// Whether batch jobs may
+    /// Let batch jobs preempt
     #[arg(long, value_name = "BOOL")]
     preempt_batch_scheduler: Option<bool>,
-    /// Whether services may
+    /// Let services preempt
     #[arg(long, value_name = "BOOL")]
     preempt_service_scheduler: Option<bool>,
-    /// Of a hundred nodes, how many may be declared lost at a time: where more are silent, none is
+    /// Percentage of nodes that may be marked down at a time; while more miss their heartbeats, none is
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     lost_nodes_max: Option<u8>,
 }
@@ -54,7 +54,7 @@ impl Set {
         let mut config = before.clone();
         self.change(&mut config);
         if config == before {
-            output::tell("it is so already: nothing has changed");
+            output::tell("nothing to change");
             return Ok(());
         }
         if !remote.set_scheduler(&config).await?.updated {

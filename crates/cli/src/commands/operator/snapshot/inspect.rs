@@ -16,7 +16,7 @@ use crate::{
 /// Arguments of `operator snapshot inspect`.
 #[derive(Debug, Args)]
 pub struct Inspect {
-    /// The saved state
+    /// Snapshot file
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
     #[command(flatten)]

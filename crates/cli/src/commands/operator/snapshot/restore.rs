@@ -14,10 +14,10 @@ const RETURNING_SHOWN_MAX: usize = 16;
 /// Arguments of `operator snapshot restore`.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// The saved state
+    /// Snapshot file
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
-    /// Have tokens in it be good again that were revoked since it was taken
+    /// Restore tokens that were revoked since the snapshot was taken
     #[arg(long)]
     revive_tokens: bool,
     #[command(flatten)]
@@ -36,7 +36,7 @@ impl Restore {
             output::count(jobs, "job"),
             output::count(allocs, "allocation"),
         );
-        self.ask.about(&deed, &file, &file)?;
+        self.ask.always(&deed, &file, &file)?;
         let restored = remote.restore(&self.file, self.revive_tokens).await?;
         output::tell(&format!("the state of {file} is restored; agents are reconnecting"));
         note_tokens(&restored);

@@ -18,7 +18,7 @@ use crate::{
 /// Arguments of `operator snapshot save`.
 #[derive(Debug, Args)]
 pub struct Save {
-    /// The file, which must not be there yet; `berth-TIME.snap` here when left out
+    /// File to write, which must not exist yet; defaults to `berth-TIME.snap`
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 }

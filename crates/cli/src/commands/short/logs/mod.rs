@@ -17,14 +17,14 @@ use crate::{
 /// Arguments of `logs`.
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// A job's id, or an allocation's, or the beginning of either; of a job all allocations that have not ended are shown together
+    /// Id or prefix of a job or an allocation; for a job the logs of all allocations that have not ended are merged
     #[arg(value_name = "JOB|ALLOC", add = complete::jobs_or_allocations())]
     id: String,
     #[command(flatten)]
     of_job: OfJob,
     #[command(flatten)]
     options: LogOptions,
-    /// Standard output and standard error together, each line with the name of who printed it
+    /// Standard output and standard error together, each line prefixed with its origin
     #[arg(long, conflicts_with = "stderr")]
     both: bool,
 }
