@@ -16,6 +16,8 @@ use list::{Edit, Fault, Planted, ROOT, TestOfFault};
 
 /// A run of tests that takes longer is ended; whatever has not failed by then has found nothing.
 const RUN_S_MAX: u32 = 300;
+/// The exit code of `timeout` when the time was up.
+const TIMED_OUT: i32 = 124;
 /// How much is shown of what a compiler or a test says.
 const LINES_SHOWN: usize = 30;
 const CHARS_SHOWN: usize = 400;
@@ -133,11 +135,12 @@ impl Copy {
             &[&target[..], &["--", "--show-output"], &names].concat(),
         );
         let said = String::from_utf8_lossy(&ran.stdout).into_owned();
-        // A program that a signal ends says nothing of the test that was running.
+        // A program that a signal or the time ends says nothing of the test that was running.
         let complaints = String::from_utf8_lossy(&ran.stderr);
-        let signal = complaints.lines().find(|line| line.contains("(signal: "));
-        let end = |name: &&str| match (end_of(name, &said), signal) {
-            (End::Missing, Some(signal)) => End::Failed(cut(signal.trim())),
+        let signal = complaints.lines().find(|line| line.contains("(signal: ")).map(str::trim);
+        let too_long = (ran.status.code() == Some(TIMED_OUT)).then_some("it did not end in time");
+        let end = |name: &&str| match (end_of(name, &said), signal.or(too_long)) {
+            (End::Missing, Some(why)) => End::Failed(cut(why)),
             (end, _) => end,
         };
         Ok(names.iter().map(end).collect())

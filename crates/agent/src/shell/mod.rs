@@ -223,6 +223,7 @@ impl Agent {
         let user_ids = user_ids(config, data.path());
         let without = user_ids.as_ref().err().cloned();
         let inventory = Inventory::new(config, containers(config), networks.clone(), without);
+        inventory.check_reserved()?;
         let (looking, mut equipment) = Looking::begin(inventory);
         let meta = Metadata::open(data.clone(), config.meta.clone())?;
         equipment.node.meta = meta.effective();

@@ -254,6 +254,9 @@ impl Given<'_> {
     fn host_and_port(&self) -> Result<String, String> {
         let text = self.text()?;
         let not_an_address = || format!("`{text}` is not HOST:PORT");
+        if text.contains('/') {
+            return Err(format!("`{text}` is not HOST:PORT: leave out the scheme and the path"));
+        }
         let (host, port) = text.rsplit_once(':').ok_or_else(not_an_address)?;
         if host.is_empty() || port.parse::<u16>().is_err() { Err(not_an_address()) } else { Ok(text) }
     }

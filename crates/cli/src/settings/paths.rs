@@ -26,6 +26,10 @@ impl NodeSettings {
         runtime.into_iter().try_for_each(|path| check("container-runtime", path, is_program))?;
         self.images.dirs.iter().try_for_each(|path| check("image-dirs", path, is_dir))?;
         self.mount_dirs.iter().try_for_each(|dir| check("mount-dirs", &dir.path, is_dir))?;
+        self.artifacts.dirs.iter().try_for_each(|dir| check("artifact-dirs", dir, is_dir))?;
+        let is_file = |found: &Metadata| if found.is_file() { Ok(()) } else { Err("it is not a file") };
+        let credentials = self.images.registries.auth_file.iter();
+        credentials.into_iter().try_for_each(|file| check("registry-auth-file", file, is_file))?;
         self.exec_paths.iter().try_for_each(|path| check("exec-paths", path, exists))
     }
 }

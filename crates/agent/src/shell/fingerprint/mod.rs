@@ -17,6 +17,7 @@ use self::machine::Cpu;
 use super::{AgentConfig, Host};
 use crate::devices::{self, Device, DeviceFiles};
 use crate::drivers::{self, ContainerConfig, Driver, Drivers, Working};
+use crate::failure::Failure;
 use crate::mountinfo;
 use crate::network::Networks;
 use crate::secrets::NO_SECRETS;
@@ -86,6 +87,21 @@ impl Inventory {
         let host_name = machine::read("/proc/sys/kernel/hostname".as_ref());
         let drivers = Drivers::new(config.drivers, containers);
         Self { config: config.clone(), drivers, cpu, host_name, networks, without_user_ids }
+    }
+
+    /// # Errors
+    /// When more is reserved than the node has: nothing could ever be placed there.
+    pub(super) fn check_reserved(&self) -> Result<(), Failure> {
+        let NodeSpec { cpu_mhz, memory_mb, reserved_cpu_mhz, reserved_memory_mb, .. } = self.node();
+        let reserved =
+            [("CPU", "MHz", reserved_cpu_mhz, cpu_mhz), ("memory", "MiB", reserved_memory_mb, memory_mb)];
+        for (what, unit, reserved, total) in
+            reserved.into_iter().filter(|(_, _, reserved, all)| reserved > all)
+        {
+            let why = format!("{reserved} {unit} of {what} are reserved, and the node has {total} {unit}");
+            return Err(Failure::other("leave anything to allocations", why));
+        }
+        Ok(())
     }
 
     /// What is there now; `held` are the bytes of disk that allocations hold, `before` what was found last. Takes its
@@ -260,6 +276,15 @@ mod tests {
         assert!(spec.attributes.contains_key("unique.storage.volume"));
         let why = &spec.attributes["driver.raw_exec.health_description"];
         assert!(why.contains("--raw-exec"), "{why}");
+    }
+
+    #[test]
+    fn no_more_is_reserved_than_there_is() {
+        let mut inventory = inventory();
+        assert!(inventory.check_reserved().is_ok());
+        inventory.config.reserved_memory_mb = 513;
+        let refused = inventory.check_reserved().unwrap_err().to_string();
+        assert!(refused.contains("513 MiB of memory are reserved, and the node has 512 MiB"), "{refused}");
     }
 
     #[test]
