@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn what_names_no_network_is_refused() {
         for bad in ["", "10.0.0.0/33", "x/8", "a name", "an-interface-of-a-long-name"] {
-            let told = HostNetwork::from_str(bad).expect_err(bad);
-            assert!(told.contains(&format!("`{bad}`")), "{told}");
+            let message = HostNetwork::from_str(bad).expect_err(bad);
+            assert!(message.contains(&format!("`{bad}`")), "{message}");
         }
     }
 }

@@ -160,7 +160,7 @@ fn what_it_may_not_have_is_refused_by_name() {
     for ((task, reason), number) in bad.into_iter().zip(10..) {
         world.server.desire(vec![run_without_ports(number, vec![task])], &[], &[], &[]);
         let status = world.server.wait_for_status(number, ClientStatus::Failed);
-        let told = format!("{:?}", status.tasks[0].events);
-        assert!(told.contains(reason), "{reason}: {told}");
+        let message = format!("{:?}", status.tasks[0].events);
+        assert!(message.contains(reason), "{reason}: {message}");
     }
 }

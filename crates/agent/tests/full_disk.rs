@@ -62,8 +62,8 @@ fn others_are_unharmed_by_who_fills_the_disk() {
     let late = shell("t", "exit 0");
     world.server.desire(vec![run_without_ports(4, vec![late])], &[], &[], &[]);
     let status = world.server.wait_for(4, |status| status.status().is_terminal());
-    let told = format!("{:?}", status.tasks[0].events);
-    assert!(told.contains("No space left on device"), "{told}");
+    let message = format!("{:?}", status.tasks[0].events);
+    assert!(message.contains("No space left on device"), "{message}");
     // Who floods its log runs on, and its log keeps to its size: two files of a MiB, and one that is begun, for each output.
     let logs = log_bytes(&world.path(2, "logs"));
     assert!(logs <= 3 << 20, "{logs}");

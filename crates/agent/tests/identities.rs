@@ -57,11 +57,11 @@ fn a_task_waits_for_its_tokens_and_says_why() {
     assert_eq!((status.status(), status.tasks[0].restarts), (ClientStatus::Pending, 0));
     world.server.tokens_live_ms = Some(3_600_000);
     world.server.wait_for_status(1, ClientStatus::Running);
-    let told = eventually("its output", || {
+    let text = eventually("its output", || {
         let log = fs::read_to_string(world.path(1, "logs/t.stdout.0")).ok()?;
         log.ends_with('\n').then_some(log)
     });
-    assert_eq!(told.trim(), "default-1 aws-2 aws-2");
+    assert_eq!(text.trim(), "default-1 aws-2 aws-2");
     let mode = file(&world, 1, "cloud/aws").metadata().expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
@@ -121,11 +121,11 @@ fn a_task_restarts_with_the_tokens_that_it_holds_while_nobody_signs() {
         .server
         .wait_for(1, |status| status.tasks[0].restarts == 1 && status.status() == ClientStatus::Running);
     assert!(!status.tasks[0].events.iter().any(|event| event.kind == TaskEventKind::HookFailed as i32));
-    let told = eventually("its output", || {
+    let text = eventually("its output", || {
         let log = fs::read_to_string(world.path(1, "logs/t.stdout.0")).ok()?;
         (log.lines().count() == 2).then_some(log)
     });
-    assert_eq!(told, "default-1\ndefault-1\n");
+    assert_eq!(text, "default-1\ndefault-1\n");
 }
 
 #[test]

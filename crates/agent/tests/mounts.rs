@@ -28,8 +28,8 @@ fn a_symlink_in_place_of_a_directory_leads_the_agent_nowhere() {
     world.restarts = 1;
     world.shell(number, &root, &script);
     let status = world.server.wait_for_status(number, ClientStatus::Failed);
-    let told = format!("{:?}", status.tasks[0].events);
-    assert!(told.contains("a task put a link or a file where this directory was"), "{told}");
+    let message = format!("{:?}", status.tasks[0].events);
+    assert!(message.contains("a task put a link or a file where this directory was"), "{message}");
     let mode = victim.path().metadata().expect("a directory").permissions().mode();
     assert_eq!(mode & 0o7777, 0o700);
 }
@@ -77,8 +77,8 @@ fn mounts_are_what_the_operator_allows(runtime: &str) {
     for ((volume, why), number) in refused.into_iter().zip(number + 1..) {
         world.run(number, config("true", &[volume]));
         let status = world.server.wait_for_status(number, ClientStatus::Failed);
-        let told = format!("{:?}", status.tasks[0].events);
-        assert!(told.contains(why), "{told}");
+        let message = format!("{:?}", status.tasks[0].events);
+        assert!(message.contains(why), "{message}");
     }
     // A task puts a link where its own next start mounts something.
     world.restarts = 1;
@@ -86,8 +86,8 @@ fn mounts_are_what_the_operator_allows(runtime: &str) {
     let volumes = ["local/trap/x:/x".to_owned()];
     world.run(number, config("rm -r /local/trap; ln -s /etc /local/trap; exit 1", &volumes));
     let status = world.server.wait_for_status(number, ClientStatus::Failed);
-    let told = format!("{:?}", status.tasks[0].events);
-    assert!(told.contains("a link leads to it or out of it"), "{told}");
+    let message = format!("{:?}", status.tasks[0].events);
+    assert!(message.contains("a link leads to it or out of it"), "{message}");
     assert!(!Path::new("/etc/x").exists());
 }
 

@@ -151,8 +151,8 @@ fn who_is_beyond_the_ids_of_a_container_is_told_so() {
     for ((task, why), number) in refused.into_iter().zip(1..) {
         world.server.desire(vec![run_without_ports(number, vec![task])], &[], &[], &[]);
         let status = world.server.wait_for_status(number, ClientStatus::Failed);
-        let told = format!("{:?}", status.tasks[0].events);
-        assert!(told.contains(why), "{told}");
+        let message = format!("{:?}", status.tasks[0].events);
+        assert!(message.contains(why), "{message}");
     }
 }
 

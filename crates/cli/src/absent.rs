@@ -45,11 +45,11 @@ fn explain_flag(error: &clap::Error, args: &[String], root: &Command) -> Option<
         })
     };
     let (of, flag, instead) = find(&path).or_else(|| find(""))?;
-    let told = match *of {
+    let message = match *of {
         "" => format!("`-{flag}` is a flag of Nomad, not of Berth"),
         of => format!("`-{flag}` is a flag of Nomad's `{of}`, not of Berth's"),
     };
-    Some(Failure::new(Exit::Usage, told).help(*instead))
+    Some(Failure::new(Exit::Usage, message).help(*instead))
 }
 
 /// What to say of a command line that the parser refused; none where its own words are as good.
@@ -82,8 +82,8 @@ fn explain_verb(word: &str, root: &Command) -> Option<Failure> {
         |group: &&Command| group.get_subcommands().any(|verb| verb.get_name() == word && !verb.is_hide_set());
     let groups = root.get_subcommands().filter(|group| !group.is_hide_set()).filter(has);
     let uses: Vec<String> = groups.map(|group| format!("`berth {} {word}`", group.get_name())).collect();
-    let told = format!("there is no `berth {}`", output::clean(word));
-    (!uses.is_empty()).then(|| Failure::new(Exit::Usage, told).help(format!("use {}", uses.join(" or "))))
+    let message = format!("there is no `berth {}`", output::clean(word));
+    (!uses.is_empty()).then(|| Failure::new(Exit::Usage, message).help(format!("use {}", uses.join(" or "))))
 }
 
 /// The words of commands up to the one that nobody knows.

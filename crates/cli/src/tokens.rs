@@ -102,8 +102,8 @@ impl Tokens {
         serde_json::from_str(&text).map_err(|error| {
             // What stands there may be a secret.
             let (line, column) = (error.line(), error.column());
-            let told = format!("{}:{line}:{column}: not as `berth login` writes it", self.path.display());
-            Failure::new(Exit::Usage, told).help("remove it, and log in again")
+            let message = format!("{}:{line}:{column}: not as `berth login` writes it", self.path.display());
+            Failure::new(Exit::Usage, message).help("remove it, and log in again")
         })
     }
 
@@ -111,7 +111,7 @@ impl Tokens {
     fn check_private(&self, metadata: &fs::Metadata) -> Result<(), Failure> {
         let (path, mode) = (self.path.display(), metadata.mode() & 0o777);
         let own = rustix::process::geteuid().as_raw();
-        let told = if metadata.uid() != own {
+        let message = if metadata.uid() != own {
             format!("{path} belongs to user {}, and holds tokens of user {own}", metadata.uid())
         } else if mode & OTHERS != 0 {
             format!("{path} has the permissions {mode:04o}: others than you may have read the tokens in it")
@@ -120,7 +120,7 @@ impl Tokens {
         };
         let help =
             format!("`chmod 600 {path}` if nobody has; else remove it, revoke the tokens and log in again");
-        Err(Failure::new(Exit::Usage, told).help(help))
+        Err(Failure::new(Exit::Usage, message).help(help))
     }
 
     fn failed(&self, what: &str, error: &io::Error) -> Failure {

@@ -94,8 +94,8 @@ async fn two_builds_take_turns_and_no_task_notices() {
     rollout.servers.all[&2].register("of-the-newer").await.expect("it is taken");
     rollout.servers.stop(2);
     rollout.servers.program.clone_from(&rollout.older);
-    let told = rollout.servers.fails_to_run(2);
-    assert!(told.contains("start the newer version again"), "{told}");
+    let text = rollout.servers.fails_to_run(2);
+    assert!(text.contains("start the newer version again"), "{text}");
     rollout.servers.program.clone_from(&newer);
     rollout.servers.run(2, &[]);
     rollout.servers.until_all_vote().await;

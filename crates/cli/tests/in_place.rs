@@ -130,8 +130,8 @@ async fn what_is_new_reaches_the_processes_that_run_and_outlives_the_agent() {
     let ended = async || (allocs(&client).await[&id].1 == "complete").then_some(());
     eventually("it has ended", ended).await;
     let alloc: Value = client.get(&Target::new("/v1/allocation").part(&id)).await.expect("it is there").value;
-    let told = alloc["TaskStates"]["task"]["Events"].to_string();
-    assert!(told.contains("Waiting 1s before force killing"), "{told}");
+    let message = alloc["TaskStates"]["task"]["Events"].to_string();
+    assert!(message.contains("Waiting 1s before force killing"), "{message}");
     assert!(!is_alive(&pid));
 }
 

@@ -50,8 +50,8 @@ async fn deployments_and_changes_of_a_count_are_listed() {
 
     cluster.said(&["job", "scale", "web", "g", "4"]);
     let refused = cluster.berth(&["job", "scale", "web", "g", "6"]);
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && told.contains("not between 1 and 5"), "{told}");
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && message.contains("not between 1 and 5"), "{message}");
     cluster.said(&["job", "scale", "web", "g", "3"]);
     let events = cluster.said(&["job", "scaling-events", "-o", "json", "web"]);
     let events: Value = serde_json::from_str(&events).expect("JSON");
@@ -76,9 +76,9 @@ async fn a_count_beyond_the_limits_of_its_group_is_refused_by_name_and_changes_n
     };
     let before = ids().await;
     for count in ["0", "1", "5", "50000"] {
-        let (code, told) = cluster.refused(&["job", "scale", "web", "g", count]);
+        let (code, message) = cluster.refused(&["job", "scale", "web", "g", count]);
         let limits = format!("{count} is not between 2 and 4, the limits of group `g`");
-        assert!(code == Some(1) && told.contains(&limits), "{told}");
+        assert!(code == Some(1) && message.contains(&limits), "{message}");
     }
     assert_eq!(cluster.said(&["job", "scaling-events", "web"]), "nobody has scaled it\n");
     assert_eq!(ids().await, before, "what is refused changes nothing");

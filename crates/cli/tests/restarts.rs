@@ -108,8 +108,8 @@ fn assert_shows(screen: &[String], parts: &[&str]) {
 async fn what_does_not_become_well_again_ends_a_restart_and_the_rest_is_left_alone() {
     let web = Web::start();
     web.let_start(false);
-    let (code, told) = web.cluster.refused(&["job", "restart", "-yes", "-on-error", "fail", "web"]);
-    assert_eq!(code, Some(1), "{told}");
+    let (code, message) = web.cluster.refused(&["job", "restart", "-yes", "-on-error", "fail", "web"]);
+    assert_eq!(code, Some(1), "{message}");
     for part in [
         "batch 1 of 3: 1 allocation",
         "it is failed: ",
@@ -117,14 +117,14 @@ async fn what_does_not_become_well_again_ends_a_restart_and_the_rest_is_left_alo
         "0 allocations of 3 restarted; 1 did not become well again; 2 left as they were",
         "berth job status web",
     ] {
-        assert!(told.contains(part), "{part:?} is missing in {told}");
+        assert!(message.contains(part), "{part:?} is missing in {message}");
     }
     assert_eq!(web.cluster.running("default", "web").await, 2);
     assert_eq!(web.starts("t").await, [1, 1, 2]);
 
     // Where nobody can be asked, that is an end as well.
-    let (code, told) = web.cluster.refused(&["job", "restart", "-yes", "-batch-size", "1", "web"]);
-    assert!(code == Some(1) && told.contains("batch 1 of 2") && told.contains("1 left"), "{told}");
+    let (code, message) = web.cluster.refused(&["job", "restart", "-yes", "-batch-size", "1", "web"]);
+    assert!(code == Some(1) && message.contains("batch 1 of 2") && message.contains("1 left"), "{message}");
     assert_eq!(web.starts("t").await, [1, 2, 2]);
 }
 
@@ -155,8 +155,8 @@ async fn somebody_at_the_terminal_says_whether_to_go_on_after_an_error() {
 #[tokio::test]
 async fn between_two_batches_somebody_is_asked_and_may_leave() {
     let web = Web::start();
-    let (code, told) = web.cluster.refused(&["job", "restart", "-yes", "-batch-wait", "ask", "web"]);
-    assert!(code == Some(2) && told.contains("cannot ask between two batches"), "{code:?}: {told}");
+    let (code, message) = web.cluster.refused(&["job", "restart", "-yes", "-batch-wait", "ask", "web"]);
+    assert!(code == Some(2) && message.contains("cannot ask between two batches"), "{code:?}: {message}");
     assert_eq!(web.starts("t").await, [1, 1, 1], "nothing was begun that nobody can go on with");
 
     let mut restart = web.restart_on_terminal(&["-batch-wait", "ask"]);
@@ -196,8 +196,8 @@ async fn tasks_that_have_ended_well_start_again_where_all_are_meant() {
         (web.starts("prepare").await == [2, 2, 2] && web.starts("t").await == [3, 3, 3]).then_some(())
     })
     .await;
-    let (code, told) = web.cluster.refused(&["job", "restart", "-yes", "-all-tasks", "-task", "t", "web"]);
-    assert!(code == Some(2) && told.contains("-all-tasks"), "{code:?}: {told}");
+    let (code, message) = web.cluster.refused(&["job", "restart", "-yes", "-all-tasks", "-task", "t", "web"]);
+    assert!(code == Some(2) && message.contains("-all-tasks"), "{code:?}: {message}");
 }
 
 /// A job of one, which fails at once, with the attributes of its `reschedule` block.

@@ -164,18 +164,18 @@ mod tests {
     #[test]
     fn who_has_more_is_told_how_much() {
         assert_eq!(Size::Bytes(10 << 20).excess(10, 0, 0), None);
-        let told = Size::Bytes((10 << 20) + 1).excess(10, 0, 0).expect("too much");
-        assert!(told.contains("take 11 MiB, more than the 10 MiB"), "{told}");
-        let told = Size::Bytes(8 << 20).and(3 << 20).excess(10, 0, 3 << 20).expect("too much");
+        let message = Size::Bytes((10 << 20) + 1).excess(10, 0, 0).expect("too much");
+        assert!(message.contains("take 11 MiB, more than the 10 MiB"), "{message}");
+        let message = Size::Bytes(8 << 20).and(3 << 20).excess(10, 0, 3 << 20).expect("too much");
         assert!(
-            told.contains("take 11 MiB (3 MiB of it in files that are deleted and still open)"),
-            "{told}"
+            message.contains("take 11 MiB (3 MiB of it in files that are deleted and still open)"),
+            "{message}"
         );
         assert!(Size::TooMany.and(1).excess(10, 0, 1).is_some() && Size::TooDeep.excess(10, 0, 0).is_some());
         // What cleans up may take as much again.
         assert_eq!(Size::Bytes(40 << 20).excess(10, 30 << 20, 0), None);
-        let told = Size::Bytes((40 << 20) + 1).excess(10, 30 << 20, 0).expect("too much");
-        assert!(told.contains("of its ephemeral_disk and the 30 MiB that were there"), "{told}");
+        let message = Size::Bytes((40 << 20) + 1).excess(10, 30 << 20, 0).expect("too much");
+        assert!(message.contains("of its ephemeral_disk and the 30 MiB that were there"), "{message}");
     }
 
     #[test]

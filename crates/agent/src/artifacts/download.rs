@@ -54,10 +54,10 @@ async fn once(
     let response = transport.ask(uri, &ask).await?;
     let status = response.status();
     if !status.is_success() {
-        let told = format!("the server answers {status}");
+        let message = format!("the server answers {status}");
         let may_change = status.is_server_error()
             || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
-        return Err(if may_change { PullError::soon(told) } else { PullError::never(told) });
+        return Err(if may_change { PullError::soon(message) } else { PullError::never(message) });
     }
     if response.body().size_hint().lower() > limits.0 {
         return Err(too_large());

@@ -272,7 +272,7 @@ impl Node {
             self.insert(Alloc::new(RunSpec::unknown(id), self.seed_for(id), now_ns));
         }
         if let Ok(position) = self.position(id) {
-            self.allocs[position].stop(Fate::Told);
+            self.allocs[position].stop(Fate::StoppedByServer);
         }
         self.settle(id, now_ns, actions);
     }
@@ -344,7 +344,7 @@ impl Node {
         let (id, fate) = (self.allocs[position].id(), self.allocs[position].fate);
         let status = self.allocs[position].status().status();
         match fate {
-            Fate::Told => {}
+            Fate::StoppedByServer => {}
             Fate::Forgotten => {
                 self.allocs.remove(position);
                 self.remember(Tombstone { id, status }, actions);

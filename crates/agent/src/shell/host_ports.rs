@@ -99,8 +99,11 @@ mod tests {
         let check = |place: &AllocPaths| {
             ports.take(&run, place, "127.0.0.1", None).map_err(|error| error.to_string())
         };
-        let told = check(&place).expect_err("taken");
-        assert!(told.starts_with(&format!("find the port \"http\" free on 127.0.0.1:{port}: ")), "{told}");
+        let message = check(&place).expect_err("taken");
+        assert!(
+            message.starts_with(&format!("find the port \"http\" free on 127.0.0.1:{port}: ")),
+            "{message}"
+        );
         drop(held);
         assert_eq!(check(&place), Ok(()));
         // From now on it may be a task of its own that listens.

@@ -45,7 +45,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::agent::{
-    AgentIdentity, AgentSession, AllocId, ClusterId, DownFrame, Fence, RevokedServer, TaskSpec, Told, Up,
+    AgentIdentity, AgentSession, AllocId, ClusterId, DownFrame, Fence, RevokedServer, SessionAction,
+    TaskSpec, Up,
 };
 use berth_tls::RevokedServers;
 use futures_util::future::BoxFuture;
@@ -471,35 +472,35 @@ impl Agent {
         match self.session.on_down(message, self.clock.now_ns()) {
             None => {}
             // Nothing more is taken in until that is on disk.
-            Some(Told::Joined(fence)) => self.disk_work.keep_fence(fence, before),
-            Some(Told::Servers(addresses)) => self.on_servers(addresses),
-            Some(Told::Desired(change)) => match events_of(change, &mut self.groups) {
+            Some(SessionAction::Joined(fence)) => self.disk_work.keep_fence(fence, before),
+            Some(SessionAction::Servers(addresses)) => self.on_servers(addresses),
+            Some(SessionAction::Desired(change)) => match events_of(change, &mut self.groups) {
                 Ok(events) => events.into_iter().for_each(|event| self.handle(event)),
                 Err(error) => {
                     tracing::error!(%error, "the server breaks the protocol");
                     self.disconnect();
                 }
             },
-            Some(Told::Broken(error)) => {
+            Some(SessionAction::Broken(error)) => {
                 tracing::error!(%error, "ended the session; tasks run on");
                 self.disconnect();
             }
             // Whoever dials logs why, and tries again.
-            Some(Told::Refused(_)) => self.disconnect(),
-            Some(Told::FileRead(read)) => {
+            Some(SessionAction::Refused(_)) => self.disconnect(),
+            Some(SessionAction::FileRead(read)) => {
                 if let (Some(alloc), Some(up)) = (AllocId::from_slice(&read.alloc_id), &self.up) {
                     let status = self.node.alloc(alloc).map(|alloc| alloc.status());
                     self.reads.open(read, self.data.place(alloc), status, up.replies.clone());
                 }
             }
-            Some(Told::FileCredit(credit)) => self.reads.on_credit(credit.request, credit.bytes),
-            Some(Told::FileCancel(cancel)) => self.reads.on_cancel(cancel.request),
-            Some(Told::Ask(ask)) => self.on_ask(ask),
-            Some(Told::Exec(exec)) => self.on_exec(exec),
-            Some(Told::Signed(signed)) => self.on_signed(signed),
-            Some(Told::Secrets(read)) => self.on_secrets(read),
-            Some(Told::Watched(watched)) => self.on_watched(watched),
-            Some(Told::TaskApi(said)) => self.context.task_apis.on_said(said),
+            Some(SessionAction::FileCredit(credit)) => self.reads.on_credit(credit.request, credit.bytes),
+            Some(SessionAction::FileCancel(cancel)) => self.reads.on_cancel(cancel.request),
+            Some(SessionAction::Ask(ask)) => self.on_ask(ask),
+            Some(SessionAction::Exec(exec)) => self.on_exec(exec),
+            Some(SessionAction::Signed(signed)) => self.on_signed(signed),
+            Some(SessionAction::Secrets(read)) => self.on_secrets(read),
+            Some(SessionAction::Watched(watched)) => self.on_watched(watched),
+            Some(SessionAction::TaskApi(said)) => self.context.task_apis.on_said(said),
         }
     }
 

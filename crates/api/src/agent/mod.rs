@@ -70,7 +70,7 @@ pub use observed::{
 pub use secret::{ReadSecrets, SECRETS_MAX, SecretItems, SecretSpec, SecretsRead};
 pub use session::{
     ACK_MAX_NS_MIN, AgentIdentity, AgentSession, AllocId, Batching, Change, ClusterId, DialPatience, Fence,
-    SessionError, Told, UPDATE_BYTES_MAX, UPDATE_DELAY_NS, ack_max_ns,
+    SessionAction, SessionError, UPDATE_BYTES_MAX, UPDATE_DELAY_NS, ack_max_ns,
 };
 pub use spec::{
     ArtifactSpec, DeviceGrantSpec, DeviceInstanceSpec, DeviceSpec, DnsSpec, GroupSpec, HealthSpec, HookSpec,

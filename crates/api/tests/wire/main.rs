@@ -204,8 +204,8 @@ fn what_templates_show_of_variables() {
     let unchanged = VariablesWatched { request: 8, unchanged: true, ..VariablesWatched::default() };
     let refused =
         VariablesWatched { request: 9, refused: "no".into(), retry: true, ..VariablesWatched::default() };
-    let told = [watched, unchanged, refused].map(Down::Watched);
-    down(&told, &expect_file!["golden/variables_watched.hex"]);
+    let text = [watched, unchanged, refused].map(Down::Watched);
+    down(&text, &expect_file!["golden/variables_watched.hex"]);
 }
 
 #[test]

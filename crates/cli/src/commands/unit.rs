@@ -31,9 +31,9 @@ impl InstallUnit {
     /// Prints the unit.
     pub fn run(&self, daemon: Daemon) -> Result<(), Failure> {
         if let Some(config) = self.config.as_deref().filter(|config| !config.is_absolute()) {
-            let told =
+            let message =
                 format!("{} is not absolute, and systemd starts in no directory of yours", config.display());
-            return Err(Failure::new(Exit::Usage, told).help("write the whole path"));
+            return Err(Failure::new(Exit::Usage, message).help("write the whole path"));
         }
         Ok(output::print(&unit(daemon, &std::env::current_exe()?, self.config.as_deref()))?)
     }

@@ -66,8 +66,8 @@ impl<'a> Template<'a> {
 }
 
 fn mistake(error: &minijinja::Error) -> Failure {
-    let told = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-    Failure::new(Exit::Usage, format!("the template makes no sense here: {}", clean(&told)))
+    let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    Failure::new(Exit::Usage, format!("the template makes no sense here: {}", clean(&message)))
 }
 
 /// Whether it is written in Go's template language, as Nomad's commands take it.

@@ -43,9 +43,9 @@ impl Remote {
         if !is_no_such_path(&error) {
             return error.into();
         }
-        let told =
+        let message =
             format!("the server at {} is older than this program: it does not send its log", self.address());
-        Failure::new(Exit::NotFound, told)
+        Failure::new(Exit::NotFound, message)
             .help("upgrade it, or read the log on its machine: `journalctl -u berth-server -f`")
     }
 

@@ -66,10 +66,10 @@ fn with_cas(target: Target, only_if: Option<u64>) -> Target {
 fn without_items(error: ApiError, path: &str) -> Failure {
     let ApiError::Refused(refused) = &error else { return error.into() };
     let Ok(current) = serde_json::from_str::<VariableMetadata>(&refused.text) else { return error.into() };
-    let told = match current.modify_index {
+    let message = match current.modify_index {
         0 => format!("variable {path} is not there (any more)"),
         index => format!("variable {path} was last written at index {index}"),
     };
-    Failure::new(Exit::Conflict, told)
+    Failure::new(Exit::Conflict, message)
         .help("look at it with `berth var get`, then name that index with -check-index, or write in any case with -force")
 }

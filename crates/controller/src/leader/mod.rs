@@ -58,7 +58,7 @@ use collect::Collector;
 use drains::Drains;
 use periodic::Periodic;
 use rollouts::Rollouts;
-use servers::{SYNC_PARTS_MAX, Servers, Told};
+use servers::{SYNC_PARTS_MAX, Sent, Servers};
 use sessions::Sessions;
 
 /// Servers that can apply entries of this version read all of a [`NodeRecovery`].
@@ -362,7 +362,7 @@ impl Leader {
         outbox.flush(mint, heading, |ticket, index| applier.proposed(ticket, index), actions);
         self.publish(replica);
         let told =
-            Told { up_to: self.observing.told_up_to(self.mint.last()), recovery: self.recovery(version) };
+            Sent { up_to: self.observing.told_up_to(self.mint.last()), recovery: self.recovery(version) };
         self.servers.frames(self.term, &told, links, self.listening)
     }
 

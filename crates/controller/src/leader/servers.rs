@@ -63,12 +63,12 @@ struct Attached {
     lacks: BTreeMap<NodeId, Index>,
     sync: Sync,
     /// What it was sent last.
-    told: Told,
+    told: Sent,
 }
 
 /// What every replica is sent once all that is before it has been.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Told {
+pub(super) struct Sent {
     /// Everything observed up to here is in it.
     pub up_to: Index,
     pub recovery: NodeRecovery,
@@ -300,7 +300,7 @@ impl Servers {
     pub fn frames(
         &mut self,
         term: u64,
-        told: &Told,
+        told: &Sent,
         links: &dyn Links,
         listening: Duration,
     ) -> Vec<(ServerId, DownFrame)> {
@@ -332,7 +332,7 @@ impl Attached {
             lacks: BTreeMap::new(),
             // Another server has published what nobody here knows of: it goes on at an index of its own.
             sync: if is_own { Sync::Done } else { Sync::Due },
-            told: Told::default(),
+            told: Sent::default(),
         }
     }
 
@@ -374,7 +374,7 @@ impl Attached {
         }
     }
 
-    fn next_frame(&mut self, term: u64, told: &Told, listening: Duration) -> Option<DownFrame> {
+    fn next_frame(&mut self, term: u64, told: &Sent, listening: Duration) -> Option<DownFrame> {
         let (mut messages, mut bytes) = (Vec::new(), 0);
         while bytes < FRAME_BYTES {
             let Some(message) = self.outgoing.pop_front() else { break };

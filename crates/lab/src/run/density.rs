@@ -127,8 +127,8 @@ fn engine_only(run: &Run<'_>, nodes: u32, each: u32, jobs: u32, count: u32) -> R
     let decisions = engine::density(run.seed, nodes, shape, jobs).map_err(RunError::Incomplete)?;
     let expected = (nodes * each) as usize;
     if decisions.placements != expected {
-        let told = format!("{} of {expected} allocations found a place", decisions.placements);
-        return Err(RunError::Incomplete(told));
+        let message = format!("{} of {expected} allocations found a place", decisions.placements);
+        return Err(RunError::Incomplete(message));
     }
     let mut outcome = Outcome::default();
     let each_ns = |duration: Duration| duration.as_nanos() as f64 / expected as f64;

@@ -24,12 +24,12 @@ impl Failures {
     pub fn memory_bytes(&self) -> usize {
         let funnels: BTreeSet<*const Funnel> =
             self.iter().map(|failure| Arc::as_ptr(&failure.funnel)).collect();
-        let told: usize =
+        let message: usize =
             self.iter().map(|failure| size_of::<GroupFailure>() + TEXT_BYTES + failure.group.len()).sum();
         let firsts = self.iter().scan(funnels, |left, failure| {
             Some(left.remove(&Arc::as_ptr(&failure.funnel)).then_some(&failure.funnel))
         });
-        told + firsts.flatten().map(|funnel| funnel.memory_bytes()).sum::<usize>()
+        message + firsts.flatten().map(|funnel| funnel.memory_bytes()).sum::<usize>()
     }
 
     /// The same with the names of groups as `known` has them: a job whose groups lack room has many evaluations, which

@@ -172,10 +172,10 @@ async fn a_snapshot_of_a_newer_version_is_named_and_not_taken_for_damaged() {
         }
         let refused = opened.unwrap_err();
         assert!(matches!(refused, OpenError::NewerSnapshot { .. }), "{refused}");
-        let told = refused.to_string();
+        let message = refused.to_string();
         assert!(
-            told.contains(".snap: written by a newer version: it has format 9, this server knows up to"),
-            "{told}"
+            message.contains(".snap: written by a newer version: it has format 9, this server knows up to"),
+            "{message}"
         );
         assert_eq!(changed.snapshots().len(), 2, "none is set aside: the newer version needs it");
     }

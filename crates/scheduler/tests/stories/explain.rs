@@ -14,8 +14,8 @@ const CLUSTER: &str = "node a cpu=1000 mem=1000 meta.rack=r1 class=old
 
 #[track_caller]
 fn explains(script: &str, expected: Expect) {
-    let told = story::tell(&format!("{CLUSTER}\n{script}"));
-    let explained: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("explain ")).collect();
+    let message = story::tell(&format!("{CLUSTER}\n{script}"));
+    let explained: Vec<&str> = message.lines().filter_map(|line| line.strip_prefix("explain ")).collect();
     expected.assert_eq(&(explained.join("\n") + "\n"));
 }
 

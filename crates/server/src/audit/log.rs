@@ -61,7 +61,7 @@ pub(super) struct Shared {
 /// What waits for the writer, and the room that there is.
 #[derive(Debug, Default)]
 pub(super) struct Desk {
-    pub told: Vec<Told>,
+    pub told: Vec<AuditRecord>,
     /// Room that nobody has reserved, in bytes.
     pub free: u64,
     /// Room that requests have reserved, recorded ones that are not written included.
@@ -78,7 +78,7 @@ pub(super) struct Desk {
 
 /// A record for the writer.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct AuditRecord {
     pub fields: Vec<u8>,
     /// Told once it is on disk, or that it is not.
     pub on_disk: Option<oneshot::Sender<Result<(), String>>>,
@@ -388,7 +388,7 @@ impl Reservation {
         debug_assert!(fields.len() + super::chain::LINE_EXTRA_BYTES <= RECORD_BYTES_MAX);
         let Some(shared) = self.shared.take() else { return };
         let mut desk = shared.desk();
-        desk.told.push(Told { fields, on_disk });
+        desk.told.push(AuditRecord { fields, on_disk });
         if desk.told.len() == 1 {
             shared.work.notify_one();
         }

@@ -88,11 +88,11 @@ impl Refusals {
             let since = refused.since.filter(|since| is_due(*since))?;
             Some((address, refused, since))
         });
-        let told = due.take(count_max).map(|(address, refused, since)| {
+        let message = due.take(count_max).map(|(address, refused, since)| {
             refused.since = None;
             LeftOut { address, count: std::mem::take(&mut refused.left_out), since }
         });
-        told.collect()
+        message.collect()
     }
 
     fn all_refused(&self) -> impl Iterator<Item = (Option<IpAddr>, &Refused)> {

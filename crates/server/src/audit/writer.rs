@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    log::{Desk, Shared, Told},
+    log::{AuditRecord, Desk, Shared},
     record::{RECORD_BYTES_MAX, Refused, Stopped, fields},
     refusals::LeftOut,
     trail::{AHEAD_BYTES, Trail},
@@ -62,7 +62,7 @@ impl Desk {
             let time = |at| humantime::format_rfc3339_micros(at).to_string();
             let since = time(now - since.elapsed());
             let address = address.map(|address| address.to_string()).unwrap_or_default();
-            Told { fields: fields(&Refused { time: time(now), address, count, since }), on_disk: None }
+            AuditRecord { fields: fields(&Refused { time: time(now), address, count, since }), on_disk: None }
         }));
     }
 }
@@ -93,7 +93,7 @@ impl Writer {
     }
 
     /// What there is to do, once there is something.
-    fn next(&self) -> (Vec<Told>, u64, bool) {
+    fn next(&self) -> (Vec<AuditRecord>, u64, bool) {
         let mut desk = self.shared.desk();
         loop {
             let lazy = self.lazy_since.map(|since| LAZY_SYNC.saturating_sub(since.elapsed()));
@@ -124,8 +124,8 @@ impl Writer {
         (std::mem::take(&mut desk.told), desk.wanted, desk.stop)
     }
 
-    fn add(&mut self, told: Vec<Told>) {
-        for Told { fields, on_disk } in told {
+    fn add(&mut self, told: Vec<AuditRecord>) {
+        for AuditRecord { fields, on_disk } in told {
             self.trail.push(&fields);
             self.waits.extend(on_disk);
         }

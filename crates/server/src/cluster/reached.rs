@@ -21,12 +21,12 @@ pub(super) struct Reached(BTreeMap<u64, Silent>);
 #[derive(Debug)]
 struct Silent {
     since: Instant,
-    told: Option<Told>,
+    told: Option<Silence>,
 }
 
 /// What people were told of a server that is silent.
 #[derive(Debug)]
-struct Told {
+struct Silence {
     at: Instant,
     /// Why one of the two does not accept the other; none where nobody answered.
     refusal: Option<String>,
@@ -77,7 +77,7 @@ impl Reached {
             }
         };
         if is_due {
-            silent.told = Some(Told { at: now, refusal });
+            silent.told = Some(Silence { at: now, refusal });
         }
         is_due.then_some(Tell::NotReached)
     }

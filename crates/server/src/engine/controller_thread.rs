@@ -120,7 +120,7 @@ mod tests {
         ending_with(&failure, || {});
         assert_eq!(*failure.borrow(), None);
         ending_with(&failure, || panic!("planted"));
-        let told = failure.borrow().clone();
-        assert_eq!(told.as_deref(), Some("internal error: the controller panicked: planted"));
+        let message = failure.borrow().clone();
+        assert_eq!(message.as_deref(), Some("internal error: the controller panicked: planted"));
     }
 }

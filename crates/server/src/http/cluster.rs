@@ -47,8 +47,11 @@ mod tests {
         stamp(&mut answer, 0xabc);
         assert!(check(&answer, || 0xabc).is_ok(), "what an answer says may be asked with");
         assert!(check(&HeaderMap::new(), || 0xabc).is_ok(), "nobody has to say it");
-        let told = refused("00000000000000000000000000000def", 0xabc).expect("it is another one");
-        assert!(told.contains("cluster 00000000000000000000000000000abc") && told.contains("def`"), "{told}");
+        let message = refused("00000000000000000000000000000def", 0xabc).expect("it is another one");
+        assert!(
+            message.contains("cluster 00000000000000000000000000000abc") && message.contains("def`"),
+            "{message}"
+        );
         assert!(refused("nonsense", 0xabc).is_some());
         assert!(refused("0", 0).expect("it belongs to none").contains("no cluster yet"));
     }

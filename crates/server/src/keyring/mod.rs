@@ -460,8 +460,8 @@ mod tests {
         assert_eq!(lacking.missing(), [id]);
         assert!(giver.missing().is_empty() && lacking.is_missed_by(&[]) && !lacking.could_give_to(&[]));
         let file = dir.path().join("keyring").join(format!("{id}.key"));
-        let told = lacking.signer(&store).expect_err("it cannot open it").to_string();
-        assert!(told.contains(&file.display().to_string()), "{told}");
+        let message = lacking.signer(&store).expect_err("it cannot open it").to_string();
+        assert!(message.contains(&file.display().to_string()), "{message}");
 
         let kek = giver.kek(id).expect("it has it");
         assert_eq!(lacking.take(b"short"), Ok(None));

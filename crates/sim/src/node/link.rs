@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use berth_agent::lifecycle::{Event, TaskRef};
 use berth_api::agent::{
-    AgentSession, Down, DownFrame, FRAME_BYTES_MAX, Told, Up, UpFrame, Welcome, decode_frame, encode_frame,
+    AgentSession, Down, DownFrame, FRAME_BYTES_MAX, SessionAction, Up, UpFrame, Welcome, decode_frame,
+    encode_frame,
 };
 use berth_controller::GRACE_MIN;
 use bytes::{Bytes, BytesMut};
@@ -160,16 +161,16 @@ impl Agent {
         let welcome = if let Down::Welcome(welcome) = &message { Some(welcome.clone()) } else { None };
         let was_open = self.session.is_open();
         match self.session.on_down(message, clock_ns()) {
-            Some(Told::Refused(refused)) => {
+            Some(SessionAction::Refused(refused)) => {
                 self.tell(&format!("is refused: {}", refused.reason));
                 self.leave();
             }
-            Some(Told::Broken(error)) => {
+            Some(SessionAction::Broken(error)) => {
                 self.tell(&error.to_string());
                 self.leave();
             }
-            Some(Told::Joined(fence)) => self.around.machine.content().fence = fence,
-            Some(Told::Desired(change)) => return self.on_desired(change),
+            Some(SessionAction::Joined(fence)) => self.around.machine.content().fence = fence,
+            Some(SessionAction::Desired(change)) => return self.on_desired(change),
             _ => {}
         }
         if let Some(welcome) = welcome {

@@ -59,7 +59,7 @@ debug_shows!(AgentIdentity { node_id, boot_id, instance });
 
 /// What a message of the server asks of the shell; all else the session settles by itself.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum SessionAction {
     /// The node belongs to another cluster from now on: to be on its disk before anything that follows is acted on.
     Joined(Fence),
     /// Where the servers of the node's cluster take agents: whom to dial from now on; and which of them were revoked.
@@ -188,7 +188,7 @@ impl AgentSession {
     }
 
     /// Takes in a message; answers with what the shell has to do about it.
-    pub fn on_down(&mut self, message: Down, now_ns: u64) -> Option<Told> {
+    pub fn on_down(&mut self, message: Down, now_ns: u64) -> Option<SessionAction> {
         match message {
             Down::Welcome(welcome) => {
                 return self.on_welcome(&welcome, now_ns).unwrap_or_else(|error| self.broken(error));
@@ -204,30 +204,30 @@ impl AgentSession {
             Down::Refused(refused) => {
                 self.link = Link::Down;
                 self.patience.answered();
-                return Some(Told::Refused(refused));
+                return Some(SessionAction::Refused(refused));
             }
             // Of another cluster's servers, or before any is known to be of this one, nothing is learned.
-            Down::Servers(servers) if self.is_open() => return Some(Told::Servers(servers)),
+            Down::Servers(servers) if self.is_open() => return Some(SessionAction::Servers(servers)),
             Down::Servers(_) => {}
-            Down::FileRead(read) => return Some(Told::FileRead(read)),
-            Down::FileCredit(credit) => return Some(Told::FileCredit(credit)),
-            Down::FileCancel(cancel) => return Some(Told::FileCancel(cancel)),
-            Down::Ask(ask) => return Some(Told::Ask(ask)),
-            Down::Exec(exec) => return Some(Told::Exec(exec)),
-            Down::Signed(signed) => return Some(Told::Signed(signed)),
-            Down::Secrets(read) => return Some(Told::Secrets(read)),
-            Down::Watched(watched) => return Some(Told::Watched(watched)),
-            Down::TaskApi(said) => return Some(Told::TaskApi(said)),
+            Down::FileRead(read) => return Some(SessionAction::FileRead(read)),
+            Down::FileCredit(credit) => return Some(SessionAction::FileCredit(credit)),
+            Down::FileCancel(cancel) => return Some(SessionAction::FileCancel(cancel)),
+            Down::Ask(ask) => return Some(SessionAction::Ask(ask)),
+            Down::Exec(exec) => return Some(SessionAction::Exec(exec)),
+            Down::Signed(signed) => return Some(SessionAction::Signed(signed)),
+            Down::Secrets(read) => return Some(SessionAction::Secrets(read)),
+            Down::Watched(watched) => return Some(SessionAction::Watched(watched)),
+            Down::TaskApi(said) => return Some(SessionAction::TaskApi(said)),
         }
         None
     }
 
-    fn broken(&mut self, error: SessionError) -> Option<Told> {
+    fn broken(&mut self, error: SessionError) -> Option<SessionAction> {
         self.link = Link::Down;
-        Some(Told::Broken(error))
+        Some(SessionAction::Broken(error))
     }
 
-    fn on_welcome(&mut self, welcome: &Welcome, now_ns: u64) -> Result<Option<Told>, SessionError> {
+    fn on_welcome(&mut self, welcome: &Welcome, now_ns: u64) -> Result<Option<SessionAction>, SessionError> {
         let Link::Opening { seq, .. } = self.link else { return Ok(None) };
         let fence = self.fence.after(welcome)?;
         let joins = std::mem::replace(&mut self.fence, fence) != fence;
@@ -240,12 +240,12 @@ impl AgentSession {
         self.patience.welcomed(link::heartbeat_ns(welcome.heartbeat_ms));
         self.link = Link::open(sent_seq, owes_resync, welcome.heartbeat_ms, now_ns);
         self.flush_at_ns = self.table.changed_after(sent_seq).next().map(|_| now_ns);
-        Ok(joins.then_some(Told::Joined(fence)))
+        Ok(joins.then_some(SessionAction::Joined(fence)))
     }
 
     /// Desired state from a server that lags behind what this agent already knows is dropped: it will catch up. A full
     /// list applies once it is whole; a connection that breaks before leaves nothing of it.
-    fn on_desired(&mut self, desired: Desired, now_ns: u64) -> Result<Option<Told>, SessionError> {
+    fn on_desired(&mut self, desired: Desired, now_ns: u64) -> Result<Option<SessionAction>, SessionError> {
         let Link::Open(open) = &mut self.link else { return Err(SessionError::BeforeWelcome) };
         incoming::check(&desired)?;
         open.incoming.count(&desired)?;
@@ -260,7 +260,7 @@ impl AgentSession {
         }
         let named = incoming::named(&parts);
         let left_out = named.map_or_else(Vec::new, |named| self.leave_out(&named, now_ns));
-        Ok(Some(Told::Desired(Change { parts, left_out })))
+        Ok(Some(SessionAction::Desired(Change { parts, left_out })))
     }
 
     fn leave_out(&mut self, named: &[AllocId], now_ns: u64) -> Vec<AllocId> {

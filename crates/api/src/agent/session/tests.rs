@@ -45,7 +45,7 @@ fn desired(index: u64, run: &[u8], stop: &[u8], forget: &[u8]) -> Desired {
 }
 
 /// Says desired state with the number that is due.
-fn tell(session: &mut AgentSession, desired: Desired, now_ns: u64) -> Option<Told> {
+fn tell(session: &mut AgentSession, desired: Desired, now_ns: u64) -> Option<SessionAction> {
     let seq = session.link.desired_seq() + 1;
     session.on_down(Down::Desired(Desired { seq, ..desired }), now_ns)
 }

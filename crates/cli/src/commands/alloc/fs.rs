@@ -71,8 +71,8 @@ impl Fs {
         if !self.follow && !self.tail && self.lines.is_none() && self.bytes.is_none() {
             return Ok(());
         }
-        let told = format!("{} is a directory, which has no last lines", clean(&self.path));
-        Err(Failure::new(Exit::Usage, told).help("name a file in it"))
+        let message = format!("{} is a directory, which has no last lines", clean(&self.path));
+        Err(Failure::new(Exit::Usage, message).help("name a file in it"))
     }
 
     async fn print(&self, remote: &Remote, alloc: &str) -> Result<(), Failure> {

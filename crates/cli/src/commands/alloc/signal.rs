@@ -33,12 +33,12 @@ impl Signal {
         let task = self.which.task().unwrap_or_default();
         remote.signal_tasks(&id, task, &self.signal).await?;
         let what = if task.is_empty() { "the tasks".to_owned() } else { format!("task {}", clean(task)) };
-        let told = format!(
+        let message = format!(
             "{what} of allocation {} got signal {}",
             output::id(&id, self.verbose),
             clean(&self.signal)
         );
-        output::tell(&told);
+        output::tell(&message);
         Ok(())
     }
 }

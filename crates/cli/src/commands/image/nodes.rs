@@ -50,8 +50,8 @@ impl Nodes {
                 let names = ready.iter().take(NAMED_MAX).map(|node| clean(&node.name).into_owned());
                 let names = names.collect::<Vec<_>>().join(", ");
                 let more = if many > NAMED_MAX { ", ..." } else { "" };
-                let told = format!("which of {many} nodes? name one or more with -node: {names}{more}");
-                Err(Failure::new(Exit::Usage, told))
+                let message = format!("which of {many} nodes? name one or more with -node: {names}{more}");
+                Err(Failure::new(Exit::Usage, message))
             }
         }
     }

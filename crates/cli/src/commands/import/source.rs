@@ -66,10 +66,9 @@ impl Source {
             jobs.extend(answer.value.into_iter().filter(|job| job.is_wanted(all)));
             page = answer.next_token;
             if jobs.len() > JOBS_MAX {
-                let told = format!("there are more than {JOBS_MAX} jobs");
-                return Err(
-                    Failure::new(Exit::Failed, told).help("take one namespace at a time: --from-namespace")
-                );
+                let message = format!("there are more than {JOBS_MAX} jobs");
+                return Err(Failure::new(Exit::Failed, message)
+                    .help("take one namespace at a time: --from-namespace"));
             }
         }
         Ok(jobs)

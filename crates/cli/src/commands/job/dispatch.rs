@@ -88,8 +88,8 @@ fn read(path: &str) -> Result<Vec<u8>, Failure> {
     };
     source.by_ref().take(PAYLOAD_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > PAYLOAD_BYTES_MAX {
-        let told = format!("the payload has more than {PAYLOAD_BYTES_MAX} bytes");
-        return Err(Failure::new(Exit::Failed, told).help("pass the address of larger data with -meta"));
+        let message = format!("the payload has more than {PAYLOAD_BYTES_MAX} bytes");
+        return Err(Failure::new(Exit::Failed, message).help("pass the address of larger data with -meta"));
     }
     Ok(bytes)
 }

@@ -77,9 +77,9 @@ impl ForServer {
 
     /// What a server refused, by line and column if that is what was in doubt.
     pub fn refused(&self, failure: Failure) -> Failure {
-        let told = failure.to_string();
+        let text = failure.to_string();
         let is_doubt =
-            |doubts: &&Diagnostics| doubts.iter().any(|mistake| told.contains(mistake.message.as_str()));
+            |doubts: &&Diagnostics| doubts.iter().any(|mistake| text.contains(mistake.message.as_str()));
         match self.doubts.as_ref().filter(is_doubt) {
             Some(doubts) => Failure::report(failure.exit(), doubts),
             None => failure,

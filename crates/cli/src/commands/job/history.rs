@@ -55,8 +55,8 @@ impl History {
             let mut versions = versions(remote.job_versions(&id, self.diffs()).await?);
             versions.retain(|version| self.version.is_none_or(|wanted| version.standing().version == wanted));
             if versions.is_empty() {
-                let told = format!("version {} of job {id} is not kept", self.version.unwrap_or_default());
-                return Err(Failure::new(Exit::NotFound, told).help(format!("berth job history {id}")));
+                let message = format!("version {} of job {id} is not kept", self.version.unwrap_or_default());
+                return Err(Failure::new(Exit::NotFound, message).help(format!("berth job history {id}")));
             }
             Ok(versions)
         };

@@ -149,9 +149,9 @@ fn judge_deployment(job: &str, deployment: &Deployment, awaits_promotion: bool) 
             Ok(())
         }
         status => {
-            let told = format!("deployment {id} is {status}: {}", deployment.status_description);
+            let message = format!("deployment {id} is {status}: {}", deployment.status_description);
             let help = format!("berth deployment status {id}");
-            Err(Failure::new(Exit::Failed, clean(&told)).help(help))
+            Err(Failure::new(Exit::Failed, clean(&message)).help(help))
         }
     }
 }
@@ -164,9 +164,9 @@ fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
         )));
     }
     if let Some(eval) = progress.eval().filter(|eval| eval.status == "failed" || eval.status == "canceled") {
-        let told =
+        let message =
             format!("evaluation {} is {}: {}", short_id(&eval.id), eval.status, eval.status_description);
-        return Err(Failure::new(Exit::Failed, clean(&told)).help(format!("berth job status {job}")));
+        return Err(Failure::new(Exit::Failed, clean(&message)).help(format!("berth job status {job}")));
     }
     if let Some(deployment) = progress.deployment() {
         return judge_deployment(job, deployment, progress.awaits_promotion());
@@ -176,26 +176,27 @@ fn judge(job: &str, progress: &Progress) -> Result<(), Failure> {
         return Ok(());
     }
     if progress.was_stopped() {
-        let told = format!("job {job} was stopped before it was done");
-        return Err(Failure::new(Exit::Failed, told).help(format!("berth job status {job}")));
+        let message = format!("job {job} was stopped before it was done");
+        return Err(Failure::new(Exit::Failed, message).help(format!("berth job status {job}")));
     }
     let failing: Vec<_> = progress.failing().collect();
     if let [(id, alloc), ..] = failing[..] {
         let (many, id) = (count(failing.len(), "allocation"), short_id(id));
-        let told = format!("tasks of {many} fail again and again: {}: {}", alloc.name, alloc.trouble);
-        return Err(Failure::new(Exit::Failed, clean(&told))
+        let message = format!("tasks of {many} fail again and again: {}: {}", alloc.name, alloc.trouble);
+        return Err(Failure::new(Exit::Failed, clean(&message))
             .help(format!("they go on being started: `berth alloc logs {id}` shows what they print, `berth job stop {job}` ends it")));
     }
     let failed: Vec<_> = progress.failed().collect();
     if let [(id, alloc), ..] = failed[..] {
-        let told = format!("{} failed: {}: {}", count(failed.len(), "allocation"), alloc.name, alloc.trouble);
+        let message =
+            format!("{} failed: {}: {}", count(failed.len(), "allocation"), alloc.name, alloc.trouble);
         return Err(
-            Failure::new(Exit::Failed, clean(&told)).help(format!("berth alloc status {}", short_id(id)))
+            Failure::new(Exit::Failed, clean(&message)).help(format!("berth alloc status {}", short_id(id)))
         );
     }
     if let Some("failed") = progress.outcome() {
-        let told = format!("job {job} failed");
-        return Err(Failure::new(Exit::Failed, told).help(format!("berth job status {job}")));
+        let message = format!("job {job} failed");
+        return Err(Failure::new(Exit::Failed, message).help(format!("berth job status {job}")));
     }
     if let Some(id) = progress.allocs().keys().next() {
         output::tell(&format!("next: berth alloc logs {}", short_id(id)));

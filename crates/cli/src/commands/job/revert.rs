@@ -50,8 +50,8 @@ impl Revert {
         let versions = remote.job_versions(id, Diffs::None).await?.versions;
         let tagged = versions.iter().find(|job| job["VersionTag"]["Name"] == self.version.as_str());
         tagged.and_then(|job| job["Version"].as_u64()).ok_or_else(|| {
-            let told = format!("no version of job {} has the tag `{}`", clean(id), clean(&self.version));
-            Failure::new(Exit::NotFound, told).help(format!("berth job history {}", clean(id)))
+            let message = format!("no version of job {} has the tag `{}`", clean(id), clean(&self.version));
+            Failure::new(Exit::NotFound, message).help(format!("berth job history {}", clean(id)))
         })
     }
 }

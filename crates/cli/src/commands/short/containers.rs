@@ -28,6 +28,6 @@ pub(super) async fn expect_a_node(remote: &Remote) -> Result<(), Failure> {
     });
     let why: BTreeSet<String> = why.collect();
     let failure = Failure::new(Exit::Failed, "no node can run containers; no job was made");
-    let told = why.into_iter().take(REASONS_MAX).fold(failure, |failure, reason| failure.help(reason));
-    Err(told.help("commands of the host run without containers: berth run -exec COMMAND"))
+    let message = why.into_iter().take(REASONS_MAX).fold(failure, |failure, reason| failure.help(reason));
+    Err(message.help("commands of the host run without containers: berth run -exec COMMAND"))
 }

@@ -332,8 +332,8 @@ mod tests {
             ("8000-8010:80-90", "`8000-8010` is a range"),
             ("80/sctp", "`sctp` is no protocol"),
         ] {
-            let told = read(wrong).expect_err("refused");
-            assert!(told.contains(why), "{told}");
+            let message = read(wrong).expect_err("refused");
+            assert!(message.contains(why), "{message}");
         }
         check(
             "run --name dns -p 53:53/tcp -p 53:53/udp -p 8080:80 -p 8081:80 -p 8081:80 coredns:1",

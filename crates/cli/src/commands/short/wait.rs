@@ -20,8 +20,8 @@ pub async fn until_it_ends(remote: &Remote, job: &str, registered: &JobRegistere
     let change = Change { job, index: registered.job_modify_index };
     let progress = settle(remote, &change, Progress::starting(&registered.eval_id)).await?;
     if let Some(failures) = progress.unplaced() {
-        let told = format!("error: {}", funnels(failures));
-        return Err(Failure::report(Exit::Unplaced, &told).help(format!("berth job stop {job} gives up")));
+        let text = format!("error: {}", funnels(failures));
+        return Err(Failure::report(Exit::Unplaced, &text).help(format!("berth job stop {job} gives up")));
     }
     let alloc = progress.allocs().keys().next().ok_or_else(|| {
         Failure::new(Exit::Failed, "nothing was placed").help(format!("berth job status {job}"))
@@ -88,8 +88,8 @@ fn verdict(of: &Allocation) -> Result<(), Failure> {
         None => trouble(of.task_states.as_ref()).unwrap_or_else(|| of.client_description.clone()),
     };
     let id = short_id(&of.id);
-    let told = clean(&format!("allocation {id} is {}: {why}", of.client_status)).into_owned();
-    Err(Failure::new(exit, told).help(format!("berth alloc status {id}")))
+    let text = clean(&format!("allocation {id} is {}: {why}", of.client_status)).into_owned();
+    Err(Failure::new(exit, text).help(format!("berth alloc status {id}")))
 }
 
 fn was_out_of_memory(end: &TaskEvent) -> bool {
@@ -132,11 +132,11 @@ mod tests {
             verdict(&ended(events)).map_err(|failure| (failure.exit(), failure.to_string()))
         };
         assert_eq!(exit(&[("Terminated", 0)]), Ok(()));
-        let (code, told) = exit(&[("Terminated", 7)]).expect_err("it failed");
-        assert!(matches!(code, Exit::Task(7)) && told.is_empty(), "{told}");
+        let (code, text) = exit(&[("Terminated", 7)]).expect_err("it failed");
+        assert!(matches!(code, Exit::Task(7)) && text.is_empty(), "{text}");
         for code in [0, 7] {
-            let (exit, told) = exit(&[("Terminated", code), ("Driver Failure", 0)]).expect_err("it failed");
-            assert!(matches!(exit, Exit::Failed) && told.contains("Driver Failure: event 1"), "{told}");
+            let (exit, text) = exit(&[("Terminated", code), ("Driver Failure", 0)]).expect_err("it failed");
+            assert!(matches!(exit, Exit::Failed) && text.contains("Driver Failure: event 1"), "{text}");
         }
     }
 }

@@ -32,8 +32,8 @@ impl Get {
         let value = variable.items.as_ref().and_then(|items| items.get(name));
         let value = value.ok_or_else(|| {
             let names: Vec<&str> = variable.items.iter().flatten().map(|(name, _)| name.as_str()).collect();
-            let told = format!("variable {} has no item `{name}`", self.path);
-            Failure::new(Exit::NotFound, told).help(format!("it has {}", names.join(", ")))
+            let message = format!("variable {} has no item `{name}`", self.path);
+            Failure::new(Exit::NotFound, message).help(format!("it has {}", names.join(", ")))
         })?;
         Ok(output::print(&format!("{value}\n"))?)
     }

@@ -10,7 +10,7 @@ use berth_agent::{
     Backoff,
     lifecycle::{DesiredError, Event, Node, events_of},
 };
-use berth_api::agent::{AgentSession, Change, Down, FileChunk, Told, Up};
+use berth_api::agent::{AgentSession, Change, Down, FileChunk, SessionAction, Up};
 
 use super::{
     NodesConfig,
@@ -98,22 +98,22 @@ impl SimNode {
             self.happens(Event::Heard, now_ns, common);
         }
         match self.session.on_down(message, now_ns) {
-            Some(Told::Refused(refused)) => {
+            Some(SessionAction::Refused(refused)) => {
                 common.refused(self.number, &refused.reason);
                 return self.hello_later(was_open, now_ns, common);
             }
-            Some(Told::Desired(change)) => {
+            Some(SessionAction::Desired(change)) => {
                 if let Err(error) = self.on_desired(change, now_ns, common) {
                     tracing::error!(%error, "the server breaks the protocol");
                     self.session.disconnected();
                     return self.hello_later(was_open, now_ns, common);
                 }
             }
-            Some(Told::Broken(error)) => {
+            Some(SessionAction::Broken(error)) => {
                 common.refused(self.number, &error.to_string());
                 return self.hello_later(was_open, now_ns, common);
             }
-            Some(Told::FileRead(read)) => common.say(
+            Some(SessionAction::FileRead(read)) => common.say(
                 self.place,
                 Up::FileChunk(FileChunk {
                     request: read.request,
@@ -122,19 +122,19 @@ impl SimNode {
                     ..FileChunk::default()
                 }),
             ),
-            Some(Told::Ask(ask)) => self.on_ask(ask, now_ns, common),
-            Some(Told::Exec(exec)) => self.on_exec(exec, common),
+            Some(SessionAction::Ask(ask)) => self.on_ask(ask, now_ns, common),
+            Some(SessionAction::Exec(exec)) => self.on_exec(exec, common),
             // What a node belongs to is in its session; nothing is on disk. All dial the servers that they were given, and their
             // tasks, which only pretend to run, ask for nothing.
             Some(
-                Told::Joined(_)
-                | Told::Servers(_)
-                | Told::FileCredit(_)
-                | Told::FileCancel(_)
-                | Told::Signed(_)
-                | Told::Secrets(_)
-                | Told::Watched(_)
-                | Told::TaskApi(_),
+                SessionAction::Joined(_)
+                | SessionAction::Servers(_)
+                | SessionAction::FileCredit(_)
+                | SessionAction::FileCancel(_)
+                | SessionAction::Signed(_)
+                | SessionAction::Secrets(_)
+                | SessionAction::Watched(_)
+                | SessionAction::TaskApi(_),
             )
             | None => {}
         }

@@ -53,8 +53,8 @@ impl Round {
             cluster.check()?;
             if self.begun.elapsed() > OPEN_MAX {
                 let open = links.are_open();
-                let told = format!("{open} of {agents} agents have a session after {OPEN_MAX:?}");
-                return Err(RunError::Incomplete(told));
+                let message = format!("{open} of {agents} agents have a session after {OPEN_MAX:?}");
+                return Err(RunError::Incomplete(message));
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }

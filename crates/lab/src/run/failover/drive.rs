@@ -129,9 +129,9 @@ async fn until_done(
             (most, since) = (now, Instant::now());
         }
         if since.elapsed() > STALLED_AFTER {
-            let told =
+            let message =
                 format!("nodes have done {now} of {allocs} allocations, and no more for {STALLED_AFTER:?}");
-            return Err(RunError::Incomplete(told));
+            return Err(RunError::Incomplete(message));
         }
     }
 }
@@ -277,7 +277,7 @@ async fn unlike(
         wrong.push(format!("server {} lists what has ended as {completed:?}", member + 1));
     }
     let running = Running::read(target, ids, load::active(size.active).count()).await?;
-    wrong.extend(running.unlike(before, ids).map(|told| format!("server {}: {told}", member + 1)));
+    wrong.extend(running.unlike(before, ids).map(|message| format!("server {}: {message}", member + 1)));
     Ok(wrong)
 }
 

@@ -136,12 +136,12 @@ impl<'a> Looks<'a> {
             }
             if self.since.elapsed() > COMPLETE_MAX {
                 let open = self.agents.links().are_open();
-                let told = format!(
+                let message = format!(
                     "after {COMPLETE_MAX:?}, {open} of {} agents have a session; all had one, all confirmed, all running, a probe \
                      placed: {found:?}",
                     self.expected.nodes
                 );
-                return Err(RunError::Incomplete(told));
+                return Err(RunError::Incomplete(message));
             }
             self.rest().await?;
         }

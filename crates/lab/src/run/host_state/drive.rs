@@ -179,13 +179,13 @@ impl Drive<'_> {
         if since.elapsed() < STALLED_AFTER {
             return Ok(());
         }
-        let told = format!(
+        let message = format!(
             "{} of {all} requests are decided and {} of {} instances run, and there have been no more for \
              {STALLED_AFTER:?}",
             self.decisions.decided(),
             counts.running,
             counts.placed
         );
-        Err(RunError::Incomplete(told))
+        Err(RunError::Incomplete(message))
     }
 }

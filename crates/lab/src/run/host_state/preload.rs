@@ -75,8 +75,8 @@ async fn wait_until_running(connection: &mut Connection, id: &str, count: u32) -
             return Ok(());
         }
         if begun.elapsed() > RUNNING_MAX {
-            let told = format!("{running} of {count} allocations of {id} run after {RUNNING_MAX:?}");
-            return Err(RunError::Incomplete(told));
+            let message = format!("{running} of {count} allocations of {id} run after {RUNNING_MAX:?}");
+            return Err(RunError::Incomplete(message));
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }

@@ -55,8 +55,9 @@ async fn wait_until_answered(target: &Target, plans: usize) -> Result<(), RunErr
             return Ok(());
         }
         if begun.elapsed() > ANSWERED_MAX {
-            let told = format!("{made} of {plans} evaluations of {JOB} are answered after {ANSWERED_MAX:?}");
-            return Err(RunError::Incomplete(told));
+            let message =
+                format!("{made} of {plans} evaluations of {JOB} are answered after {ANSWERED_MAX:?}");
+            return Err(RunError::Incomplete(message));
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }

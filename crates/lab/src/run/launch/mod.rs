@@ -234,8 +234,8 @@ impl Lab<'_> {
                 return Ok(());
             }
             if began.elapsed() > PATIENCE {
-                let told = format!("{running} containers of {job} run after {PATIENCE:?}");
-                return Err(RunError::Incomplete(told));
+                let message = format!("{running} containers of {job} run after {PATIENCE:?}");
+                return Err(RunError::Incomplete(message));
             }
             sleep(LOOK_AGAIN).await;
         }

@@ -22,7 +22,7 @@ const OPEN_MAX: Duration = Duration::from_secs(10);
 
 /// What was told of a node.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Told {
+pub(super) struct Report {
     pub at: Instant,
     /// Its number.
     pub node: u32,
@@ -42,7 +42,7 @@ pub(super) struct Excuse {
 
 impl Excuse {
     /// Whether it is no wonder that this is told.
-    fn is_for(&self, told: &Told) -> bool {
+    fn is_for(&self, told: &Report) -> bool {
         let is_in_time = told.at >= self.since && self.until.is_none_or(|until| told.at < until);
         self.nodes.contains(&told.node) && is_in_time
     }
@@ -50,7 +50,7 @@ impl Excuse {
 
 /// What was told so far, in order.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen(Vec<Told>);
+pub(super) struct Seen(Vec<Report>);
 
 impl Seen {
     /// How long after `since` each of these nodes was first reported down: seconds, in the order of their numbers; none for those
@@ -147,14 +147,14 @@ pub(super) struct NodeSeen {
 
 impl NodeSeen {
     /// What it says; nothing of one that is only beginning, or of another kind.
-    pub fn told(&self, at: Instant) -> Option<Told> {
+    pub fn told(&self, at: Instant) -> Option<Report> {
         let node = self.name.strip_prefix(NAME)?.parse().ok()?;
         let is_ready = match self.status.as_str() {
             "ready" => true,
             "down" | "disconnected" => false,
             _ => return None,
         };
-        Some(Told { at, node, is_ready })
+        Some(Report { at, node, is_ready })
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
 
     /// Told so many seconds after `begun`, of the node of that number, whether it is ready.
     fn seen(begun: Instant, told: &[(u64, u32, bool)]) -> Seen {
-        let told = told.iter().map(|(s, node, is_ready)| Told {
+        let told = told.iter().map(|(s, node, is_ready)| Report {
             at: begun + seconds(*s),
             node: *node,
             is_ready: *is_ready,

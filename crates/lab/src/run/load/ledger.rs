@@ -126,11 +126,11 @@ impl Ledger {
     pub fn states(&self) -> String {
         let mut counts: BTreeMap<Status, u64> = BTreeMap::new();
         self.allocs.iter().for_each(|alloc| *counts.entry(alloc.status).or_default() += 1);
-        let mut told = format!("{} seen", self.allocs.len());
+        let mut message = format!("{} seen", self.allocs.len());
         for (status, count) in counts {
-            let _ = write!(told, ", {count} {status:?}");
+            let _ = write!(message, ", {count} {status:?}");
         }
-        told.to_lowercase()
+        message.to_lowercase()
     }
 }
 

@@ -153,8 +153,8 @@ impl Client {
             let unsure = |number: &u32| !self.account.lock().books.is_sure(&self.id(*number));
             let Some(at) = self.jobs.iter().position(unsure) else { return Ok(()) };
             if begun.elapsed() > SURE_MAX {
-                let told = format!("job {} could not be written for {SURE_MAX:?}", self.id(self.jobs[at]));
-                return Err(RunError::Incomplete(told));
+                let message = format!("job {} could not be written for {SURE_MAX:?}", self.id(self.jobs[at]));
+                return Err(RunError::Incomplete(message));
             }
             self.change(at).await;
         }

@@ -145,8 +145,8 @@ impl Drive<'_> {
                 return Ok(());
             }
             if begun.elapsed() > RUNNING_MAX {
-                let told = format!("nodes run {running} of {count} jobs after {RUNNING_MAX:?}");
-                return Err(RunError::Incomplete(told));
+                let message = format!("nodes run {running} of {count} jobs after {RUNNING_MAX:?}");
+                return Err(RunError::Incomplete(message));
             }
             sleep(LOOK_AGAIN).await;
         }
@@ -200,9 +200,9 @@ impl Drive<'_> {
         let jobs: Vec<JobSeen> = Connection::open(target).await?.list("/v1/jobs?meta=true&").await?;
         let wrong = self.account.lock().books.check("", &jobs);
         if let Some(first) = wrong.first() {
-            let told =
+            let message =
                 format!("restart {}: {} jobs are wrong: {first}", self.restarts.len() + 1, wrong.len());
-            self.wrong.push(told);
+            self.wrong.push(message);
         }
         Ok(())
     }

@@ -75,10 +75,10 @@ impl Changes {
         let begun = Instant::now();
         while allocs(&mut connection, &restarting).await?.len() < tasks as usize {
             if begun.elapsed() > PLACED_MAX {
-                let told = format!(
+                let message = format!(
                     "not all of {tasks} allocations whose tasks restart are placed after {PLACED_MAX:?}"
                 );
-                return Err(RunError::Incomplete(told));
+                return Err(RunError::Incomplete(message));
             }
             sleep(LOOK_AGAIN).await;
         }

@@ -81,9 +81,9 @@ impl Expected {
         let nodes: Vec<Node> = parse(connection, Listing::Nodes).await?;
         let (count, nodes) = (nodes.len(), nodes.into_iter().collect::<HashSet<_>>().len());
         if nodes < ground.count as usize || count != nodes {
-            let told =
+            let message =
                 format!("the list of nodes holds {count} items with {nodes} ids, of {} nodes", ground.count);
-            return Err(RunError::Incomplete(told));
+            return Err(RunError::Incomplete(message));
         }
         let allocs: Vec<Alloc> = parse(connection, Listing::Allocs).await?;
         let prefix = ground.ids.prefix();
@@ -93,11 +93,11 @@ impl Expected {
             .map(|status| own().filter(|alloc| alloc.client_status == status).count() as u64);
         if [running, complete] != [ground.allocs(); 2] || ids != 2 * ground.allocs() {
             let each = ground.allocs();
-            let told = format!(
+            let message = format!(
                 "the list of allocations holds {running} that run and {complete} that have completed, with {ids} ids, of \
                  {each} each"
             );
-            return Err(RunError::Incomplete(told));
+            return Err(RunError::Incomplete(message));
         }
         Ok(Self { nodes: nodes as u64, allocs: ids })
     }

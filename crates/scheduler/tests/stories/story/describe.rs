@@ -94,19 +94,23 @@ pub fn explanation(store: &Store, explained: &Explanation) -> String {
             count: group.missing,
             funnel: group.funnel.clone().into(),
         };
-        let mut told = if group.missing == 0 { "placed".to_owned() } else { describe_failure(&failure) };
+        let mut message = if group.missing == 0 { "placed".to_owned() } else { describe_failure(&failure) };
         let preempted: Vec<String> = group.preempted.iter().map(|id| name(store, *id)).collect();
         if !preempted.is_empty() {
-            write!(told, "; preempts {}", preempted.join(" ")).unwrap();
+            write!(message, "; preempts {}", preempted.join(" ")).unwrap();
         }
         for change in &group.changes {
-            write!(told, "; {} ({})", change.what, change.nodes).unwrap();
+            write!(message, "; {} ({})", change.what, change.nodes).unwrap();
         }
         if let Some(here) = &group.here {
-            write!(told, "; here: {}", if here.is_empty() { "nothing".to_owned() } else { here.join(", ") })
-                .unwrap();
+            write!(
+                message,
+                "; here: {}",
+                if here.is_empty() { "nothing".to_owned() } else { here.join(", ") }
+            )
+            .unwrap();
         }
-        told
+        message
     });
     groups.collect::<Vec<_>>().join(" | ")
 }

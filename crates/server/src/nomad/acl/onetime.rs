@@ -44,14 +44,14 @@ pub(in crate::nomad) async fn make(call: Call) -> Reply {
         create_index: Index(0),
     };
     let index = change(&call, ChangeAcl::PutOneTime(Box::new(made))).await?;
-    let told = AclOneTimeToken {
+    let message = AclOneTimeToken {
         one_time_secret_id: secret,
         accessor_id: token.id.to_string(),
         expires_at: Some(Time(expires_at.0)),
         create_index: index.0,
         modify_index: index.0,
     };
-    let mut response = reply::json(&call.query, &AclOneTimeMade { one_time_token: told, index: index.0 })?;
+    let mut response = reply::json(&call.query, &AclOneTimeMade { one_time_token: message, index: index.0 })?;
     reply::stamp(response.headers_mut(), index, &call.view());
     Ok(response)
 }

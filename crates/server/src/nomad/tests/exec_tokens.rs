@@ -110,9 +110,9 @@ async fn a_command_is_asked_of_no_agent_for_who_may_not_run_it() {
         (&task, 403, "needs alloc-exec in a namespace"),
     ];
     for (secret, status, reason) in refused {
-        let (told, text) =
+        let (message, text) =
             try_raw(&server, secret).await.err().unwrap_or_else(|| panic!("{secret:?} runs it"));
-        assert!(told == status && text.contains(reason), "{secret:?}: {told} {text}");
+        assert!(message == status && text.contains(reason), "{secret:?}: {message} {text}");
         assert!(execs.try_recv().is_err(), "{secret:?}: an agent was asked");
     }
     for secret in ["execs", "management"] {

@@ -193,25 +193,29 @@ fn wakes(how: End, target: &str) -> bool {
 
 /// How an answer has ended.
 #[derive(Debug, PartialEq, Eq)]
-enum Told {
+enum Outcome {
     /// By this status, as a whole.
     Whole(u16),
     /// It was broken off, or ended by a line that says why.
     BrokenOff,
 }
 
-async fn told(router: Router, verb: Verb, target: String, secret: String) -> (String, Told) {
+async fn told(router: Router, verb: Verb, target: String, secret: String) -> (String, Outcome) {
     let request = Request::builder().method(verb.as_str()).uri(&target).header("x-nomad-token", secret);
     let response = send(&router, request.body(Body::empty()).expect("it is a request")).await;
     let status = response.status().as_u16();
     let told = match response.into_body().collect().await {
         Ok(body) => {
             let last = format!("{{\"Error\":\"{ENDED}\"}}\n");
-            if body.to_bytes().ends_with(last.as_bytes()) { Told::BrokenOff } else { Told::Whole(status) }
+            if body.to_bytes().ends_with(last.as_bytes()) {
+                Outcome::BrokenOff
+            } else {
+                Outcome::Whole(status)
+            }
         }
         Err(error) => {
             assert!(format!("{error:?}").contains(ENDED), "{target}: {error:?}");
-            Told::BrokenOff
+            Outcome::BrokenOff
         }
     };
     (target, told)
@@ -238,7 +242,7 @@ async fn whatever_lasts_ends_with_what_allowed_it_whichever_token_that_was() {
             tokio::time::sleep(REST).await;
             while let Some(answered) = open.try_join_next() {
                 let (target, told) = answered.expect("it does not panic");
-                assert!(matches!(told, Told::Whole(403 | 404)), "{how:?}: {target}: {told:?}");
+                assert!(matches!(told, Outcome::Whole(403 | 404)), "{how:?}: {target}: {told:?}");
             }
             if std::mem::replace(&mut waits, open.len()) == open.len() {
                 break;
@@ -250,10 +254,10 @@ async fn whatever_lasts_ends_with_what_allowed_it_whichever_token_that_was() {
         let ends = async {
             while let Some(ended) = open.join_next().await {
                 let (target, told) = ended.expect("it does not panic");
-                let is_over = matches!(told, Told::BrokenOff | Told::Whole(403));
+                let is_over = matches!(told, Outcome::BrokenOff | Outcome::Whole(403));
                 // One that was to be answered at once may be late; and what the end itself wakes may be told before that is seen.
-                let is_woken = told == Told::Whole(200) && wakes(how, &target);
-                assert!(is_over || is_woken || told == Told::Whole(404), "{how:?}: {target}: {told:?}");
+                let is_woken = told == Outcome::Whole(200) && wakes(how, &target);
+                assert!(is_over || is_woken || told == Outcome::Whole(404), "{how:?}: {target}: {told:?}");
                 over += usize::from(is_over);
             }
         };
@@ -338,7 +342,7 @@ async fn what_is_held_ends_with_its_token_once_the_revocation_is_heard_of() {
     tokio::time::sleep(2 * REST).await;
     bring_about(End::Revoked, &engine);
     let told = tokio::time::timeout(PATIENCE, asked).await.expect("it ends").expect("it does not panic");
-    assert_eq!(told.1, Told::BrokenOff);
+    assert_eq!(told.1, Outcome::BrokenOff);
 }
 
 fn lasting_log() -> String {

@@ -41,9 +41,9 @@ async fn a_hand_over_says_who_led_and_who_leads() {
         Servers { own: 1, leader: Some(1), all, ..Servers::default() };
     let router = api(&world);
     let transfer = async |query: &str| {
-        let told =
+        let message =
             answer(&router, "PUT", &format!("/v1/operator/raft/transfer-leadership{query}"), "").await.json();
-        json!([told["From"]["Node"], told["To"]["Address"], told["To"]["Leader"], told["Noop"]])
+        json!([message["From"]["Node"], message["To"]["Address"], message["To"]["Leader"], message["Noop"]])
     };
     assert_eq!(transfer("?id=2").await, json!(["s1.global", "10.0.0.2:4647", true, false]));
     assert_eq!(transfer("?id=2").await, json!(["s2.global", "10.0.0.2:4647", true, true]));

@@ -8,7 +8,7 @@ fn welcome_of(cluster_id: Vec<u8>, restored: bool) -> Down {
 }
 
 /// Dials a server of that cluster.
-fn dial(session: &mut AgentSession, cluster_id: Vec<u8>, restored: bool) -> Option<Told> {
+fn dial(session: &mut AgentSession, cluster_id: Vec<u8>, restored: bool) -> Option<SessionAction> {
     session.disconnected();
     session.hello(&identity(), NodeSpec::default(), 0);
     session.on_down(welcome_of(cluster_id, restored), 0)
@@ -27,7 +27,7 @@ fn a_node_belongs_to_the_cluster_that_welcomes_it_first() {
     assert_eq!(session.hello(&identity(), NodeSpec::default(), 0).cluster_id, Vec::<u8>::new());
     let joined = Fence { cluster: Some(cluster(7)), term: 0, index: 0 };
     let told = session.on_down(welcome_of(vec![7; 16], false), 0);
-    assert_eq!(told, Some(Told::Joined(joined)));
+    assert_eq!(told, Some(SessionAction::Joined(joined)));
     session.disconnected();
     assert_eq!(session.hello(&identity(), NodeSpec::default(), 0).cluster_id, [7; 16]);
     assert_eq!(session.on_down(welcome_of(vec![7; 16], false), 0), None, "it knows that already");
@@ -38,7 +38,7 @@ fn a_cluster_that_had_no_name_yet_is_no_other_one_once_it_has() {
     let mut session = AgentSession::new(1, UPDATE_DELAY_NS);
     session.restore_fence(Fence { cluster: None, term: 3, index: 500 });
     let joined = Fence { cluster: Some(cluster(7)), term: 3, index: 500 };
-    assert_eq!(dial(&mut session, vec![7; 16], false), Some(Told::Joined(joined)));
+    assert_eq!(dial(&mut session, vec![7; 16], false), Some(SessionAction::Joined(joined)));
 }
 
 #[test]
@@ -52,8 +52,8 @@ fn a_restored_cluster_is_followed_from_its_low_terms_and_indexes_on() {
         "of its own cluster a server that lags behind is not heard"
     );
     let joined = Fence { cluster: Some(cluster(8)), term: 0, index: 0 };
-    assert_eq!(dial(&mut session, vec![8; 16], true), Some(Told::Joined(joined)));
-    assert!(matches!(tell(&mut session, low(), 0), Some(Told::Desired(_))));
+    assert_eq!(dial(&mut session, vec![8; 16], true), Some(SessionAction::Joined(joined)));
+    assert!(matches!(tell(&mut session, low(), 0), Some(SessionAction::Desired(_))));
     assert_eq!(session.fence(), Fence { cluster: Some(cluster(8)), term: 1, index: 9 });
 }
 
@@ -61,7 +61,7 @@ fn a_restored_cluster_is_followed_from_its_low_terms_and_indexes_on() {
 fn a_server_of_another_cluster_is_not_heard() {
     let mut session = session();
     let told = dial(&mut session, vec![8; 16], false);
-    let Some(Told::Broken(error)) = told else { panic!("{told:?}") };
+    let Some(SessionAction::Broken(error)) = told else { panic!("{told:?}") };
     check(
         &error.to_string(),
         &expect![
@@ -73,14 +73,17 @@ fn a_server_of_another_cluster_is_not_heard() {
     let servers = || Servers { addresses: vec!["10.0.0.1:4647".into()], ..Servers::default() };
     assert_eq!(session.on_down(Down::Servers(servers()), 0), None, "its servers are not learned either");
     let told = session.on_down(Down::Desired(Desired { seq: 1, ..desired(900, &[1], &[], &[]) }), 0);
-    assert_eq!(told, Some(Told::Broken(SessionError::BeforeWelcome)));
+    assert_eq!(told, Some(SessionAction::Broken(SessionError::BeforeWelcome)));
     assert_eq!(dial(&mut session, vec![7; 16], false), None);
-    assert_eq!(session.on_down(Down::Servers(servers()), 0), Some(Told::Servers(servers())));
+    assert_eq!(session.on_down(Down::Servers(servers()), 0), Some(SessionAction::Servers(servers())));
 }
 
 #[test]
 fn a_cluster_id_is_16_bytes_or_not_said() {
-    assert_eq!(dial(&mut session(), vec![7; 15], false), Some(Told::Broken(SessionError::ClusterId(15))));
+    assert_eq!(
+        dial(&mut session(), vec![7; 15], false),
+        Some(SessionAction::Broken(SessionError::ClusterId(15)))
+    );
     for unsaid in [Vec::new(), vec![0; 16]] {
         let mut session = session();
         assert_eq!(dial(&mut session, unsaid, false), None);

@@ -7,8 +7,8 @@ fn part(index: u64, run: &[u8], more: bool) -> Desired {
 }
 
 /// What was left out by then.
-fn left_out(told: Option<Told>) -> Vec<u8> {
-    let Some(Told::Desired(change)) = told else { panic!("{told:?}") };
+fn left_out(told: Option<SessionAction>) -> Vec<u8> {
+    let Some(SessionAction::Desired(change)) = told else { panic!("{told:?}") };
     change.left_out.iter().map(|id| id.0[0]).collect()
 }
 
@@ -28,7 +28,9 @@ fn a_full_list_in_parts_applies_with_its_last_one() {
     assert_eq!(tell(&mut session, part(2, &[1], true), 0), None);
     assert_eq!(tell(&mut session, part(2, &[5], true), 0), None);
     assert_eq!(session.digests(), before, "what 5 must wait for is not known yet");
-    let Some(Told::Desired(change)) = tell(&mut session, part(2, &[3], false), 0) else { panic!("no list") };
+    let Some(SessionAction::Desired(change)) = tell(&mut session, part(2, &[3], false), 0) else {
+        panic!("no list")
+    };
     let run = change.parts.iter().flat_map(|part| &part.run).map(|run| run.alloc_id[0]);
     assert_eq!(run.collect::<Vec<_>>(), [1, 5, 3]);
     assert_eq!(change.left_out, [id(2), id(4)]);
@@ -98,12 +100,12 @@ fn a_lost_or_doubled_message_ends_the_session() {
     let gap = |session: &mut AgentSession, seq| {
         session.on_down(Down::Desired(Desired { seq, ..desired(2, &[5], &[], &[]) }), 0)
     };
-    let expected = Some(Told::Broken(SessionError::Gap { expected: 2, got: 3 }));
+    let expected = Some(SessionAction::Broken(SessionError::Gap { expected: 2, got: 3 }));
     assert_eq!(gap(&mut session, 3), expected);
     assert!(!session.is_open());
     welcome(&mut session, WelcomeMode::Equal, 0, 0);
-    assert!(matches!(gap(&mut session, 1), Some(Told::Desired(_))), "a session counts from 1");
-    assert!(matches!(gap(&mut session, 1), Some(Told::Broken(_))));
+    assert!(matches!(gap(&mut session, 1), Some(SessionAction::Desired(_))), "a session counts from 1");
+    assert!(matches!(gap(&mut session, 1), Some(SessionAction::Broken(_))));
 }
 
 #[test]
@@ -140,7 +142,7 @@ fn nothing_of_a_message_that_breaks_the_protocol_applies() {
     ] {
         let mut session = busy();
         let told = tell(&mut session, message, 0);
-        let Some(Told::Broken(error)) = told else { panic!("{told:?}") };
+        let Some(SessionAction::Broken(error)) = told else { panic!("{told:?}") };
         assert_eq!(
             (error.to_string().as_str(), session.digests(), session.is_open()),
             (reason, before, false)
@@ -155,5 +157,5 @@ fn a_list_without_end_is_cut_off() {
     let part = || Desired { run: run.clone(), ..part(2, &[], true) };
     assert_eq!(tell(&mut session, part(), 0), None);
     assert_eq!(tell(&mut session, part(), 0), None);
-    assert_eq!(tell(&mut session, part(), 0), Some(Told::Broken(SessionError::TooManyAllocs)));
+    assert_eq!(tell(&mut session, part(), 0), Some(SessionAction::Broken(SessionError::TooManyAllocs)));
 }

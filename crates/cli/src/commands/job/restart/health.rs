@@ -37,7 +37,7 @@ struct GroupRules {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-struct Told {
+struct Job {
     #[serde(rename = "Type")]
     job_type: String,
     stop: bool,
@@ -68,7 +68,7 @@ struct Update {
 impl Rules {
     pub fn of(id: &str, job: &Value) -> Result<Self, Failure> {
         let read = |error: serde_json::Error| Failure::new(Exit::Failed, format!("read the job: {error}"));
-        let told = Told::deserialize(job).map_err(read)?;
+        let told = Job::deserialize(job).map_err(read)?;
         if told.stop {
             return Err(Failure::new(Exit::Failed, format!("job {} is stopped", clean(id)))
                 .help(format!("berth job start {}", clean(id))));

@@ -29,8 +29,8 @@ impl Save {
         let time = rfc3339(now_ns()).replace(':', "");
         let path = self.file.clone().unwrap_or_else(|| format!("berth-{time}.snap").into());
         if path.exists() {
-            let told = format!("{} is there already: name another file", path.display());
-            return Err(Failure::new(Exit::Usage, told));
+            let message = format!("{} is there already: name another file", path.display());
+            return Err(Failure::new(Exit::Usage, message));
         }
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let unwritable = |error: io::Error| {
