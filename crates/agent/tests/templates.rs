@@ -128,3 +128,43 @@ fn a_file_that_shows_the_same_is_no_change() {
     assert_eq!(status.tasks[0].restarts, 1);
     assert_eq!(file(&world), "two");
 }
+
+#[test]
+fn what_a_server_withholds_is_asked_for_again_only_once_it_is_something_else() {
+    let mut world = World::new();
+    world.server.withholds = true;
+    world.server.show(Some(&[("user", "one")]));
+    world.server.desire(vec![run(1, vec![task(vec![template(TemplateChange::Noop)])])], &[], &[], &[]);
+    let status = world.server.wait_for(1, |status| said(status, TaskEventKind::HookFailed).is_some());
+    let why = "render the task's templates: it is too large; it is tried again";
+    assert_eq!(said(&status, TaskEventKind::HookFailed), Some(why));
+    // The second request waits.
+    until_asked(&mut world, 2);
+    world.server.withholds = false;
+    world.server.show(Some(&[("user", "two")]));
+    world.server.wait_for(1, runs_after(0));
+    assert_eq!(file(&world), "two");
+
+    world.server.withholds = true;
+    world.server.show(Some(&[("user", "three")]));
+    let status = world.server.wait_for(1, |status| said(status, TaskEventKind::Template).is_some());
+    let why = "The files of templates stay as they are: it is too large";
+    assert_eq!(said(&status, TaskEventKind::Template), Some(why));
+    let asked = world.server.watched;
+    until_asked(&mut world, asked + 1);
+    world.server.withholds = false;
+    world.server.show(Some(&[("user", "four")]));
+    until_file(&mut world, "four");
+}
+
+/// Waits until so many requests for what templates show have come, and makes sure that no more do.
+fn until_asked(world: &mut World, watched: u32) {
+    while world.server.watched < watched {
+        world.server.listen();
+    }
+    let heartbeats = world.server.heartbeats;
+    while world.server.heartbeats == heartbeats {
+        world.server.listen();
+    }
+    assert_eq!(world.server.watched, watched);
+}

@@ -363,15 +363,22 @@ async fn a_template_that_can_never_be_rendered_is_refused_with_its_place() {
             assert!(told.contains(why), "{path}: {told}");
         }
     }
-    for settings in [
-        json!({ "DestPath": "../../etc/x" }),
-        json!({ "Perms": "4755" }),
-        json!({ "Envvars": true, "ChangeMode": "signal", "ChangeSignal": "SIGHUP" }),
-        json!({ "ChangeMode": "signal", "ChangeSignal": "SIGNONE" }),
+    for (settings, why) in [
+        (json!({ "DestPath": "../../etc/x" }), "`../../etc/x` leads out of the task's directory"),
+        (json!({ "Perms": "4755" }), "`4755` is more than a file of a template may have"),
+        (
+            json!({ "Envvars": true, "ChangeMode": "signal", "ChangeSignal": "SIGHUP" }),
+            "a template with `env` cannot tell its task of a change by a signal",
+        ),
+        (json!({ "ChangeMode": "signal", "ChangeSignal": "SIGNONE" }), "`SIGNONE` is not a signal"),
     ] {
         let body = json!({ "Job": job("bad", SHOWS, &[template("x", "local/file", &settings)]) });
-        assert!(dev.client().put::<Value>(&Target::new("/v1/jobs"), &body).await.is_err(), "{settings}");
+        let refused =
+            dev.client().put::<Value>(&Target::new("/v1/jobs"), &body).await.expect_err("it is refused");
+        let told = format!("{refused:?}");
+        assert!(told.contains(why), "{settings}: {told}");
     }
+    assert_eq!(dev.client().get::<Value>(&Target::new("/v1/jobs")).await.expect("listed").value, json!([]));
 }
 
 #[tokio::test]

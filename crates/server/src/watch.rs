@@ -42,8 +42,10 @@ pub enum WatchKey {
     Nodes,
     /// One node.
     Node(NodeId),
-    /// Any policy, role or token.
+    /// Any policy, role or token, and whoever's certificates.
     Acl,
+    /// Any policy or role: what of the above gives tasks their rights.
+    AclRules,
     /// Any namespace.
     Namespaces,
     /// Any quota.
@@ -54,6 +56,8 @@ pub enum WatchKey {
     Keyring,
     /// Any variable.
     Variables,
+    /// Any variable of one namespace.
+    VariablesOf(Arc<str>),
     /// One variable.
     Variable(VariableKey),
     /// The allocations of one node.

@@ -41,11 +41,13 @@ pub(super) struct Unanswered {
     pub(super) retry: bool,
     /// What was given before is not to be used any more.
     pub(super) taken: bool,
+    /// Names what a server found and does not give: no other answer comes before that is something else. Empty where others may.
+    pub(super) seen: Vec<u8>,
 }
 
 impl Unanswered {
-    fn for_now(text: &str) -> Self {
-        Self { text: text.to_owned(), retry: true, taken: false }
+    pub(super) fn for_now(text: &str) -> Self {
+        Self { text: text.to_owned(), retry: true, taken: false, seen: Vec::new() }
     }
 }
 
@@ -194,7 +196,8 @@ impl Agent {
     pub(super) fn on_signed(&mut self, signed: SignedTokens) {
         let SignedTokens { request, tokens, refused, retry } = signed;
         if let Some(answer) = self.asking.tokens.remove(&request) {
-            let _ = answer.send(given(tokens, Unanswered { text: refused, retry, taken: false }));
+            let _ = answer
+                .send(given(tokens, Unanswered { text: refused, retry, taken: false, seen: Vec::new() }));
         }
     }
 
@@ -202,16 +205,19 @@ impl Agent {
     pub(super) fn on_secrets(&mut self, read: SecretsRead) {
         let SecretsRead { request, secrets, refused, retry, taken } = read;
         if let Some(answer) = self.asking.secrets.remove(&request) {
-            let _ = answer.send(given(secrets, Unanswered { text: refused, retry, taken }));
+            let _ = answer.send(given(secrets, Unanswered { text: refused, retry, taken, seen: Vec::new() }));
         }
     }
 
     /// The server says what templates show, or not.
     pub(super) fn on_watched(&mut self, watched: VariablesWatched) {
         if let Some(answer) = self.asking.watches.remove(&watched.request) {
-            let VariablesWatched { refused: text, retry, .. } = &watched;
-            let refused = Unanswered { text: text.clone(), retry: *retry, taken: false };
-            let _ = answer.send(if text.is_empty() { Ok(watched) } else { Err(refused) });
+            let _ = answer.send(if watched.refused.is_empty() {
+                Ok(watched)
+            } else {
+                let VariablesWatched { refused: text, retry, seen, .. } = watched;
+                Err(Unanswered { text, retry, taken: false, seen })
+            });
         }
     }
 

@@ -67,6 +67,8 @@ pub struct Server {
     pub is_busy: bool,
     /// What every variable is that a template shows, and how often that has changed; none while there is none.
     shown: (u8, Option<BTreeMap<String, String>>),
+    /// It refuses to say what templates show, until that is something else.
+    pub withholds: bool,
     /// Who waits for a change of it.
     watching: Vec<WatchVariables>,
     /// Requests for it.
@@ -99,6 +101,7 @@ impl Server {
             items: None,
             is_busy: false,
             shown: (1, None),
+            withholds: false,
             watching: Vec::new(),
             watched: 0,
         }
@@ -265,6 +268,12 @@ impl Server {
         let (seen, items) = &self.shown;
         if asked.seen == [*seen] {
             return self.watching.push(asked);
+        }
+        if self.withholds {
+            let (request, seen, refused) = (asked.request, vec![*seen], "it is too large".to_owned());
+            let told =
+                VariablesWatched { request, seen, refused, retry: true, ..VariablesWatched::default() };
+            return drop(self.try_say(Down::Watched(told)));
         }
         let variables: Vec<VariableGiven> = items
             .iter()

@@ -7,7 +7,7 @@ use crate::secrets::debug_shows;
 
 /// The most variables and lists of variables that the templates of one task may ask for.
 pub const TEMPLATE_VARIABLES_MAX: usize = 64;
-/// The most bytes of variables that the templates of one task may show: names and values of items, and paths of lists.
+/// The most bytes of variables that the templates of one task may show, as they are sent: well below what a frame may have.
 pub const TEMPLATE_VARIABLE_BYTES_MAX: usize = 2 << 20;
 /// Tasks of one node whose templates wait for changes at a time.
 pub const TEMPLATE_WATCHES_MAX: usize = 4_096;
@@ -119,10 +119,10 @@ pub struct WatchVariables {
     /// At most [`TEMPLATE_VARIABLES_MAX`].
     #[prost(message, repeated, tag = "5")]
     pub asked: Vec<VariableAsked>,
-    /// As the last answer to the same questions said; empty to be answered at once.
+    /// As the last answer to the same questions said, or the last refusal; empty to be answered at once.
     #[prost(bytes = "vec", tag = "6")]
     pub seen: Vec<u8>,
-    /// The highest index that an answer had: a server that has not come as far waits a moment.
+    /// The index of the last answer: a server that has not come as far waits a moment, and refuses then.
     #[prost(uint64, tag = "7")]
     pub index: u64,
 }
@@ -152,10 +152,11 @@ pub struct VariablesWatched {
     /// In the order in which it was asked; nothing where nothing has changed, or it was refused.
     #[prost(message, repeated, tag = "2")]
     pub found: Vec<VariableFound>,
-    /// Names what was found: to be said when the same is asked again.
+    /// Names what was found: to be said when the same is asked again. Of a refusal as well, if it holds until that changes.
     #[prost(bytes = "vec", tag = "3")]
     pub seen: Vec<u8>,
-    /// The state's index.
+    /// How far the server's log has come, what agents observe aside. Not below that of the request, unless that is one of another
+    /// cluster.
     #[prost(uint64, tag = "4")]
     pub index: u64,
     /// Nothing has changed for as long as the server waits.

@@ -15,7 +15,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use berth_api::agent::{
@@ -360,7 +360,7 @@ impl Connection<'_> {
     /// Who asks on a session for a node.
     fn by(&self, node: NodeId) -> By {
         let certificate = self.shown.peer().map(|shown| shown.identity.to_string());
-        By { node, peer: self.peer, certificate }
+        By { node, peer: self.peer, certificate, begun: Instant::now() }
     }
 
     async fn task_api(&self, number: u32, said: TaskApi) {

@@ -46,7 +46,10 @@ pub(super) const LEAVING_MAX: usize = 1_024;
 const TASK_APIS_MAX: usize = 4_096;
 /// Tasks of all nodes whose templates wait for changes.
 const WATCHES_MAX: usize = 100_000;
-/// Requests for secrets of tasks, and for what templates show, that are answered at a time.
+/// What templates of tasks show is looked up for so many at a time, and kept in memory until it is on its way: a change may concern
+/// thousands. Starts do not wait for that.
+const LOOKS_MAX: usize = 64;
+/// Requests for secrets of tasks that are answered at a time.
 const SECRETS_READ_MAX: usize = 256;
 /// How long a session waits for its turn: what its agent has said of itself takes room meanwhile, and a refusal is heard, and tried
 /// again soon.
@@ -76,6 +79,8 @@ pub(crate) struct Context {
     pub(super) secrets: Arc<Semaphore>,
     /// Room for tasks whose templates wait.
     pub(super) watches: Arc<Semaphore>,
+    /// Those of them that are answered, at a time.
+    pub(super) looks: Arc<Semaphore>,
     /// Once the server has one.
     state: OnceLock<State>,
     /// Tells when nodes are revoked, where they have certificates.
@@ -97,6 +102,7 @@ impl Context {
         let task_apis = Arc::new(Semaphore::new(TASK_APIS_MAX));
         let secrets = Arc::new(Semaphore::new(SECRETS_READ_MAX));
         let watches = Arc::new(Semaphore::new(WATCHES_MAX));
+        let looks = Arc::new(Semaphore::new(LOOKS_MAX));
         Self {
             inputs,
             in_flight,
@@ -109,6 +115,7 @@ impl Context {
             leaving,
             secrets,
             watches,
+            looks,
             state,
             revocations: None,
             secure: None,

@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// Messages to one connection that may wait.
@@ -18,6 +18,9 @@ const CONNECTION_BYTES_MAX: usize = 8 << 20;
 const ALL_BYTES_MAX: usize = 256 << 20;
 /// What a connection may owe when all of them together owe too much.
 const SMALL_BYTES: usize = 64 << 10;
+
+/// Large messages that are made for one connection at a time.
+const LARGE_MAX: usize = 4;
 
 /// Bytes on their way to all connections.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +44,7 @@ struct InFlight {
     bytes: AtomicUsize,
     all: AllInFlight,
     written: Notify,
+    large: Arc<Semaphore>,
 }
 
 /// The connection has ended, or is about to.
@@ -51,8 +55,12 @@ impl Outbound {
     /// The way out of a new connection, and its other end. `ended` ends the connection.
     pub fn new(all: &AllInFlight, ended: CancellationToken) -> (Self, OutboundReader) {
         let (sender, messages) = mpsc::channel(MESSAGES_MAX);
-        let in_flight =
-            Arc::new(InFlight { bytes: AtomicUsize::new(0), all: all.clone(), written: Notify::new() });
+        let in_flight = Arc::new(InFlight {
+            bytes: AtomicUsize::new(0),
+            all: all.clone(),
+            written: Notify::new(),
+            large: Arc::new(Semaphore::new(LARGE_MAX)),
+        });
         let outbound = Self { messages: sender, in_flight: in_flight.clone(), ended };
         (outbound, OutboundReader { messages, in_flight })
     }
@@ -67,8 +75,26 @@ impl Outbound {
 
     /// Waits until the connection owes less than it may.
     pub async fn room(&self) {
-        while self.in_flight.bytes.load(Ordering::Relaxed) >= CONNECTION_BYTES_MAX {
-            self.in_flight.written.notified().await;
+        loop {
+            // Before it is looked: what is written meanwhile is heard.
+            let written = self.in_flight.written.notified();
+            if self.in_flight.bytes.load(Ordering::Relaxed) < CONNECTION_BYTES_MAX {
+                return;
+            }
+            written.await;
+        }
+    }
+
+    /// Waits until a large message may be made, where there is no hurry: a connection that does not take what it is sent would else
+    /// be owed as many of them as are asked for. To be kept until the message was sent.
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        let turn = self.in_flight.large.clone().acquire_owned().await.ok();
+        loop {
+            let written = self.in_flight.written.notified();
+            if self.has_room() {
+                return turn;
+            }
+            written.await;
         }
     }
 
@@ -113,7 +139,8 @@ impl OutboundReader {
     /// So many bytes have been written.
     pub fn written(&self, bytes: usize) {
         self.in_flight.remove(bytes);
-        self.in_flight.written.notify_one();
+        // Several may wait: what reads the connection, and answers that are made beside it.
+        self.in_flight.written.notify_waiters();
     }
 }
 
@@ -156,6 +183,41 @@ mod tests {
         assert!(!other.has_room(), "all together owe too much");
         drop((outbound, reader));
         assert!(other.has_room());
+    }
+
+    #[tokio::test]
+    async fn all_that_wait_for_room_have_it_once_something_is_written() {
+        let (outbound, mut reader) = Outbound::new(&AllInFlight::default(), CancellationToken::new());
+        outbound.send_now(Bytes::from(vec![0; CONNECTION_BYTES_MAX]));
+        let waiting = async { tokio::join!(outbound.room(), outbound.room(), outbound.room()) };
+        let writing = async {
+            tokio::task::yield_now().await;
+            let message = reader.next().await.expect("it was sent");
+            reader.written(message.len());
+        };
+        let both = async { tokio::join!(waiting, writing) };
+        let had = tokio::time::timeout(std::time::Duration::from_secs(10), both).await;
+        had.expect("none of them waits on");
+    }
+
+    #[tokio::test]
+    async fn few_large_messages_are_made_at_a_time_and_none_while_much_is_owed() {
+        let soon = std::time::Duration::from_millis(100);
+        let late = std::time::Duration::from_secs(10);
+        let (outbound, mut reader) = Outbound::new(&AllInFlight::default(), CancellationToken::new());
+        let mut turns = Vec::new();
+        for _ in 0..LARGE_MAX {
+            turns.push(outbound.turn().await);
+        }
+        assert!(tokio::time::timeout(soon, outbound.turn()).await.is_err(), "the others are not sent yet");
+        turns.clear();
+        outbound.send_now(Bytes::from(vec![0; CONNECTION_BYTES_MAX]));
+        let turn = outbound.turn();
+        tokio::pin!(turn);
+        assert!(tokio::time::timeout(soon, &mut turn).await.is_err(), "it is owed much");
+        let message = reader.next().await.expect("it was sent");
+        reader.written(message.len());
+        assert!(tokio::time::timeout(late, turn).await.expect("it is owed nothing").is_some());
     }
 
     #[tokio::test]

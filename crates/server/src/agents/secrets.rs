@@ -23,6 +23,8 @@ pub(super) struct By {
     pub peer: SocketAddr,
     /// Who the certificate that was shown is for.
     pub certificate: Option<String>,
+    /// When the request came.
+    pub begun: Instant,
 }
 
 /// The answer to an agent that asks for too much.
@@ -71,8 +73,7 @@ impl By {
         given: Given<'_>,
     ) -> Result<(), Untold> {
         let Some(log) = &state.server.audit else { return Ok(()) };
-        let objects = named(self, alloc_id, task);
-        (Record { by: self, objects, begun: Instant::now() }).write(log, &given).await
+        (Record { by: self, objects: named(self, alloc_id, task) }).write(log, &given).await
     }
 }
 
@@ -87,7 +88,6 @@ fn named(by: &By, alloc_id: &[u8], task: &str) -> BTreeMap<String, String> {
 struct Record<'a> {
     by: &'a By,
     objects: BTreeMap<String, String>,
-    begun: Instant,
 }
 
 impl Record<'_> {
@@ -127,12 +127,12 @@ impl Record<'_> {
             ..What::default()
         };
         let status = if variable.is_some() { StatusCode::OK } else { StatusCode::FORBIDDEN };
-        fields_without_http(&who, &what, &[], status, self.begun.elapsed())
+        fields_without_http(&who, &what, &[], status, self.by.begun.elapsed())
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::{fs, sync::Arc, time::Duration};
 
     use serde_json::{Value, json};
@@ -146,7 +146,7 @@ mod tests {
     };
 
     /// A cluster with ACLs whose server records what is asked.
-    fn recording(dir: &std::path::Path) -> (State, AuditLog) {
+    pub(in crate::agents) fn recording(dir: &std::path::Path) -> (State, AuditLog) {
         let engine = cluster();
         put(&engine, "nomad/jobs/web/app/plain", "mine");
         put(&engine, "nomad/jobs/other", "theirs");
@@ -164,15 +164,18 @@ mod tests {
         (State { server, policy: access::policy(true), ..state }, log)
     }
 
-    fn by(node: NodeId) -> By {
-        By { node, peer: ([10, 0, 0, 7], 4_000).into(), certificate: Some("agent of n7".to_owned()) }
+    pub(in crate::agents) fn by(node: NodeId) -> By {
+        let (peer, certificate) = (([10, 0, 0, 7], 4_000).into(), Some("agent of n7".to_owned()));
+        By { node, peer, certificate, begun: Instant::now() }
     }
 
     #[tokio::test]
     async fn each_variable_that_an_agent_is_given_or_refused_is_recorded_and_never_its_items() {
         let dir = tempfile::tempdir().expect("a directory");
         let (state, log) = recording(dir.path());
-        assert_eq!(read(&state, by(NODE), asked_for("plain")).await.secrets.len(), 1);
+        let begun = Instant::now().checked_sub(Duration::from_secs(5)).expect("the machine is up for longer");
+        let came_before = By { begun, ..by(NODE) };
+        assert_eq!(read(&state, came_before, asked_for("plain")).await.secrets.len(), 1);
         assert!(read(&state, by(NODE), asked_for("greedy")).await.refused.contains("may not read"));
         assert!(read(&state, by(NodeId(8)), asked_for("plain")).await.refused.contains("does not speak"));
         assert!(read(&state, by(NODE), asked_for("none")).await.refused.contains("has no task"));
@@ -194,6 +197,8 @@ mod tests {
         );
         assert_eq!(given["who"], json!({ "address": "10.0.0.7:4000", "certificate": "agent of n7" }));
         assert_eq!(given["status"], 200);
+        let took_us = given["took_us"].as_u64().expect("a number");
+        assert!(took_us >= 5_000_000, "{took_us} is not counted from when the request came");
         assert_eq!((&greedy["status"], &greedy["what"]["objects"]["task"]), (&json!(403), &json!("greedy")));
         assert_eq!(other["what"]["objects"]["node"], NodeId(8).to_string());
     }

@@ -1,6 +1,9 @@
 //! Agents that wait for changes of what templates of their tasks show. Each variable that one is given leaves a record in the audit
 //! log, which is on disk before the agent is answered.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,8 +12,9 @@ use std::{
 
 use berth_api::agent::{Down, TEMPLATE_WATCHES_MAX, VariablesWatched, WatchVariables};
 use tokio::{
+    sync::OwnedSemaphorePermit,
     task::AbortHandle,
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
 use super::{
@@ -22,15 +26,14 @@ use super::{
 use crate::{
     shared::State,
     watch::{Changes, Watch},
-    workload::{READ_A_SECOND_MAX, keys_of, look, not_watched},
+    workload::{READ_A_SECOND_MAX, keys_of, look, may_wait, not_watched},
 };
 
 /// How long a request waits for a change; the agent asks again then. Up to a quarter more, so that those who began together do not
 /// all come back together.
 const WAIT_MAX: Duration = Duration::from_secs(300);
-/// How long a server that lags behind the one that answered last may take to come as far, and how often that is looked at.
+/// How long a server that lags behind the one that answered last may take to come as far.
 const BEHIND_MAX: Duration = Duration::from_secs(10);
-const BEHIND_PAUSE: Duration = Duration::from_millis(50);
 
 /// The requests of one session, by tasks. Cheap to clone.
 #[derive(Clone, Default)]
@@ -39,7 +42,15 @@ pub(crate) struct Watches(Arc<Mutex<Open>>);
 #[derive(Default)]
 struct Open {
     ended: bool,
-    by_task: HashMap<(Vec<u8>, String), (u64, AbortHandle)>,
+    by_task: HashMap<(Vec<u8>, String), Waiting>,
+}
+
+/// A request that waits.
+struct Waiting {
+    request: u64,
+    answering: AbortHandle,
+    /// Its room among those of all nodes.
+    room: OwnedSemaphorePermit,
 }
 
 /// Who is answered, and how.
@@ -69,37 +80,36 @@ impl Watches {
                 "more than {READ_A_SECOND_MAX} requests a second for templates of one node"
             )));
         }
-        let Ok(room) = watcher.context.watches.clone().try_acquire_owned() else {
-            return Err(refuse("too many templates of all nodes wait on this server: try again".to_owned()));
-        };
-        let (of, all) = ((asked.alloc_id.clone(), asked.task.clone()), self.clone());
+        may_wait(&state, watcher.by.node, &asked)?;
+        let of = (asked.alloc_id.clone(), asked.task.clone());
         let mut open = self.lock();
         if open.ended {
             return Ok(());
         }
-        if let Some((_, before)) = open.by_task.remove(&of) {
-            before.abort();
-        }
+        // What is replaced is not counted beside what replaces it.
+        let before = open.by_task.remove(&of).map(Waiting::end);
         if open.by_task.len() >= TEMPLATE_WATCHES_MAX {
             return Err(refuse(format!(
                 "templates of {TEMPLATE_WATCHES_MAX} tasks of one node wait, the limit: try again"
             )));
         }
-        let key = of.clone();
-        let waiting = tokio::spawn(async move {
-            let Watcher { context, by, number, outbound } = watcher;
-            let told = answer(&context, &state, &by, asked).await;
-            let _ = outbound.send(frame(number, Down::Watched(told))).await;
+        let Some(room) = before.or_else(|| watcher.context.watches.clone().try_acquire_owned().ok()) else {
+            return Err(refuse("too many templates of all nodes wait on this server: try again".to_owned()));
+        };
+        let (key, all) = (of.clone(), self.clone());
+        let answering = tokio::spawn(async move {
+            let Answer { told, turn } = watcher.answer(&state, asked).await;
+            let _ = watcher.outbound.send(frame(watcher.number, Down::Watched(told))).await;
+            drop(turn);
             all.end_one(&of, request);
-            drop(room);
         });
-        open.by_task.insert(key, (request, waiting.abort_handle()));
+        open.by_task.insert(key, Waiting { request, answering: answering.abort_handle(), room });
         Ok(())
     }
 
     fn end_one(&self, of: &(Vec<u8>, String), request: u64) {
         let mut open = self.lock();
-        if open.by_task.get(of).is_some_and(|(last, _)| *last == request) {
+        if open.by_task.get(of).is_some_and(|last| last.request == request) {
             open.by_task.remove(of);
         }
     }
@@ -108,7 +118,7 @@ impl Watches {
     pub fn end(&self) {
         let mut open = self.lock();
         open.ended = true;
-        open.by_task.drain().for_each(|(_, (_, waiting))| waiting.abort());
+        open.by_task.drain().for_each(|(_, waiting)| drop(waiting.end()));
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -116,53 +126,101 @@ impl Watches {
     }
 }
 
-/// Waits until there is something that the agent has not seen.
-async fn answer(context: &Context, state: &State, by: &By, asked: WatchVariables) -> VariablesWatched {
-    let request = asked.request;
-    catch_up(state, asked.index).await;
-    let keys = match keys_of(state, by.node, &asked) {
-        Ok(keys) => keys,
-        Err(refused) => return refused,
-    };
-    let watches: Vec<Watch<'_>> = keys.into_iter().map(|key| state.watchers.watch(key)).collect();
-    let mut changes = Changes::of(&watches);
-    let jitter = state.engine.mint_id() % (WAIT_MAX.as_nanos() / 4);
-    let deadline =
-        Instant::now() + WAIT_MAX + Duration::from_nanos(u64::try_from(jitter).unwrap_or_default());
-    let asked = Arc::new(asked);
-    loop {
-        let looked = {
-            // One change may wake thousands.
-            let _room = context.secrets.acquire().await;
-            let (state, node, asked) = (state.clone(), by.node, asked.clone());
-            tokio::task::spawn_blocking(move || look(&state, node, &asked)).await
-        };
-        match looked {
-            Ok(Some(looking)) => {
-                let given = Given { variables: &looking.variables, denied: looking.denied };
-                return match by.record(state, &asked.alloc_id, &asked.task, given).await {
-                    Ok(()) => looking.told,
-                    Err(untold) => not_watched(request, untold.to_string(), true),
-                };
-            }
-            Ok(None) => {}
-            Err(_) => {
-                return not_watched(request, "internal error: see the server's log".to_owned(), true);
-            }
-        }
-        tokio::select! {
-            () = changes.next() => {}
-            () = sleep_until(deadline) => {
-                return VariablesWatched { request, unchanged: true, ..VariablesWatched::default() };
-            }
-        }
+impl Waiting {
+    /// It is not answered any more.
+    fn end(self) -> OwnedSemaphorePermit {
+        self.answering.abort();
+        self.room
     }
 }
 
-/// Waits until this server has come as far as the one that answered last: what is older than what a task shows is no change.
-async fn catch_up(state: &State, index: u64) {
-    let deadline = Instant::now() + BEHIND_MAX;
-    while state.view().store.index().0 < index && Instant::now() < deadline {
-        sleep(BEHIND_PAUSE).await;
+/// What an agent is told.
+struct Answer {
+    told: VariablesWatched,
+    /// For as long as what was decrypted is in memory.
+    turn: Option<Turn>,
+}
+
+/// Room among the answers that are made at a time.
+struct Turn {
+    _of_connection: Option<OwnedSemaphorePermit>,
+    _of_all: Option<OwnedSemaphorePermit>,
+}
+
+impl From<VariablesWatched> for Answer {
+    /// One that holds nothing of variables.
+    fn from(told: VariablesWatched) -> Self {
+        Self { told, turn: None }
     }
+}
+
+impl Watcher {
+    /// Waits until there is something that the agent has not seen.
+    async fn answer(&self, state: &State, asked: WatchVariables) -> Answer {
+        let (node, request) = (self.by.node, asked.request);
+        if let Err(behind) = catch_up(state, asked.index).await {
+            return not_watched(request, behind, true).into();
+        }
+        let keys = match keys_of(state, node, &asked) {
+            Ok(keys) => keys,
+            Err(refused) => return refused.into(),
+        };
+        let watches: Vec<Watch<'_>> = keys.into_iter().map(|key| state.watchers.watch(key)).collect();
+        let mut changes = Changes::of(&watches);
+        let deadline = Instant::now() + patience(state);
+        let asked = Arc::new(asked);
+        loop {
+            let turn = self.turn().await;
+            let looking = {
+                let (state, asked) = (state.clone(), asked.clone());
+                // The turn goes along: what was begun is done to its end, also where nobody waits for it any more.
+                tokio::task::spawn_blocking(move || (look(&state, node, &asked), turn)).await
+            };
+            let Ok((looking, turn)) = looking else {
+                let told = not_watched(request, "internal error: see the server's log".to_owned(), true);
+                return told.into();
+            };
+            if let Some(looking) = looking {
+                let given = Given { variables: &looking.variables, denied: looking.denied };
+                return match self.by.record(state, &asked.alloc_id, &asked.task, given).await {
+                    Ok(()) => Answer { told: looking.told, turn: Some(turn) },
+                    Err(untold) => not_watched(request, untold.to_string(), true).into(),
+                };
+            }
+            drop(turn);
+            tokio::select! {
+                () = changes.next() => {}
+                () = sleep_until(deadline) => {
+                    return VariablesWatched { request, unchanged: true, ..VariablesWatched::default() }.into();
+                }
+            }
+        }
+    }
+
+    /// One change may wake thousands. An agent that does not take what it was told holds up its own tasks, and no others.
+    async fn turn(&self) -> Turn {
+        let of_connection = self.outbound.turn().await;
+        let of_all = self.context.looks.clone().acquire_owned().await.ok();
+        Turn { _of_connection: of_connection, _of_all: of_all }
+    }
+}
+
+fn patience(state: &State) -> Duration {
+    let jitter = state.engine.mint_id() % (WAIT_MAX.as_nanos() / 4);
+    WAIT_MAX + Duration::from_nanos(u64::try_from(jitter).unwrap_or_default())
+}
+
+/// Waits until this server's log has come as far as that of the one that answered last: what is older than what a task shows is no
+/// change, and would restart the task with it.
+///
+/// # Errors
+/// Why it has not: for people.
+async fn catch_up(state: &State, index: u64) -> Result<(), String> {
+    if state.view().store.index().0 >= index {
+        return Ok(());
+    }
+    let behind = |why: &str| format!("this server has not caught up with what the task was shown: {why}");
+    // Once all is read here that any server has acknowledged, an index beyond it is one of another cluster, of which this one goes on.
+    let fresh = timeout(BEHIND_MAX, state.engine.fresh()).await;
+    fresh.unwrap_or_else(|_| Err("try again in a moment".to_owned())).map_err(|why| behind(&why))
 }

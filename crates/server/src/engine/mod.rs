@@ -44,6 +44,8 @@ pub use planners::PlannersConfig;
 pub(crate) use proposer::{Proposals, run as propose};
 #[cfg(test)]
 pub(crate) use state_metrics::of_state;
+#[cfg(test)]
+pub(crate) use wake::keys as woken_by;
 
 /// What the threads share.
 pub(crate) struct Shared {

@@ -1,11 +1,14 @@
 //! Which blocked readers a change concerns.
 
-use berth_model::{event::Event, store::AllocSlot};
+use berth_model::{
+    event::{AclObject, Event},
+    store::AllocSlot,
+};
 
 use crate::{WatchKey, events::Change, shared::View};
 
 /// The things that a change makes different.
-pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
+pub(crate) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
     match change {
         Change::Observed(slot, _) => alloc_keys(view, *slot),
         Change::Logged(event) => match event {
@@ -62,10 +65,14 @@ pub(super) fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
             Event::NamespaceChanged(_) => vec![WatchKey::Namespaces],
             Event::QuotaChanged(_) => vec![WatchKey::Quotas],
             Event::NodePoolChanged(_) => vec![WatchKey::NodePools],
+            Event::AclChanged(AclObject::Policy(_) | AclObject::Role(_)) => {
+                vec![WatchKey::Acl, WatchKey::AclRules]
+            }
             Event::AclChanged(_) => vec![WatchKey::Acl],
             Event::KeyringChanged => vec![WatchKey::Keyring],
             Event::VariableWritten(key) | Event::VariableDeleted(key) => {
-                vec![WatchKey::Variables, WatchKey::Variable(key.clone())]
+                let of_namespace = WatchKey::VariablesOf(key.namespace.clone());
+                vec![WatchKey::Variables, of_namespace, WatchKey::Variable(key.clone())]
             }
             // Everybody is woken by a restore, whatever they wait for.
             Event::SchedulerConfigChanged | Event::Restored => Vec::new(),

@@ -23,7 +23,7 @@ pub(crate) use placed::TaskAt;
 pub(crate) use secrets::{READ_A_SECOND_MAX, no_secrets, read_secrets};
 pub(crate) use sign::{SIGNED_A_SECOND_MAX, sign, too_often};
 pub(crate) use verify::{Workload, Workloads, is_token};
-pub(crate) use watched::{keys_of, look, not_watched};
+pub(crate) use watched::{keys_of, look, may_wait, not_watched};
 
 /// A task as policies and the variables of jobs know it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,7 @@ use berth_api::agent::TaskApiOpen;
 use berth_model::{
     AllocId, JobKey, NodeId,
     job::{Group, Job, Task},
-    store::Store,
+    store::{NodeSlot, Store},
 };
 
 use super::{TaskName, Workload, job_known_as};
@@ -68,10 +68,7 @@ impl<'s> Placed<'s> {
     pub fn find(store: &'s Store, asked: &Asked<'_>) -> Result<Self, Refusal> {
         no_longer_than_a_name([asked.task.len(), asked.secret.len()])?;
         let node = asked.node;
-        let known = store.node(node).and_then(|(slot, _)| Some((slot, store.nodes().detail(slot)?)));
-        let (slot, _) = known
-            .filter(|(_, detail)| detail.node.secret_hash == secret_hash(asked.secret))
-            .ok_or_else(|| Refusal::denied(format!("the session does not speak for node {node}")))?;
+        let slot = speaks_for(store, node, asked.secret)?;
         let alloc = AllocId::from_slice(asked.alloc_id)
             .ok_or_else(|| Refusal::for_good("an allocation's id is not 16 bytes long"))?;
         let row = store.alloc(alloc).map(|(_, row)| row).filter(|row| row.node == slot);
@@ -136,6 +133,15 @@ impl TaskAt {
     pub fn is(&self, workload: &Workload) -> bool {
         workload.alloc == self.alloc && workload.name.task == self.task
     }
+}
+
+/// The node for which a session is, if whoever speaks on it knows the node's secret.
+pub(super) fn speaks_for(store: &Store, node: NodeId, secret: &[u8]) -> Result<NodeSlot, Refusal> {
+    let known = store.node(node).and_then(|(slot, _)| Some((slot, store.nodes().detail(slot)?)));
+    let proved = known.filter(|(_, detail)| detail.node.secret_hash == secret_hash(secret));
+    let (slot, _) =
+        proved.ok_or_else(|| Refusal::denied(format!("the session does not speak for node {node}")))?;
+    Ok(slot)
 }
 
 /// # Errors

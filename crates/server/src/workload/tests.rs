@@ -1,11 +1,12 @@
 //! Tokens as they are signed, and as nobody has signed them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use berth_api::agent::{ReadSecrets, SecretsRead, SignTokens, SignedTokens};
 use berth_model::{
     AllocId, EvalId, Index, JobKey, NodeId, RootKeyId, Timestamp,
+    acl::{AclPolicy, ChangeAcl, PolicyJob},
     alloc::{AllocEnd, ClientStatus, Placement},
     command::{Command, PlanRecord},
     keyring::ChangeKeyring,
@@ -415,10 +416,32 @@ fn no_mutation_of_a_token_is_taken_for_it() {
     assert!(workloads.identify(&good, &Store::default(), now).is_err(), "of another cluster");
 }
 
+/// Lets the tasks of the job read and list all variables below a path of the default namespace.
+pub(crate) fn let_read(engine: &Arc<FakeEngine>, below: &str) {
+    let rules = format!(
+        "namespace \"default\" {{ variables {{ path \"{below}/*\" {{ capabilities = [\"read\", \"list\"] }} }} }}"
+    );
+    let job = PolicyJob { namespace: "default".into(), job: "web".into(), ..PolicyJob::default() };
+    let policy = AclPolicy {
+        name: "readers".into(),
+        description: String::new(),
+        rules,
+        create_index: Index(0),
+        modify_index: Index(0),
+        job: Some(Box::new(job)),
+    };
+    let put = Command::ChangeAcl(Box::new(ChangeAcl::PutPolicy(Box::new(policy))));
+    assert_eq!(engine.apply(vec![put]).outcomes, [Ok(())]);
+}
+
 /// Writes a variable with one item.
 pub(crate) fn put(engine: &Arc<FakeEngine>, path: &str, value: &str) {
+    put_items(engine, path, [("value".to_owned(), value.to_owned())].into());
+}
+
+/// Writes a variable with these items.
+pub(crate) fn put_items(engine: &Arc<FakeEngine>, path: &str, items: BTreeMap<String, String>) {
     let key = VariableKey::new("default", path);
-    let items = [("value".to_owned(), value.to_owned())].into();
     let view = engine.state().view();
     let (root_key, sealed) = engine.keyring.seal(view.store.keyring(), &key, &items).expect("sealed");
     let (at, index) = (Timestamp(0), Index(0));

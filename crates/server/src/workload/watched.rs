@@ -1,25 +1,29 @@
 //! What templates of a task show of variables, for the agent that renders them: by what the task itself may read, and only once that
 //! is other than what the agent has seen.
 
+use std::fmt;
+
 use berth_api::agent::{
     TEMPLATE_VARIABLE_BYTES_MAX, TEMPLATE_VARIABLES_MAX, VariableAsked, VariableFound, VariableGiven,
     VariablesWatched, WatchVariables,
 };
 use berth_model::{
     NodeId,
+    store::Store,
     variable::{VARIABLE_PATH_MAX, Variable, VariableKey},
 };
+use prost::{Message, length_delimiter_len};
 use sha2::{Digest, Sha256};
 
-use super::placed::{Asked, Placed, Refusal, no_longer_than_a_name};
+use super::placed::{Asked, Placed, Refusal, no_longer_than_a_name, speaks_for};
 use crate::{
     WatchKey,
     access::{Capability, Realm, Rights},
     shared::{State, View},
 };
 
-/// What an entry of a list counts besides its texts, in bytes.
-const ENTRY_BYTES: usize = 64;
+/// What names what an agent has seen, in bytes.
+const SEEN_BYTES: usize = 32;
 
 /// What an agent is answered, and what there is to record of it.
 pub(crate) struct Looking {
@@ -36,6 +40,16 @@ pub(crate) fn not_watched(request: u64, refused: String, retry: bool) -> Variabl
     VariablesWatched { request, refused, retry, ..VariablesWatched::default() }
 }
 
+/// Whether a request is one that may be kept until there is something to answer: it is bounded, and whoever asks speaks for the node.
+/// Nothing waits for that, and nothing of another request is kept.
+///
+/// # Errors
+/// The answer, where the request is refused.
+pub(crate) fn may_wait(state: &State, node: NodeId, asked: &WatchVariables) -> Result<(), VariablesWatched> {
+    let speaks = bounded(asked).and_then(|()| speaks_for(&state.view().store, node, &asked.secret));
+    speaks.map(drop).map_err(|refusal| not_watched(asked.request, refusal.text, refusal.retry))
+}
+
 /// What to wait for until the answer to an agent's request is another one.
 ///
 /// # Errors
@@ -49,28 +63,39 @@ pub(crate) fn keys_of(
     let refused = |refusal: Refusal| not_watched(asked.request, refusal.text, refusal.retry);
     let placed = find(&view, node, asked).map_err(refused)?;
     let key = |one: &VariableAsked| match one.is_list {
-        true => WatchKey::Variables,
+        true => WatchKey::VariablesOf(namespace(one, &placed).into()),
         false => WatchKey::Variable(VariableKey::new(namespace(one, &placed), &one.path)),
     };
     let mut keys: Vec<WatchKey> = asked.asked.iter().map(key).collect();
-    // Rights come and go.
-    keys.push(WatchKey::Acl);
+    // Rights come and go, and with the allocation's end there is nobody who is to know.
+    keys.extend([WatchKey::AclRules, WatchKey::Alloc(placed.alloc)]);
     Ok(keys)
 }
 
-fn find<'v>(view: &'v View, node: NodeId, asked: &WatchVariables) -> Result<Placed<'v>, Refusal> {
-    let WatchVariables { secret, alloc_id, task, asked, .. } = asked;
+/// What needs no state to be known.
+fn bounded(asked: &WatchVariables) -> Result<(), Refusal> {
+    let WatchVariables { secret, alloc_id, task, asked, seen, .. } = asked;
     if asked.len() > TEMPLATE_VARIABLES_MAX {
         return Err(Refusal::for_good(format!(
             "the templates of a task ask for at most {TEMPLATE_VARIABLES_MAX} variables and lists"
         )));
     }
-    no_longer_than_a_name(asked.iter().map(|one| one.namespace.len()))?;
+    let names = asked.iter().map(|one| one.namespace.len());
+    no_longer_than_a_name(names.chain([task.len(), secret.len(), alloc_id.len()]))?;
     if asked.iter().any(|one| one.path.len() > VARIABLE_PATH_MAX) {
         return Err(Refusal::for_good(format!(
             "the path of a variable has at most {VARIABLE_PATH_MAX} bytes"
         )));
     }
+    if !matches!(seen.len(), 0 | SEEN_BYTES) {
+        return Err(Refusal::for_good(format!("what was seen has a name of {SEEN_BYTES} bytes")));
+    }
+    Ok(())
+}
+
+fn find<'v>(view: &'v View, node: NodeId, asked: &WatchVariables) -> Result<Placed<'v>, Refusal> {
+    bounded(asked)?;
+    let WatchVariables { secret, alloc_id, task, .. } = asked;
     let placed = Placed::find(&view.store, &Asked { node, secret, alloc_id, task })?;
     // Else an agent could read whatever its tasks may, also where no job wants that.
     if placed.task.templates.is_empty() {
@@ -103,46 +128,99 @@ fn looked(state: &State, node: NodeId, asked: &WatchVariables) -> Result<Option<
     let rights = rights.map_err(|bad| Refusal::for_now(bad.to_string()))?;
     let looker = Looker { view: &view, placed: &placed, rights: &rights };
     let seen: Vec<Seen<'_>> = asked.asked.iter().map(|one| looker.see(one)).collect();
-    let digest = digest(&seen);
+    let digest = digest(&view.store, &seen);
     if digest == asked.seen {
         return Ok(None);
     }
     let denied = seen.iter().any(|seen| matches!(seen, Seen::Denied(_)));
-    let (mut found, mut variables, mut room) = (Vec::new(), Vec::new(), TEMPLATE_VARIABLE_BYTES_MAX);
-    for seen in seen {
-        let given = match seen {
-            Seen::Denied(why) => VariableFound { variables: Vec::new(), denied: why },
-            Seen::Variable(variable) => {
-                let mut given = Vec::new();
-                if let Some(variable) = variable {
-                    let items = state.keyring.unseal(view.store.keyring(), variable);
-                    let items = items.map_err(|error| Refusal::for_now(error.to_string()))?;
-                    variables.push(variable.key.clone());
-                    let bytes = items.iter().map(|(name, value)| name.len() + value.len()).sum();
-                    take(&mut room, bytes)?;
-                    given.push(VariableGiven { items, ..metadata(variable) });
-                }
-                VariableFound { variables: given, denied: String::new() }
-            }
-            Seen::List(all) => {
-                take(&mut room, all.iter().map(|one| one.key.path.len() + ENTRY_BYTES).sum())?;
-                VariableFound { variables: all.into_iter().map(metadata).collect(), denied: String::new() }
-            }
-        };
-        found.push(given);
-    }
-    let (request, index) = (asked.request, view.store.index().0);
+    let index = view.store.index().0;
+    let (found, variables) = match give(state, &view.store, seen) {
+        Ok(given) => given,
+        Err(Ungiven::TooLarge) => {
+            // It holds until something is written: whoever says so as what it has seen is not answered again before.
+            let told = not_watched(asked.request, Ungiven::TooLarge.to_string(), true);
+            let told = VariablesWatched { seen: digest, index, ..told };
+            return Ok(Some(Looking { told, variables: Vec::new(), denied }));
+        }
+        Err(ungiven) => return Err(Refusal::for_now(ungiven.to_string())),
+    };
+    let request = asked.request;
     let told = VariablesWatched { request, found, seen: digest, index, ..VariablesWatched::default() };
     Ok(Some(Looking { told, variables, denied }))
 }
 
-fn take(room: &mut usize, bytes: usize) -> Result<(), Refusal> {
-    *room = room.checked_sub(bytes).ok_or_else(|| {
-        Refusal::for_now(format!(
-            "the variables that the templates of a task show have more than {TEMPLATE_VARIABLE_BYTES_MAX} bytes"
-        ))
-    })?;
-    Ok(())
+/// Why a task is not shown what it may see.
+#[derive(Debug)]
+enum Ungiven {
+    TooLarge,
+    /// In words, why it is not decrypted.
+    Sealed(String),
+}
+
+impl fmt::Display for Ungiven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge => write!(
+                f,
+                "what the templates of a task show of variables takes more than {TEMPLATE_VARIABLE_BYTES_MAX} bytes"
+            ),
+            Self::Sealed(why) => f.write_str(why),
+        }
+    }
+}
+
+/// What an agent is told of all that its task sees, and the variables that were decrypted for that.
+fn give(
+    state: &State,
+    store: &Store,
+    all: Vec<Seen<'_>>,
+) -> Result<(Vec<VariableFound>, Vec<VariableKey>), Ungiven> {
+    // Encrypted items take no more than what is sent of them: what cannot be sent is not decrypted, however often it is asked for.
+    Room::default().take(all.iter().map(Seen::sealed_bytes).sum())?;
+    let (mut found, mut variables, mut room) = (Vec::new(), Vec::new(), Room::default());
+    for seen in all {
+        found.push(match seen {
+            Seen::Denied(why) => VariableFound { variables: Vec::new(), denied: why },
+            Seen::Variable(variable) => {
+                let mut given = Vec::new();
+                if let Some(variable) = variable {
+                    let items = state.keyring.unseal(store.keyring(), variable);
+                    let items = items.map_err(|error| Ungiven::Sealed(error.to_string()))?;
+                    variables.push(variable.key.clone());
+                    given.push(room.hold(VariableGiven { items, ..metadata(variable) })?);
+                }
+                VariableFound { variables: given, denied: String::new() }
+            }
+            Seen::List(all) => {
+                let given = all.into_iter().map(|variable| room.hold(metadata(variable)));
+                VariableFound { variables: given.collect::<Result<_, _>>()?, denied: String::new() }
+            }
+        });
+    }
+    Ok((found, variables))
+}
+
+/// Bytes that are left of those of an answer, as it is sent: a frame that is larger than any may be would end the node's connection.
+struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(TEMPLATE_VARIABLE_BYTES_MAX)
+    }
+}
+
+impl Room {
+    fn take(&mut self, bytes: usize) -> Result<(), Ungiven> {
+        self.0 = self.0.checked_sub(bytes).ok_or(Ungiven::TooLarge)?;
+        Ok(())
+    }
+
+    /// Takes what a variable is sent with: a tag, its length, and all of it.
+    fn hold(&mut self, given: VariableGiven) -> Result<VariableGiven, Ungiven> {
+        let bytes = given.encoded_len();
+        self.take(1 + length_delimiter_len(bytes) + bytes)?;
+        Ok(given)
+    }
 }
 
 fn metadata(variable: &Variable) -> VariableGiven {
@@ -162,6 +240,12 @@ enum Seen<'v> {
     Denied(String),
     Variable(Option<&'v Variable>),
     List(Vec<&'v Variable>),
+}
+
+impl Seen<'_> {
+    fn sealed_bytes(&self) -> usize {
+        if let Self::Variable(Some(variable)) = self { variable.sealed.len() } else { 0 }
+    }
 }
 
 struct Looker<'v> {
@@ -193,9 +277,12 @@ impl<'v> Looker<'v> {
     }
 }
 
-/// Names what is seen by where it was last written: nothing of what is in it, for agents keep this on disk.
-fn digest(all: &[Seen<'_>]) -> Vec<u8> {
+/// Names what is seen by where it was last written: nothing of what is in it, for agents keep this on disk. An index is one of its
+/// cluster, and of that until a state is restored: what is seen then is looked at again, and said with the index that holds there.
+fn digest(store: &Store, all: &[Seen<'_>]) -> Vec<u8> {
     let mut hash = Sha256::new();
+    hash.update(store.cluster().id.to_be_bytes());
+    hash.update(store.restored_at().0.to_be_bytes());
     for seen in all {
         let (kind, variables): (u8, &[&Variable]) = match seen {
             Seen::Denied(_) => (0, &[]),
@@ -220,11 +307,18 @@ fn digest(all: &[Seen<'_>]) -> Vec<u8> {
 mod tests {
     use std::sync::Arc;
 
+    use berth_api::agent::{Down, DownFrame, FRAME_BYTES_MAX};
+    use berth_model::{
+        command::{Command, RestorePart},
+        store::snapshot,
+        variable::{ChangeVariable, SEALED_VARIABLE_MAX},
+    };
+
     use super::*;
     use crate::{
         access,
         nomad::tests::fake_engine::FakeEngine,
-        workload::tests::{ALLOC, NODE, SECRET, cluster, put},
+        workload::tests::{ALLOC, NODE, SECRET, cluster, let_read, put, put_items},
     };
 
     fn asked(task: &str, paths: &[&str]) -> WatchVariables {
@@ -288,6 +382,122 @@ mod tests {
         assert!(look(&state(&engine), NODE, &asked).is_some(), "it was written again");
     }
 
+    /// A variable with so many items of three letters that have no value: nothing is larger on its way, for what it holds.
+    fn put_tiny(engine: &Arc<FakeEngine>, path: &str, items: usize) {
+        const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+        let letter = |number: usize| char::from(LETTERS[number % LETTERS.len()]);
+        let name = |number: usize| [number, number / 36, number / 1_296].map(letter).iter().collect();
+        put_items(engine, path, (0..items).map(|number| (name(number), String::new())).collect());
+    }
+
+    #[test]
+    fn an_answer_fits_a_frame_however_small_what_it_holds_is() {
+        let engine = cluster();
+        let_read(&engine, "nomad/jobs/web");
+        let paths: Vec<String> = (0..17).map(|number| format!("nomad/jobs/web/{number}")).collect();
+        paths.iter().for_each(|path| put_tiny(&engine, path, 21_000));
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let look = |count: usize| look(&state(&engine), NODE, &asked("plain", &paths[..count]));
+        let (mut given, mut refused) = (0, String::new());
+        for count in 13..=paths.len() {
+            let told = look(count).expect("it is answered").told;
+            let is_given = told.refused.is_empty();
+            refused.clone_from(&told.refused);
+            let frame = DownFrame { session: u32::MAX, message: Some(Down::Watched(told)) };
+            let bytes = frame.encoded_len();
+            assert!(bytes <= FRAME_BYTES_MAX / 2 + 1_024, "{count} variables take {bytes} bytes");
+            given += usize::from(is_given);
+        }
+        assert!((1..=3).contains(&given), "{given} were given");
+        assert!(refused.contains("takes more than 2097152 bytes"), "{refused}");
+    }
+
+    #[test]
+    fn a_list_counts_all_that_is_sent_of_it() {
+        let engine = cluster();
+        let_read(&engine, "nomad/jobs/web");
+        (0..300).for_each(|number| put(&engine, &format!("nomad/jobs/web/{number}"), "x"));
+        let lists = vec!["nomad/jobs/web*"; 64];
+        let told = look(&state(&engine), NODE, &asked("plain", &lists)).expect("it is answered").told;
+        let frame = DownFrame { session: u32::MAX, message: Some(Down::Watched(told)) };
+        let told = frame.encoded_len();
+        assert!(
+            (TEMPLATE_VARIABLE_BYTES_MAX / 4..TEMPLATE_VARIABLE_BYTES_MAX).contains(&told),
+            "{told} bytes"
+        );
+        let one = told / 64 / 300;
+        let more = TEMPLATE_VARIABLE_BYTES_MAX / one / 64 + 10;
+        (300..more).for_each(|number| put(&engine, &format!("nomad/jobs/web/{number}"), "x"));
+        let told = look(&state(&engine), NODE, &asked("plain", &lists)).expect("it is answered").told;
+        assert!(
+            told.refused.contains("takes more than 2097152 bytes"),
+            "{more} of {one} bytes: {}",
+            told.refused
+        );
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused_before_anything_is_decrypted() {
+        let engine = cluster();
+        put(&engine, "nomad/jobs/web", "mine");
+        let view = engine.state().view();
+        let good =
+            view.store.variables().get(&VariableKey::new("default", "nomad/jobs/web")).expect("it is there");
+        let_read(&engine, "nomad/jobs/web");
+        let paths: Vec<String> = (0..17).map(|number| format!("nomad/jobs/web/{number}")).collect();
+        for path in &paths {
+            let (key, sealed) = (VariableKey::new("default", path), vec![0; SEALED_VARIABLE_MAX]);
+            let put = ChangeVariable::Put(Box::new(Variable { key, sealed, ..Variable::clone(good) }), None);
+            assert_eq!(engine.apply(vec![Command::ChangeVariable(Box::new(put))]).outcomes, [Ok(())]);
+        }
+        let refused = |count: usize| {
+            let paths: Vec<&str> = paths[..count].iter().map(String::as_str).collect();
+            look(&state(&engine), NODE, &asked("plain", &paths)).expect("it is answered").told.refused
+        };
+        assert!(refused(1).contains("damaged"), "{}", refused(1));
+        assert!(refused(17).contains("takes more than 2097152 bytes"), "{}", refused(17));
+    }
+
+    #[test]
+    fn encrypted_items_take_no_more_than_what_is_sent_of_them() {
+        let engine = cluster();
+        let texts = |name: usize, value: usize| ("n".repeat(name), "v".repeat(value));
+        let path = "nomad/jobs/web";
+        for lengths in [
+            vec![],
+            vec![(1, 0)],
+            vec![(1, 0), (2, 1), (23, 24), (24, 127), (127, 128), (128, 255), (255, 256), (256, 1)],
+            vec![(16_383, 16_384), (1, 30_000)],
+            vec![(1, 65_535)],
+        ] {
+            put_items(&engine, path, lengths.iter().map(|(name, value)| texts(*name, *value)).collect());
+            let looking = look(&state(&engine), NODE, &asked("plain", &[path])).expect("it is answered");
+            let view = engine.state().view();
+            let variable =
+                view.store.variables().get(&VariableKey::new("default", path)).expect("it is there");
+            // What is sent beside the items is at least what is put around them where they are kept.
+            let (sent, kept) = (looking.told.found[0].variables[0].encoded_len(), variable.sealed.len());
+            assert!(kept <= sent, "{kept} bytes are kept, {sent} are sent of {lengths:?}");
+        }
+    }
+
+    #[test]
+    fn a_state_that_took_the_place_of_another_is_looked_at_again() {
+        let engine = cluster();
+        put(&engine, "nomad/jobs/web", "mine");
+        let mut asked = asked("plain", &["nomad/jobs/web"]);
+        asked.seen = look(&state(&engine), NODE, &asked).expect("it has seen nothing").told.seen;
+        assert_eq!(asked.seen.len(), SEEN_BYTES);
+        let (mut records, view) = (Vec::new(), engine.state().view());
+        snapshot::write_records(&view.store, &mut records).expect("it is written");
+        let granted = view.store.granted();
+        let part = RestorePart { number: 0, bytes: records, granted, revives_tokens: None };
+        assert_eq!(engine.apply(vec![Command::RestorePart(part)]).outcomes, [Ok(())]);
+        let told =
+            look(&state(&engine), NODE, &asked).expect("where it was written means something else now").told;
+        assert_eq!(told.found[0].variables[0].items["value"], "mine");
+    }
+
     #[test]
     fn nobody_is_told_of_tasks_of_others_nor_for_tasks_without_templates() {
         let engine = cluster();
@@ -297,6 +507,9 @@ mod tests {
             change(&mut asked);
             let looking = look(&state(&engine), node, &asked).expect("it is answered");
             assert!(looking.told.found.is_empty() && keys_of(&state(&engine), node, &asked).is_err());
+            let may_wait = may_wait(&state(&engine), node, &asked);
+            let is_about_the_task = looking.told.refused.contains("has no templates");
+            assert_eq!(may_wait, if is_about_the_task { Ok(()) } else { Err(looking.told.clone()) });
             looking.told.refused
         };
         assert!(refused(NodeId(8), |_| {}).contains("does not speak"));
@@ -306,6 +519,14 @@ mod tests {
             refused(NODE, |asked| asked.asked = vec![VariableAsked::default(); 65]).contains("at most 64")
         );
         assert!(refused(NODE, |asked| asked.asked[0].path = "x".repeat(129)).contains("at most 128"));
-        assert!(refused(NODE, |asked| asked.asked[0].namespace = "x".repeat(1_025)).contains("1024 bytes"));
+        for long in [
+            |asked: &mut WatchVariables| asked.asked[0].namespace = "x".repeat(1_025),
+            |asked: &mut WatchVariables| asked.task = "x".repeat(1_025),
+            |asked: &mut WatchVariables| asked.secret = vec![0; 1_025],
+            |asked: &mut WatchVariables| asked.alloc_id = vec![0; 1_025],
+        ] {
+            assert!(refused(NODE, long).contains("1024 bytes"));
+        }
+        assert!(refused(NODE, |asked| asked.seen = vec![0; 33]).contains("32 bytes"));
     }
 }

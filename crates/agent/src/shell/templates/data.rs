@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_api::agent::{VariableAsked, VariableFound, VariableGiven, VariablesWatched};
 use berth_template::{DataSource, Lookup, Metadata, Query, Variable};
 
+use crate::shell::asking::Unanswered;
+
 /// What a server said last.
 #[derive(Debug, Clone, Default)]
 pub(in crate::shell) struct Shown {
@@ -15,8 +17,24 @@ pub(in crate::shell) struct Shown {
     pub(super) seen: Vec<u8>,
     /// To these questions.
     pub(super) of: BTreeSet<Query>,
-    /// The highest index of what was said.
+    /// The index of what was said: no server that is not as far is to answer next.
     pub(super) index: u64,
+}
+
+/// What a server found and did not show.
+#[derive(Debug, Default)]
+pub(super) struct Withheld {
+    /// Asked for these.
+    of: BTreeSet<Query>,
+    /// Names what it found; empty for nothing.
+    seen: Vec<u8>,
+}
+
+impl Withheld {
+    /// By a server's refusal, which holds until what it names is something else; by any other, nothing is.
+    pub(super) fn by(queries: &BTreeSet<Query>, unanswered: &Unanswered) -> Self {
+        Self { of: queries.clone(), seen: unanswered.seen.clone() }
+    }
 }
 
 /// What a server is asked for.
@@ -78,6 +96,17 @@ impl Shown {
             shown.found.insert(query.clone(), found);
         }
         Ok(shown)
+    }
+
+    /// Names what a server found last when it was asked for these, whether it showed it or not; empty where it was not asked.
+    pub(super) fn seen_of(&self, queries: &BTreeSet<Query>, withheld: &Withheld) -> Vec<u8> {
+        if withheld.of == *queries && !withheld.seen.is_empty() {
+            withheld.seen.clone()
+        } else if self.answers(queries) {
+            self.seen.clone()
+        } else {
+            Vec::new()
+        }
     }
 
     /// Whether a server has answered to these, and to nothing else.

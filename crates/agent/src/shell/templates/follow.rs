@@ -10,7 +10,7 @@ use std::time::Duration;
 use berth_api::agent::{TaskEventKind, TemplateChange, TemplateSpec, VariableAsked};
 use tokio::time::sleep;
 
-use super::data::{Shown, asked, queries};
+use super::data::{Shown, Withheld, asked, queries};
 use super::load::{AllRendered, Templates, digest, digests};
 use super::pending::{Collect, Pending};
 use super::record::TemplatesRecord;
@@ -131,14 +131,15 @@ impl Follower<'_> {
             self.render().await;
         }
         let (mut again, mut delay) = (AGAIN_MIN, Duration::ZERO);
+        let mut withheld = Arc::new(Withheld::default());
         let mut asking: Option<Pin<Box<dyn Future<Output = Answer> + Send + '_>>> = None;
         loop {
             if asking.is_none() && !self.following.asked.is_empty() {
                 let (asked, shown) = (self.following.asked.clone(), self.following.shown.clone());
-                let delay = std::mem::take(&mut delay);
+                let (delay, withheld) = (std::mem::take(&mut delay), withheld.clone());
                 asking = Some(Box::pin(async move {
                     sleep(delay).await;
-                    watch(runner, &asked, &shown).await
+                    watch(runner, &asked, &shown, &withheld).await
                 }));
             }
             let answer = async {
@@ -154,11 +155,17 @@ impl Follower<'_> {
                         Ok(None) => again = AGAIN_MIN,
                         Ok(Some(shown)) => {
                             again = AGAIN_MIN;
+                            withheld = Arc::default();
                             self.following.shown = Arc::new(shown);
                             self.render().await;
                         }
-                        Err(Unanswered { text, .. }) => {
+                        Err(unanswered) => {
+                            withheld = Arc::new(Withheld::by(&self.following.asked, &unanswered));
+                            let Unanswered { text, seen, .. } = unanswered;
                             tracing::debug!(of = ?runner.of, text, "no server says what a task's templates show");
+                            if !seen.is_empty() {
+                                self.say(format!("The files of templates stay as they are: {text}"));
+                            }
                             let jitter = again.mul_f64(random_number() as f64 / u64::MAX as f64 / 2.0);
                             delay = again + jitter;
                             again = (again * 2).min(AGAIN_MAX);

@@ -21,7 +21,7 @@ pub(super) struct TemplatesRecord {
     /// Names what a server answered to that; the files show it.
     #[prost(bytes = "vec", tag = "3")]
     pub(super) seen: Vec<u8>,
-    /// The highest index of an answer.
+    /// The index of that answer.
     #[prost(uint64, tag = "4")]
     pub(super) index: u64,
     /// Those whose files were written again, or were about to be, and of which the task has not noticed yet.
@@ -35,7 +35,7 @@ impl TemplatesRecord {
         record.filter(|record| record.attempt == attempt)
     }
 
-    /// The highest index of an answer that the templates of any start had.
+    /// The index of the last answer that the templates of any start had.
     pub(super) fn last_index(dir: &Path) -> u64 {
         let record: Option<Self> = disk::read(dir, NAME).ok().flatten();
         record.map_or(0, |record| record.index)

@@ -7,7 +7,7 @@ use berth_api::agent::TaskEventKind;
 use berth_template::Query;
 use tokio::sync::mpsc;
 
-use super::data::{Shown, asked};
+use super::data::{Shown, Withheld, asked};
 use super::load::{AllRendered, Templates, TextDigest, digests};
 use super::record::TemplatesRecord;
 use crate::lifecycle::{StartFailure, StartFailureKind};
@@ -92,7 +92,7 @@ async fn complete(
     let index =
         held.as_ref().map_or_else(|| TemplatesRecord::last_index(&runner.keeper_dir), |held| held.index);
     let mut shown = Arc::new(Shown { index, ..Shown::default() });
-    let (mut said, mut again) = (String::new(), AGAIN_MIN);
+    let (mut said, mut again, mut withheld) = (String::new(), AGAIN_MIN, Withheld::default());
     let mut say = |kind, text: String| {
         // Once for each reason: a task's history is short.
         if said != text {
@@ -109,12 +109,13 @@ async fn complete(
         if is_answered {
             say(TaskEventKind::Template, shown.lacks(&rendered.missing));
         }
-        match watch(runner, &rendered.asked, &shown).await {
+        match watch(runner, &rendered.asked, &shown, &withheld).await {
             Ok(None) => {}
             Ok(Some(new)) => {
-                (shown, again) = (Arc::new(new), AGAIN_MIN);
+                (shown, again, withheld) = (Arc::new(new), AGAIN_MIN, Withheld::default());
             }
             Err(unanswered) => {
+                withheld = Withheld::by(&rendered.asked, &unanswered);
                 // A task restarts with what it showed while no server says what that is now.
                 if let Some(held) = held.clone() {
                     let rendered = render(runner, templates, &held).await?;
@@ -147,14 +148,14 @@ pub(super) async fn watch(
     runner: &Runner,
     queries: &BTreeSet<Query>,
     shown: &Shown,
+    withheld: &Withheld,
 ) -> Result<Option<Shown>, Unanswered> {
-    let seen = if shown.answers(queries) { shown.seen.clone() } else { Vec::new() };
+    let seen = shown.seen_of(queries, withheld);
     let (task, asked) = (&runner.spec().name, asked(queries));
     let told = runner.context.asker.variables(runner.of.alloc, task, asked, seen, shown.index).await?;
     if told.unchanged {
         return Ok(None);
     }
-    let index = shown.index;
-    let shown = Shown::of(queries, told).map_err(|text| Unanswered { text, retry: true, taken: false })?;
-    Ok(Some(Shown { index: shown.index.max(index), ..shown }))
+    // A server that answers has come as far as the one before, unless it is one of another cluster, whose indexes hold from now on.
+    Shown::of(queries, told).map(Some).map_err(|text| Unanswered::for_now(&text))
 }

@@ -22,7 +22,7 @@ use super::fake_agents::FakeAgents;
 use crate::{
     Change, EventHub, Kek, Keyring, WatchKey, Watchers,
     access::{self, Access, CallerView, Capability, NamespaceFrom},
-    engine::of_state,
+    engine::{of_state, woken_by},
     shared::{
         Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError, ServerChange,
         ServerInfo, Servers, State, View,
@@ -126,32 +126,9 @@ impl FakeEngine {
     fn publish(&self, view: View, changes: Vec<Change>) {
         let view = Arc::new(view);
         let before = self.view.swap(view.clone());
-        let keys: Vec<WatchKey> = changes.iter().flat_map(|change| keys(&view, change)).collect();
+        let keys: Vec<WatchKey> = changes.iter().flat_map(|change| woken_by(&view, change)).collect();
         self.events.publish(&before, &view, view.index, changes);
         self.watchers.wake(keys);
-    }
-}
-
-/// As many of the keys as the tests wait for.
-fn keys(view: &View, change: &Change) -> Vec<WatchKey> {
-    let of_alloc = |slot| {
-        let row = view.store.allocs().row(slot).expect("it is there");
-        let job = view.store.jobs().row(row.job).expect("it has a job").key.clone();
-        vec![WatchKey::Allocs, WatchKey::Alloc(row.id), WatchKey::JobAllocs(job)]
-    };
-    match change {
-        Change::Observed(slot, _) => of_alloc(*slot),
-        Change::Logged(Event::AllocPlaced(slot) | Event::AllocStopped(slot) | Event::AllocEnded(slot)) => {
-            of_alloc(*slot)
-        }
-        Change::Logged(
-            Event::JobRegistered(slot) | Event::JobDeregistered(slot) | Event::JobLaunched(slot),
-        ) => {
-            let key = view.store.jobs().row(*slot).expect("it is there").key.clone();
-            vec![WatchKey::Jobs, WatchKey::Job(key)]
-        }
-        Change::Logged(Event::AclChanged(_)) => vec![WatchKey::Acl],
-        Change::Logged(_) => Vec::new(),
     }
 }
 
