@@ -159,7 +159,7 @@ fn verb(text: &str) -> Result<(Verb, char, &str), String> {
             return Ok(None);
         }
         let number = digits.parse().ok().filter(|number| *number <= PADDING_MAX);
-        number.map(Some).ok_or_else(|| format!("a width of {digits}: printf pads to {PADDING_MAX} at most"))
+        number.map(Some).ok_or_else(|| format!("a width is too large: printf pads to {PADDING_MAX} at most"))
     };
     verb.width = number()?.unwrap_or(0);
     if let Some(after) = rest.strip_prefix('.') {
@@ -171,7 +171,7 @@ fn verb(text: &str) -> Result<(Verb, char, &str), String> {
         verb.precision = Some(
             precision
                 .filter(|number| *number <= PADDING_MAX)
-                .ok_or_else(|| format!("a precision of {digits}: printf takes {PADDING_MAX} at most"))?,
+                .ok_or_else(|| format!("a precision is too large: printf takes {PADDING_MAX} at most"))?,
         );
     }
     let kind = rest.chars().next().ok_or("the format ends with an open %: write %% for the sign itself")?;

@@ -48,9 +48,7 @@ impl Query {
 fn split(text: &str) -> Result<(String, Option<String>), String> {
     let Some((path, namespace)) = text.split_once('@') else { return Ok((text.to_owned(), None)) };
     if namespace.is_empty() || namespace.contains(['.', '@', '*']) {
-        return Err(format!(
-            "{text:?}: after `@` stands one namespace; variables of other regions are not implemented"
-        ));
+        return Err("after `@` stands one namespace; variables of other regions are not implemented".to_owned());
     }
     Ok((path.to_owned(), Some(namespace.to_owned())))
 }

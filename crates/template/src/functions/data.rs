@@ -18,7 +18,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     of("mustEnv", 1, |evaluator, arguments| {
         let name = as_text(&arguments[0])?;
         let value = evaluator.source().env(name);
-        value.map(text).ok_or_else(|| format!("the task's environment has no {name:?}"))
+        value.map(text).ok_or_else(|| "the task's environment has no such variable".to_owned())
     }),
     between("timestamp", 0, 1, timestamp),
     of("nomadVar", 1, |evaluator, arguments| {
@@ -61,9 +61,7 @@ fn timestamp(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<Value
     match arguments.first().map(as_text).transpose()? {
         None => Ok(text(rfc3339(now_s))),
         Some("unix") => Ok(text(now_s.to_string())),
-        Some(other) => {
-            Err(format!("the layout {other:?} is not implemented: leave it out, or write \"unix\""))
-        }
+        Some(_) => Err("a layout is not implemented: leave it out, or write \"unix\"".to_owned()),
     }
 }
 

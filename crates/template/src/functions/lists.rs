@@ -38,7 +38,7 @@ fn index(value: &Value, at: &Value) -> Result<Value, String> {
     }
     let at = as_int(at)?;
     let within = usize::try_from(at).ok();
-    let outside = || format!("the index {at} is out of range");
+    let outside = || "the index is out of range".to_owned();
     match value {
         Value::List(values) => within.and_then(|at| values.get(at)).cloned().ok_or_else(outside),
         Value::Nil => Err("nothing can be indexed of a value that is nil".to_owned()),

@@ -20,7 +20,7 @@ pub(crate) struct Function {
     most: Option<usize>,
     /// Of `and` and `or`: the truth of an argument that ends their evaluation.
     pub decides: Option<bool>,
-    run: fn(&mut Evaluator<'_>, &[Value]) -> Result<Value, String>,
+    run: Run,
 }
 
 impl std::fmt::Debug for Function {
@@ -29,6 +29,8 @@ impl std::fmt::Debug for Function {
     }
 }
 
+/// Errors say what is wrong and quote nothing that was computed: it may be secret, and they are shown to whoever may see the task.
+/// Where in the template it went wrong is said beside them.
 type Run = fn(&mut Evaluator<'_>, &[Value]) -> Result<Value, String>;
 
 /// One that takes so many arguments.

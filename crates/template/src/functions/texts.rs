@@ -144,7 +144,7 @@ fn regex(evaluator: &mut Evaluator<'_>, pattern: &str) -> Result<Regex, String> 
     built.map_err(|error| {
         let reason = error.to_string();
         let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        format!("the regular expression {:?}: {reason}", pattern.chars().take(64).collect::<String>())
+        format!("the regular expression is none: {reason}")
     })
 }
 
