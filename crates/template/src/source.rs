@@ -111,6 +111,18 @@ pub enum Lookup {
     List(Vec<Metadata>),
 }
 
+impl Lookup {
+    /// Bytes that it has, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_metadata = |metadata: &Metadata| metadata.namespace.len() + metadata.path.len() + 64;
+        match self {
+            Self::Unknown | Self::Absent => 0,
+            Self::Variable(variable) => variable.items.iter().map(|(key, value)| key.len() + value.len() + 64).sum(),
+            Self::List(all) => all.iter().map(of_metadata).sum(),
+        }
+    }
+}
+
 /// Answers what a template asks for.
 pub trait DataSource {
     /// A variable of the task's environment.
