@@ -411,8 +411,7 @@ impl Parser {
     }
 
     fn variable(&mut self, name: String, at: Offset) -> Parsed<Operand> {
-        let unknown =
-            || (at, format!("there is no variable {name} here: declare it with `{name} := ...`"));
+        let unknown = || (at, format!("there is no variable {name} here: declare it with `{name} := ...`"));
         let term = Term::Variable(self.variables.slot(&name).ok_or_else(unknown)?);
         Ok(Operand { at, term, fields: self.fields()? })
     }
@@ -454,6 +453,10 @@ impl Parser {
             && fields.is_empty()
         {
             function.check_count(arguments.len() + usize::from(is_piped)).map_err(|why| (at, why))?;
+            // What cannot work is refused when the job is submitted, as far as it stands here.
+            if let Some(Operand { term: Term::Literal(Value::Text(text)), .. }) = arguments.first() {
+                function.check_literal(text).map_err(|why| (at, why))?;
+            }
             return Ok(Command { at, what: CommandKind::Call(function, arguments) });
         }
         if let Some(argument) = arguments.first() {

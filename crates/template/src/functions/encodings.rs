@@ -27,6 +27,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     of("toJSONPretty", 1, |evaluator, arguments| write(evaluator, &arguments[0], true)),
 ];
 
+/// 2⁵³: below it, each whole number is exact as a float.
+const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
+
 fn decode(engine: &impl Engine, encoded: &str) -> Result<Value, String> {
     let bytes = engine.decode(encoded).map_err(|_| "it is not Base64".to_owned())?;
     String::from_utf8(bytes).map(text).map_err(|_| "what is decoded is no text in UTF-8".to_owned())
@@ -79,6 +82,8 @@ fn to_json(evaluator: &mut Evaluator<'_>, value: &Value) -> Result<Json, String>
         Value::Nil => Json::Null,
         Value::Bool(value) => Json::Bool(*value),
         Value::Int(value) => Json::from(*value),
+        // As Go writes it: 1, and not 1.0.
+        Value::Float(value) if value.fract() == 0.0 && value.abs() < EXACT_BELOW => Json::from(*value as i64),
         Value::Float(value) => Json::from(*value),
         Value::Text(_) | Value::Record(_) => {
             let text = value.as_text().cloned().unwrap_or_default();

@@ -27,7 +27,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     // The first argument is what is searched in.
     of("in", 2, |evaluator, arguments| Ok(Value::Bool(holds(evaluator, &arguments[0], &arguments[1])?))),
     // The second one is: `{{ if .list | contains "x" }}`.
-    of("contains", 2, |evaluator, arguments| Ok(Value::Bool(holds(evaluator, &arguments[1], &arguments[0])?))),
+    of("contains", 2, |evaluator, arguments| {
+        Ok(Value::Bool(holds(evaluator, &arguments[1], &arguments[0])?))
+    }),
     of("containsAll", 2, |evaluator, arguments| count(evaluator, arguments, |found, asked| found == asked)),
     of("containsAny", 2, |evaluator, arguments| count(evaluator, arguments, |found, _| found > 0)),
     of("containsNone", 2, |evaluator, arguments| count(evaluator, arguments, |found, _| found == 0)),

@@ -21,6 +21,8 @@ pub(crate) struct Function {
     /// Of `and` and `or`: the truth of an argument that ends their evaluation.
     pub decides: Option<bool>,
     run: Run,
+    /// Judges the first argument where it stands in the template.
+    literal: Option<fn(&str) -> Result<(), String>>,
 }
 
 impl std::fmt::Debug for Function {
@@ -35,21 +37,21 @@ type Run = fn(&mut Evaluator<'_>, &[Value]) -> Result<Value, String>;
 
 /// One that takes so many arguments.
 const fn of(name: &'static str, count: usize, run: Run) -> Function {
-    Function { name, least: count, most: Some(count), decides: None, run }
+    between(name, count, count, run)
 }
 
 /// One that takes between so many and so many.
 const fn between(name: &'static str, least: usize, most: usize, run: Run) -> Function {
-    Function { name, least, most: Some(most), decides: None, run }
+    Function { name, least, most: Some(most), decides: None, run, literal: None }
 }
 
 /// One that takes so many or more.
 const fn from(name: &'static str, least: usize, run: Run) -> Function {
-    Function { name, least, most: None, decides: None, run }
+    Function { name, least, most: None, decides: None, run, literal: None }
 }
 
 const fn deciding(name: &'static str, decides: bool) -> Function {
-    Function { name, least: 1, most: None, decides: Some(decides), run: |_, _| Ok(Value::Nil) }
+    Function { name, least: 1, most: None, decides: Some(decides), run: |_, _| Ok(Value::Nil), literal: None }
 }
 
 /// By areas.
@@ -92,6 +94,19 @@ pub(crate) fn find(name: &str) -> Result<&'static Function, String> {
 }
 
 impl Function {
+    /// The same, with what judges its first argument where that stands in the template.
+    const fn judged(self, literal: fn(&str) -> Result<(), String>) -> Self {
+        Self { literal: Some(literal), ..self }
+    }
+
+    /// Whether it can be given this as its first argument.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn check_literal(&self, text: &str) -> Result<(), String> {
+        self.literal.map_or(Ok(()), |judge| judge(text)).map_err(|why| format!("{}: {why}", self.name))
+    }
+
     /// Whether it can be given so many arguments.
     ///
     /// # Errors

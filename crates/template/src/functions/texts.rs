@@ -105,14 +105,14 @@ fn replace_all(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<Val
 }
 
 fn split(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<Value, String> {
-    let (separator, from) = (as_text(&arguments[0])?, as_text(&arguments[1])?);
+    // White space around it is none of its parts, as in Nomad, and nothing has none.
+    let (separator, from) = (as_text(&arguments[0])?, as_text(&arguments[1])?.trim());
+    if from.is_empty() {
+        return Ok(list(Vec::new()));
+    }
     if separator.is_empty() {
         evaluator.budget.make(from.len(), from.len())?;
         return Ok(list(from.chars().map(|c| text(c.to_string())).collect()));
-    }
-    // None of nothing, as in Nomad.
-    if from.is_empty() {
-        return Ok(list(Vec::new()));
     }
     evaluator.budget.make(from.len(), from.matches(separator).count() + 1)?;
     Ok(list(from.split(separator).map(text).collect()))

@@ -45,6 +45,12 @@ fn formats() {
             "{{ printf \"%f|%.2f|%8.3f|%e|%g|%v\" 1.5 1.555 1.5 1500.0 1.5 2.0 }}",
             "1.500000|1.55|   1.500|1.500000e+03|1.5|2",
         ),
+        // Precisions as `fmt` of Go 1.22 has them.
+        (
+            "{{ printf \"%.3g|%.3g|%.3g|%.3g|%.3g|%.3g|%.3v|%.0g|%8.2g|%+.2g\" 1234.5678 123.456 0.00001234 1.0 100000.0 0.000123456 3.14159 2.5 1.25 9.99 }}",
+            "1.23e+03|123|1.23e-05|1|1e+05|0.000123|3.14|2|     1.2|+10",
+        ),
+        ("{{ printf \"%.10g|%.2g|%.1g|%.5g\" 0.1 99.9 -0.05 1000000.0 }}", "0.1|1e+02|-0.05|1e+06"),
         ("{{ printf \"%t %v %T %T\" true nil 1 \"x\" }}", "true <nil> int string"),
         (
             "{{ printf \"%v %v\" (split \",\" \"a,b\") (parseJSON `{\"b\":1,\"a\":null}`) }}",
@@ -73,6 +79,10 @@ fn texts() {
         ),
         ("{{ \"a-b-c\" | replaceAll \"-\" \"_\" }}", "a_b_c"),
         ("{{ \"a,b\" | split \",\" | join \"+\" }} {{ split \"\" \"ab\" }}", "a+b [a b]"),
+        (
+            "{{ split \",\" \" a,b \\n\" }}|{{ len (split \"\" \" \") }}|{{ split \"\" \" x y \" }}",
+            "[a b]|0|[x   y]",
+        ),
         ("{{ \"x\\n\\ny\" | indent 2 }}", "  x\n\n  y"),
         (
             "{{ \"foo.bar\" | regexMatch \"foo[.a-z]+\" }} {{ \"a12b\" | regexReplaceAll \"([0-9])\" \"<$1>\" }}",
@@ -152,6 +162,7 @@ fn encodings() {
             "{{ toJSON (parseJSON `{\"b\":[1,2.5,\"<x>\"],\"a\":null}`) }}",
             "{\"a\":null,\"b\":[1,2.5,\"\\u003cx\\u003e\"]}",
         ),
+        ("{{ toJSON 1.0 }} {{ toJSON -2.0 }} {{ toJSON (parseJSON `[3.0,1e3,0.5]`) }}", "1 -2 [3,1000,0.5]"),
         ("{{ toJSONPretty (parseJSON `{\"a\":1}`) }}", "{\n  \"a\": 1\n}"),
         ("{{ nomadVar \"nomad/jobs/web/db\" | toJSON }}", "{\"host\":\"db1\"}"),
     ]);
@@ -186,6 +197,12 @@ fn variables() {
             "{{ with nomadVar \"app/list\" }}{{ .Keys }} {{ .Values }} {{ range .Tuples }}{{ .K }}={{ .V }};{{ end }} {{ .Metadata.Path }} {{ .Metadata.ModifyIndex }}{{ end }}",
             "[csv true] [a,b,c true] csv=a,b,c;true=true; app/list 8",
         ),
+        (
+            "{{ (nomadVar \" /nomad/jobs/web/ \").user }} {{ nomadVarExists \"/app/list\" }} {{ nomadVarExists \"///app/list@\" }}",
+            "error: line 1, column 80: nomadVarExists: after `@` stands one namespace; variables of other regions are not implemented",
+        ),
+        ("{{ (nomadVar \" /nomad/jobs/web/ \").user }} {{ nomadVarExists \"/app/list\" }}", "web true"),
+        ("{{ nomadVar \"//a/@b\" }}", "missing nomad.var.block(a@b)"),
         ("{{ nomadVarExists \"app/list\" }} {{ nomadVarExists \"none\" }}", "true false"),
         (
             "{{ range nomadVarList \"nomad/jobs\" }}{{ .Path }}@{{ .Namespace }} {{ end }}{{ len (nomadVarList) }}",
@@ -229,6 +246,7 @@ fn functions_that_are_not_there_are_named_when_a_template_is_read() {
         ("file", "a template reads nothing of its node"),
         ("sprig_upper", "Sprig"),
         ("toYAML", "toJSON"),
+        ("splitToMap", "split and index are there"),
         ("trimspace", "did you mean \"trimSpace\"?"),
         ("nope", "there is no function \"nope\""),
     ] {
@@ -240,4 +258,18 @@ fn functions_that_are_not_there_are_named_when_a_template_is_read() {
     }
     assert!(function_names().windows(2).all(|pair| pair[0] < pair[1]), "each once");
     assert!(rendered("{{ join \",\" (loop 2) }}").is_err());
+}
+
+#[test]
+fn a_literal_that_cannot_work_is_refused_when_a_template_is_read() {
+    for (call, why) in [
+        ("timestamp \"2006-01-02\"", "timestamp: a layout is not implemented"),
+        ("nomadVar \"/\"", "nomadVar: a variable needs a path"),
+        ("nomadVarExists \"a@*\"", "nomadVarExists: after `@` stands one namespace"),
+    ] {
+        let error = parse(&format!("{{{{ if false }}}}{{{{ {call} }}}}{{{{ end }}}}")).expect_err("refused");
+        assert!(error.message.starts_with(why), "{error}");
+        assert_eq!(error.column, 18);
+    }
+    assert!(parse("{{ timestamp \"unix\" }}{{ timestamp }}{{ nomadVar (env \"X\") }}").is_ok());
 }

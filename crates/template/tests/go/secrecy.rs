@@ -46,7 +46,10 @@ fn no_error_quotes_a_value() {
                 let Err(error) = template.render(&world, strict) else { continue };
                 errors += 1;
                 let said = error.message.replace("limits", "");
-                assert!(!said.contains("733") && !said.contains(marker), "{name}{list} of {marker:?}: {said}");
+                assert!(
+                    !said.contains("733") && !said.contains(marker),
+                    "{name}{list} of {marker:?}: {said}"
+                );
                 assert!(!said.contains("70"), "{name}{list} of {marker:?}: {said}");
             }
         }
