@@ -22,7 +22,7 @@ pub(crate) struct Function {
     pub decides: Option<bool>,
     run: Run,
     /// Judges the first argument where it stands in the template.
-    literal: Option<fn(&str) -> Result<(), String>>,
+    literal: Option<Judge>,
 }
 
 impl std::fmt::Debug for Function {
@@ -34,6 +34,9 @@ impl std::fmt::Debug for Function {
 /// Errors say what is wrong and quote nothing that was computed: it may be secret, and they are shown to whoever may see the task.
 /// Where in the template it went wrong is said beside them.
 type Run = fn(&mut Evaluator<'_>, &[Value]) -> Result<Value, String>;
+
+/// Says why a text cannot be an argument.
+type Judge = fn(&str) -> Result<(), String>;
 
 /// One that takes so many arguments.
 const fn of(name: &'static str, count: usize, run: Run) -> Function {
@@ -95,7 +98,7 @@ pub(crate) fn find(name: &str) -> Result<&'static Function, String> {
 
 impl Function {
     /// The same, with what judges its first argument where that stands in the template.
-    const fn judged(self, literal: fn(&str) -> Result<(), String>) -> Self {
+    const fn judged(self, literal: Judge) -> Self {
         Self { literal: Some(literal), ..self }
     }
 
