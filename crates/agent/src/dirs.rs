@@ -4,8 +4,8 @@
 //! directory that is open already, without following links; what is changed is what was opened.
 
 use std::ffi::CStr;
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
 
 use nix::unistd::User;
 use rustix::fs::{
@@ -21,7 +21,7 @@ use crate::failure::{Doing, Failure};
 pub(crate) struct Dir {
     fd: OwnedFd,
     /// For people.
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl Dir {
@@ -64,9 +64,23 @@ impl Dir {
     }
 }
 
-fn open_beneath(dir: &OwnedFd, name: impl rustix::path::Arg) -> Result<OwnedFd> {
+/// Opens the directory `name` in one that is open, if it is a directory and no link.
+pub(crate) fn open_beneath(dir: impl AsFd, name: impl rustix::path::Arg) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat2(dir, name, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+}
+
+/// A path that a job names, without `/` in front and without `.`; none that leads up.
+pub(crate) fn plain(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => plain.push(name),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(plain)
 }
 
 /// Removes a directory and all that is in it, however deep and however much: three open files and no recursion. Each

@@ -54,24 +54,34 @@ impl Secrets {
         self.items.get(secret)?.get(item)
     }
 
-    /// A text that people are shown, in which names stand for what is secret.
-    pub(crate) fn hidden_in(&self, mut text: String) -> String {
+    /// What people are not to be shown.
+    pub(crate) fn hidden(&self) -> impl Iterator<Item = Hidden<'_>> {
         let items =
             self.items.iter().flat_map(|(secret, items)| items.iter().map(move |item| (secret, item)));
-        let items = items.filter(|(_, (_, value))| value.len() >= HIDDEN_BYTES_MIN);
-        let items = items.map(|(secret, (item, value))| (format!("<secret.{secret}.{item}>"), value));
+        let items =
+            items.map(|(secret, (item, value))| (format!("<secret.{secret}.{item}>"), value.as_str()));
         let env = self.env.iter().filter(|(_, value)| value.len() >= HIDDEN_ENV_BYTES_MIN);
-        let env = env.map(|(name, value)| (format!("<env.{name}>"), value));
-        let mut hidden: Vec<_> = items.chain(env).collect();
-        // One may be part of another.
-        hidden.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
-        for (name, value) in hidden {
-            if text.contains(value.as_str()) {
-                text = text.replace(value.as_str(), &name);
-            }
-        }
-        text
+        let env = env.map(|(name, value)| (format!("<env.{name}>"), value.as_str()));
+        items.chain(env)
     }
+}
+
+/// What stands for a value that people are not to be shown, and the value.
+pub(crate) type Hidden<'a> = (String, &'a str);
+
+/// A text that people are shown, in which names stand for what is hidden.
+pub(crate) fn hide<'a>(mut text: String, hidden: impl Iterator<Item = Hidden<'a>>) -> String {
+    // Values of files often end with a line, and what quotes them does not.
+    let hidden = hidden.map(|(name, value)| (name, value.trim()));
+    let mut hidden: Vec<_> = hidden.filter(|(_, value)| value.len() >= HIDDEN_BYTES_MIN).collect();
+    // One may be part of another.
+    hidden.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+    for (name, value) in hidden {
+        if text.contains(value) {
+            text = text.replace(value, &name);
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -80,14 +90,15 @@ mod tests {
 
     #[test]
     fn names_stand_for_what_is_secret() {
-        let items = [("user", "web"), ("password", "hunter22"), ("url", "db://hunter22@x"), ("a.b", "dots")];
+        let items =
+            [("user", "web"), ("password", "hunter22"), ("url", "db://hunter22@x"), ("a.b", "dots\n")];
         let items = items.map(|(item, value)| (item.to_owned(), value.to_owned()));
         let secrets = Secrets::from_iter([("db".to_owned(), items.into())]);
         assert_eq!(secrets.item("db.user").map(String::as_str), Some("web"));
-        assert_eq!(secrets.item("db.a.b").map(String::as_str), Some("dots"));
+        assert_eq!(secrets.item("db.a.b").map(String::as_str), Some("dots\n"));
         assert_eq!((secrets.item("db"), secrets.item("db.x"), secrets.item("x.user")), (None, None, None));
-        let told = secrets.hidden_in("web: db://hunter22@x refused hunter22".to_owned());
-        assert_eq!(told, "web: <secret.db.url> refused <secret.db.password>");
+        let told = hide("web: db://hunter22@x refused hunter22, dots".to_owned(), secrets.hidden());
+        assert_eq!(told, "web: <secret.db.url> refused <secret.db.password>, <secret.db.a.b>");
         assert!(!format!("{secrets:?}").contains("hunter22"));
     }
 }

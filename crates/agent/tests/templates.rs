@@ -11,9 +11,11 @@ mod world;
 
 use std::fs;
 
-use berth_api::agent::{AllocStatus, ClientStatus, TaskEventKind, TaskSpec, TemplateChange, TemplateSpec};
+use berth_api::agent::{
+    AllocStatus, ClientStatus, TaskEventKind, TaskSpec, TemplateChange, TemplateScript, TemplateSpec,
+};
 use common::eventually;
-use world::{World, run, shell};
+use world::{World, run, run_without_ports, shell};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -167,4 +169,93 @@ fn until_asked(world: &mut World, watched: u32) {
         world.server.listen();
     }
     assert_eq!(world.server.watched, watched);
+}
+
+#[test]
+fn a_task_is_told_once_its_file_is_written_by_whichever_agent() {
+    let mut world = World::new();
+    world.server.show(Some(&[("user", "one")]));
+    world.server.desire(vec![run(1, vec![task(vec![template(TemplateChange::Restart)])])], &[], &[], &[]);
+    world.server.wait_for(1, runs_after(0));
+    // A directory is in the way.
+    let path = world.path(1, "tasks/t/local/file");
+    fs::remove_file(&path).expect("removed");
+    fs::create_dir(&path).expect("made");
+    let failed_at = |status: &AllocStatus| {
+        let mut events = status.tasks[0].events.iter().rev();
+        events.find(|event| event.message.ends_with("it is tried again")).map_or(0, |event| event.at_ns)
+    };
+    world.server.show(Some(&[("user", "two")]));
+    let status = world.server.wait_for(1, |status| failed_at(status) > 0);
+    assert_eq!(status.tasks[0].restarts, 0, "it was told of nothing");
+    world.kill_agent();
+    world.restart_agent();
+    let before_ns = failed_at(&status);
+    let status = world.server.wait_for(1, |status| failed_at(status) > before_ns);
+    assert_eq!(status.tasks[0].restarts, 0, "it was told of nothing");
+    fs::remove_dir(&path).expect("removed");
+    world.server.wait_for(1, runs_after(1));
+    assert_eq!(file(&world), "two");
+}
+
+#[test]
+fn a_template_that_fails_holds_no_other_up() {
+    let mut world = World::new();
+    world.server.show(Some(&[("user", "1")]));
+    let number = TemplateSpec {
+        destination: "local/number".into(),
+        data: "{{ with nomadVar \"a/b\" }}{{ .user | parseInt }}{{ end }}".into(),
+        ..template(TemplateChange::Noop)
+    };
+    world.server.desire(
+        vec![run(1, vec![task(vec![number, template(TemplateChange::Noop)])])],
+        &[],
+        &[],
+        &[],
+    );
+    world.server.wait_for(1, runs_after(0));
+    world.server.show(Some(&[("user", "word")]));
+    until_file(&mut world, "word");
+    let status = world.server.wait_for(1, |status| said(status, TaskEventKind::Template).is_some());
+    let said = said(&status, TaskEventKind::Template).unwrap_or_default();
+    assert!(said.contains("local/number") && !said.contains("word"), "{said}");
+    let number = world.path(1, "tasks/t/local/number");
+    assert_eq!(fs::read_to_string(&number).expect("read"), "1");
+    world.server.show(Some(&[("user", "3")]));
+    until_file(&mut world, "3");
+    eventually("the number", || (fs::read_to_string(&number).ok()? == "3").then_some(()));
+}
+
+#[test]
+fn what_is_rendered_once_is_not_asked_for_again() {
+    let mut world = World::new();
+    world.server.show(Some(&[("user", "one")]));
+    let once = TemplateSpec { once: true, ..template(TemplateChange::Restart) };
+    world.server.desire(vec![run(1, vec![task(vec![once])])], &[], &[], &[]);
+    world.server.wait_for(1, runs_after(0));
+    let asked = world.server.watched;
+    world.server.show(Some(&[("user", "two")]));
+    world.server.desire(vec![run_without_ports(2, vec![shell("t", "exec sleep 1000")])], &[], &[], &[]);
+    world.server.wait_for(2, runs_after(0));
+    assert_eq!((world.server.watched, file(&world)), (asked, "one".to_owned()));
+}
+
+#[test]
+fn what_a_script_says_is_shown_without_what_is_secret() {
+    let mut world = World::new();
+    world.server.show(Some(&[("user", "first-secret")]));
+    let script = TemplateScript {
+        command: "/bin/sh".into(),
+        args: vec!["-c".into(), "cat local/file; exit 3".into()],
+        timeout_ms: 60_000,
+        fail_on_error: true,
+    };
+    let template = TemplateSpec { script: Some(script), ..template(TemplateChange::Script) };
+    world.server.desire(vec![run(1, vec![task(vec![template])])], &[], &[], &[]);
+    world.server.wait_for(1, runs_after(0));
+    world.server.show(Some(&[("user", "other-secret")]));
+    let status = world.server.wait_for_status(1, ClientStatus::Failed);
+    let told: String = status.tasks[0].events.iter().map(|event| format!("{}\n", event.message)).collect();
+    assert!(told.contains("it exited with 3: <variable.a/b.user>"), "{told}");
+    assert!(!told.contains("secret"), "{told}");
 }

@@ -33,10 +33,18 @@ pub(crate) struct Branch {
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     pub at: Offset,
-    pub variables: Vec<Box<str>>,
-    /// They are there already.
-    pub assigns: bool,
+    pub binding: Binding,
     pub commands: Vec<Command>,
+}
+
+/// The variables that have the value of a pipeline: those of a `range` its rounds' keys and values.
+#[derive(Debug)]
+pub(crate) enum Binding {
+    Nothing,
+    /// So many, which stand after all that are there.
+    Declares(usize),
+    /// Those that stand there.
+    Assigns(Vec<usize>),
 }
 
 #[derive(Debug)]
@@ -63,7 +71,8 @@ pub(crate) struct Operand {
 #[derive(Debug)]
 pub(crate) enum Term {
     Dot,
-    Variable(Box<str>),
+    /// Where it stands among all that are there.
+    Variable(usize),
     Literal(Value),
     /// A function without arguments.
     Call(&'static Function),

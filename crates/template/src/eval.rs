@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::ast::{Branch, Command, CommandKind, Node, Operand, Pipeline, Term};
+use crate::ast::{Binding, Branch, Command, CommandKind, Node, Operand, Pipeline, Term};
 use crate::budget::Budget;
 use crate::error::{Offset, TemplateError};
 use crate::functions;
@@ -37,7 +37,7 @@ impl ParsedTemplate {
     /// # Errors
     /// What went wrong, and where. What follows from something that is missing is no error: that may come.
     pub fn render(&self, source: &dyn DataSource, options: RenderOptions) -> Result<Rendered, TemplateError> {
-        let variables = vec![("$".into(), Value::Nil)];
+        let variables = vec![Value::Nil];
         let rendered = Rendered::default();
         let mut evaluator = Evaluator {
             template: self,
@@ -75,7 +75,8 @@ pub(crate) struct Evaluator<'t> {
     options: RenderOptions,
     pub(crate) budget: Budget,
     rendered: Rendered,
-    variables: Vec<(Box<str>, Value)>,
+    /// The parser knows where each stands.
+    variables: Vec<Value>,
     depth: usize,
 }
 
@@ -99,6 +100,7 @@ impl Evaluator<'_> {
         }
         asked.insert(query.clone());
         let found = self.source.find(&query);
+        self.budget.read(found.bytes())?;
         if found == Lookup::Unknown || is_needed(&found) {
             self.rendered.missing.insert(query);
         }
@@ -146,7 +148,7 @@ impl Evaluator<'_> {
             Node::Text(text) => self.write(text).map_err(|why| (0, why))?,
             Node::Action(pipeline) => {
                 let value = self.pipeline(pipeline, dot, true)?;
-                if pipeline.variables.is_empty() {
+                if matches!(pipeline.binding, Binding::Nothing) {
                     let text = self.print(&value).map_err(|why| (pipeline.at, why))?;
                     self.write(&text).map_err(|why| (pipeline.at, why))?;
                 }
@@ -195,17 +197,14 @@ impl Evaluator<'_> {
         let subject = self.pipeline(&branch.subject, dot, false)?;
         let mut flow = Flow::Done;
         let mut any = false;
-        let mut at_index = 0;
-        let keys: Vec<&String> = subject.as_map().into_iter().flat_map(|map| map.keys()).collect();
-        while let Some((key, value)) = element(&subject, &keys, at_index).map_err(|why| (at, why))? {
+        let binding = &branch.subject.binding;
+        // From the first round on they stand there, and without any for what is in its `else`.
+        self.bind(binding, &subject);
+        for (key, value) in elements(&subject).map_err(|why| (at, why))? {
             any = true;
-            at_index += 1;
             self.budget.steps(1).map_err(|why| (at, why))?;
-            self.set(&branch.subject, key, &value);
+            self.set(binding, known, key, &value);
             let round = self.nodes(&branch.then, &value)?;
-            if !branch.subject.assigns {
-                self.variables.truncate(known);
-            }
             if round == Flow::Break {
                 break;
             }
@@ -219,22 +218,32 @@ impl Evaluator<'_> {
     }
 
     /// Gives the variables of a `range` their values of one round.
-    fn set(&mut self, subject: &Pipeline, key: Value, value: &Value) {
-        let values = match &subject.variables[..] {
-            [] => Vec::new(),
-            [one] => vec![(one, value.clone())],
-            [first, second, ..] => vec![(first, key), (second, value.clone())],
+    fn set(&mut self, binding: &Binding, first: usize, key: Value, value: &Value) {
+        let (of_key, of_value) = match binding {
+            Binding::Nothing => (None, None),
+            Binding::Declares(1) => (None, Some(first)),
+            Binding::Declares(_) => (Some(first), Some(first + 1)),
+            Binding::Assigns(slots) => match slots[..] {
+                [of_key, of_value, ..] => (Some(of_key), Some(of_value)),
+                [of_value] => (None, Some(of_value)),
+                [] => (None, None),
+            },
         };
-        for (name, value) in values {
-            self.bind(name, value, subject.assigns);
+        self.assign(of_key, key);
+        self.assign(of_value, value.clone());
+    }
+
+    fn assign(&mut self, slot: Option<usize>, value: Value) {
+        if let Some(variable) = slot.and_then(|slot| self.variables.get_mut(slot)) {
+            *variable = value;
         }
     }
 
-    fn bind(&mut self, name: &str, value: Value, assigns: bool) {
-        let known = self.variables.iter_mut().rev().find(|(known, _)| assigns && **known == *name);
-        match known {
-            Some((_, known)) => *known = value,
-            None => self.variables.push((name.into(), value)),
+    fn bind(&mut self, binding: &Binding, value: &Value) {
+        match binding {
+            Binding::Nothing => {}
+            Binding::Declares(count) => self.variables.extend(std::iter::repeat_n(value.clone(), *count)),
+            Binding::Assigns(slots) => slots.iter().for_each(|slot| self.assign(Some(*slot), value.clone())),
         }
     }
 
@@ -243,7 +252,7 @@ impl Evaluator<'_> {
         self.budget.steps(1).map_err(|why| (at, why))?;
         let template = self.template;
         let nodes = template.named.get(name).ok_or_else(|| (at, format!("there is no template {name:?}")))?;
-        let variables = std::mem::replace(&mut self.variables, vec![("$".into(), dot.clone())]);
+        let variables = std::mem::replace(&mut self.variables, vec![dot.clone()]);
         let done = self.nodes(nodes, &dot);
         self.variables = variables;
         self.depth -= 1;
@@ -259,9 +268,7 @@ impl Evaluator<'_> {
         }
         let value = last.unwrap_or(Value::Nil);
         if binds {
-            for name in &pipeline.variables {
-                self.bind(name, value.clone(), pipeline.assigns);
-            }
+            self.bind(&pipeline.binding, &value);
         }
         Ok(value)
     }
@@ -303,12 +310,10 @@ impl Evaluator<'_> {
 
     fn operand(&mut self, operand: &Operand, dot: &Value) -> Result<Value, Failed> {
         let failed = |why| (operand.at, why);
+        self.budget.steps(1).map_err(failed)?;
         let mut value = match &operand.term {
             Term::Dot => dot.clone(),
-            Term::Variable(name) => {
-                let known = self.variables.iter().rev().find(|(known, _)| known == name);
-                known.map_or(Value::Nil, |(_, value)| value.clone())
-            }
+            Term::Variable(slot) => self.variables.get(*slot).cloned().unwrap_or(Value::Nil),
             Term::Literal(value) => value.clone(),
             Term::Call(function) => functions::call(function, self, &[]).map_err(failed)?,
             Term::Parentheses(pipeline) => {
@@ -320,28 +325,28 @@ impl Evaluator<'_> {
         };
         for name in &operand.fields {
             self.budget.steps(1).map_err(failed)?;
-            value = value.field(name, self.options.error_on_missing_key).map_err(failed)?;
-            if let Value::List(values) = &value {
-                self.budget.read(values.len()).map_err(failed)?;
+            if let Some((bytes, elements)) = value.copied_by(name) {
+                self.budget.steps(elements as u64).map_err(failed)?;
+                self.budget.make(bytes, elements).map_err(failed)?;
             }
+            value = value.field(name, self.options.error_on_missing_key).map_err(failed)?;
         }
         Ok(value)
     }
 }
 
-/// An element of what is ranged over, and its key; maps are in the order of their keys.
-fn element(subject: &Value, keys: &[&String], at: usize) -> Result<Option<(Value, Value)>, String> {
-    let index = || i64::try_from(at).map(Value::Int).unwrap_or(Value::Nil);
+/// What a `range` goes over, one after the other.
+type Elements<'v> = Box<dyn Iterator<Item = (Value, Value)> + 'v>;
+
+/// The elements of what is ranged over, and their keys; maps are in the order of their keys.
+fn elements(subject: &Value) -> Result<Elements<'_>, String> {
+    if let Some(map) = subject.as_map() {
+        return Ok(Box::new(map.iter().map(|(key, value)| (text(&**key), value.clone()))));
+    }
     Ok(match subject {
-        Value::Nil => None,
-        Value::List(values) => values.get(at).map(|value| (index(), value.clone())),
-        Value::Map(_) | Value::Items(_) => keys.get(at).and_then(|key| {
-            let value = subject.as_map()?.get(*key)?;
-            Some((text(&***key), value.clone()))
-        }),
-        Value::Int(most) => {
-            i64::try_from(at).ok().filter(|at| at < most).map(|at| (Value::Int(at), Value::Int(at)))
-        }
+        Value::Nil => Box::new(std::iter::empty()),
+        Value::List(values) => Box::new((0..).map(Value::Int).zip(values.iter().cloned())),
+        Value::Int(most) => Box::new((0..*most).map(|at| (Value::Int(at), Value::Int(at)))),
         other => {
             return Err(format!(
                 "`range` goes over lists, maps and numbers, not over a value of type {}",

@@ -53,7 +53,7 @@ struct Lexer<'t> {
     tokens: Vec<Spanned>,
 }
 
-fn is_space(c: char) -> bool {
+pub(crate) fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
@@ -116,17 +116,18 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// Takes the end of an action, if it is here. Whether what follows it is trimmed.
+    /// Takes the end of an action, if it is here, or else the white space that is. Whether what follows the end is trimmed.
     fn close(&mut self) -> Option<bool> {
         let rest = self.rest();
         if let Some(after) = rest.strip_prefix(&*self.delimiters.right) {
             self.at = self.text.len() - after.len();
             return Some(false);
         }
-        let marked = rest.strip_prefix(is_space)?.trim_start_matches(is_space).strip_prefix('-')?;
-        let after = marked.strip_prefix(&*self.delimiters.right)?;
-        self.at = self.text.len() - after.len();
-        Some(true)
+        // At once: looked at again after each space, it would take time that grows with their square.
+        let marked = rest.strip_prefix(is_space)?.trim_start_matches(is_space);
+        let after = marked.strip_prefix('-').and_then(|marked| marked.strip_prefix(&*self.delimiters.right));
+        self.at = self.text.len() - after.unwrap_or(marked).len();
+        after.map(|_| true)
     }
 
     /// All tokens of an action, and its end.
@@ -138,16 +139,15 @@ impl<'t> Lexer<'t> {
                 self.push(Token::Close, at, is_joined);
                 return Ok(trims);
             }
+            if self.at > at {
+                is_joined = false;
+                continue;
+            }
             let rest = self.rest();
             let Some(first) = rest.chars().next() else {
                 let right = &self.delimiters.right;
                 return Err((begun, format!("the action has no end {right:?}")));
             };
-            if is_space(first) {
-                self.at += first.len_utf8();
-                is_joined = false;
-                continue;
-            }
             let (token, len) = self.token(rest, first)?;
             self.at += len;
             self.push(token, at, is_joined);

@@ -13,6 +13,7 @@ mod lex;
 pub mod limits;
 mod parse;
 mod print;
+mod scope;
 mod source;
 mod value;
 

@@ -9,8 +9,8 @@ pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
 /// What one rendering may hold of values besides, in bytes: each text, list and map that a function makes counts.
 pub const VALUE_BYTES_MAX: usize = 32 << 20;
 
-/// Steps of one rendering: each action, each round of a `range` and each call is one, and one more for each
-/// [`BYTES_A_STEP`] that a call reads.
+/// Steps of one rendering: each action, each operand, each round of a `range`, each comparison with an element of a list and each
+/// call is one, and one more for each [`BYTES_A_STEP`] that a call reads.
 pub const STEPS_MAX: u64 = 1_000_000;
 
 /// Bytes that a function reads for one step.
@@ -23,8 +23,17 @@ pub const NESTING_MAX: usize = 100;
 /// Actions of one template.
 pub const ACTIONS_MAX: usize = 50_000;
 
+/// Bytes of what opens and closes an action.
+pub const DELIMITER_BYTES_MAX: usize = 64;
+
+/// Variables that may be declared in one place, `$x := ...`.
+pub const VARIABLES_MAX: usize = 1_000;
+
 /// Different variables, and prefixes of variables, that one rendering may ask for.
 pub const QUERIES_MAX: usize = 64;
+
+/// How much more of a text is read that is searched for a regular expression: each letter moves many states.
+pub(crate) const REGEX_FACTOR: usize = 16;
 
 /// Steps that a regular expression costs: it is compiled each time.
 pub(crate) const REGEX_STEPS: u64 = 500;

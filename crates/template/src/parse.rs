@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::ast::{Branch, Command, CommandKind, Node, Operand, Pipeline, Term};
+use crate::ast::{Binding, Branch, Command, CommandKind, Node, Operand, Pipeline, Term};
 use crate::error::{Offset, TemplateError};
 use crate::functions;
-use crate::lex::{Spanned, Token, tokens};
-use crate::limits::{ACTIONS_MAX, NESTING_MAX, TEXT_BYTES_MAX};
+use crate::lex::{Spanned, Token, is_space, tokens};
+use crate::limits::{ACTIONS_MAX, DELIMITER_BYTES_MAX, NESTING_MAX, TEXT_BYTES_MAX};
+use crate::scope::Scope;
 use crate::value::{Value, text};
 
 /// What opens and closes an action.
@@ -23,6 +24,26 @@ pub struct Delimiters {
 impl Default for Delimiters {
     fn default() -> Self {
         Self { left: "{{".to_owned(), right: "}}".to_owned() }
+    }
+}
+
+impl Delimiters {
+    /// # Errors
+    /// What is wrong with them.
+    fn check(&self) -> Result<(), String> {
+        for delimiter in [&self.left, &self.right] {
+            if delimiter.is_empty() {
+                return Err("the delimiters of actions may not be empty".to_owned());
+            }
+            // It could not be told from what separates words.
+            if delimiter.starts_with(is_space) {
+                return Err("the delimiters of actions may not begin with white space".to_owned());
+            }
+            if delimiter.len() > DELIMITER_BYTES_MAX {
+                return Err(format!("the delimiters of actions may have {DELIMITER_BYTES_MAX} bytes"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -47,14 +68,12 @@ impl ParsedTemplate {
             let message = format!("the template has {found} bytes; it may have {TEXT_BYTES_MAX}");
             return Err(error((0, message)));
         }
-        if delimiters.left.is_empty() || delimiters.right.is_empty() {
-            return Err(error((0, "the delimiters of actions may not be empty".to_owned())));
-        }
+        delimiters.check().map_err(|why| error((0, why)))?;
         let tokens = tokens(text, delimiters).map_err(error)?;
         let mut parser = Parser {
             tokens: tokens.into_iter().peekable(),
             last: text.len(),
-            variables: vec!["$".into()],
+            variables: Scope::default(),
             named: BTreeMap::new(),
             called: Vec::new(),
             depth: 0,
@@ -75,6 +94,9 @@ impl ParsedTemplate {
 
 type Failed = (Offset, String);
 type Parsed<T> = Result<T, Failed>;
+
+/// The name of a variable, and where it stands.
+type Name = (Box<str>, Offset);
 
 /// Nodes, and what ended them, and where; nothing ends the whole template.
 type Body = (Vec<Node>, Option<(Offset, End)>);
@@ -107,7 +129,7 @@ struct Parser {
     /// Where the text ends.
     last: Offset,
     /// Those that are known here.
-    variables: Vec<Box<str>>,
+    variables: Scope,
     named: BTreeMap<Box<str>, Vec<Node>>,
     called: Vec<(Box<str>, Offset)>,
     depth: usize,
@@ -277,7 +299,7 @@ impl Parser {
     /// A template of its own: it knows no variables but its own.
     fn defined(&mut self, of: &str, at: Offset, name: Box<str>) -> Parsed<()> {
         self.enter(at)?;
-        let variables = std::mem::replace(&mut self.variables, vec!["$".into()]);
+        let variables = std::mem::take(&mut self.variables);
         let ranges = std::mem::take(&mut self.ranges);
         let (nodes, end) = self.body(of, at)?;
         (self.variables, self.ranges) = (variables, ranges);
@@ -331,24 +353,31 @@ impl Parser {
                 _ => break,
             }
         }
-        // They are known from here on, and not in what they are declared by.
-        if !assigns {
-            self.variables.extend(variables.iter().cloned());
-        }
-        Ok(Pipeline { at, variables, assigns, commands })
+        let binding = match (assigns, variables.is_empty()) {
+            (_, true) => Binding::Nothing,
+            (true, _) => Binding::Assigns(self.slots(&variables)?),
+            // They are known from here on, and not in what they are declared by.
+            (false, _) => {
+                for (name, at) in &variables {
+                    self.variables.declare(name).map_err(|why| (*at, why))?;
+                }
+                Binding::Declares(variables.len())
+            }
+        };
+        Ok(Pipeline { at, binding, commands })
     }
 
     /// Those that a pipeline declares or assigns; or, where it does neither, its first variable.
-    fn variables(&mut self, max: usize) -> Parsed<(Vec<Box<str>>, bool, Option<Operand>)> {
+    fn variables(&mut self, max: usize) -> Parsed<(Vec<Name>, bool, Option<Operand>)> {
         let Some(Token::Variable(_)) = self.peek() else { return Ok((Vec::new(), false, None)) };
         let Spanned { token: Token::Variable(name), at, .. } = self.next()? else {
             return Ok((Vec::new(), false, None));
         };
-        let mut names: Vec<Box<str>> = vec![name.as_str().into()];
+        let mut names: Vec<Name> = vec![(name.as_str().into(), at)];
         if self.peek() == Some(&Token::Comma) && max > 1 {
             self.next()?;
             match self.next()? {
-                Spanned { token: Token::Variable(name), .. } => names.push(name.into()),
+                Spanned { token: Token::Variable(name), at, .. } => names.push((name.into(), at)),
                 other => {
                     return Err((other.at, "after `,` stands the second variable of `range`".to_owned()));
                 }
@@ -366,17 +395,24 @@ impl Parser {
             return Err((at, "no variable can be declared here".to_owned()));
         }
         self.next()?;
-        if assigns && let Some(unknown) = names.iter().find(|name| !self.variables.contains(name)) {
-            return Err((at, format!("there is no variable {unknown}: declare it with `:=`")));
+        if assigns {
+            self.slots(&names)?;
         }
         Ok((names, assigns, None))
     }
 
+    /// Where variables stand that are there already.
+    fn slots(&self, names: &[Name]) -> Parsed<Vec<usize>> {
+        let slot = |(name, at): &Name| {
+            let unknown = || (*at, format!("there is no variable {name}: declare it with `:=`"));
+            self.variables.slot(name).ok_or_else(unknown)
+        };
+        names.iter().map(slot).collect()
+    }
+
     fn variable(&mut self, name: String, at: Offset) -> Parsed<Operand> {
-        if !self.variables.iter().any(|known| **known == *name) {
-            return Err((at, format!("there is no variable {name} here: declare it with `{name} := ...`")));
-        }
-        let term = Term::Variable(name.into());
+        let unknown = || (at, format!("there is no variable {name} here: declare it with `{name} := ...`"));
+        let term = Term::Variable(self.variables.slot(&name).ok_or_else(unknown)?);
         Ok(Operand { at, term, fields: self.fields()? })
     }
 
@@ -417,6 +453,10 @@ impl Parser {
             && fields.is_empty()
         {
             function.check_count(arguments.len() + usize::from(is_piped)).map_err(|why| (at, why))?;
+            // What cannot work is refused when the job is submitted, as far as it stands here.
+            if let Some(Operand { term: Term::Literal(Value::Text(text)), .. }) = arguments.first() {
+                function.check_literal(text).map_err(|why| (at, why))?;
+            }
             return Ok(Command { at, what: CommandKind::Call(function, arguments) });
         }
         if let Some(argument) = arguments.first() {

@@ -59,6 +59,32 @@ pub(crate) fn float(value: f64) -> String {
     format!("{value}")
 }
 
+/// So many digits at most, without zeros at the end: with an exponent below 10⁻⁴, and where more digits would stand before the point
+/// (`%e` and `%f` of Go's strconv, `FormatFloat` with 'g').
+fn significant(value: f64, digits_max: usize) -> String {
+    if !value.is_finite() {
+        return float(value);
+    }
+    let digits_max = digits_max.max(1);
+    let scientific = format!("{value:.*e}", digits_max - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let mantissa =
+        if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).count();
+    let before_point = exponent.saturating_add(1);
+    let count = |digits: usize| i32::try_from(digits).unwrap_or(i32::MAX);
+    let is_short = digits_max > digits && count(digits) >= before_point;
+    let most = count(if is_short { digits } else { digits_max });
+    if exponent < -4 || exponent >= most {
+        return with_exponent(mantissa, exponent);
+    }
+    let decimals = usize::try_from(count(digits) - before_point).unwrap_or(0);
+    // By way of the digits that are left: rounded once.
+    let rounded: f64 = format!("{mantissa}e{exponent}").parse().unwrap_or(value);
+    format!("{rounded:.decimals$}")
+}
+
 fn with_exponent(digits: &str, exponent: i32) -> String {
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
@@ -159,7 +185,7 @@ fn verb(text: &str) -> Result<(Verb, char, &str), String> {
             return Ok(None);
         }
         let number = digits.parse().ok().filter(|number| *number <= PADDING_MAX);
-        number.map(Some).ok_or_else(|| format!("a width of {digits}: printf pads to {PADDING_MAX} at most"))
+        number.map(Some).ok_or_else(|| format!("a width is too large: printf pads to {PADDING_MAX} at most"))
     };
     verb.width = number()?.unwrap_or(0);
     if let Some(after) = rest.strip_prefix('.') {
@@ -171,7 +197,7 @@ fn verb(text: &str) -> Result<(Verb, char, &str), String> {
         verb.precision = Some(
             precision
                 .filter(|number| *number <= PADDING_MAX)
-                .ok_or_else(|| format!("a precision of {digits}: printf takes {PADDING_MAX} at most"))?,
+                .ok_or_else(|| format!("a precision is too large: printf takes {PADDING_MAX} at most"))?,
         );
     }
     let kind = rest.chars().next().ok_or("the format ends with an open %: write %% for the sign itself")?;
@@ -194,7 +220,10 @@ impl Verb {
         match (kind, value) {
             ('v', Value::Text(text)) if self.sharp => quoted(text),
             ('v', Value::Int(number)) => self.signed(*number, |digits| digits.to_string()),
-            ('v', Value::Float(number)) => self.with_sign(float(*number)),
+            ('v' | 'g', Value::Float(number)) => self.with_sign(match self.precision {
+                Some(digits) => significant(*number, digits),
+                None => float(*number),
+            }),
             ('s' | 'v', value) if value.as_text().is_some() => {
                 let text = plain(value);
                 match self.precision {
@@ -240,7 +269,6 @@ impl Verb {
                 let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
                 self.with_sign(with_exponent(digits, exponent.parse().unwrap_or(0)))
             }
-            ('g', Value::Float(number)) => self.with_sign(float(*number)),
             _ => mismatch(),
         }
     }

@@ -28,7 +28,9 @@ impl Query {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn variable(text: &str) -> Result<Self, String> {
-        let (path, namespace) = split(text)?;
+        // As Nomad reads it: what begins with `/` is the same path.
+        let (path, namespace) = split(text.trim().trim_matches('/'))?;
+        let path = path.trim_matches('/').to_owned();
         if path.is_empty() {
             return Err("a variable needs a path, as in \"nomad/jobs/web\"".to_owned());
         }
@@ -48,9 +50,9 @@ impl Query {
 fn split(text: &str) -> Result<(String, Option<String>), String> {
     let Some((path, namespace)) = text.split_once('@') else { return Ok((text.to_owned(), None)) };
     if namespace.is_empty() || namespace.contains(['.', '@', '*']) {
-        return Err(format!(
-            "{text:?}: after `@` stands one namespace; variables of other regions are not implemented"
-        ));
+        return Err(
+            "after `@` stands one namespace; variables of other regions are not implemented".to_owned()
+        );
     }
     Ok((path.to_owned(), Some(namespace.to_owned())))
 }
@@ -111,6 +113,20 @@ pub enum Lookup {
     Variable(Variable),
     /// Those that there are, by their paths.
     List(Vec<Metadata>),
+}
+
+impl Lookup {
+    /// Bytes that it has, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_metadata = |metadata: &Metadata| metadata.namespace.len() + metadata.path.len() + 64;
+        match self {
+            Self::Unknown | Self::Absent => 0,
+            Self::Variable(variable) => {
+                variable.items.iter().map(|(key, value)| key.len() + value.len() + 64).sum()
+            }
+            Self::List(all) => all.iter().map(of_metadata).sum(),
+        }
+    }
 }
 
 /// Answers what a template asks for.

@@ -139,6 +139,16 @@ impl Value {
         }
     }
 
+    /// What is copied for a member: bytes, and elements of a list.
+    pub fn copied_by(&self, name: &str) -> Option<(usize, usize)> {
+        let Self::Items(items) = self else { return None };
+        if !matches!(name, "Keys" | "Values" | "Tuples") {
+            return None;
+        }
+        let bytes = items.by_name.iter().map(|(key, value)| 2 * key.len() + value.bytes()).sum();
+        Some((bytes, items.by_name.len()))
+    }
+
     /// Bytes that it takes as text, about.
     pub fn bytes(&self) -> usize {
         let of_map =

@@ -4,16 +4,17 @@
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use berth_api::agent::ArtifactSpec;
 use rustix::fs::{
-    AtFlags, CWD, Dir as Entries, FileType, Gid, Mode, OFlags, RawMode, ResolveFlags, Uid, chownat, mkdirat,
-    openat, openat2, renameat, statat, unlinkat,
+    AtFlags, CWD, Dir as Entries, FileType, Gid, Mode, OFlags, RawMode, Uid, chownat, mkdirat, openat,
+    renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 
 use super::Recipient;
+use crate::dirs::{open_beneath, plain};
 use crate::drivers::Base;
 use crate::users;
 
@@ -58,14 +59,14 @@ impl Target {
         shared_dir: &Path,
     ) -> Result<Self, String> {
         let path = Path::new(destination);
-        let below = |top: &Path, rest: &Path| Ok(Self { top: top.to_owned(), rest: plain(rest)? });
+        let below = |top: &Path, rest: &Path| Ok(Self { top: top.to_owned(), rest: within_task(rest)? });
         if let Ok(rest) = path.strip_prefix(shared_dir) {
             return below(shared_dir, rest);
         }
         if let Ok(rest) = path.strip_prefix("/alloc") {
             return below(shared_dir, rest);
         }
-        let own = plain(path.strip_prefix(task_dir).unwrap_or(path))?;
+        let own = within_task(path.strip_prefix(task_dir).unwrap_or(path))?;
         let first = own.iter().next().unwrap_or(OsStr::new(""));
         if first == "secrets" {
             return Err("its destination is in secrets/, which only the task fills".into());
@@ -121,7 +122,7 @@ impl Target {
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(fail(errno)),
             }
-            dir = step(&dir, part).map_err(fail)?;
+            dir = open_beneath(&dir, part).map_err(fail)?;
         }
         Ok(dir)
     }
@@ -147,7 +148,7 @@ fn merge(from: &OwnedFd, to: &OwnedFd, owner: Owner, depth: usize) -> rustix::io
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
-        merge(&step(from, &name)?, &step(to, &name)?, owner, depth + 1)?;
+        merge(&open_beneath(from, &name)?, &open_beneath(to, &name)?, owner, depth + 1)?;
         unlinkat(from, &name, AtFlags::REMOVEDIR)?;
     }
     Ok(())
@@ -177,24 +178,8 @@ fn open_dir(dir: impl AsFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     openat(dir, path, flags, Mode::empty())
 }
 
-fn step(dir: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat2(dir, name, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
-}
-
-/// The path without `/` in front and without `.`.
-fn plain(path: &Path) -> Result<PathBuf, String> {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::Normal(name) => plain.push(name),
-            Component::RootDir | Component::CurDir => {}
-            Component::ParentDir | Component::Prefix(_) => {
-                return Err(format!("its destination {} leads out of the task's directory", path.display()));
-            }
-        }
-    }
-    Ok(plain)
+fn within_task(path: &Path) -> Result<PathBuf, String> {
+    plain(path).ok_or_else(|| format!("its destination {} leads out of the task's directory", path.display()))
 }
 
 #[cfg(test)]

@@ -117,6 +117,8 @@ pub struct TaskContext<'a> {
     pub given: Given,
     /// What it is given of variables.
     pub(crate) secrets: Arc<Secrets>,
+    /// Files in its directory of secrets that templates gave it, relative to that.
+    pub(crate) secret_files: Vec<String>,
     /// Its image, once that is on the node.
     pub(crate) image: Option<Arc<Image>>,
     /// The network that it needs, made; none where it needs none, or this node has none.

@@ -45,6 +45,7 @@ fn understood(driver: &dyn Driver, config_json: String) -> Result<(), String> {
         env: BTreeMap::new(),
         given: Given { cpu_mhz: 500, core_mhz: 2_000, ..Given::default() },
         secrets: Arc::default(),
+        secret_files: Vec::new(),
         image: Some(Arc::new(Image::empty())),
         network: None,
         first_id: None,

@@ -56,7 +56,7 @@ pub struct Alloc {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fate {
     /// The servers want to hear of it.
-    StoppedByServer,
+    Reported,
     /// They do not; people may still want its files.
     Forgotten,
     /// Nobody.
@@ -91,7 +91,7 @@ impl Alloc {
     }
 
     fn with(run: RunSpec, status: AllocStatus, tasks: Box<[Task]>, seed: u64) -> Self {
-        let fate = Fate::StoppedByServer;
+        let fate = Fate::Reported;
         let (kill_from_ns, stop, lost, deserted, changed, dirty) = (None, false, false, false, false, false);
         let (ended_as, watch, probes) = (None, None, Self::probes(&run.group.checks));
         Self {
@@ -127,7 +127,7 @@ impl Alloc {
         alloc.fate = match (record.purged, record.forgotten) {
             (true, _) => Fate::Purged,
             (_, true) => Fate::Forgotten,
-            _ => Fate::StoppedByServer,
+            _ => Fate::Reported,
         };
         alloc
     }
@@ -463,7 +463,7 @@ impl Alloc {
             self.status.description = self.description(status).into();
             self.status.modified_ns = now_ns;
         }
-        if self.changed && self.fate == Fate::StoppedByServer {
+        if self.changed && self.fate == Fate::Reported {
             actions.push(Action::Report { alloc: self.id(), urgent });
         }
         self.changed = false;

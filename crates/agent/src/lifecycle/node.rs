@@ -272,7 +272,7 @@ impl Node {
             self.insert(Alloc::new(RunSpec::unknown(id), self.seed_for(id), now_ns));
         }
         if let Ok(position) = self.position(id) {
-            self.allocs[position].stop(Fate::StoppedByServer);
+            self.allocs[position].stop(Fate::Reported);
         }
         self.settle(id, now_ns, actions);
     }
@@ -344,7 +344,7 @@ impl Node {
         let (id, fate) = (self.allocs[position].id(), self.allocs[position].fate);
         let status = self.allocs[position].status().status();
         match fate {
-            Fate::StoppedByServer => {}
+            Fate::Reported => {}
             Fate::Forgotten => {
                 self.allocs.remove(position);
                 self.remember(Tombstone { id, status }, actions);

@@ -27,7 +27,7 @@ const WATCH_MAX: Duration = Duration::from_secs(20);
 const CHANGE_MAX: Duration = Duration::from_secs(450);
 
 /// Between two tries, at first and at most.
-pub(super) const AGAIN_MIN: Duration = Duration::from_millis(500);
+const AGAIN_MIN: Duration = Duration::from_millis(500);
 const AGAIN_MAX: Duration = Duration::from_secs(30);
 
 /// How long a start waits for what a server has before it counts as failed.
@@ -148,9 +148,9 @@ async fn received<T>(
 #[derive(Debug, Default)]
 pub(super) struct Asking {
     last: u64,
-    tokens: HashMap<u64, oneshot::Sender<Answer<SignedToken>>>,
-    secrets: HashMap<u64, oneshot::Sender<Answer<SecretItems>>>,
-    watches: HashMap<u64, WatchedSender>,
+    tokens: Waiting<Answer<SignedToken>>,
+    secrets: Waiting<Answer<SecretItems>>,
+    watches: Waiting<Result<VariablesWatched, Unanswered>>,
 }
 
 impl Agent {
@@ -159,10 +159,6 @@ impl Agent {
         let Asked { alloc, task, what } = asked;
         let line = self.up.as_ref().map(|up| up.replies.clone());
         let asking = &mut self.asking;
-        // Whoever asked may have left: a task was stopped, or waited for too long.
-        asking.tokens.retain(|_, answer| !answer.is_closed());
-        asking.secrets.retain(|_, answer| !answer.is_closed());
-        asking.watches.retain(|_, answer| !answer.is_closed());
         let nobody = || Unanswered::for_now("the agent is connected to no server");
         asking.last += 1;
         let (request, secret) = (asking.last, self.identity.secret.clone());
@@ -172,15 +168,15 @@ impl Agent {
             What::Secrets(answer) if line.is_none() => return drop(answer.send(Err(nobody()))),
             What::Variables { answer, .. } if line.is_none() => return drop(answer.send(Err(nobody()))),
             What::Tokens { identities, answer } => {
-                asking.tokens.insert(request, answer);
+                asking.tokens.add(request, answer);
                 Up::Sign(SignTokens { request, secret, alloc_id, task, identities })
             }
             What::Secrets(answer) => {
-                asking.secrets.insert(request, answer);
+                asking.secrets.add(request, answer);
                 Up::Secrets(ReadSecrets { request, secret, alloc_id, task })
             }
             What::Variables { asked, seen, index, answer } => {
-                asking.watches.insert(request, answer);
+                asking.watches.add(request, answer);
                 Up::Watch(WatchVariables { request, secret, alloc_id, task, asked, seen, index })
             }
         };
@@ -195,37 +191,33 @@ impl Agent {
     /// The server has signed tokens, or not.
     pub(super) fn on_signed(&mut self, signed: SignedTokens) {
         let SignedTokens { request, tokens, refused, retry } = signed;
-        if let Some(answer) = self.asking.tokens.remove(&request) {
-            let _ = answer
-                .send(given(tokens, Unanswered { text: refused, retry, taken: false, seen: Vec::new() }));
-        }
+        let answer = given(tokens, Unanswered { text: refused, retry, taken: false, seen: Vec::new() });
+        self.asking.tokens.answer(request, answer);
     }
 
     /// The server has read secrets, or not.
     pub(super) fn on_secrets(&mut self, read: SecretsRead) {
         let SecretsRead { request, secrets, refused, retry, taken } = read;
-        if let Some(answer) = self.asking.secrets.remove(&request) {
-            let _ = answer.send(given(secrets, Unanswered { text: refused, retry, taken, seen: Vec::new() }));
-        }
+        let answer = given(secrets, Unanswered { text: refused, retry, taken, seen: Vec::new() });
+        self.asking.secrets.answer(request, answer);
     }
 
     /// The server says what templates show, or not.
     pub(super) fn on_watched(&mut self, watched: VariablesWatched) {
-        if let Some(answer) = self.asking.watches.remove(&watched.request) {
-            let _ = answer.send(if watched.refused.is_empty() {
-                Ok(watched)
-            } else {
-                let VariablesWatched { refused: text, retry, seen, .. } = watched;
-                Err(Unanswered { text, retry, taken: false, seen })
-            });
-        }
+        let request = watched.request;
+        let answer = if watched.refused.is_empty() {
+            Ok(watched)
+        } else {
+            let VariablesWatched { refused: text, retry, seen, .. } = watched;
+            Err(Unanswered { text, retry, taken: false, seen })
+        };
+        self.asking.watches.answer(request, answer);
     }
 
     /// No answer will come any more.
     pub(super) fn cancel_asking(&mut self) {
-        self.asking.tokens.clear();
-        self.asking.secrets.clear();
-        self.asking.watches.clear();
+        let Asking { tokens, secrets, watches, .. } = &mut self.asking;
+        (*tokens, *secrets, *watches) = Default::default();
     }
 }
 
@@ -244,7 +236,7 @@ where
 {
     let clock = runner.context.clock;
     let give_up_ns = clock.now_ns() + START_MAX.as_nanos() as u64;
-    let (mut again, mut said) = (AGAIN_MIN, String::new());
+    let (mut again, mut said) = (Again::default(), String::new());
     loop {
         let Unanswered { text, retry, .. } = match ask().await {
             Ok(had) => return Ok(had),
@@ -259,13 +251,119 @@ where
             runner.note(TaskEventKind::HookFailed, format!("{text}; it is tried again"));
             said = text;
         }
-        pause(&mut again).await;
+        again.pause().await;
     }
 }
 
-/// Waits for longer each time.
-pub(super) async fn pause(again: &mut Duration) {
-    let jitter = again.mul_f64(random_number() as f64 / u64::MAX as f64 / 2.0);
-    sleep(*again + jitter).await;
-    *again = (*again * 2).min(AGAIN_MAX);
+/// Pauses between tries, longer each time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Again {
+    next: Duration,
+    most: Duration,
+}
+
+impl Default for Again {
+    fn default() -> Self {
+        Self::up_to(AGAIN_MAX)
+    }
+}
+
+impl Again {
+    /// None of them is much longer than that.
+    pub(super) fn up_to(most: Duration) -> Self {
+        Self { next: AGAIN_MIN, most }
+    }
+
+    /// It has succeeded.
+    pub(super) fn reset(&mut self) {
+        self.next = AGAIN_MIN;
+    }
+
+    /// Whether it has failed for the first time.
+    pub(super) fn is_first(&self) -> bool {
+        self.next == AGAIN_MIN
+    }
+
+    /// The next pause. What failed together is not tried together.
+    pub(super) fn next(&mut self) -> Duration {
+        let jitter = self.next.mul_f64(random_number() as f64 / u64::MAX as f64 / 2.0);
+        let pause = self.next + jitter;
+        self.next = (self.next * 2).min(self.most);
+        pause
+    }
+
+    /// Waits for it.
+    pub(super) async fn pause(&mut self) {
+        sleep(self.next()).await;
+    }
+}
+
+/// Requests that wait for their answers, by their numbers. Whoever asked may have left: a task was stopped, or waited for too long.
+#[derive(Debug)]
+struct Waiting<T> {
+    answers: HashMap<u64, oneshot::Sender<T>>,
+    /// With so many, those that were left are taken out: as many are added before that as are looked at then.
+    sweep_at: usize,
+}
+
+/// With fewer requests, it does not matter how many were left.
+const SWEEP_MIN: usize = 64;
+
+impl<T> Default for Waiting<T> {
+    fn default() -> Self {
+        Self { answers: HashMap::new(), sweep_at: SWEEP_MIN }
+    }
+}
+
+impl<T> Waiting<T> {
+    fn add(&mut self, request: u64, answer: oneshot::Sender<T>) {
+        if self.answers.len() >= self.sweep_at {
+            self.answers.retain(|_, answer| !answer.is_closed());
+            self.sweep_at = SWEEP_MIN.max(2 * self.answers.len());
+        }
+        self.answers.insert(request, answer);
+    }
+
+    fn answer(&mut self, request: u64, with: T) {
+        if let Some(answer) = self.answers.remove(&request) {
+            let _ = answer.send(with);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_were_left_are_taken_out_now_and_then() {
+        let mut waiting = Waiting::default();
+        let mut kept = Vec::new();
+        for request in 0..10_000 {
+            let (answer, answered) = oneshot::channel();
+            waiting.add(request, answer);
+            // Whoever asked for the others has left.
+            if request % 100 == 0 {
+                kept.push((request, answered));
+            }
+        }
+        assert!(waiting.answers.len() < 4 * SWEEP_MIN + 2 * kept.len(), "{}", waiting.answers.len());
+        for (request, mut answered) in kept {
+            waiting.answer(request, request);
+            assert_eq!(answered.try_recv(), Ok(request));
+        }
+    }
+
+    #[test]
+    fn pauses_grow() {
+        let mut again = Again::up_to(AGAIN_MIN * 3);
+        assert!(again.is_first());
+        for base in [1, 2, 3, 3] {
+            let pause = again.next();
+            assert!(pause >= AGAIN_MIN * base && pause <= AGAIN_MIN * base * 3 / 2, "{pause:?}");
+        }
+        assert!(!again.is_first());
+        again.reset();
+        assert!(again.is_first());
+    }
 }

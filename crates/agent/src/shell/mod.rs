@@ -30,6 +30,7 @@ mod mock;
 mod opening;
 mod prepare;
 mod reads;
+mod replace;
 mod runner;
 mod secret_files;
 mod secrets;

@@ -30,23 +30,32 @@ pub(super) struct Prepared {
     pub(super) logs: LogPlan,
 }
 
+/// What a task has from elsewhere.
+pub(super) struct Obtained {
+    pub(super) image: Option<Arc<Image>>,
+    /// Those that are in its environment.
+    pub(super) tokens: BTreeMap<String, String>,
+    pub(super) secrets: Arc<Secrets>,
+    /// Files in its directory of secrets that templates gave it, relative to that.
+    pub(super) secret_files: Vec<String>,
+}
+
 /// Makes ready one start of a task. Takes its time: to be called where blocking does no harm.
 pub(super) fn prepare(
     context: &Context,
     run: &RunSpec,
     of: TaskRef,
     place: &AllocPaths,
-    image: Option<Arc<Image>>,
-    tokens: BTreeMap<String, String>,
-    secrets: Arc<Secrets>,
+    obtained: Obtained,
 ) -> Result<Prepared, StartFailure> {
+    let Obtained { image, tokens, secrets, secret_files } = obtained;
     let spec = &run.group.tasks[usize::from(of.task)];
     let equipment = context.equipment();
     let host = equipment.host(&context.node_id).with(&secrets);
     let (driver, mut task) = host.resolve(run, of, place)?;
     // No name stands for them: what is replaced is shown to people.
     task.env.extend(tokens);
-    let task = TaskContext { image, secrets: secrets.clone(), ..task };
+    let task = TaskContext { image, secrets: secrets.clone(), secret_files, ..task };
     let network = network(context, driver, &task, of)?;
     let first_id = first_id(context, driver, &task, of)?;
     let task = TaskContext { network, first_id, shared_cores: context.cores.shared(), ..task };
@@ -287,6 +296,7 @@ impl<'h> Host<'h> {
             env,
             given,
             secrets: Arc::default(),
+            secret_files: Vec::new(),
             image: None,
             network: None,
             first_id: None,

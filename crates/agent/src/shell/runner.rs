@@ -14,7 +14,7 @@ use super::clock::Clock;
 use super::fingerprint::Equipment;
 use super::host_ports::HostPorts;
 use super::identities::{self, Held};
-use super::prepare::{self, Needs, prepare};
+use super::prepare::{self, Needs, Obtained, prepare};
 use super::secrets::{self, HeldSecrets};
 use super::setup::SetupMoment;
 use super::task_api::{self, TaskApis};
@@ -30,7 +30,7 @@ use crate::keeper::plan::{KeeperPlan, LogPlan};
 use crate::lifecycle::{Event, Exit, FoundTask, RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::network::Networks;
 use crate::paths::AllocPaths;
-use crate::secrets::Secrets;
+use crate::secrets::{Secrets, hide};
 use crate::signals;
 use crate::user_ids::UserIds;
 
@@ -208,6 +208,8 @@ impl Runner {
                 Event::StartFailed(of, StartFailure { message: self.shown(failure.message), ..failure })
             }
             Event::Exited(of, exit) => Event::Exited(of, Exit { message: self.shown(exit.message), ..exit }),
+            Event::TaskFailed { of, why } => Event::TaskFailed { of, why: self.shown(why) },
+            Event::RestartAsked { of, why } => Event::RestartAsked { of, why: self.shown(why) },
             other => other,
         };
         let runs = matches!(event, Event::Started { .. } | Event::Recovered(_, FoundTask::Running { .. }));
@@ -235,12 +237,18 @@ impl Runner {
         &self.run.group.tasks[usize::from(self.of.task)]
     }
 
-    /// A text without what the task was given of variables.
-    fn shown(&self, text: String) -> String {
-        if text.is_empty() {
+    /// A text without what the task was given of variables, by its secrets or by its templates.
+    pub(super) fn shown(&self, text: String) -> String {
+        // None where nothing is known of a task but its keeper.
+        let spec = self.run.group.tasks.get(usize::from(self.of.task));
+        // Most tasks are given nothing.
+        let is_given = spec.is_some_and(|spec| !spec.secrets.is_empty() || !spec.templates.is_empty());
+        if text.is_empty() || !is_given {
             return text;
         }
-        self.context.held_secrets.of(self.of).unwrap_or_default().hidden_in(text)
+        let secrets = self.context.held_secrets.of(self.of).unwrap_or_default();
+        let seen = self.context.held_shown.seen(self.of);
+        hide(text, secrets.hidden().chain(seen.iter().flat_map(|shown| shown.hidden())))
     }
 
     async fn start(self, mut commands: mpsc::Receiver<TaskCommand>) {
@@ -252,8 +260,9 @@ impl Runner {
         // None once the agent ends.
         let permit = self.context.starting.clone().acquire_owned().await.ok();
         let prepared = self.blocking({
-            let image = image.clone();
-            move |context, run, of, place| prepare(context, run, of, place, image, tokens, secrets)
+            let secret_files = templates.iter().flat_map(Following::secret_files).collect();
+            let obtained = Obtained { image: image.clone(), tokens, secrets, secret_files };
+            move |context, run, of, place| prepare(context, run, of, place, obtained)
         });
         if let Some(unlimited) = self.context.unlimited(self.spec()) {
             self.note(TaskEventKind::Driver, format!("Not limited on this node: {unlimited}"));

@@ -1,61 +1,48 @@
 //! The files that the agent puts into a task's directory of secrets. Whoever reads one sees the old text or the new one.
 
-use std::fs::{File, Permissions};
-use std::io::Write;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, chownat, fchown, fstat, mkdirat, openat2,
-    renameat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, chownat, fchown, fstat, mkdirat, openat2, unlinkat,
 };
 use rustix::io::Errno;
 
-use crate::dirs::Dir;
+use super::replace::{owner_of, replace};
+use crate::dirs::{Dir, open_beneath};
 use crate::failure::{Doing, Failure};
 use crate::paths::AllocPaths;
-use crate::shell::data_dir::random;
 
 /// Puts a text in the place of the one that was there. `path` is beneath the directory of secrets, whose owner is given the
 /// file: that is the task's user. The task may have put anything there: none of its links is followed.
 pub(super) fn write(place: &AllocPaths, task: &str, path: &str, text: &str) -> Result<(), Failure> {
     let doing = || format!("write secrets/{path}");
     let own = Dir::open(&place.task_dir(task))?;
-    let mut dir = open_dir(own.fd(), "secrets").doing(doing)?;
-    let owner = fstat(&dir).doing(doing)?;
-    let owner = (Some(Uid::from_raw(owner.st_uid)), Some(Gid::from_raw(owner.st_gid)));
+    let mut dir = open_beneath(own.fd(), "secrets").doing(doing)?;
+    let owner = owner_of(&dir).doing(doing)?;
     let (parents, name) = path.rsplit_once('/').map_or(("", path), |(parents, name)| (parents, name));
     for part in parents.split('/').filter(|part| !part.is_empty()) {
         match mkdirat(&dir, part, Mode::RWXU) {
             Ok(()) => {
-                dir = open_dir(&dir, part).doing(doing)?;
-                fchown(&dir, owner.0, owner.1).doing(doing)?;
+                dir = open_beneath(&dir, part).doing(doing)?;
+                fchown(&dir, Some(owner.0), Some(owner.1)).doing(doing)?;
             }
-            Err(Errno::EXIST) => dir = open_dir(&dir, part).doing(doing)?,
+            Err(Errno::EXIST) => dir = open_beneath(&dir, part).doing(doing)?,
             Err(errno) => return Err(Failure::new(doing(), errno)),
         }
     }
-    let unique = random(8)?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let temporary = format!(".{unique}");
-    let written = create(&dir, &temporary).doing(doing).and_then(|file| {
-        let mut file = File::from(file);
-        file.write_all(text.as_bytes()).doing(doing)?;
-        fchown(&file, owner.0, owner.1).doing(doing)?;
-        renameat(&dir, &*temporary, &dir, name).doing(doing)
-    });
-    if written.is_err() {
-        let _ = unlinkat(&dir, &*temporary, AtFlags::empty());
-    }
-    written
+    replace(&dir, OsStr::new(name), text, owner, Mode::RUSR | Mode::WUSR).doing(doing)
 }
 
 /// Listens at a socket in a task's directory of secrets, in the place of whatever has its name. It is the task's user's alone.
 pub(super) fn socket(place: &AllocPaths, task: &str, name: &str) -> Result<UnixListener, Failure> {
     let doing = || format!("listen at secrets/{name}");
     let own = Dir::open(&place.task_dir(task))?;
-    let dir = open_dir(own.fd(), "secrets").doing(doing)?;
-    let owner = fstat(&dir).doing(doing)?;
+    let dir = open_beneath(own.fd(), "secrets").doing(doing)?;
+    let (uid, gid) = owner_of(&dir).doing(doing)?;
     match unlinkat(&dir, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(Failure::new(doing(), errno)),
@@ -72,19 +59,8 @@ pub(super) fn socket(place: &AllocPaths, task: &str, name: &str) -> Result<UnixL
     }
     let handle = format!("/proc/self/fd/{}", made.as_raw_fd());
     std::fs::set_permissions(handle, Permissions::from_mode(0o600)).doing(doing)?;
-    let (uid, gid) = (Some(Uid::from_raw(owner.st_uid)), Some(Gid::from_raw(owner.st_gid)));
-    chownat(&made, "", uid, gid, AtFlags::EMPTY_PATH).doing(doing)?;
+    chownat(&made, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH).doing(doing)?;
     Ok(listener)
-}
-
-fn open_dir(dir: impl AsFd, name: &str) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat2(dir, name, flags, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
-}
-
-fn create(dir: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat2(dir, name, flags, Mode::RUSR | Mode::WUSR, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
 }
 
 #[cfg(test)]

@@ -112,12 +112,7 @@ pub(super) async fn write(runner: &Runner, secrets: &Arc<Secrets>) -> Result<(),
     let secrets = secrets.clone();
     let write = move |_: &Context, run: &RunSpec, of: TaskRef, place: &AllocPaths| {
         let spec = &run.group.tasks[usize::from(of.task)];
-        if !alloc_dir::secrets::are_in_memory(place, &spec.name) {
-            return Err(setup(
-                "write the files of the task's secrets: this agent may not mount memory for them, and they are not to be on a disk: \
-                 run it as root, or name the items in `env`",
-            ));
-        }
+        refuse_on_disk(place, &spec.name, || "write the files of the task's secrets".to_owned())?;
         for secret in spec.secrets.iter().filter(|secret| !secret.files.is_empty()) {
             for (item, text) in secrets.items(&secret.name).into_iter().flatten() {
                 failpoint("task.secret", text.as_bytes());
@@ -133,6 +128,22 @@ pub(super) async fn write(runner: &Runner, secrets: &Arc<Secrets>) -> Result<(),
         Ok(())
     };
     runner.blocking(write).await
+}
+
+/// Refuses what is about to be done to a task's directory of secrets where that is on a disk.
+pub(super) fn refuse_on_disk(
+    place: &AllocPaths,
+    task: &str,
+    doing: impl FnOnce() -> String,
+) -> Result<(), StartFailure> {
+    if alloc_dir::secrets::are_in_memory(place, task) {
+        return Ok(());
+    }
+    Err(setup(format!(
+        "{}: this agent may not mount memory for secrets/, and what is in it is not to be on a disk: run the agent as root, or put \
+         it elsewhere",
+        doing()
+    )))
 }
 
 fn is_file_name(item: &str) -> bool {

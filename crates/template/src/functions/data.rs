@@ -18,30 +18,33 @@ pub(super) const FUNCTIONS: &[Function] = &[
     of("mustEnv", 1, |evaluator, arguments| {
         let name = as_text(&arguments[0])?;
         let value = evaluator.source().env(name);
-        value.map(text).ok_or_else(|| format!("the task's environment has no {name:?}"))
+        value.map(text).ok_or_else(|| "the task's environment has no such variable".to_owned())
     }),
-    between("timestamp", 0, 1, timestamp),
-    of("nomadVar", 1, |evaluator, arguments| {
-        let query = Query::variable(as_text(&arguments[0])?)?;
-        Ok(match evaluator.query(query, |found| *found == Lookup::Absent)? {
-            Lookup::Variable(variable) => {
-                let bytes = variable.items.iter().map(|(key, value)| 2 * key.len() + value.len()).sum();
-                evaluator.budget.make(bytes, 8 * variable.items.len())?;
-                Value::variable(variable)
-            }
-            Lookup::Unknown | Lookup::Absent | Lookup::List(_) => Value::Nil,
-        })
-    }),
+    between("timestamp", 0, 1, timestamp).judged(check_layout),
+    of("nomadVar", 1, nomad_var).judged(|text| Query::variable(text).map(drop)),
     of("nomadVarExists", 1, |evaluator, arguments| {
         let query = Query::variable(as_text(&arguments[0])?)?;
         let found = evaluator.query(query, |_| false)?;
         Ok(Value::Bool(matches!(found, Lookup::Variable(_))))
-    }),
+    })
+    .judged(|text| Query::variable(text).map(drop)),
     between("nomadVarList", 0, 1, |evaluator, arguments| list_of(evaluator, arguments, |_| false)),
     between("nomadVarListSafe", 0, 1, |evaluator, arguments| {
         list_of(evaluator, arguments, |found| matches!(found, Lookup::List(all) if all.is_empty()))
     }),
 ];
+
+fn nomad_var(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<Value, String> {
+    let query = Query::variable(as_text(&arguments[0])?)?;
+    Ok(match evaluator.query(query, |found| *found == Lookup::Absent)? {
+        Lookup::Variable(variable) => {
+            let bytes = variable.items.iter().map(|(key, value)| 2 * key.len() + value.len()).sum();
+            evaluator.budget.make(bytes, 8 * variable.items.len())?;
+            Value::variable(variable)
+        }
+        Lookup::Unknown | Lookup::Absent | Lookup::List(_) => Value::Nil,
+    })
+}
 
 fn list_of(
     evaluator: &mut Evaluator<'_>,
@@ -60,10 +63,14 @@ fn timestamp(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<Value
     let now_s = evaluator.source().now_s();
     match arguments.first().map(as_text).transpose()? {
         None => Ok(text(rfc3339(now_s))),
-        Some("unix") => Ok(text(now_s.to_string())),
-        Some(other) => {
-            Err(format!("the layout {other:?} is not implemented: leave it out, or write \"unix\""))
-        }
+        Some(layout) => check_layout(layout).map(|()| text(now_s.to_string())),
+    }
+}
+
+fn check_layout(layout: &str) -> Result<(), String> {
+    match layout {
+        "unix" => Ok(()),
+        _ => Err("a layout is not implemented: leave it out, or write \"unix\"".to_owned()),
     }
 }
 

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use md5::Md5;
 use serde_json::Value as Json;
+use serde_json::error::Category;
 use sha2::{Digest, Sha256};
 
 use super::{Function, as_text, of};
@@ -26,8 +27,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
     of("toJSONPretty", 1, |evaluator, arguments| write(evaluator, &arguments[0], true)),
 ];
 
+/// 2⁵³: below it, each whole number is exact as a float.
+const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
+
 fn decode(engine: &impl Engine, encoded: &str) -> Result<Value, String> {
-    let bytes = engine.decode(encoded).map_err(|error| format!("not Base64: {error}"))?;
+    let bytes = engine.decode(encoded).map_err(|_| "it is not Base64".to_owned())?;
     String::from_utf8(bytes).map(text).map_err(|_| "what is decoded is no text in UTF-8".to_owned())
 }
 
@@ -39,7 +43,20 @@ fn parse_json(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<Valu
     }
     evaluator.budget.make(from.len().saturating_mul(JSON_FACTOR), 0)?;
     // The reader bounds the nesting.
-    serde_json::from_str(from).map(from_json).map_err(|error| format!("not JSON: {error}"))
+    serde_json::from_str(from).map(from_json).map_err(|error| {
+        // Where, and nothing of what stands there.
+        let (line, column) = (error.line(), error.column());
+        format!("it is not JSON: {} at line {line}, column {column} of it", json_reason(&error))
+    })
+}
+
+/// The reader's own words may quote what it has read.
+fn json_reason(error: &serde_json::Error) -> &'static str {
+    match error.classify() {
+        Category::Eof => "it ends too early",
+        _ if error.to_string().starts_with("recursion limit") => "it is nested too deeply",
+        Category::Io | Category::Syntax | Category::Data => "something is wrong",
+    }
 }
 
 fn from_json(json: Json) -> Value {
@@ -65,6 +82,8 @@ fn to_json(evaluator: &mut Evaluator<'_>, value: &Value) -> Result<Json, String>
         Value::Nil => Json::Null,
         Value::Bool(value) => Json::Bool(*value),
         Value::Int(value) => Json::from(*value),
+        // As Go writes it: 1, and not 1.0.
+        Value::Float(value) if value.fract() == 0.0 && value.abs() < EXACT_BELOW => Json::from(*value as i64),
         Value::Float(value) => Json::from(*value),
         Value::Text(_) | Value::Record(_) => {
             let text = value.as_text().cloned().unwrap_or_default();

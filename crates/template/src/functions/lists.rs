@@ -2,6 +2,8 @@
 
 use super::compare::equal;
 use super::{Function, as_int, as_list, as_text, from, of};
+use crate::eval::Evaluator;
+use crate::limits::BYTES_A_STEP;
 use crate::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -23,13 +25,15 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(value)
     }),
     // The first argument is what is searched in.
-    of("in", 2, |_, arguments| Ok(Value::Bool(holds(&arguments[0], &arguments[1])?))),
+    of("in", 2, |evaluator, arguments| Ok(Value::Bool(holds(evaluator, &arguments[0], &arguments[1])?))),
     // The second one is: `{{ if .list | contains "x" }}`.
-    of("contains", 2, |_, arguments| Ok(Value::Bool(holds(&arguments[1], &arguments[0])?))),
-    of("containsAll", 2, |_, arguments| count(arguments, |found, asked| found == asked)),
-    of("containsAny", 2, |_, arguments| count(arguments, |found, _| found > 0)),
-    of("containsNone", 2, |_, arguments| count(arguments, |found, _| found == 0)),
-    of("containsNotAll", 2, |_, arguments| count(arguments, |found, asked| found < asked)),
+    of("contains", 2, |evaluator, arguments| {
+        Ok(Value::Bool(holds(evaluator, &arguments[1], &arguments[0])?))
+    }),
+    of("containsAll", 2, |evaluator, arguments| count(evaluator, arguments, |found, asked| found == asked)),
+    of("containsAny", 2, |evaluator, arguments| count(evaluator, arguments, |found, _| found > 0)),
+    of("containsNone", 2, |evaluator, arguments| count(evaluator, arguments, |found, _| found == 0)),
+    of("containsNotAll", 2, |evaluator, arguments| count(evaluator, arguments, |found, asked| found < asked)),
 ];
 
 fn index(value: &Value, at: &Value) -> Result<Value, String> {
@@ -38,7 +42,7 @@ fn index(value: &Value, at: &Value) -> Result<Value, String> {
     }
     let at = as_int(at)?;
     let within = usize::try_from(at).ok();
-    let outside = || format!("the index {at} is out of range");
+    let outside = || "the index is out of range".to_owned();
     match value {
         Value::List(values) => within.and_then(|at| values.get(at)).cloned().ok_or_else(outside),
         Value::Nil => Err("nothing can be indexed of a value that is nil".to_owned()),
@@ -50,20 +54,38 @@ fn index(value: &Value, at: &Value) -> Result<Value, String> {
     }
 }
 
-/// Values that cannot be compared are not equal.
-fn holds(all: &Value, one: &Value) -> Result<bool, String> {
+/// Whether one of these is equal to that; values that cannot be compared are not. Each comparison costs.
+fn is_among(evaluator: &mut Evaluator<'_>, all: &[Value], one: &Value) -> Result<bool, String> {
+    let steps = 1 + one.as_text().map_or(0, |text| text.len() / BYTES_A_STEP) as u64;
+    for value in all {
+        evaluator.budget.steps(steps)?;
+        if equal(value, one).unwrap_or(false) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn holds(evaluator: &mut Evaluator<'_>, all: &Value, one: &Value) -> Result<bool, String> {
     if let Some(text) = all.as_text() {
         return Ok(text.contains(as_text(one)?));
     }
     if let Some(map) = all.as_map() {
         return Ok(map.contains_key(as_text(one)?));
     }
-    Ok(as_list(all)?.iter().any(|value| equal(value, one).unwrap_or(false)))
+    is_among(evaluator, as_list(all)?, one)
 }
 
 /// How many of the first list are in the second.
-fn count(arguments: &[Value], decide: fn(usize, usize) -> bool) -> Result<Value, String> {
+fn count(
+    evaluator: &mut Evaluator<'_>,
+    arguments: &[Value],
+    decide: fn(usize, usize) -> bool,
+) -> Result<Value, String> {
     let (asked, all) = (as_list(&arguments[0])?, as_list(&arguments[1])?);
-    let is_found = |one: &&Value| all.iter().any(|value| equal(value, one).unwrap_or(false));
-    Ok(Value::Bool(decide(asked.iter().filter(is_found).count(), asked.len())))
+    let mut found = 0;
+    for one in asked {
+        found += usize::from(is_among(evaluator, all, one)?);
+    }
+    Ok(Value::Bool(decide(found, asked.len())))
 }

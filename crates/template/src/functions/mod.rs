@@ -20,7 +20,9 @@ pub(crate) struct Function {
     most: Option<usize>,
     /// Of `and` and `or`: the truth of an argument that ends their evaluation.
     pub decides: Option<bool>,
-    run: fn(&mut Evaluator<'_>, &[Value]) -> Result<Value, String>,
+    run: Run,
+    /// Judges the first argument where it stands in the template.
+    literal: Option<Judge>,
 }
 
 impl std::fmt::Debug for Function {
@@ -29,25 +31,30 @@ impl std::fmt::Debug for Function {
     }
 }
 
+/// Errors say what is wrong and quote nothing that was computed: it may be secret, and they are shown to whoever may see the task.
+/// Where in the template it went wrong is said beside them.
 type Run = fn(&mut Evaluator<'_>, &[Value]) -> Result<Value, String>;
+
+/// Says why a text cannot be an argument.
+type Judge = fn(&str) -> Result<(), String>;
 
 /// One that takes so many arguments.
 const fn of(name: &'static str, count: usize, run: Run) -> Function {
-    Function { name, least: count, most: Some(count), decides: None, run }
+    between(name, count, count, run)
 }
 
 /// One that takes between so many and so many.
 const fn between(name: &'static str, least: usize, most: usize, run: Run) -> Function {
-    Function { name, least, most: Some(most), decides: None, run }
+    Function { name, least, most: Some(most), decides: None, run, literal: None }
 }
 
 /// One that takes so many or more.
 const fn from(name: &'static str, least: usize, run: Run) -> Function {
-    Function { name, least, most: None, decides: None, run }
+    Function { name, least, most: None, decides: None, run, literal: None }
 }
 
 const fn deciding(name: &'static str, decides: bool) -> Function {
-    Function { name, least: 1, most: None, decides: Some(decides), run: |_, _| Ok(Value::Nil) }
+    Function { name, least: 1, most: None, decides: Some(decides), run: |_, _| Ok(Value::Nil), literal: None }
 }
 
 /// By areas.
@@ -90,6 +97,19 @@ pub(crate) fn find(name: &str) -> Result<&'static Function, String> {
 }
 
 impl Function {
+    /// The same, with what judges its first argument where that stands in the template.
+    const fn judged(self, literal: Judge) -> Self {
+        Self { literal: Some(literal), ..self }
+    }
+
+    /// Whether it can be given this as its first argument.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn check_literal(&self, text: &str) -> Result<(), String> {
+        self.literal.map_or(Ok(()), |judge| judge(text)).map_err(|why| format!("{}: {why}", self.name))
+    }
+
     /// Whether it can be given so many arguments.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         "" => Ok(Value::Bool(false)),
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
-        other => Err(format!("{:?} is not true or false", cut(other))),
+        _ => Err("it is not true or false".to_owned()),
     }),
     of("parseFloat", 1, |_, arguments| {
         parse(as_text(&arguments[0])?, |text| {
@@ -42,14 +42,10 @@ fn out_of_range() -> String {
     "the result is not a number of 64 bits".to_owned()
 }
 
-fn cut(text: &str) -> String {
-    text.chars().take(64).collect()
-}
-
 /// An empty text is 0, as in Nomad.
 fn parse(text: &str, parse: impl Fn(&str) -> Option<Value>) -> Result<Value, String> {
     let number = if text.is_empty() { "0" } else { text };
-    parse(number).ok_or_else(|| format!("{:?} is not such a number", cut(text)))
+    parse(number).ok_or_else(|| "it is not such a number".to_owned())
 }
 
 fn arithmetic(
@@ -76,7 +72,7 @@ fn as_float(value: &Value) -> Result<f64, String> {
 /// Numbers from the first one, or 0, to before the last one.
 fn numbers(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<Value, String> {
     let whole = |value: &Value| match value.as_text() {
-        Some(text) => text.parse().map_err(|_| format!("{:?} is not a whole number", cut(text))),
+        Some(text) => text.parse().map_err(|_| "it is not a whole number".to_owned()),
         None => as_int(value),
     };
     let (first, end) = match arguments {

@@ -50,6 +50,7 @@ const REFUSED: &[(&[&str], &str)] = &[
         ],
         STATE,
     ),
+    (&["splitToMap"], "split the text, and each pair of it: split and index are there"),
     (&["call", "js"], "values of a template are no functions, and no programs are written with them"),
     (
         &["hmacSHA256Hex", "spew_dump", "spew_printf", "spew_sdump", "spew_sprintf"],

@@ -4,7 +4,7 @@ use regex::{Regex, RegexBuilder};
 
 use super::{Function, as_int, as_text, between, from, of};
 use crate::eval::Evaluator;
-use crate::limits::{REGEX_BYTES_MAX, REGEX_STEPS};
+use crate::limits::{REGEX_BYTES_MAX, REGEX_FACTOR, REGEX_STEPS};
 use crate::print;
 use crate::value::{Value, list, text};
 
@@ -22,8 +22,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     of("toUpper", 1, |_, arguments| Ok(text(as_text(&arguments[0])?.to_uppercase()))),
     of("toTitle", 1, |_, arguments| Ok(text(title(as_text(&arguments[0])?)))),
     of("trimSpace", 1, |_, arguments| Ok(text(as_text(&arguments[0])?.trim()))),
-    of("trim", 2, |_, arguments| {
+    of("trim", 2, |evaluator, arguments| {
         let (set, from) = (as_text(&arguments[0])?, as_text(&arguments[1])?);
+        // Each letter may be compared with all of the set.
+        evaluator.budget.read(set.len().saturating_mul(from.len()))?;
         Ok(text(from.trim_matches(|c| set.contains(c))))
     }),
     of("trimPrefix", 2, |_, arguments| {
@@ -39,8 +41,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
     of("join", 2, join),
     of("indent", 2, indent),
     of("regexMatch", 2, |evaluator, arguments| {
-        let regex = regex(evaluator, as_text(&arguments[0])?)?;
-        Ok(Value::Bool(regex.is_match(as_text(&arguments[1])?)))
+        let within = as_text(&arguments[1])?;
+        let regex = regex(evaluator, as_text(&arguments[0])?, within)?;
+        Ok(Value::Bool(regex.is_match(within)))
     }),
     of("regexReplaceAll", 3, regex_replace_all),
     between("slice", 1, 3, slice),
@@ -102,14 +105,14 @@ fn replace_all(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<Val
 }
 
 fn split(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<Value, String> {
-    let (separator, from) = (as_text(&arguments[0])?, as_text(&arguments[1])?);
+    // White space around it is none of its parts, as in Nomad, and nothing has none.
+    let (separator, from) = (as_text(&arguments[0])?, as_text(&arguments[1])?.trim());
+    if from.is_empty() {
+        return Ok(list(Vec::new()));
+    }
     if separator.is_empty() {
         evaluator.budget.make(from.len(), from.len())?;
         return Ok(list(from.chars().map(|c| text(c.to_string())).collect()));
-    }
-    // None of nothing, as in Nomad.
-    if from.is_empty() {
-        return Ok(list(Vec::new()));
     }
     evaluator.budget.make(from.len(), from.matches(separator).count() + 1)?;
     Ok(list(from.split(separator).map(text).collect()))
@@ -137,20 +140,21 @@ fn indent(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<Value, S
     Ok(text(lines.join("\n")))
 }
 
-fn regex(evaluator: &mut Evaluator<'_>, pattern: &str) -> Result<Regex, String> {
+fn regex(evaluator: &mut Evaluator<'_>, pattern: &str, within: &str) -> Result<Regex, String> {
     evaluator.budget.steps(REGEX_STEPS)?;
+    evaluator.budget.read(within.len().saturating_mul(REGEX_FACTOR))?;
     let built =
         RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).dfa_size_limit(REGEX_BYTES_MAX).build();
     built.map_err(|error| {
         let reason = error.to_string();
         let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        format!("the regular expression {:?}: {reason}", pattern.chars().take(64).collect::<String>())
+        format!("the regular expression is none: {reason}")
     })
 }
 
 fn regex_replace_all(evaluator: &mut Evaluator<'_>, arguments: &[Value]) -> Result<Value, String> {
     let (pattern, to, within) = (as_text(&arguments[0])?, as_text(&arguments[1])?, as_text(&arguments[2])?);
-    let regex = regex(evaluator, pattern)?;
+    let regex = regex(evaluator, pattern, within)?;
     // Each `$1` of what replaces may stand for as much as there is.
     let groups = to.matches('$').count();
     let mut bytes = 0usize;

@@ -1,6 +1,7 @@
 //! Hostile templates end soon, in bounded memory, and say which limit they ran into.
 
-use berth_template::limits::{ACTIONS_MAX, NESTING_MAX, TEXT_BYTES_MAX};
+use berth_template::limits::{ACTIONS_MAX, NESTING_MAX, TEXT_BYTES_MAX, VARIABLES_MAX};
+use berth_template::{Delimiters, ParsedTemplate};
 
 use super::world::{parse, shown};
 
@@ -24,7 +25,7 @@ fn nesting_is_bounded() {
         "{{ define \"a\" }}{{ if true }}{{ template \"a\" ((.)) }}{{ end }}{{ end }}{{ template \"a\" }}";
     assert!(on_a_small_stack(recursive.to_owned()).contains("within one another, the limit of one template"));
     let json = format!("{{{{ toJSON (parseJSON `{}`) }}}}", "[".repeat(10_000));
-    assert!(on_a_small_stack(json).contains("recursion limit"));
+    assert!(on_a_small_stack(json).contains("it is nested too deeply"));
 }
 
 #[test]
@@ -63,8 +64,8 @@ fn what_is_made_is_bounded() {
         doubling,
         "{{ $x := printf \"%9999d\" 1 }}{{ replaceAll \" \" $x $x }}",
         "{{ $x := printf \"%9999d\" 1 }}{{ regexReplaceAll \".*\" \"$0$0$0$0$0$0$0$0$0$0\" $x | replaceAll \" \" $x }}",
-        "{{ $x := printf \"%9999d\" 1 }}{{ range loop 10000 }}{{ $y := split \"\" $x }}{{ end }}",
-        "{{ $x := printf \"%9999d\" 1 }}{{ range loop 10000 }}{{ $y := join $x (split \"\" $x) }}{{ end }}",
+        "{{ $x := printf \"%09999d\" 1 }}{{ range loop 10000 }}{{ $y := split \"\" $x }}{{ end }}",
+        "{{ $x := printf \"%09999d\" 1 }}{{ range loop 10000 }}{{ $y := join $x (split \"\" $x) }}{{ end }}",
         "{{ indent 9223372036854775807 \"x\" }}",
     ] {
         let said = shown(huge);
@@ -81,4 +82,79 @@ fn what_is_made_is_bounded() {
 fn what_is_asked_for_is_bounded() {
     let many = "{{ range loop 100 }}{{ $x := nomadVarExists (printf \"a/%d\" .) }}{{ end }}";
     assert!(shown(many).contains("more than 64 variables and lists, the limit of one template"));
+}
+
+/// What would not end otherwise: looked at again after each space, a mebibyte of them takes minutes.
+#[test]
+fn white_space_is_read_once() {
+    let most = TEXT_BYTES_MAX - 16;
+    for (before, after, comes_to) in [
+        ("{{", "}}", "error: line 1, column 1048563: a value is missing here"),
+        ("{{ 1", "-}} x", "1x"),
+        ("{{ 1", "- }}", "error: line 1, column 1048565: '-' has no meaning here"),
+        ("{{", "", "error: line 1, column 1: the action has no end \"}}\""),
+        ("{{- /* c */", "-}} x", "x"),
+    ] {
+        let spaces = " ".repeat(most);
+        assert_eq!(shown(&format!("{before}{spaces}{after}")), comes_to, "{before} {after}");
+    }
+    // The same where each is an action's.
+    assert_eq!(shown(&"{{ \t\n 1  \t }}".repeat(20_000)), "1".repeat(20_000));
+}
+
+#[test]
+fn delimiters_are_bounded() {
+    for (left, right, why) in [
+        (" {{", "}}", "may not begin with white space"),
+        ("{{", "\n}}", "may not begin with white space"),
+        ("{{", &*"}".repeat(65), "may have 64 bytes"),
+    ] {
+        let delimiters = Delimiters { left: left.to_owned(), right: right.to_owned() };
+        let error = ParsedTemplate::parse("x", &delimiters).expect_err("refused");
+        assert!(error.message.ends_with(why), "{error}");
+    }
+}
+
+#[test]
+fn declared_variables_are_bounded() {
+    let declared =
+        |count: usize| (0..count).map(|at| format!("{{{{ $v{at} := {at} }}}}")).collect::<String>();
+    let last = format!("{}{{{{ $v999 }}}}", declared(VARIABLES_MAX));
+    assert_eq!(shown(&last), "999");
+    let many = declared(VARIABLES_MAX + 1);
+    assert!(shown(&many).ends_with("more than 1000 variables are declared here, the limit of a template"));
+    // What is declared in a block is so only there.
+    let blocks = "{{ if true }}{{ $x := 1 }}{{ $x }}{{ end }}".repeat(VARIABLES_MAX + 1);
+    assert_eq!(shown(&blocks).len(), VARIABLES_MAX + 1);
+}
+
+/// Each of them does more work for each step than others, unless that is counted.
+#[test]
+fn work_is_counted_and_not_only_calls() {
+    let operands =
+        format!("{{{{ range loop 1000 }}}}{{{{ $x := print{} }}}}{{{{ end }}}}", " true".repeat(1_001));
+    let long = format!("{{{{ $x := `{}` }}}}", "x".repeat(100_000));
+    for heavy in [
+        "{{ $l := loop 2000 }}{{ $l | containsAny (loop 5000 7000) }}".to_owned(),
+        "{{ $l := loop 2000 }}{{ $l | containsAll $l }}".to_owned(),
+        "{{ $l := loop 2000 }}{{ $l | containsNone (loop 5000 7000) }}".to_owned(),
+        "{{ $l := loop 2000 }}{{ $l | containsNotAll (loop 5000 7000) }}".to_owned(),
+        "{{ $l := loop 10000 }}{{ range loop 200 }}{{ $x := in $l -1 }}{{ end }}".to_owned(),
+        operands,
+        // Copies of all that a variable has.
+        "{{ range loop 2000 }}{{ $x := (nomadVar \"large\").Keys }}{{ end }}".to_owned(),
+        "{{ $v := nomadVar \"large\" }}{{ range loop 2000 }}{{ $x := $v.Keys }}{{ end }}".to_owned(),
+        "{{ $v := nomadVar \"large\" }}{{ range loop 2000 }}{{ $x := $v.Values }}{{ end }}".to_owned(),
+        "{{ $v := nomadVar \"large\" }}{{ range loop 2000 }}{{ $x := $v.Tuples }}{{ end }}".to_owned(),
+        "{{ range loop 99999 }}{{ $x := nomadVarExists \"large\" }}{{ end }}".to_owned(),
+        format!("{long}{{{{ trim $x $x }}}}"),
+        format!("{long}{{{{ range loop 200 }}}}{{{{ $y := regexMatch \"b\" $x }}}}{{{{ end }}}}"),
+    ] {
+        let said = shown(&heavy);
+        assert!(said.contains("the limit of one template"), "{}: {said}", &heavy[..heavy.len().min(90)]);
+    }
+    // A round costs what it does, however much is left that it could go over.
+    let broken =
+        "{{ $v := nomadVar \"large\" }}{{ range loop 50000 }}{{ range $v }}{{ break }}{{ end }}{{ end }}";
+    assert_eq!(shown(broken), "");
 }

@@ -45,6 +45,12 @@ fn formats() {
             "{{ printf \"%f|%.2f|%8.3f|%e|%g|%v\" 1.5 1.555 1.5 1500.0 1.5 2.0 }}",
             "1.500000|1.55|   1.500|1.500000e+03|1.5|2",
         ),
+        // Precisions as `fmt` of Go 1.22 has them.
+        (
+            "{{ printf \"%.3g|%.3g|%.3g|%.3g|%.3g|%.3g|%.3v|%.0g|%8.2g|%+.2g\" 1234.5678 123.456 0.00001234 1.0 100000.0 0.000123456 3.14159 2.5 1.25 9.99 }}",
+            "1.23e+03|123|1.23e-05|1|1e+05|0.000123|3.14|2|     1.2|+10",
+        ),
+        ("{{ printf \"%.10g|%.2g|%.1g|%.5g\" 0.1 99.9 -0.05 1000000.0 }}", "0.1|1e+02|-0.05|1e+06"),
         ("{{ printf \"%t %v %T %T\" true nil 1 \"x\" }}", "true <nil> int string"),
         (
             "{{ printf \"%v %v\" (split \",\" \"a,b\") (parseJSON `{\"b\":1,\"a\":null}`) }}",
@@ -73,6 +79,10 @@ fn texts() {
         ),
         ("{{ \"a-b-c\" | replaceAll \"-\" \"_\" }}", "a_b_c"),
         ("{{ \"a,b\" | split \",\" | join \"+\" }} {{ split \"\" \"ab\" }}", "a+b [a b]"),
+        (
+            "{{ split \",\" \" a,b \\n\" }}|{{ len (split \"\" \" \") }}|{{ split \"\" \" x y \" }}",
+            "[a b]|0|[x   y]",
+        ),
         ("{{ \"x\\n\\ny\" | indent 2 }}", "  x\n\n  y"),
         (
             "{{ \"foo.bar\" | regexMatch \"foo[.a-z]+\" }} {{ \"a12b\" | regexReplaceAll \"([0-9])\" \"<$1>\" }}",
@@ -80,7 +90,7 @@ fn texts() {
         ),
         (
             "{{ regexMatch \"(\" \"a\" }}",
-            "error: line 1, column 4: regexMatch: the regular expression \"(\": unclosed group",
+            "error: line 1, column 4: regexMatch: the regular expression is none: unclosed group",
         ),
         (
             "{{ slice \"abcd\" 1 3 }} {{ slice \"abcd\" 2 }} {{ slice (split \",\" \"a,b,c\") 1 }}",
@@ -97,7 +107,7 @@ fn lists_and_maps() {
         ("{{ len \"abc\" }}{{ len (split \",\" \"a,b\") }}{{ len (parseJSON `{\"a\":1}`) }}", "321"),
         ("{{ index (split \",\" \"a,b\") 1 }} {{ index (parseJSON `{\"a\":[5,6]}`) \"a\" 1 }}", "b 6"),
         ("{{ index (parseJSON `{}`) \"a\" }}", "<no value>"),
-        ("{{ index (split \",\" \"a\") 1 }}", "error: line 1, column 4: index: the index 1 is out of range"),
+        ("{{ index (split \",\" \"a\") 1 }}", "error: line 1, column 4: index: the index is out of range"),
         (
             "{{ in (split \",\" \"a,b\") \"a\" }} {{ split \",\" \"a,b\" | contains \"c\" }} {{ in \"abc\" \"b\" }}",
             "true false true",
@@ -131,7 +141,7 @@ fn numbers() {
             "{{ parseInt \"-5\" }} {{ parseUint \"5\" }} {{ parseFloat \"1.5\" }} {{ parseBool \"T\" }} {{ parseInt \"\" }}",
             "-5 5 1.5 true 0",
         ),
-        ("{{ parseUint \"-5\" }}", "error: line 1, column 4: parseUint: \"-5\" is not such a number"),
+        ("{{ parseUint \"-5\" }}", "error: line 1, column 4: parseUint: it is not such a number"),
         (
             "{{ range loop 2 4 }}{{ . }}{{ end }} {{ len (loop 3) }} {{ len (loop -1) }} {{ len (loop \"2\") }}",
             "23 3 0 2",
@@ -152,11 +162,12 @@ fn encodings() {
             "{{ toJSON (parseJSON `{\"b\":[1,2.5,\"<x>\"],\"a\":null}`) }}",
             "{\"a\":null,\"b\":[1,2.5,\"\\u003cx\\u003e\"]}",
         ),
+        ("{{ toJSON 1.0 }} {{ toJSON -2.0 }} {{ toJSON (parseJSON `[3.0,1e3,0.5]`) }}", "1 -2 [3,1000,0.5]"),
         ("{{ toJSONPretty (parseJSON `{\"a\":1}`) }}", "{\n  \"a\": 1\n}"),
         ("{{ nomadVar \"nomad/jobs/web/db\" | toJSON }}", "{\"host\":\"db1\"}"),
     ]);
-    assert!(shown("{{ parseJSON \"{\" }}").contains("not JSON"));
-    assert!(shown("{{ base64Decode \"!\" }}").contains("not Base64"));
+    assert!(shown("{{ parseJSON \"{\" }}").contains("it is not JSON"));
+    assert!(shown("{{ base64Decode \"!\" }}").contains("it is not Base64"));
 }
 
 #[test]
@@ -168,12 +179,12 @@ fn what_is_known_of_the_task() {
         ),
         (
             "{{ mustEnv \"NONE\" }}",
-            "error: line 1, column 4: mustEnv: the task's environment has no \"NONE\"",
+            "error: line 1, column 4: mustEnv: the task's environment has no such variable",
         ),
         ("{{ timestamp }} {{ timestamp \"unix\" }}", "2023-11-14T22:13:20Z 1700000000"),
         (
             "{{ timestamp \"2006\" }}",
-            "error: line 1, column 4: timestamp: the layout \"2006\" is not implemented: leave it out, or write \"unix\"",
+            "error: line 1, column 4: timestamp: a layout is not implemented: leave it out, or write \"unix\"",
         ),
     ]);
 }
@@ -186,6 +197,12 @@ fn variables() {
             "{{ with nomadVar \"app/list\" }}{{ .Keys }} {{ .Values }} {{ range .Tuples }}{{ .K }}={{ .V }};{{ end }} {{ .Metadata.Path }} {{ .Metadata.ModifyIndex }}{{ end }}",
             "[csv true] [a,b,c true] csv=a,b,c;true=true; app/list 8",
         ),
+        (
+            "{{ (nomadVar \" /nomad/jobs/web/ \").user }} {{ nomadVarExists \"/app/list\" }} {{ nomadVarExists \"///app/list@\" }}",
+            "error: line 1, column 80: nomadVarExists: after `@` stands one namespace; variables of other regions are not implemented",
+        ),
+        ("{{ (nomadVar \" /nomad/jobs/web/ \").user }} {{ nomadVarExists \"/app/list\" }}", "web true"),
+        ("{{ nomadVar \"//a/@b\" }}", "missing nomad.var.block(a@b)"),
         ("{{ nomadVarExists \"app/list\" }} {{ nomadVarExists \"none\" }}", "true false"),
         (
             "{{ range nomadVarList \"nomad/jobs\" }}{{ .Path }}@{{ .Namespace }} {{ end }}{{ len (nomadVarList) }}",
@@ -198,7 +215,7 @@ fn variables() {
         ),
         (
             "{{ nomadVar \"a@b.c\" }}",
-            "error: line 1, column 4: nomadVar: \"a@b.c\": after `@` stands one namespace; variables of other regions are not implemented",
+            "error: line 1, column 4: nomadVar: after `@` stands one namespace; variables of other regions are not implemented",
         ),
         (
             "{{ (index (nomadVarList \"app\") 0).None }}",
@@ -229,6 +246,7 @@ fn functions_that_are_not_there_are_named_when_a_template_is_read() {
         ("file", "a template reads nothing of its node"),
         ("sprig_upper", "Sprig"),
         ("toYAML", "toJSON"),
+        ("splitToMap", "split and index are there"),
         ("trimspace", "did you mean \"trimSpace\"?"),
         ("nope", "there is no function \"nope\""),
     ] {
@@ -240,4 +258,18 @@ fn functions_that_are_not_there_are_named_when_a_template_is_read() {
     }
     assert!(function_names().windows(2).all(|pair| pair[0] < pair[1]), "each once");
     assert!(rendered("{{ join \",\" (loop 2) }}").is_err());
+}
+
+#[test]
+fn a_literal_that_cannot_work_is_refused_when_a_template_is_read() {
+    for (call, why) in [
+        ("timestamp \"2006-01-02\"", "timestamp: a layout is not implemented"),
+        ("nomadVar \"/\"", "nomadVar: a variable needs a path"),
+        ("nomadVarExists \"a@*\"", "nomadVarExists: after `@` stands one namespace"),
+    ] {
+        let error = parse(&format!("{{{{ if false }}}}{{{{ {call} }}}}{{{{ end }}}}")).expect_err("refused");
+        assert!(error.message.starts_with(why), "{error}");
+        assert_eq!(error.column, 18);
+    }
+    assert!(parse("{{ timestamp \"unix\" }}{{ timestamp }}{{ nomadVar (env \"X\") }}").is_ok());
 }

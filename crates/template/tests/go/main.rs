@@ -4,6 +4,7 @@ mod bounds;
 mod functions;
 mod missing;
 mod properties;
+mod secrecy;
 mod syntax;
 mod world;
 

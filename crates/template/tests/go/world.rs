@@ -50,6 +50,11 @@ impl DataSource for World {
         match query {
             _ if !self.is_known => Lookup::Unknown,
             Query::Variable { namespace: Some(_), .. } => Lookup::Unknown,
+            // One that is not listed: its many items are for tests of what it costs to go over them.
+            Query::Variable { path, .. } if path == "large" => Lookup::Variable(Variable {
+                metadata: metadata(path),
+                items: (0..1_000).map(|at| (format!("k{at}"), "v".to_owned())).collect(),
+            }),
             Query::Variable { path, .. } => match self.variables.get(&**path) {
                 Some(items) => Lookup::Variable(Variable {
                     metadata: metadata(path),

@@ -222,7 +222,9 @@ fn secrets(task: &TaskContext<'_>) -> BindSource {
         items.map(|item| format!("{}/{item}", secret.files))
     });
     let socket = (!task.spec.identities.is_empty()).then(|| API_SOCKET.to_owned());
-    let parts = tokens.filter(|file| !file.is_empty()).chain(items).chain(socket).flat_map(|file| {
+    let rendered = task.secret_files.iter().cloned();
+    let files = tokens.filter(|file| !file.is_empty()).chain(items).chain(rendered).chain(socket);
+    let parts = files.flat_map(|file| {
         let ends = file.match_indices('/').map(|(end, _)| end).chain([file.len()]);
         ends.map(|end| file[..end].to_owned()).collect::<Vec<_>>()
     });
@@ -288,4 +290,44 @@ fn mounts(
     }
     mounts.append(&mut files.own);
     mounts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use berth_api::agent::{AllocId, GroupSpec, RunAlloc, TaskSpec};
+    use prost::Message;
+
+    use super::*;
+    use crate::drivers::Given;
+    use crate::lifecycle::{GroupCache, RunSpec};
+    use crate::paths::AllocPaths;
+
+    #[test]
+    fn what_templates_put_into_secrets_becomes_the_containers_users() {
+        let spec = TaskSpec { name: "t".into(), ..TaskSpec::default() };
+        let run = RunAlloc { alloc_id: vec![1; 16], ..RunAlloc::default() };
+        let group = GroupSpec::default().encode_to_vec();
+        let run = RunSpec::from_wire(run, &group, &mut GroupCache::default()).expect("an allocation");
+        let place = AllocPaths::new(Path::new("/data"), AllocId([1; 16]));
+        let task = TaskContext {
+            spec: &spec,
+            run: &run,
+            attempt: 1,
+            place: &place,
+            config_json: String::new(),
+            user: String::new(),
+            hostname: String::new(),
+            env: BTreeMap::new(),
+            given: Given::default(),
+            secrets: Arc::default(),
+            secret_files: vec!["tls/key.pem".into()],
+            image: None,
+            network: None,
+            first_id: None,
+            shared_cores: Vec::new(),
+        };
+        assert_eq!(secrets(&task).owned, [".", "tls", "tls/key.pem"]);
+    }
 }

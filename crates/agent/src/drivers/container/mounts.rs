@@ -292,6 +292,7 @@ mod tests {
             env: BTreeMap::new(),
             given: Given::default(),
             secrets: Arc::default(),
+            secret_files: Vec::new(),
             image: None,
             network: None,
             first_id: None,

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::held::{HeldToken, HeldTokens, environment};
 use crate::disk;
 use crate::lifecycle::{Event, StartFailure, StartFailureKind};
-use crate::shell::asking::{AGAIN_MIN, Unanswered, pause, until_had};
+use crate::shell::asking::{Again, Unanswered, until_had};
 use crate::shell::data_dir::random_number;
 use crate::shell::runner::{Runner, TaskCommand, told_to_end};
 use crate::shell::secret_files;
@@ -123,7 +123,7 @@ fn is_renewed(identity: &IdentitySpec) -> bool {
 async fn renew(runner: &Runner) {
     let clock = runner.context.clock;
     let mut due_at = due_times(runner);
-    let mut again = AGAIN_MIN;
+    let mut again = Again::default();
     loop {
         let first_ns = due_at.values().min().copied();
         clock.sleep_until(first_ns).await;
@@ -136,7 +136,7 @@ async fn renew(runner: &Runner) {
         };
         match renewed {
             Ok(held) => {
-                again = AGAIN_MIN;
+                again.reset();
                 for name in &due {
                     let at_ns = held.get(name).map_or(u64::MAX, |token| token.renew_ns);
                     due_at.insert(name.clone(), at_ns);
@@ -146,11 +146,11 @@ async fn renew(runner: &Runner) {
             Err(text) => {
                 tracing::warn!(of = ?runner.of, text, "could not renew a task's tokens");
                 // One line for people, however often it is tried.
-                if again == AGAIN_MIN {
+                if again.is_first() {
                     let text = format!("renew the task's tokens: {text}; it is tried again");
                     runner.note(TaskEventKind::HookFailed, text);
                 }
-                pause(&mut again).await;
+                again.pause().await;
             }
         }
     }

@@ -1,10 +1,12 @@
 //! What templates of a task show, as a server said it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::agent::{VariableAsked, VariableFound, VariableGiven, VariablesWatched};
 use berth_template::{DataSource, Lookup, Metadata, Query, Variable};
 
+use crate::secrets::Hidden;
 use crate::shell::asking::Unanswered;
 
 /// What a server said last.
@@ -114,6 +116,22 @@ impl Shown {
         self.of == *queries
     }
 
+    /// Whether it is known what all of these are: an agent that has started since has only the name of what was said.
+    pub(super) fn knows(&self, queries: &BTreeSet<Query>) -> bool {
+        queries.iter().all(|query| self.found.contains_key(query) || self.denied.contains_key(query))
+    }
+
+    /// The values of variables, which people are not to be shown.
+    pub(in crate::shell) fn hidden(&self) -> impl Iterator<Item = Hidden<'_>> {
+        let variables = self.found.iter().filter_map(|(query, found)| match (query, found) {
+            (Query::Variable { path, .. }, Lookup::Variable(variable)) => Some((path, variable)),
+            _ => None,
+        });
+        variables.flat_map(|(path, Variable { items, .. })| {
+            items.iter().map(move |(item, value)| (format!("<variable.{path}.{item}>"), value.as_str()))
+        })
+    }
+
     /// What a template lacks, for people.
     pub(super) fn lacks(&self, missing: &BTreeSet<Query>) -> String {
         let told = missing.iter().map(|query| match self.denied.get(query) {
@@ -138,6 +156,8 @@ pub(super) struct World<'a> {
     pub(super) env: &'a BTreeMap<String, String>,
     pub(super) now_s: u64,
     pub(super) shown: &'a Shown,
+    /// What was asked for: also by a template that fails, which other data may mend.
+    pub(super) asked: RefCell<BTreeSet<Query>>,
 }
 
 impl DataSource for World<'_> {
@@ -150,6 +170,7 @@ impl DataSource for World<'_> {
     }
 
     fn find(&self, query: &Query) -> Lookup {
+        self.asked.borrow_mut().insert(query.clone());
         self.shown.found.get(query).cloned().unwrap_or(Lookup::Unknown)
     }
 }
@@ -183,10 +204,13 @@ mod tests {
         let shown = Shown::of(&all, told.clone()).expect("it fits");
         assert!(shown.answers(&all) && !shown.answers(&[list.clone()].into()));
         let env = BTreeMap::new();
-        let world = World { env: &env, now_s: 0, shown: &shown };
+        let world = World { env: &env, now_s: 0, shown: &shown, asked: RefCell::default() };
         assert!(matches!(world.find(&variable), Lookup::Variable(one) if one.items["key"] == "value"));
         assert!(matches!(world.find(&list), Lookup::List(all) if all.len() == 1));
         assert_eq!(world.find(&other), Lookup::Unknown);
+        assert_eq!(world.asked.into_inner(), all);
+        assert_eq!(shown.hidden().collect::<Vec<_>>(), [("<variable.a.key>".to_owned(), "value")]);
+        assert!(shown.knows(&all) && !Shown::default().knows(&all));
         assert_eq!(
             shown.lacks(&[variable.clone(), other].into()),
             "Missing: nomad.var.block(a), nomad.var.block(b@team): not for it"

@@ -1,6 +1,7 @@
 //! The templates of a task, read and with their names replaced; rendering and writing them. All of it takes its time: it belongs to
 //! threads where that holds nothing up.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::agent::{TEMPLATE_VARIABLES_MAX, TemplateSpec};
@@ -16,11 +17,14 @@ use crate::lifecycle::{RunSpec, StartFailure, StartFailureKind, TaskRef};
 use crate::paths::AllocPaths;
 use crate::secrets::{NO_SECRETS, Secrets};
 use crate::shell::runner::Context;
+use crate::shell::secrets::refuse_on_disk;
 
 /// All of a task's.
 pub(super) struct Templates {
     /// The task's environment, without what templates give it.
     env: BTreeMap<String, String>,
+    place: AllocPaths,
+    task: String,
     pub(super) all: Vec<Loaded>,
 }
 
@@ -50,9 +54,14 @@ pub(super) fn digest(text: &str) -> TextDigest {
 /// What all of a task's templates come to, or some of them.
 #[derive(Debug, Default)]
 pub(super) struct AllRendered {
-    /// By their numbers. What is not there lacks something, or was not rendered.
+    /// By their numbers. What is not there lacks something, has failed, or was not rendered.
     pub(super) texts: BTreeMap<usize, String>,
+    pub(super) failed: BTreeMap<usize, StartFailure>,
     pub(super) asked: BTreeSet<Query>,
+    /// Of that, what those asked for that are not rendered again while the task runs.
+    pub(super) asked_once: BTreeSet<Query>,
+    /// What all others asked for.
+    pub(super) followed: BTreeSet<Query>,
     pub(super) missing: BTreeSet<Query>,
 }
 
@@ -103,27 +112,35 @@ impl Templates {
         };
         let all =
             spec.templates.iter().map(|template| load(template, &spec.name)).collect::<Result<_, _>>()?;
-        Ok(Self { env, all })
+        Ok(Self { env, place: place.clone(), task: spec.name.clone(), all })
     }
 
-    /// Renders some of them by what is known.
+    /// Renders some of them by what is known; one that fails leaves the others as they are.
     pub(super) fn render(
         &self,
         which: impl Fn(&TemplateSpec) -> bool,
         shown: &Shown,
         now_ns: u64,
     ) -> Result<AllRendered, StartFailure> {
-        let world = World { env: &self.env, now_s: now_ns / 1_000_000_000, shown };
         let mut rendered = AllRendered::default();
         for (number, loaded) in self.all.iter().enumerate().filter(|(_, loaded)| which(&loaded.spec)) {
-            let done = loaded.template.render(&world, loaded.options);
-            let Rendered { text, asked, missing } =
-                done.map_err(|error| recoverable(&loaded.spec.destination, &error))?;
-            rendered.asked.extend(asked);
-            if missing.is_empty() {
-                rendered.texts.insert(number, text);
+            let now_s = now_ns / 1_000_000_000;
+            let world = World { env: &self.env, now_s, shown, asked: RefCell::default() };
+            match loaded.template.render(&world, loaded.options) {
+                Ok(Rendered { text, missing, .. }) => {
+                    if missing.is_empty() {
+                        rendered.texts.insert(number, text);
+                    }
+                    rendered.missing.extend(missing);
+                }
+                Err(error) => {
+                    rendered.failed.insert(number, recoverable(&loaded.spec.destination, &error));
+                }
             }
-            rendered.missing.extend(missing);
+            let asked = world.asked.into_inner();
+            rendered.asked.extend(asked.iter().cloned());
+            let of_kind = if loaded.spec.once { &mut rendered.asked_once } else { &mut rendered.followed };
+            of_kind.extend(asked);
         }
         if rendered.asked.len() > TEMPLATE_VARIABLES_MAX {
             return Err(setup(format!(
@@ -135,13 +152,21 @@ impl Templates {
         Ok(rendered)
     }
 
-    /// Writes what some of them came to.
-    pub(super) fn write(&self, texts: &BTreeMap<usize, String>) -> Result<(), StartFailure> {
-        for (number, text) in texts {
-            let loaded = &self.all[*number];
-            loaded.to.write(text, loaded.access)?;
+    /// Writes what one of them came to.
+    pub(super) fn write(&self, number: usize, text: &str) -> Result<(), StartFailure> {
+        let loaded = &self.all[number];
+        if loaded.to.is_secret() {
+            let doing = || format!("render the template for {:?}", loaded.spec.destination);
+            refuse_on_disk(&self.place, &self.task, doing)?;
         }
-        Ok(())
+        Ok(loaded.to.write(text, loaded.access)?)
+    }
+
+    /// The files in the task's directory of secrets, relative to that, but for those that the job gives to somebody.
+    pub(super) fn secret_files(&self) -> Vec<String> {
+        let of_task = self.all.iter().filter(|loaded| loaded.access.uid.or(loaded.access.gid).is_none());
+        let files = of_task.filter_map(|loaded| loaded.to.below_secrets());
+        files.map(|file| file.to_string_lossy().into_owned()).collect()
     }
 
     /// What the files hold that are there.
@@ -170,4 +195,77 @@ impl Templates {
 fn recoverable(destination: &str, why: &dyn std::fmt::Display) -> StartFailure {
     let message = format!("render the template for {destination:?}: {why}");
     StartFailure { kind: StartFailureKind::Recoverable, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use berth_api::agent::AllocId;
+    use berth_template::Metadata;
+    use berth_template::{Lookup, Variable};
+
+    use super::*;
+    use crate::drivers::Base;
+
+    /// Templates of a task on the host, by their destinations and texts.
+    fn templates(data: &std::path::Path, all: &[(&str, &str, bool)]) -> Templates {
+        let place = AllocPaths::new(data, AllocId([1; 16]));
+        for dir in ["local", "secrets"] {
+            fs::create_dir_all(place.task_dir("t").join(dir)).expect("made");
+        }
+        let loaded = |(destination, text, once): &(&str, &str, bool)| Loaded {
+            template: ParsedTemplate::parse(text, &Delimiters::default()).expect("a template"),
+            options: RenderOptions { error_on_missing_key: false },
+            to: FilePath::find(destination, Base::Host, &place, "t").expect("a path"),
+            access: Access { mode: 0o644, uid: None, gid: None },
+            spec: TemplateSpec { destination: (*destination).into(), once: *once, ..TemplateSpec::default() },
+            script: Vec::new(),
+        };
+        let all = all.iter().map(loaded).collect();
+        Templates { env: BTreeMap::new(), place, task: "t".into(), all }
+    }
+
+    fn query(path: &str) -> Query {
+        Query::Variable { namespace: None, path: path.into() }
+    }
+
+    fn shown(path: &str, item: &str, value: &str) -> Shown {
+        let items = [(item.to_owned(), value.to_owned())].into();
+        let found = Lookup::Variable(Variable { metadata: Metadata::default(), items });
+        Shown { found: [(query(path), found)].into(), ..Shown::default() }
+    }
+
+    #[test]
+    fn one_that_fails_leaves_the_others_and_is_still_followed() {
+        let data = tempfile::tempdir().expect("a directory");
+        let number = "{{ with nomadVar \"a\" }}{{ .n | parseInt }}{{ end }}";
+        let templates = templates(
+            data.path(),
+            &[
+                ("local/number", number, false),
+                ("local/text", "{{ with nomadVar \"a\" }}{{ .n }}{{ end }}", false),
+                ("local/once", "{{ with nomadVar \"once\" }}{{ end }}", true),
+            ],
+        );
+        let rendered = templates.render(|_| true, &shown("a", "n", "word"), 0).expect("rendered");
+        assert_eq!(rendered.texts, [(1, "word".to_owned())].into());
+        assert!(rendered.failed[&0].message.contains("local/number"), "{:?}", rendered.failed);
+        assert_eq!(rendered.missing, [query("once")].into());
+        assert_eq!((rendered.followed, rendered.asked_once), ([query("a")].into(), [query("once")].into()));
+        let failing = templates.render(|spec| spec.destination == "local/number", &shown("a", "n", "x"), 0);
+        assert_eq!(failing.expect("rendered").asked, [query("a")].into(), "other data may mend it");
+    }
+
+    #[test]
+    fn what_is_secret_is_written_to_no_disk() {
+        let data = tempfile::tempdir().expect("a directory");
+        let templates =
+            templates(data.path(), &[("secrets/file", "x", false), ("local/secrets/file", "x", false)]);
+        let refused = templates.write(0, "x").expect_err("nothing is mounted there");
+        assert!(refused.message.contains("not to be on a disk"), "{refused:?}");
+        assert!(!templates.place.task_dir("t").join("secrets/file").exists());
+        templates.write(1, "x").expect("written");
+        assert_eq!(templates.secret_files(), ["file"]);
+    }
 }

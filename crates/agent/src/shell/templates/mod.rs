@@ -25,17 +25,49 @@ pub(super) use start::{Following, obtain};
 
 use crate::lifecycle::TaskRef;
 
-/// What templates of all tasks showed last, for starts while no server answers.
+/// What is held of the templates of all tasks.
 #[derive(Debug, Default)]
-pub(super) struct HeldShown(Mutex<HashMap<(AllocId, u16), Arc<Shown>>>);
+pub(super) struct HeldShown(Mutex<HashMap<(AllocId, u16), TaskShown>>);
+
+/// Of one task.
+#[derive(Debug, Default)]
+struct TaskShown {
+    /// What its files showed last, for starts while no server answers.
+    complete: Option<Arc<Shown>>,
+    /// What a server said last, and what it said before: a process may still use that.
+    seen: Vec<Arc<Shown>>,
+    writes: Arc<Writes>,
+}
+
+/// How many answers of a server are known of whose values people are shown nothing.
+const SEEN_MAX: usize = 2;
 
 impl HeldShown {
     fn of(&self, of: TaskRef) -> Option<Arc<Shown>> {
-        self.all().get(&(of.alloc, of.task)).cloned()
+        self.all().get(&(of.alloc, of.task))?.complete.clone()
     }
 
     fn hold(&self, of: TaskRef, shown: Arc<Shown>) {
-        self.all().insert((of.alloc, of.task), shown);
+        self.all().entry((of.alloc, of.task)).or_default().complete = Some(shown);
+    }
+
+    /// A server has said this.
+    fn see(&self, of: TaskRef, shown: Arc<Shown>) {
+        let mut all = self.all();
+        let seen = &mut all.entry((of.alloc, of.task)).or_default().seen;
+        seen.insert(0, shown);
+        seen.truncate(SEEN_MAX);
+    }
+
+    /// What a task may know of variables by its templates.
+    pub(super) fn seen(&self, of: TaskRef) -> Vec<Arc<Shown>> {
+        let all = self.all();
+        let task = all.get(&(of.alloc, of.task));
+        task.map(|task| task.seen.iter().chain(&task.complete).cloned().collect()).unwrap_or_default()
+    }
+
+    fn writes(&self, of: TaskRef) -> Arc<Writes> {
+        self.all().entry((of.alloc, of.task)).or_default().writes.clone()
     }
 
     /// An allocation has ended.
@@ -46,7 +78,53 @@ impl HeldShown {
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<(AllocId, u16), Arc<Shown>>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<(AllocId, u16), TaskShown>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Orders what the starts of one task write. A write goes on when the start that began it has ended: it must not land upon what the
+/// next one has written.
+#[derive(Debug, Default)]
+struct Writes {
+    /// The start that wrote last.
+    attempt: Mutex<u32>,
+}
+
+impl Writes {
+    /// Writes something of one start, unless a later one has begun to write.
+    fn by<T>(&self, attempt: u32, write: impl FnOnce() -> T) -> Option<T> {
+        let mut last = self.attempt.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last > attempt {
+            return None;
+        }
+        *last = attempt;
+        Some(write())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_start_writes_after_a_later_one() {
+        let (held, of) = (HeldShown::default(), TaskRef { alloc: AllocId([1; 16]), task: 0, attempt: 1 });
+        let (first, second) = (held.writes(of), held.writes(TaskRef { attempt: 2, ..of }));
+        assert_eq!(first.by(1, || "one"), Some("one"));
+        assert_eq!(second.by(2, || "two"), Some("two"));
+        assert_eq!(first.by(1, || "late"), None);
+        assert_eq!(second.by(2, || "again"), Some("again"));
+    }
+
+    #[test]
+    fn what_was_said_before_is_known_for_a_while() {
+        let (held, of) = (HeldShown::default(), TaskRef { alloc: AllocId([1; 16]), task: 0, attempt: 1 });
+        for index in 1..=3 {
+            held.see(of, Arc::new(Shown { index, ..Shown::default() }));
+        }
+        assert_eq!(held.seen(of).iter().map(|shown| shown.index).collect::<Vec<_>>(), [3, 2]);
+        held.end(of.alloc);
+        assert!(held.seen(of).is_empty());
     }
 }

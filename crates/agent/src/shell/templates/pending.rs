@@ -48,6 +48,11 @@ impl Pending {
         changed.due_ns = now_ns.saturating_add(collect.min_ns).min(latest_ns);
     }
 
+    /// Its file could not be written: the same once more, then.
+    pub(super) fn retry(&mut self, number: usize, text: String, at_ns: u64) {
+        self.texts.entry(number).or_insert(Changed { text, first_ns: at_ns, due_ns: at_ns });
+    }
+
     /// It comes to what its file holds again.
     pub(super) fn forget(&mut self, number: usize) {
         self.texts.remove(&number);
@@ -87,6 +92,11 @@ impl Pending {
         &self.untold
     }
 
+    /// When the task notices what waits for that.
+    pub(super) fn told_at(&self) -> Option<u64> {
+        self.tell_ns
+    }
+
     /// Takes those of which the task is to notice by now.
     pub(super) fn told_by(&mut self, now_ns: u64) -> BTreeSet<usize> {
         if self.tell_ns.is_none_or(|at_ns| at_ns > now_ns) {
@@ -119,6 +129,18 @@ mod tests {
         pending.forget(0);
         assert_eq!(pending.next_ns(), None);
         assert_eq!(Collect::of(3, 0).max_ns, 12_000_000);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_tried_again() {
+        let mut pending = Pending::default();
+        pending.retry(0, "old".into(), 7);
+        assert!(pending.due(6).is_empty());
+        assert_eq!(pending.due(7), [(0, "old".to_owned())].into());
+        pending.retry(0, "old".into(), 9);
+        pending.change(0, "new".into(), Collect::of(0, 0), 8);
+        assert_eq!(pending.due(8 + COLLECTED_NS), [(0, "new".to_owned())].into());
+        assert_eq!(pending.next_ns(), None);
     }
 
     #[test]

@@ -4,27 +4,26 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, fchmod, fchown, fstat, mkdirat, openat2,
-    renameat, unlinkat,
-};
+use rustix::fs::{FileType, Gid, Mode, OFlags, ResolveFlags, Uid, fchown, fstat, mkdirat, openat2};
 use rustix::io::Errno;
 
-use crate::dirs::Dir;
+use crate::dirs::{Dir, open_beneath, plain};
 use crate::drivers::Base;
 use crate::failure::{Doing, Failure};
 use crate::paths::AllocPaths;
-use crate::shell::data_dir::random_number;
+use crate::shell::replace::{owner_of, replace};
 
 /// A path as a task sees it, and where that is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FilePath {
     top: PathBuf,
     rest: PathBuf,
+    /// Whether it is below the directory that tasks share.
+    is_shared: bool,
     /// For people.
     shown: String,
 }
@@ -52,8 +51,8 @@ impl FilePath {
         let shared = [shared_dir.as_path(), Path::new("/alloc"), Path::new("../alloc")];
         let in_shared = shared.iter().find_map(|dir| path.strip_prefix(dir).ok());
         let (top, rest) = match in_shared {
-            Some(rest) => (shared_dir, plain(rest)?),
-            None => (task_dir.clone(), plain(path.strip_prefix(&task_dir).unwrap_or(path))?),
+            Some(rest) => (shared_dir, within_task(rest)?),
+            None => (task_dir.clone(), within_task(path.strip_prefix(&task_dir).unwrap_or(path))?),
         };
         if rest.file_name().is_none() {
             return Err(format!("{shown:?} names no file"));
@@ -64,7 +63,17 @@ impl FilePath {
                 "{shown:?} is not seen in a container: put it in local/, in secrets/ or in /alloc/"
             ));
         }
-        Ok(Self { top, rest, shown })
+        Ok(Self { top, rest, is_shared: in_shared.is_some(), shown })
+    }
+
+    /// Whether it lies in the task's directory of secrets.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.below_secrets().is_some()
+    }
+
+    /// Where it lies there.
+    pub(crate) fn below_secrets(&self) -> Option<&Path> {
+        if self.is_shared { None } else { self.rest.strip_prefix("secrets").ok() }
     }
 
     /// The text of a file.
@@ -100,7 +109,7 @@ impl FilePath {
         let wrong = |error| self.failure(doing(), error);
         let top = Dir::open(&self.top)?;
         let name = self.rest.file_name().ok_or_else(|| Failure::other(doing(), "it names no file"))?;
-        let mut dir = open_dir(top.fd(), OsStr::new(".")).map_err(wrong)?;
+        let mut dir = open_beneath(top.fd(), ".").map_err(wrong)?;
         let mut owner = None;
         for part in self.rest.parent().into_iter().flat_map(Path::iter) {
             let is_new = match mkdirat(&dir, part, Mode::from_raw_mode(0o755)) {
@@ -108,7 +117,7 @@ impl FilePath {
                 Err(Errno::EXIST) => false,
                 Err(errno) => return Err(wrong(errno)),
             };
-            dir = open_dir(&dir, part).map_err(wrong)?;
+            dir = open_beneath(&dir, part).map_err(wrong)?;
             match owner {
                 None => owner = Some(owner_of(&dir).doing(doing)?),
                 Some((uid, gid)) if is_new => fchown(&dir, Some(uid), Some(gid)).doing(doing)?,
@@ -117,22 +126,8 @@ impl FilePath {
         }
         let (uid, gid) = owner.map_or_else(|| owner_of(&dir), Ok).doing(doing)?;
         let (uid, gid) = (access.uid.map_or(uid, Uid::from_raw), access.gid.map_or(gid, Gid::from_raw));
-        let temporary = format!(".{:016x}", random_number());
-        let written = create(&dir, &temporary).doing(doing).and_then(|file| {
-            let mut file = File::from(file);
-            file.write_all(text.as_bytes()).doing(doing)?;
-            let (own_uid, own_gid) = owner_of(&file).doing(doing)?;
-            if (own_uid, own_gid) != (uid, gid) {
-                fchown(&file, Some(uid), Some(gid)).doing(doing)?;
-            }
-            // After the owner: a change of that one takes rights away.
-            fchmod(&file, Mode::from_raw_mode(access.mode & 0o777)).doing(doing)?;
-            renameat(&dir, &*temporary, &dir, name).doing(doing)
-        });
-        if written.is_err() {
-            let _ = unlinkat(&dir, &*temporary, AtFlags::empty());
-        }
-        written
+        let mode = Mode::from_raw_mode(access.mode & 0o777);
+        replace(&dir, name, text, (uid, gid), mode).doing(doing)
     }
 
     fn failure(&self, doing: String, errno: Errno) -> Failure {
@@ -148,34 +143,8 @@ impl FilePath {
 
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
-fn owner_of(file: impl AsFd) -> rustix::io::Result<(Uid, Gid)> {
-    let stat = fstat(file)?;
-    Ok((Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid)))
-}
-
-fn open_dir(dir: impl AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat2(dir, name, flags, Mode::empty(), RESOLVE)
-}
-
-fn create(dir: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat2(dir, name, flags, Mode::RUSR | Mode::WUSR, RESOLVE)
-}
-
-/// The path without `/` in front and without `.`.
-fn plain(path: &Path) -> Result<PathBuf, String> {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::Normal(name) => plain.push(name),
-            Component::RootDir | Component::CurDir => {}
-            Component::ParentDir | Component::Prefix(_) => {
-                return Err(format!("{} leads out of the task's directories", path.display()));
-            }
-        }
-    }
-    Ok(plain)
+fn within_task(path: &Path) -> Result<PathBuf, String> {
+    plain(path).ok_or_else(|| format!("{} leads out of the task's directories", path.display()))
 }
 
 #[cfg(test)]
@@ -281,7 +250,9 @@ mod tests {
         let race = Race::new();
         race.run(|round| {
             let rest = PathBuf::from(["x/deep/file", "x/file"][round % 2]);
-            FilePath { top: race.root(), rest, shown: String::new() }.write("text", ACCESS).is_ok()
+            FilePath { top: race.root(), rest, is_shared: true, shown: String::new() }
+                .write("text", ACCESS)
+                .is_ok()
         });
     }
 }

@@ -24,9 +24,12 @@ pub(super) struct TemplatesRecord {
     /// The index of that answer.
     #[prost(uint64, tag = "4")]
     pub(super) index: u64,
-    /// Those whose files were written again, or were about to be, and of which the task has not noticed yet.
+    /// Those whose files were written again, and of which the task has not noticed yet.
     #[prost(uint32, repeated, tag = "5")]
     pub(super) untold: Vec<u32>,
+    /// Those whose files were about to be written, and may have been.
+    #[prost(uint32, repeated, tag = "6")]
+    pub(super) unsure: Vec<u32>,
 }
 
 impl TemplatesRecord {
@@ -41,7 +44,13 @@ impl TemplatesRecord {
         record.map_or(0, |record| record.index)
     }
 
+    /// Of a start: what was shown before the machine crashed is the least that is shown after.
     pub(super) fn write(&self, dir: &Path) -> Result<(), Failure> {
         disk::write(dir, NAME, self)
+    }
+
+    /// Of a change: of use to an agent that comes after, and to nobody once the task is gone with its machine.
+    pub(super) fn write_unsynced(&self, dir: &Path) -> Result<(), Failure> {
+        disk::write_unsynced(dir, NAME, self)
     }
 }

@@ -12,7 +12,7 @@ use super::load::{AllRendered, Templates, TextDigest, digests};
 use super::record::TemplatesRecord;
 use crate::lifecycle::{StartFailure, StartFailureKind};
 use crate::secrets::Secrets;
-use crate::shell::asking::{AGAIN_MIN, Unanswered, pause};
+use crate::shell::asking::{Again, Unanswered};
 use crate::shell::runner::{Runner, TaskCommand, told_to_end};
 
 /// What is known of the templates of a task that runs.
@@ -20,12 +20,23 @@ pub(in crate::shell) struct Following {
     pub(super) templates: Arc<Templates>,
     pub(super) shown: Arc<Shown>,
     pub(super) asked: BTreeSet<Query>,
+    /// What is rendered at starts only has asked for this: it is shown at the next one, too.
+    pub(super) asked_once: BTreeSet<Query>,
     /// Whether their files show what a server said last: where nobody knows, they are rendered once more.
     pub(super) is_shown: bool,
     /// What their files hold, as far as is known.
     pub(super) written: BTreeMap<usize, TextDigest>,
     /// Of which the task is still to notice.
     pub(super) untold: BTreeSet<usize>,
+    /// The same, if their files were written before the agent ended.
+    pub(super) unsure: BTreeSet<usize>,
+}
+
+impl Following {
+    /// The files in the task's directory of secrets, relative to that, but for those that the job gives to somebody.
+    pub(in crate::shell) fn secret_files(&self) -> Vec<String> {
+        self.templates.secret_files()
+    }
 }
 
 /// Renders the templates of a task that starts, and writes their files. Answers with what the task is given of variables, what
@@ -43,7 +54,7 @@ pub(in crate::shell) async fn obtain(
         had = had(runner, secrets) => had.map(|(secrets, following)| (secrets, Some(following))),
         () = told_to_end(commands) => {
             let message = "render the task's templates: the task was stopped before all that they show was there";
-            Err(StartFailure { kind: StartFailureKind::Recoverable, message: message.to_owned() })
+            Err(recoverable(message.to_owned()))
         }
     }
 }
@@ -56,30 +67,46 @@ async fn had(runner: &Runner, secrets: Arc<Secrets>) -> Result<(Arc<Secrets>, Fo
     let load = move |context: &_, run: &_, of, place: &_| Templates::load(context, run, of, place, &given);
     let templates = Arc::new(runner.blocking(load).await?);
     let (rendered, shown) = complete(runner, &templates).await?;
-    let AllRendered { texts, asked: queries, .. } = rendered;
+    let AllRendered { texts, followed: queries, asked_once, .. } = rendered;
     let record = TemplatesRecord {
         attempt: runner.of.attempt,
         asked: asked(&queries),
-        seen: shown.seen.clone(),
+        // It names what was said to all that was asked for.
+        seen: if shown.answers(&queries) { shown.seen.clone() } else { Vec::new() },
         index: shown.index,
-        untold: Vec::new(),
+        ..TemplatesRecord::default()
     };
     let (writing, dir) = (templates.clone(), runner.keeper_dir.clone());
+    let writes = runner.context.held_shown.writes(runner.of);
     let (env, written) = runner
-        .blocking(move |_, _, _, _| {
+        .blocking(move |_, _, of, _| {
             let env = writing.env_of(&texts)?;
-            writing.write(&texts)?;
-            record.write(&dir)?;
+            let written = writes.by(of.attempt, || {
+                texts.iter().try_for_each(|(number, text)| writing.write(*number, text))?;
+                Ok::<_, StartFailure>(record.write(&dir)?)
+            });
+            written.unwrap_or_else(|| Err(recoverable("a later start of the task has begun".to_owned())))?;
             Ok((env, digests(&texts)))
         })
         .await?;
     let secrets = if env.is_empty() { secrets } else { Arc::new(secrets.with_env(env)) };
     runner.context.held_secrets.hold(runner.of, secrets.clone());
     runner.context.held_shown.hold(runner.of, shown.clone());
-    Ok((
-        secrets,
-        Following { templates, shown, asked: queries, is_shown: true, written, untold: BTreeSet::new() },
-    ))
+    let following = Following {
+        templates,
+        shown,
+        asked: queries,
+        asked_once,
+        is_shown: true,
+        written,
+        untold: BTreeSet::new(),
+        unsure: BTreeSet::new(),
+    };
+    Ok((secrets, following))
+}
+
+fn recoverable(message: String) -> StartFailure {
+    StartFailure { kind: StartFailureKind::Recoverable, message }
 }
 
 /// Renders until nothing is missing.
@@ -92,7 +119,7 @@ async fn complete(
     let index =
         held.as_ref().map_or_else(|| TemplatesRecord::last_index(&runner.keeper_dir), |held| held.index);
     let mut shown = Arc::new(Shown { index, ..Shown::default() });
-    let (mut said, mut again, mut withheld) = (String::new(), AGAIN_MIN, Withheld::default());
+    let (mut said, mut again, mut withheld) = (String::new(), Again::default(), Withheld::default());
     let mut say = |kind, text: String| {
         // Once for each reason: a task's history is short.
         if said != text {
@@ -112,7 +139,8 @@ async fn complete(
         match watch(runner, &rendered.asked, &shown, &withheld).await {
             Ok(None) => {}
             Ok(Some(new)) => {
-                (shown, again, withheld) = (Arc::new(new), AGAIN_MIN, Withheld::default());
+                (shown, withheld) = (new, Withheld::default());
+                again.reset();
             }
             Err(unanswered) => {
                 withheld = Withheld::by(&rendered.asked, &unanswered);
@@ -125,10 +153,10 @@ async fn complete(
                 }
                 let text = format!("render the task's templates: {}", unanswered.text);
                 if !unanswered.retry {
-                    return Err(StartFailure { kind: StartFailureKind::Recoverable, message: text });
+                    return Err(recoverable(text));
                 }
                 say(TaskEventKind::HookFailed, format!("{text}; it is tried again"));
-                pause(&mut again).await;
+                again.pause().await;
             }
         }
     }
@@ -140,7 +168,12 @@ async fn render(
     shown: &Arc<Shown>,
 ) -> Result<AllRendered, StartFailure> {
     let (templates, shown, now_ns) = (templates.clone(), shown.clone(), runner.context.clock.now_ns());
-    runner.blocking(move |_, _, _, _| templates.render(|_| true, &shown, now_ns)).await
+    let mut rendered = runner.blocking(move |_, _, _, _| templates.render(|_| true, &shown, now_ns)).await?;
+    // A task starts with all of its files.
+    match rendered.failed.pop_first() {
+        Some((_, failure)) => Err(failure),
+        None => Ok(rendered),
+    }
 }
 
 /// Asks a server for what is shown; it answers once that is other than what is known, or with nothing after a long time.
@@ -149,7 +182,7 @@ pub(super) async fn watch(
     queries: &BTreeSet<Query>,
     shown: &Shown,
     withheld: &Withheld,
-) -> Result<Option<Shown>, Unanswered> {
+) -> Result<Option<Arc<Shown>>, Unanswered> {
     let seen = shown.seen_of(queries, withheld);
     let (task, asked) = (&runner.spec().name, asked(queries));
     let told = runner.context.asker.variables(runner.of.alloc, task, asked, seen, shown.index).await?;
@@ -157,5 +190,7 @@ pub(super) async fn watch(
         return Ok(None);
     }
     // A server that answers has come as far as the one before, unless it is one of another cluster, whose indexes hold from now on.
-    Shown::of(queries, told).map(Some).map_err(|text| Unanswered::for_now(&text))
+    let shown = Arc::new(Shown::of(queries, told).map_err(|text| Unanswered::for_now(&text))?);
+    runner.context.held_shown.see(runner.of, shown.clone());
+    Ok(Some(shown))
 }

@@ -12,13 +12,21 @@ use crate::shell::execs::{Ended, Plain};
 use crate::shell::runner::Runner;
 use crate::signals;
 
-/// What is kept of what a command says, in bytes.
+/// What people are shown of what a command says, in bytes.
 const SAID_BYTES_MAX: usize = 512;
+/// What is read of it: of a secret that is cut people would be shown the beginning.
+const READ_BYTES_MAX: usize = 64 << 10;
 /// How long a command may take whose job does not say.
 const SCRIPT_MAX: Duration = Duration::from_secs(5);
 
-/// Tells a task of these, each in its own way; a restart stands for all others.
-pub(super) async fn tell(runner: &Runner, templates: &Templates, changed: &BTreeSet<usize>) {
+/// Tells a task of these, each in its own way; a restart stands for all others. What a script says is shown to people if it is known
+/// what of it is secret.
+pub(super) async fn tell(
+    runner: &Runner,
+    templates: &Templates,
+    changed: &BTreeSet<usize>,
+    knows_secrets: bool,
+) {
     let changed: Vec<&Loaded> = changed.iter().filter_map(|number| templates.all.get(*number)).collect();
     if changed.iter().any(|loaded| loaded.spec.change() == TemplateChange::Restart) {
         let why = "Template with change_mode restart re-rendered".to_owned();
@@ -35,7 +43,7 @@ pub(super) async fn tell(runner: &Runner, templates: &Templates, changed: &BTree
         send(runner, signal).await;
     }
     for loaded in changed.into_iter().filter(|loaded| loaded.spec.change() == TemplateChange::Script) {
-        run(runner, loaded).await;
+        run(runner, loaded, knows_secrets).await;
     }
 }
 
@@ -49,7 +57,7 @@ async fn send(runner: &Runner, signal: i32) {
     runner.note(TaskEventKind::Signaling, said);
 }
 
-async fn run(runner: &Runner, loaded: &Loaded) {
+async fn run(runner: &Runner, loaded: &Loaded, knows_secrets: bool) {
     let Some(script) = &loaded.spec.script else { return };
     let most = match script.timeout_ms {
         0 => SCRIPT_MAX,
@@ -57,15 +65,20 @@ async fn run(runner: &Runner, loaded: &Loaded) {
     };
     let name = loaded.script.first().cloned().unwrap_or_default();
     let within = Plain { context: &runner.context, run: runner.run(), of: runner.of, place: runner.place() };
-    let failed = match timeout(most, within.to_the_end(&loaded.script, SAID_BYTES_MAX)).await {
+    let failed = match timeout(most, within.to_the_end(&loaded.script, READ_BYTES_MAX)).await {
         Ok(Ok(Ended { code: 0, .. })) => {
             let said = format!("Template successfully ran script {name:?}");
             return runner.note(TaskEventKind::Template, said);
         }
         Ok(Ok(Ended { code, output, mut complaints })) => {
             complaints.extend(output);
-            complaints.truncate(SAID_BYTES_MAX);
-            format!("it exited with {code}: {}", String::from_utf8_lossy(&complaints).trim())
+            let said = if knows_secrets {
+                shorten(runner.shown(String::from_utf8_lossy(&complaints).trim().to_owned()))
+            } else {
+                "what it says is not shown: the agent has started since, and does not know what of it is secret"
+                    .to_owned()
+            };
+            format!("it exited with {code}: {said}")
         }
         Ok(Err(refusal)) => refusal.text,
         Err(_) => format!("it did not end within {} ms", most.as_millis()),
@@ -75,4 +88,9 @@ async fn run(runner: &Runner, loaded: &Loaded) {
         return runner.tell(Event::TaskFailed { of: runner.of, why }).await;
     }
     runner.note(TaskEventKind::Template, why);
+}
+
+fn shorten(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(SAID_BYTES_MAX));
+    text
 }
