@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::ast::{Binding, Branch, Command, CommandKind, Node, Operand, Pipeline, Term};
 use crate::budget::Budget;
 use crate::error::{Offset, TemplateError};
-use crate::functions;
+use crate::functions::{self, from_json};
 use crate::limits::{NESTING_MAX, OUTPUT_BYTES_MAX, QUERIES_MAX};
 use crate::parse::ParsedTemplate;
 use crate::print;
@@ -37,7 +37,25 @@ impl ParsedTemplate {
     /// # Errors
     /// What went wrong, and where. What follows from something that is missing is no error: that may come.
     pub fn render(&self, source: &dyn DataSource, options: RenderOptions) -> Result<Rendered, TemplateError> {
-        let variables = vec![Value::Nil];
+        self.evaluate(&Value::Nil, source, options)
+    }
+
+    /// Renders the template for a value, which is its dot. Nothing else is known to it.
+    ///
+    /// # Errors
+    /// What went wrong, and where.
+    pub fn render_for(&self, dot: serde_json::Value) -> Result<String, TemplateError> {
+        let options = RenderOptions { error_on_missing_key: true };
+        self.evaluate(&from_json(dot), &Nothing, options).map(|rendered| rendered.text)
+    }
+
+    fn evaluate(
+        &self,
+        dot: &Value,
+        source: &dyn DataSource,
+        options: RenderOptions,
+    ) -> Result<Rendered, TemplateError> {
+        let variables = vec![dot.clone()];
         let rendered = Rendered::default();
         let mut evaluator = Evaluator {
             template: self,
@@ -48,7 +66,7 @@ impl ParsedTemplate {
             variables,
             depth: 0,
         };
-        let done = evaluator.nodes(&self.nodes, &Value::Nil);
+        let done = evaluator.nodes(&self.nodes, dot);
         let rendered = evaluator.rendered;
         match done {
             Err((at, message)) if rendered.missing.is_empty() => {
@@ -56,6 +74,23 @@ impl ParsedTemplate {
             }
             Ok(_) | Err(_) => Ok(rendered),
         }
+    }
+}
+
+/// A source that knows nothing.
+struct Nothing;
+
+impl DataSource for Nothing {
+    fn env(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn now_s(&self) -> u64 {
+        0
+    }
+
+    fn find(&self, _: &Query) -> Lookup {
+        Lookup::Absent
     }
 }
 

@@ -1,8 +1,9 @@
 //! Templates of the reader's own: `-t '{{ ID }} {{ Status }}'`.
 //!
-//! The language is Jinja's: it has an implementation in Rust that is kept well, which Go's templates have not. A list is
-//! printed by applying the template to each of its members, so that the common case needs no loop.
+//! The language is Jinja's: a list is printed by applying the template to each of its members, so that the common case needs no
+//! loop. What Nomad's commands take, in Go's template language, is understood as well: there the list is the dot.
 
+use berth_template::{Delimiters, ParsedTemplate};
 use minijinja::{Environment, ErrorKind, UndefinedBehavior, value::Serde};
 use serde_json::Value;
 
@@ -11,31 +12,54 @@ use crate::{
     output::{clean, nearest},
 };
 
-/// Said where a template is written in Go's language.
-const OF_GO: &str = "templates are in Jinja's language, not Go's, and a list's is applied to each of its members: \
-                     `{{ ID }}` instead of `{{range .}}{{.ID}}{{end}}`";
-
 /// A template that was read.
 #[derive(Debug)]
-pub struct Template<'a> {
-    environment: Environment<'a>,
-    source: &'a str,
+pub enum Template<'a> {
+    /// In Jinja's language, applied to each member of a list.
+    Jinja(Jinja<'a>),
+    /// In Go's, applied to the list itself.
+    Go(ParsedTemplate),
 }
 
 impl<'a> Template<'a> {
     /// Reads a template.
     pub fn new(source: &'a str) -> Result<Self, Failure> {
+        if is_of_go(source) {
+            let parsed = ParsedTemplate::parse(source, &Delimiters::default());
+            return parsed.map(Self::Go).map_err(|error| nonsense(&error));
+        }
+        Jinja::new(source).map(Self::Jinja)
+    }
+
+    /// The text for a value.
+    pub fn render(&self, value: &Value) -> Result<String, Failure> {
+        match self {
+            Self::Jinja(template) => template.render(value),
+            Self::Go(template) => {
+                let rendered = template.render_for(value.clone()).map_err(|error| nonsense(&error))?;
+                Ok(rendered + "\n")
+            }
+        }
+    }
+}
+
+/// A template in Jinja's language.
+#[derive(Debug)]
+pub struct Jinja<'a> {
+    environment: Environment<'a>,
+    source: &'a str,
+}
+
+impl<'a> Jinja<'a> {
+    fn new(source: &'a str) -> Result<Self, Failure> {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.template_from_str(source).map_err(|error| match is_of_go(source) {
-            true => mistake(&error).help(OF_GO),
-            false => mistake(&error),
-        })?;
+        environment.template_from_str(source).map_err(|error| mistake(&error))?;
         Ok(Self { environment, source })
     }
 
     /// A line for the value, or for each of its members when it is a list.
-    pub fn render(&self, value: &Value) -> Result<String, Failure> {
+    fn render(&self, value: &Value) -> Result<String, Failure> {
         match value {
             Value::Array(items) => items.iter().map(|item| self.line(item)).collect(),
             value => self.line(value),
@@ -67,20 +91,29 @@ impl<'a> Template<'a> {
 
 fn mistake(error: &minijinja::Error) -> Failure {
     let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-    Failure::new(Exit::Usage, format!("the template makes no sense here: {}", clean(&message)))
+    nonsense(&message)
 }
 
-/// Whether it is written in Go's template language, as Nomad's commands take it.
+fn nonsense(why: &impl ToString) -> Failure {
+    Failure::new(Exit::Usage, format!("the template makes no sense here: {}", clean(&why.to_string())))
+}
+
+/// Whether it is written in Go's template language, as Nomad's commands take it: an action begins with a word that begins none in
+/// Jinja's, or uses the dot.
 fn is_of_go(source: &str) -> bool {
-    source
-        .split("{{")
-        .skip(1)
-        .map(str::trim_start)
-        .any(|inner| inner.starts_with('.') || inner.starts_with("range ") || inner.starts_with("end"))
+    let begins = |inner: &str| {
+        let word = inner.trim_start_matches('-').split_whitespace().next().unwrap_or_default();
+        ["range", "end", "if", "else", "with", "define", "template", "block"].contains(&word)
+    };
+    let actions = source.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap_or(rest).trim());
+    let uses_dot = |inner: &str| {
+        inner.split([' ', '(', '|']).any(|word| word == "." || word.starts_with('.') && word.len() > 1)
+    };
+    actions.into_iter().any(|inner| begins(inner) || uses_dot(inner))
 }
 
 /// Says what there is instead of a name that is not there.
-fn known_names(failure: Failure, template: &Template<'_>, value: &Value) -> Failure {
+fn known_names(failure: Failure, template: &Jinja<'_>, value: &Value) -> Failure {
     let Some(members) = value.as_object() else { return failure };
     let known = || members.keys().map(String::as_str);
     let Some(wrong) = template.names().into_iter().find(|name| !members.contains_key(name)) else {
@@ -126,6 +159,28 @@ mod tests {
         "#]],
         );
         check("x", &json!([]), &expect![""]);
+    }
+
+    #[test]
+    fn a_template_of_nomads_commands_is_understood() {
+        let jobs = json!([{ "ID": "web", "Count": 2 }, { "ID": "pi", "Count": 1 }]);
+        check(
+            "{{range .}}{{.ID}} {{.Count}};{{end}}",
+            &jobs,
+            &expect![[r#"
+            web 2;pi 1;
+        "#]],
+        );
+        check(
+            "{{ .ID | toUpper }}",
+            &jobs[0],
+            &expect![[r#"
+            WEB
+        "#]],
+        );
+        check("{{ .Id }}", &jobs[0], &expect![""]);
+        check("{{ range . }}", &jobs, &expect![""]);
+        assert!(!is_of_go("{{ ID|upper }} {{ 'a.b' }} {{ Meta.owner }} {{ 1.5 }}"));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Print {
     /// The same as `-o json`
     #[arg(long, conflicts_with = "output")]
     json: bool,
-    /// Format each item with a Jinja template, e.g. `-t '{{ ID }}'`
+    /// Format each item with a Jinja template, e.g. `-t '{{ ID }}'`, or all of it with Nomad's, e.g. `-t '{{.ID}}'`
     #[arg(long, short, value_name = "TEMPLATE", conflicts_with_all = ["output", "json"])]
     template: Option<String>,
     /// All columns, and full ids; the same as `-o wide`

@@ -59,7 +59,7 @@ fn json_reason(error: &serde_json::Error) -> &'static str {
     }
 }
 
-fn from_json(json: Json) -> Value {
+pub(crate) fn from_json(json: Json) -> Value {
     match json {
         Json::Null => Value::Nil,
         Json::Bool(value) => Value::Bool(value),

@@ -13,6 +13,8 @@ use crate::eval::Evaluator;
 use crate::value::Value;
 
 /// A function.
+pub(crate) use encodings::from_json;
+
 pub(crate) struct Function {
     pub name: &'static str,
     /// How many arguments it takes, the one that is piped into it included.

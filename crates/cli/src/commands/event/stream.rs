@@ -22,7 +22,7 @@ pub struct Stream {
     /// Output format
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     output: Form,
-    /// Format each event with a Jinja template, e.g. `-t '{{ Index }} {{ Type }}'`
+    /// Format each event with a Jinja template, e.g. `-t '{{ Index }} {{ Type }}'`, or Nomad's
     #[arg(long, short, value_name = "TEMPLATE", conflicts_with = "output")]
     template: Option<String>,
 }
