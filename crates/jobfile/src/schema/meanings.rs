@@ -18,7 +18,11 @@ pub(super) static MEANINGS: &[Meaning] = &[
         settings: &[
             ("id", "the label", "the id, unique in its namespace"),
             ("name", "the id", "a name to show"),
-            ("region", "`global`", "accepted for clients that send it; there is one region"),
+            (
+                "region",
+                "`global`",
+                "that of the servers, or `global`, which stands for it: they refuse a job of another one",
+            ),
             (
                 "namespace",
                 "`default`",
