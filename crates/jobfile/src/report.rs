@@ -42,6 +42,8 @@ pub(crate) struct Report<'s> {
     /// Whether an unknown key of JSON is a warning instead of a mistake.
     leaves_out_unknown_keys: bool,
     muted: Cell<bool>,
+    /// Whether warnings are muted, and mistakes are not.
+    warns_not: Cell<bool>,
     blocks: Cell<usize>,
     /// Drivers that nodes have besides those of Berth.
     drivers: &'s [String],
@@ -54,6 +56,7 @@ impl<'s> Report<'s> {
     pub fn new(file: &'s str, source: &'s str) -> Self {
         let (errors, warnings) = (RefCell::default(), RefCell::default());
         let (omitted, muted, blocks) = (Cell::new(0), Cell::new(false), Cell::new(0));
+        let warns_not = Cell::new(false);
         let (drivers, unknown_drivers) = (&[][..], RefCell::default());
         let (left_out, omitted_left_out) = (RefCell::default(), Cell::new(0));
         let (leaves_out_unknown_keys, namespace) = (false, None);
@@ -67,6 +70,7 @@ impl<'s> Report<'s> {
             omitted_left_out,
             leaves_out_unknown_keys,
             muted,
+            warns_not,
             blocks,
             drivers,
             namespace,
@@ -138,6 +142,14 @@ impl<'s> Report<'s> {
         result
     }
 
+    /// Does something of which only the mistakes count.
+    pub fn without_warnings<T>(&self, then: impl FnOnce() -> T) -> T {
+        let before = self.warns_not.replace(true);
+        let result = then();
+        self.warns_not.set(before);
+        result
+    }
+
     pub(crate) fn note(&self, at: At, message: String, help: Option<String>) {
         if self.muted.get() {
             return;
@@ -151,7 +163,9 @@ impl<'s> Report<'s> {
 
     /// Notes a warning, once however often it comes: a job of a hundred tasks says it a hundred times.
     pub fn warn(&self, at: At, message: &str, help: &str) {
-        self.add_warning(&self.warnings, at, message, help);
+        if !self.warns_not.get() {
+            self.add_warning(&self.warnings, at, message, help);
+        }
     }
 
     /// Notes a key that is left out, once however often it comes. The words are made only while there is room for them.

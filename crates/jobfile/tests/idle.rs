@@ -122,3 +122,42 @@ fn a_payload_comes_with_dispatches_alone() {
         assert_eq!(of_json("batch", [job, "", json]), "", "{job}");
     }
 }
+
+#[test]
+fn services_are_warned_of_once_whatever_they_say() {
+    let once = "`service` is not registered: there is no catalogue of services";
+    for provider in ["nomad", "consul"] {
+        let service = format!(
+            "service {{\n provider = \"{provider}\"\n name = \"web\"\n tags = [\"a\"]\n canary_tags = [\"b\"]\n port = \"80\"\n \
+             address = \"a\"\n meta {{\n k = \"v\"\n}}\n weights {{\n passing = 2\n}}\n check {{\n type = \"tcp\"\n interval = \"10s\"\n \
+             timeout = \"2s\"\n}}\n}}\n"
+        );
+        assert_eq!(of_hcl("service", ["", &service.repeat(2), &service]), once);
+    }
+    let json =
+        r#""Services": [{"Name": "web", "Tags": ["a"], "Cluster": "default", "EnableTagOverride": true}],"#;
+    assert_eq!(of_json("service", ["", json, json]), once);
+    // What is no part of a registration has its own.
+    let service = "service {\n address_mode = \"driver\"\n connect {\n sidecar_service {}\n}\n}";
+    let connect = "`connect` in service is not implemented";
+    let mode = "address_mode `driver` in service is not implemented";
+    assert_eq!(of_hcl("service", ["", service, ""]), format!("{once}\n{mode}\n{connect}"));
+}
+
+#[test]
+fn a_network_of_a_task_is_to_be_written_in_the_group() {
+    let network = "resources {\n network {\n mbits = 10\n port \"http\" {}\n}\n}";
+    let text = format!(
+        "job \"j\" {{\ngroup \"g\" {{\ntask \"t\" {{\ndriver = \"mock_driver\"\n{network}\n}}\n}}\n}}"
+    );
+    let warnings = parse(text.as_bytes(), "j.hcl", &Inputs::default()).expect("it is a job").warnings;
+    assert_eq!(warnings.messages(), "`network` in resources is not implemented");
+    let help = warnings.iter().next().and_then(|warning| warning.help.clone()).unwrap_or_default();
+    assert!(help.starts_with("write it in the group"), "{help}");
+    let own = "network {\n mbits = 10\n}";
+    assert_eq!(of_hcl("service", ["", own, ""]), "`mbits` in network is not implemented");
+    // Mistakes in it are mistakes all the same.
+    let wrong = network.replace("mbits = 10", "mbits = \"many\"");
+    let said = of_hcl("service", ["", "", &wrong]);
+    assert!(said.contains("`mbits` must be a whole number, found text"), "{said}");
+}

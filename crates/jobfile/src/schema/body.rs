@@ -2,7 +2,11 @@
 
 use std::cell::Cell;
 
-use super::{Field, Schema, Shape, unenforced::is_unenforced, unknown};
+use super::{
+    Field, Schema, Shape,
+    unenforced::{instead_of, is_warned_of},
+    unknown,
+};
 use crate::{
     diagnostic::quoted,
     report::{At, Report},
@@ -171,10 +175,9 @@ impl<'t> Body<'t> {
 
     /// Warns if a setting is given that nothing acts upon yet.
     pub fn warn_unenforced(&self, name: &str) {
-        if is_unenforced(self.schema, name) {
+        if is_warned_of(self.schema, name) {
             let message = format!("{} in {} is not implemented", quoted(self.word(name)), self.what());
-            let help = "it is checked and stored, and has no effect";
-            self.report.warn(self.at_key(name), &message, help);
+            self.report.warn(self.at_key(name), &message, instead_of(self.schema, name));
         }
     }
 

@@ -379,7 +379,7 @@ pub(super) static MEANINGS: &[Meaning] = &[
     },
     Meaning {
         block: "service",
-        about: "What is checked. Services are not registered under a name yet, which is warned of; their checks run. See [check that a \
+        about: "What is checked. Services are not registered under a name yet, which one warning says; their checks run. See [check that a \
                 service is well](../how-to/check-a-service.md).",
         settings: &[
             ("provider", "`consul`", "`nomad` or `consul`; the agent asks the checks of either"),
