@@ -228,10 +228,12 @@ impl<'s> Report<'s> {
         Ok((read, Diagnostics::new(warnings, self.omitted_left_out.get())))
     }
 
-    /// The mistakes, and before them the keys that were left out: what is missing may stand under one of these.
+    /// The mistakes; before them the keys that were left out, as what is missing may stand under one of these, and behind them
+    /// what else was found: whoever mends the file mends all of it at once.
     pub fn into_errors(self) -> Diagnostics {
         let drivers = self.unknown_drivers.into_inner();
-        let errors = [self.left_out.into_inner(), self.errors.into_inner()].concat();
+        let errors =
+            [self.left_out.into_inner(), self.errors.into_inner(), self.warnings.into_inner()].concat();
         let omitted = self.omitted.get() + self.omitted_left_out.get();
         Diagnostics::new(errors, omitted).with_unknown_drivers(drivers)
     }

@@ -1,7 +1,7 @@
 //! Blocks and settings that change nothing where they stand: each is named, in both syntaxes, and what clients send for every job
 //! is not.
 
-use berth_jobfile::{Inputs, parse, parse_json};
+use berth_jobfile::{Inputs, Severity, parse, parse_json};
 
 /// What is said of a job in HCL; `inside` stands in it, in its group and in its task.
 fn of_hcl(kind: &str, inside: [&str; 3]) -> String {
@@ -160,4 +160,18 @@ fn a_network_of_a_task_is_to_be_written_in_the_group() {
     let wrong = network.replace("mbits = 10", "mbits = \"many\"");
     let said = of_hcl("service", ["", "", &wrong]);
     assert!(said.contains("`mbits` must be a whole number, found text"), "{said}");
+}
+
+#[test]
+fn warnings_are_shown_beside_mistakes() {
+    let task = "vault {\n role = \"r\"\n}\nkill_timeout = \"soon\"";
+    let text =
+        format!("job \"j\" {{\ngroup \"g\" {{\ntask \"t\" {{\ndriver = \"mock_driver\"\n{task}\n}}\n}}\n}}");
+    let found = parse(text.as_bytes(), "j.hcl", &Inputs::default()).expect_err("it has a mistake");
+    let found: Vec<_> = found.iter().map(|found| (found.severity, found.message.as_str())).collect();
+    let expected = [
+        (Severity::Warning, "`vault` in task is not implemented"),
+        (Severity::Error, "`kill_timeout` is not a duration"),
+    ];
+    assert_eq!(found, expected);
 }
