@@ -42,6 +42,8 @@ pub(crate) struct Report<'s> {
     /// Whether an unknown key of JSON is a warning instead of a mistake.
     leaves_out_unknown_keys: bool,
     muted: Cell<bool>,
+    /// Whether values are missing.
+    gaps: Cell<bool>,
     /// Whether warnings are muted, and mistakes are not.
     warns_not: Cell<bool>,
     blocks: Cell<usize>,
@@ -56,7 +58,7 @@ impl<'s> Report<'s> {
     pub fn new(file: &'s str, source: &'s str) -> Self {
         let (errors, warnings) = (RefCell::default(), RefCell::default());
         let (omitted, muted, blocks) = (Cell::new(0), Cell::new(false), Cell::new(0));
-        let warns_not = Cell::new(false);
+        let (gaps, warns_not) = (Cell::new(false), Cell::new(false));
         let (drivers, unknown_drivers) = (&[][..], RefCell::default());
         let (left_out, omitted_left_out) = (RefCell::default(), Cell::new(0));
         let (leaves_out_unknown_keys, namespace) = (false, None);
@@ -70,6 +72,7 @@ impl<'s> Report<'s> {
             omitted_left_out,
             leaves_out_unknown_keys,
             muted,
+            gaps,
             warns_not,
             blocks,
             drivers,
@@ -108,7 +111,12 @@ impl<'s> Report<'s> {
         if !self.muted.get() {
             self.unknown_drivers.borrow_mut().push(name.to_owned());
         }
-        self.note(at, message, Some(help));
+        self.note_of_form(at, message, Some(help));
+    }
+
+    /// Notes a mistake that one name or value is by itself.
+    pub fn error_of_form(&self, at: impl Into<At>, message: impl Into<String>) {
+        self.note_of_form(at.into(), message.into(), None);
     }
 
     /// Notes a mistake.
@@ -142,6 +150,11 @@ impl<'s> Report<'s> {
         result
     }
 
+    /// From here on values are missing, which has been reported: only what is wrong whatever they are is noted.
+    pub fn expect_gaps(&self) {
+        self.gaps.set(true);
+    }
+
     /// Does something of which only the mistakes count.
     pub fn without_warnings<T>(&self, then: impl FnOnce() -> T) -> T {
         let before = self.warns_not.replace(true);
@@ -150,7 +163,15 @@ impl<'s> Report<'s> {
         result
     }
 
-    pub(crate) fn note(&self, at: At, message: String, help: Option<String>) {
+    /// Notes a mistake, unless it may only be one because other values are missing.
+    pub fn note(&self, at: At, message: String, help: Option<String>) {
+        if !self.gaps.get() {
+            self.note_of_form(at, message, help);
+        }
+    }
+
+    /// Notes a mistake that one name or value is by itself.
+    pub fn note_of_form(&self, at: At, message: String, help: Option<String>) {
         if self.muted.get() {
             return;
         }
@@ -161,8 +182,16 @@ impl<'s> Report<'s> {
         self.errors.borrow_mut().push(found);
     }
 
-    /// Notes a warning, once however often it comes: a job of a hundred tasks says it a hundred times.
+    /// Notes a warning, once however often it comes: a job of a hundred tasks says it a hundred times. Not if it may only
+    /// come of other values that are missing.
     pub fn warn(&self, at: At, message: &str, help: &str) {
+        if !self.gaps.get() {
+            self.warn_of_form(at, message, help);
+        }
+    }
+
+    /// Notes a warning of a name that stands there.
+    pub fn warn_of_form(&self, at: At, message: &str, help: &str) {
         if !self.warns_not.get() {
             self.add_warning(&self.warnings, at, message, help);
         }

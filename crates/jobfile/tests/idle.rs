@@ -175,3 +175,34 @@ fn warnings_are_shown_beside_mistakes() {
     ];
     assert_eq!(found, expected);
 }
+
+/// What is wrong by itself is found in the same run; what may be right once the value is known is not guessed at.
+#[test]
+fn a_value_that_is_not_known_hides_no_mistake_elsewhere() {
+    let job = "priority = \"high\"\nmeta = {\n a = var.nope\n (var.nope) = 1\n b = [1]\n}";
+    let group = "count = var.nope\nscaling {\n min = 2\n max = 3\n}\nnetwork {\n mode = var.nope\n prot \"http\" {}\n}";
+    let task = "user = var.nope\nkill_timeout = \"soon\"\nvault {}\nresources {\n memory = var.nope\n memory_max = 20\n}\n\
+                config {\n wrong = 1\n run_for = var.nope\n}\nenv {\n a = \"${var.nope}\"\n}";
+    let said = of_hcl("service", [job, group, task]);
+    let (nope, said): (Vec<&str>, Vec<&str>) =
+        said.lines().partition(|line| line.ends_with("the file declares no variable `nope`"));
+    assert_eq!(nope.len(), 8, "{nope:?}");
+    let expected = [
+        "refused: `priority` must be a whole number, found text",
+        "`b` in `meta`: expected text, found a list",
+        "unknown block `prot` in network",
+        "`kill_timeout` is not a duration",
+        "`vault` in task is not implemented",
+        "driver `mock_driver` has no setting `wrong`",
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn a_driver_that_is_not_known_is_not_said_to_be_missing() {
+    let text =
+        "job \"j\" {\ngroup \"g\" {\ntask \"t\" {\ndriver = var.nope\nconfig {\n anything = 1\n}\n}\n}\n}";
+    let found =
+        parse(text.as_bytes(), "j.hcl", &Inputs::default()).expect_err("the variable is not declared");
+    assert_eq!(found.messages(), "the file declares no variable `nope`");
+}
