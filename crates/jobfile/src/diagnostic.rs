@@ -12,7 +12,7 @@ pub use excerpt::Excerpt;
 pub enum Severity {
     /// There is no job.
     Error,
-    /// There is a job, and its owner should know something about it.
+    /// The owner of the job should know it, whether there is a job or not.
     Warning,
 }
 
@@ -87,7 +87,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// All mistakes that were found, at least one; or all warnings, maybe none.
+/// All mistakes that were found, at least one, and the warnings beside them; or all warnings, maybe none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Diagnostics {
     kept: Vec<Diagnostic>,

@@ -123,11 +123,8 @@ impl Scope<'_> {
         let (key, of, report) = (&*entry.key.text, self.of, self.body.report);
         let at_key = || self.at(key, entry.key.span.into());
         let Some(setting) = self.settings.iter().find(|setting| setting.name == key) else {
-            return report.error_with_help(
-                at_key(),
-                format!("{of} has no setting {}", quoted(key)),
-                self.instead_of(key),
-            );
+            let message = format!("{of} has no setting {}", quoted(key));
+            return report.note_of_form(at_key(), message, Some(self.instead_of(key)));
         };
         // Clients send many fields that nobody has set.
         if setting.fate != Fate::Done && entry.value.tree.is_empty() {
@@ -137,14 +134,11 @@ impl Scope<'_> {
             Fate::Done => self.check_value(key, setting.form, &entry.value),
             Fate::Ignored => {
                 let message = format!("{} of {of} is not implemented, ignored", quoted(key));
-                report.warn(at_key(), &message, "the task runs without it");
+                report.warn_of_form(at_key(), &message, "the task runs without it");
             }
             Fate::Refused(instead) => {
-                report.error_with_help(
-                    at_key(),
-                    format!("{} of {of} is not implemented", quoted(key)),
-                    instead,
-                );
+                let message = format!("{} of {of} is not implemented", quoted(key));
+                report.note_of_form(at_key(), message, Some(instead.to_owned()));
             }
         }
     }
@@ -161,8 +155,11 @@ impl Scope<'_> {
 
     fn check_value(&self, key: &str, form: Form, value: &Node<'_>) {
         if let Some(wanted) = mistyped(form, &value.tree) {
-            let message = format!("{} is {wanted}, not {}", quoted(key), value.tree.kind());
-            return self.body.report.error(self.at(key, value.span.into()), message);
+            if !value.tree.holds_unknown() {
+                let message = format!("{} is {wanted}, not {}", quoted(key), value.tree.kind());
+                self.body.report.error_of_form(self.at(key, value.span.into()), message);
+            }
+            return;
         }
         match (form, &value.tree) {
             (Form::OneOf(words, instead), Tree::Text(word)) if !words.contains(&&**word) => {

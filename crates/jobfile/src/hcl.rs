@@ -67,11 +67,14 @@ pub(crate) fn read<T>(
         let variables = variables::values(&evaluator, &helpers, inputs)?;
         let var = Frame::new("var", variables, Scope::default());
         let local = Frame::new("local", locals::values(&evaluator, &helpers, var.scope()), var.scope());
-        // Without its variables a job makes no sense.
-        report.is_sound().then(|| evaluator.body(&rest, local.scope()))
+        // Without its variables a job makes no sense; nor does what is cut off at a limit.
+        let entries = report.is_sound().then(|| evaluator.body(&rest, local.scope()));
+        entries.filter(|_| !evaluator.is_over())
     };
-    // Nor does it without the values of its expressions: each would be missed once more.
-    let report = report.checked()?;
-    let decoded = entries.as_ref().and_then(|entries| decode(entries, &report));
+    let Some(entries) = entries else { return Err(report.into_errors()) };
+    if !report.is_sound() {
+        report.expect_gaps();
+    }
+    let decoded = decode(&entries, &report);
     report.finish(decoded)
 }

@@ -42,6 +42,10 @@ pub(crate) struct Report<'s> {
     /// Whether an unknown key of JSON is a warning instead of a mistake.
     leaves_out_unknown_keys: bool,
     muted: Cell<bool>,
+    /// Whether values are missing.
+    gaps: Cell<bool>,
+    /// Whether warnings are muted, and mistakes are not.
+    warns_not: Cell<bool>,
     blocks: Cell<usize>,
     /// Drivers that nodes have besides those of Berth.
     drivers: &'s [String],
@@ -54,6 +58,7 @@ impl<'s> Report<'s> {
     pub fn new(file: &'s str, source: &'s str) -> Self {
         let (errors, warnings) = (RefCell::default(), RefCell::default());
         let (omitted, muted, blocks) = (Cell::new(0), Cell::new(false), Cell::new(0));
+        let (gaps, warns_not) = (Cell::new(false), Cell::new(false));
         let (drivers, unknown_drivers) = (&[][..], RefCell::default());
         let (left_out, omitted_left_out) = (RefCell::default(), Cell::new(0));
         let (leaves_out_unknown_keys, namespace) = (false, None);
@@ -67,6 +72,8 @@ impl<'s> Report<'s> {
             omitted_left_out,
             leaves_out_unknown_keys,
             muted,
+            gaps,
+            warns_not,
             blocks,
             drivers,
             namespace,
@@ -104,7 +111,12 @@ impl<'s> Report<'s> {
         if !self.muted.get() {
             self.unknown_drivers.borrow_mut().push(name.to_owned());
         }
-        self.note(at, message, Some(help));
+        self.note_of_form(at, message, Some(help));
+    }
+
+    /// Notes a mistake that one name or value is by itself.
+    pub fn error_of_form(&self, at: impl Into<At>, message: impl Into<String>) {
+        self.note_of_form(at.into(), message.into(), None);
     }
 
     /// Notes a mistake.
@@ -138,7 +150,28 @@ impl<'s> Report<'s> {
         result
     }
 
-    pub(crate) fn note(&self, at: At, message: String, help: Option<String>) {
+    /// From here on values are missing, which has been reported: only what is wrong whatever they are is noted.
+    pub fn expect_gaps(&self) {
+        self.gaps.set(true);
+    }
+
+    /// Does something of which only the mistakes count.
+    pub fn without_warnings<T>(&self, then: impl FnOnce() -> T) -> T {
+        let before = self.warns_not.replace(true);
+        let result = then();
+        self.warns_not.set(before);
+        result
+    }
+
+    /// Notes a mistake, unless it may only be one because other values are missing.
+    pub fn note(&self, at: At, message: String, help: Option<String>) {
+        if !self.gaps.get() {
+            self.note_of_form(at, message, help);
+        }
+    }
+
+    /// Notes a mistake that one name or value is by itself.
+    pub fn note_of_form(&self, at: At, message: String, help: Option<String>) {
         if self.muted.get() {
             return;
         }
@@ -149,9 +182,19 @@ impl<'s> Report<'s> {
         self.errors.borrow_mut().push(found);
     }
 
-    /// Notes a warning, once however often it comes: a job of a hundred tasks says it a hundred times.
+    /// Notes a warning, once however often it comes: a job of a hundred tasks says it a hundred times. Not if it may only
+    /// come of other values that are missing.
     pub fn warn(&self, at: At, message: &str, help: &str) {
-        self.add_warning(&self.warnings, at, message, help);
+        if !self.gaps.get() {
+            self.warn_of_form(at, message, help);
+        }
+    }
+
+    /// Notes a warning of a name that stands there.
+    pub fn warn_of_form(&self, at: At, message: &str, help: &str) {
+        if !self.warns_not.get() {
+            self.add_warning(&self.warnings, at, message, help);
+        }
     }
 
     /// Notes a key that is left out, once however often it comes. The words are made only while there is room for them.
@@ -214,10 +257,12 @@ impl<'s> Report<'s> {
         Ok((read, Diagnostics::new(warnings, self.omitted_left_out.get())))
     }
 
-    /// The mistakes, and before them the keys that were left out: what is missing may stand under one of these.
+    /// The mistakes; before them the keys that were left out, as what is missing may stand under one of these, and behind them
+    /// what else was found: whoever mends the file mends all of it at once.
     pub fn into_errors(self) -> Diagnostics {
         let drivers = self.unknown_drivers.into_inner();
-        let errors = [self.left_out.into_inner(), self.errors.into_inner()].concat();
+        let errors =
+            [self.left_out.into_inner(), self.errors.into_inner(), self.warnings.into_inner()].concat();
         let omitted = self.omitted.get() + self.omitted_left_out.get();
         Diagnostics::new(errors, omitted).with_unknown_drivers(drivers)
     }

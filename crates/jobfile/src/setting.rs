@@ -61,7 +61,7 @@ fn block(labels: &[Name<'_>], node: &Node<'_>, levels: usize) -> Result<Value, F
 
 fn value(node: &Node<'_>, levels: usize) -> Result<Value, Fault> {
     Ok(match &node.tree {
-        Tree::Null => Value::Null,
+        Tree::Null | Tree::Unknown => Value::Null,
         Tree::Bool(value) => Value::Bool(*value),
         Tree::Int(value) => Value::Int(*value),
         Tree::Float(value) => Value::Float(*value),

@@ -18,6 +18,8 @@ pub(crate) struct Node<'s> {
 #[derive(Debug)]
 pub(crate) enum Tree<'s> {
     Null,
+    /// The value of an expression that has none, which has been reported.
+    Unknown,
     Bool(bool),
     Int(i64),
     Float(f64),
@@ -56,6 +58,7 @@ impl Tree<'_> {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
+            Self::Unknown => "a value that is not known",
             Self::Bool(_) => "a truth value",
             Self::Int(_) => "a number",
             Self::Float(value) if value.fract() == 0.0 => "a number out of range",
@@ -70,6 +73,7 @@ impl Tree<'_> {
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Null => true,
+            Self::Unknown => false,
             Self::Bool(value) => !value,
             Self::Int(value) => *value == 0,
             Self::Float(value) => *value == 0.0,
@@ -86,7 +90,17 @@ impl Tree<'_> {
             Self::Bool(value) => Some(value.to_string()),
             Self::Int(value) => Some(value.to_string()),
             Self::Float(value) => Some(value.to_string()),
-            Self::Null | Self::List(_) | Self::Object(_) => None,
+            Self::Null | Self::Unknown | Self::List(_) | Self::Object(_) => None,
+        }
+    }
+
+    /// Whether it is unknown, or a part of it is.
+    pub fn holds_unknown(&self) -> bool {
+        match self {
+            Self::Unknown => true,
+            Self::List(items) => items.iter().any(|item| item.tree.holds_unknown()),
+            Self::Object(entries) => entries.iter().any(|entry| entry.value.tree.holds_unknown()),
+            _ => false,
         }
     }
 

@@ -9,6 +9,11 @@ const SECOND: u64 = 1_000_000_000;
 
 /// A job that says as little as each of its blocks allows.
 fn least(job_type: &str) -> String {
+    // A system job may have none.
+    let affinity = match job_type {
+        "system" => "",
+        _ => "affinity {\nattribute = \"${meta.rack}\"\nvalue = \"r1\"\n}",
+    };
     format!(
         r#"job "j" {{
   type = "{job_type}"
@@ -22,10 +27,7 @@ fn least(job_type: &str) -> String {
     }}
     scaling {{ max = 3 }}
     disconnect {{}}
-    affinity {{
-      attribute = "${{meta.rack}}"
-      value     = "r1"
-    }}
+    {affinity}
     constraint {{
       attribute = "${{meta.rack}}"
       value     = "r1"
@@ -102,8 +104,6 @@ fn all_types() -> Vec<(&'static str, Value)> {
         ("/TaskGroups/0/MaxClientDisconnect", json!(null)),
         ("/TaskGroups/0/PreventRescheduleOnLost", json!(null)),
         ("/TaskGroups/0/EphemeralDisk", json!({ "SizeMB": 300, "Sticky": false, "Migrate": false })),
-        ("/TaskGroups/0/Affinities/0/Weight", json!(50)),
-        ("/TaskGroups/0/Affinities/0/Operand", json!("=")),
         ("/TaskGroups/0/Constraints/0/Operand", json!("=")),
         ("/TaskGroups/0/Disconnect/LostAfter", json!(null)),
         ("/TaskGroups/0/Disconnect/StopOnClientAfter", json!(null)),
@@ -232,11 +232,13 @@ fn by_type() -> Vec<(&'static str, [Value; 4])> {
     ];
     let migrate = json!({ "MaxParallel": 1, "HealthCheck": "checks", "MinHealthyTime": 10 * SECOND,
         "HealthyDeadline": 300 * SECOND });
+    let affinities = json!([{ "LTarget": "${meta.rack}", "RTarget": "r1", "Operand": "=", "Weight": 50 }]);
     vec![
         ("/Type", TYPES.map(Value::from)),
         ("/TaskGroups/0/RestartPolicy", restarts.clone()),
         ("/TaskGroups/0/Tasks/0/RestartPolicy", restarts),
         ("/TaskGroups/0/ReschedulePolicy", reschedule),
+        ("/TaskGroups/0/Affinities", [affinities.clone(), affinities.clone(), Value::Null, affinities]),
         ("/TaskGroups/0/Migrate", [migrate, Value::Null, Value::Null, Value::Null]),
     ]
 }

@@ -15,6 +15,9 @@ use crate::{
 /// Asking more often would only load the node.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 
+/// Said once of all that a service has for whoever looks for it.
+const UNREGISTERED: &str = "`service` is not registered: there is no catalogue of services";
+
 const CHECK_KINDS: &Words<CheckKind> = &[
     ("tcp", CheckKind::Tcp),
     ("http", CheckKind::Http),
@@ -51,6 +54,11 @@ impl Record for Service {
     }
 
     fn check(&self, body: &Body<'_>) {
+        body.report.warn(
+            body.at_self(),
+            UNREGISTERED,
+            "its checks run; nothing finds it by its name, tags or address yet",
+        );
         let sound = |c: char| !c.is_whitespace() && !c.is_control();
         if !self.name.chars().all(sound) {
             let message = format!("name of service {} holds space or control characters", quoted(&self.name));

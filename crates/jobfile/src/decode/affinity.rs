@@ -1,14 +1,37 @@
 //! Affinities, with the short forms of HCL.
 
-use berth_model::constraint::{Affinity, Operator};
+use berth_model::{
+    constraint::{Affinity, Operator},
+    job::JobType,
+};
 
 use super::comparison::{WITH_VALUE, check, named_operator, short_form};
-use crate::schema::Body;
+use crate::{diagnostic::quoted, schema::Body};
 
 /// How much an affinity counts that does not say.
 const WEIGHT: i8 = 50;
 
-pub(super) fn affinities(body: &Body<'_>) -> Vec<Affinity> {
+/// Preferences among nodes; what runs on each of them has none.
+pub(super) fn affinities(body: &Body<'_>, job_type: JobType) -> Vec<Affinity> {
+    let help = "it runs on every node already: take the block out, or write a constraint";
+    let blocks = body.blocks("affinity");
+    if let Some(block) = blocks.first() {
+        match job_type {
+            JobType::System => {
+                block.report.error_with_help(block.at_self(), "a system job cannot have an affinity", help);
+            }
+            JobType::Sysbatch => {
+                let message = format!("{} has no effect in a sysbatch job", quoted(body.word("affinity")));
+                block.report.warn(block.at_self(), &message, help);
+            }
+            JobType::Service | JobType::Batch => {}
+        }
+    }
+    blocks.iter().filter_map(affinity).collect()
+}
+
+/// Preferences among the devices of a node.
+pub(super) fn of_device(body: &Body<'_>) -> Vec<Affinity> {
     body.blocks("affinity").iter().filter_map(affinity).collect()
 }
 

@@ -19,12 +19,28 @@ use crate::{
     suggest::nearest,
 };
 
+/// Blocks by which jobs of some types alone go, those types, and what to do about one in another job.
+const OF_TYPES: [(&str, &[JobType], &str); 2] = [
+    (
+        "update",
+        &[JobType::Service, JobType::System],
+        "only service and system jobs have deployments: take the block out",
+    ),
+    (
+        "migrate",
+        &[JobType::Service],
+        "only what a service job runs leaves a drained node step by step: take the block out",
+    ),
+];
+
 /// What groups have from their job unless they say otherwise.
 #[derive(Debug)]
 pub(super) struct Inherited {
     /// The name of the job.
     pub job: String,
     pub job_type: JobType,
+    /// Whether dispatches launch the job, or have launched it.
+    pub is_dispatched: bool,
     pub update: Option<Box<Update>>,
     pub migrate: Option<Box<Migrate>>,
     pub reschedule: ReschedulePolicy,
@@ -51,14 +67,17 @@ pub(super) fn group(body: &Body<'_>, job: &Inherited) -> Group {
             body,
             &task::Inherited {
                 owner: [job.job.clone(), name.clone()],
+                job_type: job.job_type,
+                is_dispatched: job.is_dispatched,
                 restart,
                 vault: task::vault(body).or_else(|| job.vault.clone()),
                 secrets: body.records("secret").into_iter().chain(job.secrets.iter().cloned()).collect(),
             },
         ),
-        affinities: affinity::affinities(body),
+        affinities: affinity::affinities(body, job.job_type),
         update: update(body, job.job_type, job.update.as_deref()),
-        migrate: inherited(body, "migrate", job.migrate.as_ref()).or_else(|| migrate_default(job.job_type)),
+        migrate: inherited(body, "migrate", job.job_type, job.migrate.as_ref())
+            .or_else(|| migrate_default(job.job_type)),
         disconnect: body.optional("disconnect"),
         services: services(body, &[&job.job, &name]),
         volumes: volumes(body),
@@ -177,8 +196,14 @@ pub(super) fn of_task(body: &Body<'_>, job: &Inherited) -> Group {
     let restart = RestartPolicy::default_for(job.job_type);
     let name = body.report.quietly(|| name::label(body));
     let owner = [job.job.clone(), name];
-    let inherited =
-        task::Inherited { owner, restart, vault: job.vault.clone(), secrets: job.secrets.clone() };
+    let inherited = task::Inherited {
+        owner,
+        job_type: job.job_type,
+        is_dispatched: job.is_dispatched,
+        restart,
+        vault: job.vault.clone(),
+        secrets: job.secrets.clone(),
+    };
     let task = task::task(body, &inherited);
     let disk = EphemeralDisk::default().size_mb;
     if !task.logs.disabled
@@ -212,13 +237,14 @@ pub(super) fn update(body: &Body<'_>, job_type: JobType, of_job: Option<&Update>
     if says_none {
         return Some(Box::new(Update { max_parallel: 0, ..of_job.cloned().unwrap_or_default() }));
     }
-    inherited(body, "update", of_job).map(Box::new)
+    inherited(body, "update", job_type, of_job).map(Box::new)
 }
 
 /// A block of the group over that of its job, if there is either.
 pub(super) fn inherited<R: crate::record::Record + Default>(
     body: &Body<'_>,
     name: &str,
+    job_type: JobType,
     of_job: Option<&R>,
 ) -> Option<R> {
     let Some(block) = body.block(name).filter(|_| !body.is_left_out(name)) else { return of_job.cloned() };
@@ -226,7 +252,23 @@ pub(super) fn inherited<R: crate::record::Record + Default>(
     if record != R::default() {
         body.warn_unenforced(name);
     }
+    warn_idle(body, name, job_type, &record);
     Some(record)
+}
+
+/// Warns of a block by which no job of its type goes. Clients in JSON send its defaults for every job, which says nothing.
+pub(super) fn warn_idle<R: crate::record::Record + Default>(
+    body: &Body<'_>,
+    name: &str,
+    job_type: JobType,
+    record: &R,
+) {
+    let says_nothing = body.is_json() && *record == R::default();
+    let idle = OF_TYPES.iter().find(|(block, types, _)| *block == name && !types.contains(&job_type));
+    if let Some((.., help)) = idle.filter(|_| !says_nothing) {
+        let message = format!("{} has no effect in a {} job", quoted(body.word(name)), job_type.as_str());
+        body.report.warn(body.at(name), &message, help);
+    }
 }
 
 /// The policy of the block over a default.

@@ -43,11 +43,13 @@ fn update(body: &Body<'_>, job_type: JobType) -> Option<Box<Update>> {
         return group::update(body, job_type, None).or_else(default);
     };
     let default = Update::default();
-    Some(Box::new(Update {
+    let update = Update {
         stagger: block.duration("stagger").unwrap_or(default.stagger),
         max_parallel: block.number("max_parallel", COUNT).unwrap_or(default.max_parallel),
         ..default
-    }))
+    };
+    group::warn_idle(body, "update", job_type, &update);
+    Some(Box::new(update))
 }
 
 pub(super) fn job(body: &Body<'_>) -> Job {
@@ -58,8 +60,9 @@ pub(super) fn job(body: &Body<'_>) -> Job {
     let inherited = Inherited {
         job_type,
         job: name.clone(),
+        is_dispatched: body.has("parameterized") || !body.lacks("Dispatched"),
         update: update(body, job_type),
-        migrate: group::inherited(body, "migrate", None),
+        migrate: group::inherited(body, "migrate", job_type, None),
         reschedule: reschedule.unwrap_or(ReschedulePolicy::default_for(job_type)),
         vault: task::vault(body),
         secrets: body.records("secret"),
@@ -78,7 +81,7 @@ pub(super) fn job(body: &Body<'_>) -> Job {
         spreads: spread::spreads(body, job_type),
         groups: groups(body, &inherited),
         stop: body.flag("Stop").unwrap_or(false),
-        affinities: affinity::affinities(body),
+        affinities: affinity::affinities(body, job_type),
         periodic: periodic(body),
         parameterized: body.optional("parameterized"),
         parent_id: body.filled_text("ParentID").unwrap_or_default(),

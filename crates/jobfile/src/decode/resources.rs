@@ -76,6 +76,6 @@ fn device(body: &Body<'_>) -> DeviceAsk {
         count,
         share_milli,
         constraints: constraint::constraints(body),
-        affinities: affinity::affinities(body),
+        affinities: affinity::of_device(body),
     }
 }

@@ -6,7 +6,9 @@ use std::{
 };
 
 use berth_model::{
-    job::{IDENTITY_DEFAULT, Identity, Kept, Lifecycle, LogConfig, RestartPolicy, Scaling, Secret, Task},
+    job::{
+        IDENTITY_DEFAULT, Identity, JobType, Kept, Lifecycle, LogConfig, RestartPolicy, Scaling, Secret, Task,
+    },
     value::Value,
 };
 
@@ -68,6 +70,9 @@ const SIGNALS: &[&str] = &[
 pub(super) struct Inherited {
     /// The names of the job and of the group.
     pub owner: [String; 2],
+    pub job_type: JobType,
+    /// Whether dispatches launch the job, or have launched it.
+    pub is_dispatched: bool,
     pub restart: RestartPolicy,
     pub vault: Option<Value>,
     pub secrets: Vec<Secret>,
@@ -89,12 +94,12 @@ pub(super) fn task(body: &Body<'_>, group: &Inherited) -> Task {
         logs: logs(body),
         leader: body.flag("leader").unwrap_or(false),
         shutdown_delay: body.duration("shutdown_delay").unwrap_or_default(),
-        affinities: affinity::affinities(body),
+        affinities: affinity::affinities(body, group.job_type),
         lifecycle: lifecycle(body),
         artifacts: body.records("artifact"),
         templates: body.records("template"),
         volume_mounts: body.records("volume_mount"),
-        dispatch_payload: dispatch_payload(body),
+        dispatch_payload: dispatch_payload(body, group.is_dispatched),
         services: services(body, &[&group.owner[0], &group.owner[1], &name]),
         identities: identities(body),
         scaling: scaling(body),
@@ -145,13 +150,19 @@ fn logs(body: &Body<'_>) -> LogConfig {
     LogConfig { disabled: enabled.map_or(logs.disabled, |enabled| !enabled), ..logs }
 }
 
-fn dispatch_payload(body: &Body<'_>) -> String {
+fn dispatch_payload(body: &Body<'_>, is_dispatched: bool) -> String {
     let Some(block) = body.block("dispatch_payload") else { return String::new() };
     let file = block.filled_text("file").unwrap_or_default();
     if file.is_empty() && !body.is_json() {
         block.missing("dispatch_payload names no file", "write `file = \"input\"`");
     }
     check_inside(&block, "file", &file);
+    if !file.is_empty() && !is_dispatched {
+        let word = quoted(body.word("dispatch_payload"));
+        let message = format!("{word} has no effect in a job that is not parameterized");
+        let help = "only what a dispatch launches has a payload: write `parameterized {}` in the job, or take the block out";
+        body.report.warn(body.at("dispatch_payload"), &message, help);
+    }
     file
 }
 

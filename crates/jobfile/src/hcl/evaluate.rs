@@ -92,7 +92,7 @@ impl<'e> Evaluator<'e> {
         self.spent_bytes.get() > EVALUATION_BYTES_MAX
     }
 
-    /// The value of an attribute; null, and a mistake in the report, if it has none.
+    /// The value of an attribute; unknown, and a mistake in the report, if it has none.
     ///
     /// Lists and objects that are written out keep the places of their parts, for messages about them.
     pub fn node<'s>(&self, expression: &Expression<'s>, scope: Scope<'_>) -> Node<'s> {
@@ -100,11 +100,11 @@ impl<'e> Evaluator<'e> {
         let tree = match &expression.kind {
             Kind::List(items) => Tree::List(items.iter().map(|item| self.node(item, scope)).collect()),
             Kind::Object(items) => {
-                Tree::Object(items.iter().map(|(key, value)| self.member(key, value, scope)).collect())
+                Tree::Object(items.iter().filter_map(|(key, value)| self.member(key, value, scope)).collect())
             }
             _ => self.tree(expression, scope).unwrap_or_else(|fault| {
                 fault.tell(self.report);
-                Tree::Null
+                Tree::Unknown
             }),
         };
         Node { span, tree }
@@ -129,7 +129,14 @@ impl<'e> Evaluator<'e> {
         })
     }
 
-    fn member<'s>(&self, key: &Expression<'s>, value: &Expression<'s>, scope: Scope<'_>) -> Entry<'s> {
+    /// None, and a mistake in the report, if its key has no value.
+    fn member<'s>(
+        &self,
+        key: &Expression<'s>,
+        value: &Expression<'s>,
+        scope: Scope<'_>,
+    ) -> Option<Entry<'s>> {
+        let value = self.node(value, scope);
         let text = match &key.kind {
             Kind::Template(parts) if matches!(parts.as_slice(), [Part::Text(_)]) => match parts.first() {
                 Some(Part::Text(text)) => text.clone(),
@@ -139,12 +146,12 @@ impl<'e> Evaluator<'e> {
                 Ok(text) => Cow::Owned(text.to_string()),
                 Err(fault) => {
                     fault.tell(self.report);
-                    Cow::default()
+                    return None;
                 }
             },
         };
         let key = Name { text, span: key.span };
-        Entry { key, form: Form::Attribute, value: self.node(value, scope) }
+        Some(Entry { key, form: Form::Attribute, value })
     }
 
     /// The key of an object's member.

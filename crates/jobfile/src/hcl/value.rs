@@ -156,7 +156,7 @@ impl Value {
     /// A value that was read from JSON or from a file of variables.
     pub fn of_tree(tree: &Tree<'_>) -> Self {
         match tree {
-            Tree::Null => Self::Null,
+            Tree::Null | Tree::Unknown => Self::Null,
             Tree::Bool(value) => Self::Bool(*value),
             Tree::Int(value) => Self::Int(*value),
             Tree::Float(value) => Self::number(*value),

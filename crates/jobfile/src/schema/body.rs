@@ -2,7 +2,11 @@
 
 use std::cell::Cell;
 
-use super::{Field, Schema, Shape, unenforced::is_unenforced, unknown};
+use super::{
+    Field, Schema, Shape,
+    unenforced::{instead_of, is_warned_of},
+    unknown,
+};
 use crate::{
     diagnostic::quoted,
     report::{At, Report},
@@ -59,7 +63,7 @@ impl<'t> Body<'t> {
         let Tree::Object(entries) = &node.tree else {
             let message =
                 format!("expected the object of a {}, found {}", self.schema.what, node.tree.kind());
-            self.report.error(self.at_self(), message);
+            self.report.error_of_form(self.at_self(), message);
             return None;
         };
         Some(self.filled(entries))
@@ -98,7 +102,7 @@ impl<'t> Body<'t> {
         if let Some(extra) = labels.get(wanted) {
             let message =
                 format!("{} has {wanted} {}, found {}", schema.what, plural("label", wanted), labels.len());
-            self.report.error(extra.span, message);
+            self.report.error_of_form(extra.span, message);
         }
         Some(match &entry.value.tree {
             Tree::Object(entries) => body.filled(entries),
@@ -156,7 +160,7 @@ impl<'t> Body<'t> {
             self.repeated.push((at, entry));
         } else {
             let message = format!("{} is given twice", quoted(&entry.key.text));
-            return self.report.error(self.at_entry(entry), message);
+            return self.report.error_of_form(self.at_entry(entry), message);
         }
         // What a block says beyond its defaults is known once it has been read.
         let says_something = match (&field.shape, &entry.value.tree) {
@@ -171,10 +175,9 @@ impl<'t> Body<'t> {
 
     /// Warns if a setting is given that nothing acts upon yet.
     pub fn warn_unenforced(&self, name: &str) {
-        if is_unenforced(self.schema, name) {
+        if is_warned_of(self.schema, name) {
             let message = format!("{} in {} is not implemented", quoted(self.word(name)), self.what());
-            let help = "it is checked and stored, and has no effect";
-            self.report.warn(self.at_key(name), &message, help);
+            self.report.warn_of_form(self.at_key(name), &message, instead_of(self.schema, name));
         }
     }
 
@@ -194,7 +197,7 @@ impl<'t> Body<'t> {
             _ => return true,
         };
         let message = format!("{} is not written like this", quoted(field.hcl));
-        self.report.error_with_help(self.at_entry(entry), message, help);
+        self.report.note_of_form(self.at_entry(entry), message, Some(help));
         false
     }
 
@@ -205,10 +208,10 @@ impl<'t> Body<'t> {
         self.entries[self.place(name)?]
     }
 
-    /// The value of a field, unless it is absent or null.
+    /// The value of a field, unless it is absent, null or unknown.
     pub fn get(&self, name: &str) -> Option<&'t Node<'t>> {
         let node = &self.entry(name)?.value;
-        if matches!(node.tree, Tree::Null) { None } else { Some(node) }
+        if matches!(node.tree, Tree::Null | Tree::Unknown) { None } else { Some(node) }
     }
 
     /// Whether the file says anything about a field.
@@ -270,7 +273,7 @@ impl<'t> Body<'t> {
         let path = self.path_of(&entry.key.text);
         match (&entry.form, &entry.value.tree, field.shape) {
             (Form::Block { labels }, ..) => self.of_block(entry, labels, schema).into_iter().collect(),
-            (Form::Attribute, Tree::Null, _) => Vec::new(),
+            (Form::Attribute, Tree::Null | Tree::Unknown, _) => Vec::new(),
             (Form::Attribute, _, Shape::Block(_)) => {
                 Self::of_json(&entry.value, &path, schema, self.report).into_iter().collect()
             }
@@ -284,7 +287,7 @@ impl<'t> Body<'t> {
             (Form::Attribute, other, shape) => {
                 let wanted = if matches!(shape, Shape::Blocks(_)) { "a list" } else { "an object" };
                 let message = format!("expected {wanted} of objects, found {}", other.kind());
-                self.report.error(self.at(field.name()), message);
+                self.report.error_of_form(self.at(field.name()), message);
                 Vec::new()
             }
         }

@@ -3,7 +3,7 @@
 use berth_duration::to_nanos;
 use berth_model::{job::Kept, value::Value};
 
-use super::{Body, Field, Schema, Shape};
+use super::{Body, Field, Schema, Shape, unenforced::is_unenforced};
 
 /// What is kept of jobs, groups, tasks, and of a task's resources and a group's network.
 pub(crate) const KEPT_OF_JOB: &[&str] = &["multiregion", "ui", "consul_namespace", "vault_namespace"];
@@ -92,7 +92,20 @@ impl Body<'_> {
         members(vec![("Operand", Some(Value::String(field.hcl.to_owned()))), (side, Some(value))])
     }
 
+    /// What has no effect has nothing in it that has one, and its own warning says so.
     fn kept_value(&self, field: &Field) -> Option<Value> {
+        match is_unenforced(self.schema, field.name()) {
+            true => self.report.without_warnings(|| self.value_to_keep(field)),
+            false => self.value_to_keep(field),
+        }
+        .inspect(|_| {
+            if let Shape::Block(_) = field.shape {
+                self.warn_unenforced(field.name());
+            }
+        })
+    }
+
+    fn value_to_keep(&self, field: &Field) -> Option<Value> {
         let name = field.name();
         Some(match field.shape {
             Shape::Text => Value::String(self.filled_text(name)?),
@@ -118,9 +131,7 @@ impl Body<'_> {
 
     /// A block, even if it holds nothing: that it is there says something, as `sidecar_service {}` does.
     fn kept_block(&self, name: &str) -> Option<Value> {
-        let block = self.block(name)?;
-        self.warn_unenforced(name);
-        Some(object(block.kept_whole()))
+        Some(object(self.block(name)?.kept_whole()))
     }
 }
 

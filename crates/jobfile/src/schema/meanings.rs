@@ -18,7 +18,11 @@ pub(super) static MEANINGS: &[Meaning] = &[
         settings: &[
             ("id", "the label", "the id, unique in its namespace"),
             ("name", "the id", "a name to show"),
-            ("region", "`global`", "accepted for clients that send it; there is one region"),
+            (
+                "region",
+                "`global`",
+                "that of the servers, or `global`, which stands for it: they refuse a job of another one",
+            ),
             (
                 "namespace",
                 "`default`",
@@ -35,12 +39,16 @@ pub(super) static MEANINGS: &[Meaning] = &[
             ("node_pool", "`default`", "the pool of nodes; `all` for every pool"),
             ("meta", "", "labels, in the tasks' environment as `NOMAD_META_NAME`"),
             ("constraint", "", "conditions on nodes, for all groups"),
-            ("affinity", "", "preferences among nodes, for all groups"),
-            ("spread", "", "how to spread, for all groups"),
+            (
+                "affinity",
+                "",
+                "preferences among nodes, for all groups; not in `system` jobs, ignored in `sysbatch` jobs",
+            ),
+            ("spread", "", "how to spread, for all groups; not in `system` and `sysbatch` jobs"),
             ("group", "", "at least one"),
             ("task", "", "a group of one task, with the task's name"),
             ("update", "of services, see the block; else none", "default of its groups"),
-            ("migrate", "see the block", "default of its groups"),
+            ("migrate", "of services, see the block; else none", "default of its groups"),
             ("reschedule", "by type, see the block", "default of its groups"),
             ("periodic", "", "run it at set times"),
             ("parameterized", "", "run it when it is dispatched"),
@@ -114,7 +122,11 @@ pub(super) static MEANINGS: &[Meaning] = &[
                 "files that are rendered before it starts, and again when what they show changes",
             ),
             ("volume_mount", "", "where it sees the group's volumes"),
-            ("dispatch_payload", "", "file that gets a dispatch's payload"),
+            (
+                "dispatch_payload",
+                "",
+                "file that gets a dispatch's payload; ignored in a job without `parameterized`, with a warning",
+            ),
             ("service", "", "checks of its health"),
             ("identity", "", "tokens that prove which task it is"),
             ("scaling", "", "bounds of its cpu or memory, for autoscalers"),
@@ -286,7 +298,7 @@ pub(super) static MEANINGS: &[Meaning] = &[
     },
     Meaning {
         block: "update",
-        about: "How a new version replaces the old one: a deployment. A service has this block with its defaults where its file has none. See [roll out a new version](../how-to/roll-out-a-version.md).",
+        about: "How a new version replaces the old one: a deployment. A service has this block with its defaults where its file has none. `batch` and `sysbatch` jobs have no deployments: it is ignored there, with a warning. See [roll out a new version](../how-to/roll-out-a-version.md).",
         settings: &[
             (
                 "stagger",
@@ -309,7 +321,7 @@ pub(super) static MEANINGS: &[Meaning] = &[
     },
     Meaning {
         block: "migrate",
-        about: "How allocations leave a node that is drained.",
+        about: "How allocations of a `service` job leave a node that is drained. It is ignored in other jobs, with a warning.",
         settings: &[
             ("max_parallel", "1", "allocations that move at a time"),
             ("health_check", "`checks`", "`checks`, `task_states` or `manual`"),
@@ -367,7 +379,7 @@ pub(super) static MEANINGS: &[Meaning] = &[
     },
     Meaning {
         block: "service",
-        about: "What is checked. Services are not registered under a name yet, which is warned of; their checks run. See [check that a \
+        about: "What is checked. Services are not registered under a name yet, which one warning says; their checks run. See [check that a \
                 service is well](../how-to/check-a-service.md).",
         settings: &[
             ("provider", "`consul`", "`nomad` or `consul`; the agent asks the checks of either"),

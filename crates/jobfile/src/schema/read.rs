@@ -39,7 +39,8 @@ impl<'t> Body<'t> {
         let fitting = Some(number).filter(|n| limits.contains(n)).and_then(|n| T::try_from(n).ok());
         if fitting.is_none() {
             let (word, min, max) = (self.word(name), limits.start(), limits.end());
-            self.report.error(self.at(name), format!("`{word}` is {number}, but must be {min} to {max}"));
+            self.report
+                .error_of_form(self.at(name), format!("`{word}` is {number}, but must be {min} to {max}"));
         }
         fitting
     }
@@ -56,11 +57,8 @@ impl<'t> Body<'t> {
             _ => None,
         };
         if duration.is_none() {
-            self.report.error_with_help(
-                self.at(name),
-                format!("`{}` is not a duration", self.word(name)),
-                HELP,
-            );
+            let message = format!("`{}` is not a duration", self.word(name));
+            self.report.note_of_form(self.at(name), message, Some(HELP.to_owned()));
         }
         duration
     }
@@ -76,7 +74,7 @@ impl<'t> Body<'t> {
                 || format!("known are {}", words.collect::<Vec<_>>().join(", ")),
                 |word| format!("did you mean `{word}`?"),
             );
-            self.report.error_with_help(self.at(name), message, help);
+            self.report.note_of_form(self.at(name), message, Some(help));
         }
         chosen
     }
@@ -121,18 +119,19 @@ impl<'t> Body<'t> {
         read: impl Fn(&Tree<'_>) -> Option<T>,
     ) -> BTreeMap<String, T> {
         let mut map = BTreeMap::new();
-        for entry in self.members(name) {
+        for entry in self.members(name).iter().filter(|entry| !entry.value.tree.holds_unknown()) {
             let key = &entry.key.text;
             let Some(value) = read(&entry.value.tree) else {
                 let message = format!("expected {wanted}, found {}", entry.value.tree.kind());
-                self.report.error(
+                self.report.error_of_form(
                     self.at_member(name, entry),
                     format!("{} in `{}`: {message}", quoted(key), self.word(name)),
                 );
                 continue;
             };
             if map.insert(key.clone().into_owned(), value).is_some() {
-                self.report.error(self.at_member(name, entry), format!("{} is given twice", quoted(key)));
+                self.report
+                    .error_of_form(self.at_member(name, entry), format!("{} is given twice", quoted(key)));
             }
         }
         map
@@ -145,7 +144,7 @@ impl<'t> Body<'t> {
                 Syntax::Hcl => fault.span.into(),
                 Syntax::Json => self.at(name),
             };
-            self.report.error(at, fault.message);
+            self.report.error_of_form(at, fault.message);
             BTreeMap::new()
         })
     }
@@ -166,8 +165,11 @@ impl<'t> Body<'t> {
     }
 
     fn mistyped<T>(&self, name: &str, node: &Node<'_>, wanted: &str) -> Option<T> {
-        let message = format!("`{}` must be {wanted}, found {}", self.word(name), node.tree.kind());
-        self.report.error(self.at(name), message);
+        // Of what is not known in it nobody can say whether it is right.
+        if !node.tree.holds_unknown() {
+            let message = format!("`{}` must be {wanted}, found {}", self.word(name), node.tree.kind());
+            self.report.error_of_form(self.at(name), message);
+        }
         None
     }
 }

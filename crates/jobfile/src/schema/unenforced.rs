@@ -47,3 +47,21 @@ pub fn unenforced() -> impl Iterator<Item = (&'static str, &'static str)> {
 pub(super) fn is_unenforced(schema: &Schema, name: &str) -> bool {
     UNENFORCED.iter().any(|(listed, names)| listed.what == schema.what && names.contains(&name))
 }
+
+/// Whether a setting that has no effect is warned of by its own name. Most of a service's are about its name in a catalogue:
+/// one warning at the block says that there is none.
+pub(super) fn is_warned_of(schema: &Schema, name: &str) -> bool {
+    is_unenforced(schema, name) && (schema.what != SERVICE.what || name == "connect")
+}
+
+/// Settings with another one that does what they are meant to do, and where that is written.
+static INSTEAD: &[(&Schema, &str, &str)] = &[
+    (&RESOURCES, "network", "write it in the group, where it acts: `group \"name\" { network { ... } }`"),
+    (&RESOURCES, "disk", "write `size` in the group's `ephemeral_disk`, which acts"),
+];
+
+/// What to do about a setting that has no effect.
+pub(super) fn instead_of(schema: &Schema, name: &str) -> &'static str {
+    let instead = INSTEAD.iter().find(|(listed, of, _)| listed.what == schema.what && *of == name);
+    instead.map_or("it is checked and stored, and has no effect", |(.., instead)| instead)
+}

@@ -22,9 +22,9 @@ pub(super) fn report(body: &Body<'_>, entry: &Entry<'_>) {
         return body.report.left_out(at, words);
     }
     if body.report.is_full() {
-        return body.report.error(at, String::new());
+        return body.report.error_of_form(at, String::new());
     }
-    body.report.note(at, message(), help(body, key));
+    body.report.note_of_form(at, message(), help(body, key));
 }
 
 /// The field that an unknown entry of HCL seems to mean, by its position in the table. In JSON such a key is left out, and what it

@@ -4,7 +4,7 @@ job "web" {
   group "app" {
     count = "few" ? 1 : 2
     task "server" {
-      driver = "container"
+      driver = "custom"
       user   = nobody
       config {
         image   = "nginx:${var.tag}"

@@ -1,6 +1,6 @@
 job "web" {
   task "server" {
-    driver = "container"
+    driver = "custom"
     config {
       a = uper("x")
       b = join(",")

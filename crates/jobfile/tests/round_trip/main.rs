@@ -276,6 +276,13 @@ fn group() -> impl Strategy<Value = Group> {
 
 /// A job that runs on every node has nothing to count, to spread or to move.
 fn fit_to_type(mut job: Job) -> Job {
+    if job.job_type == JobType::System {
+        job.affinities.clear();
+        for group in &mut job.groups {
+            group.affinities.clear();
+            group.tasks.iter_mut().for_each(|task| task.affinities.clear());
+        }
+    }
     if job.job_type.is_per_node() {
         job.spreads.clear();
         for group in &mut job.groups {

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 
 use super::{
     BODY_NAME, drivers,
-    register::{Conditions, JOB},
+    register::{Conditions, JOB, settle_region},
     warnings,
 };
 use crate::{
@@ -50,21 +50,30 @@ pub(in crate::nomad) async fn parse(mut call: Call) -> Reply {
 /// `PUT /v1/validate/job`
 pub(in crate::nomad) async fn validate(mut call: Call) -> Reply {
     let (latest, ignored) = (call.later_view(), call.ignored().apart_from(JOB));
+    let region = call.server().region.clone();
     let read = move |text: &[u8]| {
         // A job that is empty has mistakes; that there is none is one of the request.
         if call::parse::<BTreeMap<String, IgnoredAny>>(text, &Ignored::default())?.is_empty() {
             return Err(Failure::bad_request("there is no job: send it as `Job`"));
         }
-        call::parse::<Conditions>(text, &ignored).map(|_| validated(text, &latest))
+        call::parse::<Conditions>(text, &ignored).map(|_| validated(text, &latest, &region))
     };
     let validated = call.body(call.api.limits.job_body_bytes_max, read).await?;
     reply::json(&call.query, &validated)
 }
 
-fn validated(text: &[u8], latest: &impl Fn() -> CallerView) -> JobValidated {
+fn validated(text: &[u8], latest: &impl Fn() -> CallerView, region: &str) -> JobValidated {
     let read = |inputs: &Inputs| berth_jobfile::parse_json_with(text, BODY_NAME, inputs);
     let mistakes = match drivers::read(Inputs::default(), latest, read) {
-        Ok(parsed) => {
+        Ok(mut parsed) => {
+            if let Err(refused) = settle_region(&mut parsed.job, region) {
+                return JobValidated {
+                    driver_config_validated: true,
+                    validation_errors: Some(vec![refused.clone()]),
+                    error: refused,
+                    warnings: parsed.warnings.messages(),
+                };
+            }
             let warnings = warnings(&latest(), &parsed.job, &parsed.warnings);
             return JobValidated { driver_config_validated: true, warnings, ..JobValidated::default() };
         }

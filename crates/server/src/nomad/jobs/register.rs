@@ -173,12 +173,28 @@ pub(in crate::nomad) fn parse_job(call: &Call) -> impl Fn(&[u8]) -> Result<Parse
     }
 }
 
+/// The region of a job that names none: clients send it for every such job, and each region takes it for itself.
+const REGION_DEFAULT: &str = "global";
+
+/// Puts the job into the region of this server; says why not if it is to be in another one, to which there is no path.
+pub(super) fn settle_region(job: &mut Job, own: &str) -> Result<(), String> {
+    if job.region != own && job.region != REGION_DEFAULT {
+        let cut: String = job.region.chars().take(64).collect();
+        return Err(format!(
+            "the job's region is `{cut}`, and this server is of region `{own}`: there is no path to another"
+        ));
+    }
+    own.clone_into(&mut job.region);
+    Ok(())
+}
+
 /// Puts the job where the request says: the namespace that it names counts for more than the job's own. The id must be the one
 /// that the request speaks of, and its caller may mount what it mounts.
 pub(in crate::nomad) fn settle_place(call: &Call, job: &mut Job, id: Option<&str>) -> Result<(), Failure> {
     if let Some(asked) = call.query.text("namespace").filter(|asked| *asked != &*job.key.namespace) {
         job.key = JobKey::new(asked, &job.key.id);
     }
+    settle_region(job, &call.server().region).map_err(Failure::bad_request)?;
     call.access().require(&job.key.namespace)?;
     call.access().require_host_volumes(job)?;
     namespaces::check_job(&call.view(), job)?;

@@ -129,6 +129,28 @@ async fn another_region_is_refused_by_its_name() {
     }
 }
 
+/// `global` is what clients send of a job that names no region.
+#[tokio::test]
+async fn a_job_of_another_region_is_refused_by_its_name() {
+    let router = api(&world());
+    let job = |region: &str| {
+        let group =
+            r#"{"Name":"g","Tasks":[{"Name":"t","Driver":"raw_exec","Config":{"command":"/bin/true"}}]}"#;
+        format!(r#"{{"Job":{{"ID":"new","Region":"{region}","TaskGroups":[{group}]}}}}"#)
+    };
+    let why = "the job's region is `eu`, and this server is of region `global`: there is no path to another";
+    for target in ["/v1/jobs", "/v1/job/new", "/v1/job/new/plan"] {
+        let answer = answer(&router, "PUT", target, job("eu")).await;
+        assert_eq!((answer.status.as_u16(), &*answer.body), (400, why), "{target}");
+    }
+    let validated = answer(&router, "PUT", "/v1/validate/job", job("eu")).await.json();
+    assert_eq!(validated["Error"], why);
+    assert_eq!(validated["ValidationErrors"][0], why);
+    for region in ["", "global"] {
+        assert_eq!(answer(&router, "PUT", "/v1/jobs", job(region)).await.status, 200, "{region}");
+    }
+}
+
 #[tokio::test]
 async fn members_that_are_null_are_absent() {
     let world = world();
