@@ -153,6 +153,7 @@ test-long-histories:
 test-long-fuzz: export PROPTEST_CASES ?= 5000
 test-long-fuzz:
 	$(CARGO) test --release --locked -p berth-jobfile --test hostile --test round_trip
+	$(CARGO) test --release --locked -p berth-template --test go -- properties::
 	$(CARGO) test --release --locked -p berth-model --lib --test hostile --test histories
 	$(CARGO) test --release --locked -p berth-scheduler --lib --test stories
 	$(CARGO) test --release --locked -p berth-agent --lib -- fuzz:: corpus:: submission:: destinations:: survival:: updates::

@@ -10,7 +10,10 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
-use self::{commands::ABSENT, flags::ABSENT_FLAGS};
+use self::{
+    commands::{ABSENT, OTHERS_WORDS},
+    flags::ABSENT_FLAGS,
+};
 use crate::{
     failure::{Exit, Failure},
     output,
@@ -66,6 +69,10 @@ pub fn explain(error: &clap::Error, args: &[String], root: &Command) -> Option<F
 fn explain_command(unknown: &ContextValue, args: &[String], root: &Command) -> Option<Failure> {
     let ContextValue::String(word) = unknown else { return None };
     let path = path(args, word, root)?;
+    if let Some((_, here)) = OTHERS_WORDS.iter().find(|(words, _)| *words == path) {
+        let message = format!("there is no `berth {path}`");
+        return Some(Failure::new(Exit::Usage, message).help(format!("use `{here}`")));
+    }
     let Some((name, instead)) = ABSENT.iter().find(|(name, _)| *name == path) else {
         return explain_verb(&path, root);
     };

@@ -154,8 +154,8 @@ fn a_job_runs_logs_and_stops_and_nothing_is_left() {
     eventually("it logs", || dev.said(&["alloc", "logs", &alloc]) == "one\ntwo\n");
     assert_eq!(dev.said(&["alloc", "logs", "-n", "1", &alloc[..6]]), "two\n");
     assert!(dev.said(&["alloc", "status", &alloc]).contains("task t is running"));
-    assert_eq!(dev.berth(&["job", "stop", "web"]).status.code(), Some(2), "nobody is there to be asked");
-    dev.said(&["job", "stop", "-yes", "web"]);
+    assert_eq!(dev.berth(&["job", "stop", "we"]).status.code(), Some(2), "nobody is there to be asked");
+    dev.said(&["job", "stop", "web"]);
     assert!(dev.said(&["alloc", "status", &alloc]).contains("task t is dead"));
     dev.said(&["job", "run", &file]);
     assert_eq!(data_dirs(dev.home.path()), 1);
@@ -237,7 +237,7 @@ fn with_a_data_directory_tasks_outlive_it() {
         dev.said(&["alloc", "status", &alloc]).contains("task t is running")
     });
     assert!(!dev.said(&["alloc", "status", &alloc]).contains("restarted"));
-    dev.said(&["job", "stop", "-yes", "web"]);
+    dev.said(&["job", "stop", "web"]);
     assert!(dev.stop());
 }
 
@@ -295,7 +295,7 @@ fn a_watch_prints_again_when_something_has_changed() {
     let is_running = |state: String| state.contains(r#""Running":1"#);
     assert!(states.any(is_running), "it ends without having seen the job run");
     watch.kill().and_then(|()| watch.wait()).expect("it is ours");
-    dev.said(&["job", "stop", "-yes", "web"]);
+    dev.said(&["job", "stop", "web"]);
     assert!(dev.stop());
 }
 
@@ -393,7 +393,7 @@ fn a_job_that_waits_for_its_reschedule_says_so_and_is_stopped_at_once() {
     eventually("it says until when it waits", || {
         dev.said(&["explain", "web"]).contains("failed allocations are replaced from")
     });
-    dev.said(&["job", "stop", "-yes", "web"]);
+    dev.said(&["job", "stop", "web"]);
     eventually("it is dead", || dev.said(&["job", "status", "web"]).contains("dead (stopped)"));
     assert!(dev.stop());
 }

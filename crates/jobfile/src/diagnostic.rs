@@ -131,6 +131,13 @@ impl Diagnostics {
         lines.join("\n")
     }
 
+    /// The mistakes alone.
+    pub fn errors(&self) -> Self {
+        let mut errors = self.clone();
+        errors.kept.retain(|diagnostic| diagnostic.severity == Severity::Error);
+        errors
+    }
+
     /// How many were found too, but not kept.
     pub fn omitted(&self) -> usize {
         self.omitted

@@ -1,5 +1,29 @@
 //! Commands of Nomad that are not there, with what to do instead.
 
+/// What people type who know other tools, with what it is here.
+pub(super) const OTHERS_WORDS: &[(&str, &str)] = &[
+    ("alloc list", "berth ps -a"),
+    ("alloc ls", "berth ps -a"),
+    ("allocs", "berth ps -a"),
+    ("apply", "berth job run FILE"),
+    ("describe", "berth status ID"),
+    ("get", "berth status ID"),
+    ("job delete", "berth job stop -purge JOB"),
+    ("job list", "berth job status"),
+    ("job logs", "berth logs JOB"),
+    ("job ls", "berth job status"),
+    ("job ps", "berth ps JOB"),
+    ("job show", "berth job status JOB"),
+    ("jobs", "berth job status"),
+    ("list", "berth ps"),
+    ("ls", "berth ps"),
+    ("node list", "berth node status"),
+    ("node ls", "berth node status"),
+    ("nodes", "berth node status"),
+    ("server list", "berth server members"),
+    ("servers", "berth server members"),
+];
+
 /// Commands by their words, with what to do instead. Whoever adds one removes it here.
 pub(super) const ABSENT: &[(&str, &str)] = &[
     ("acl auth-method", "tokens are made with `berth acl token create`; there is no single sign-on yet"),

@@ -19,7 +19,21 @@ fn each_is_absent_and_told_so() {
         assert!(told.contains(&format!("`{name}` is a command of Nomad")), "{name}: {told}");
         assert!(told.contains(instead), "{name}: {told}");
     }
-    assert_eq!(said("berth jobs"), None, "what is misspelt is the parser's to tell");
+    assert_eq!(said("berth jbo"), None, "what is misspelt is the parser's to tell");
+}
+
+#[test]
+fn words_of_other_tools_lead_to_commands_that_there_are() {
+    assert!(OTHERS_WORDS.is_sorted());
+    for (words, here) in OTHERS_WORDS {
+        let message = said(&format!("berth {words} x")).unwrap_or_default();
+        assert!(message.contains(&format!("there is no `berth {words}`")), "{words}: {message}");
+        assert!(message.contains(&format!("use `{here}`")), "{words}: {message}");
+        let line = here.replace("FILE", "x.hcl").replace("JOB", "x").replace("ID", "x");
+        let args = aliases::expand(line.split(' ').map(Into::into).collect(), &Cli::command());
+        let args = argv::normalize(args, &Cli::command());
+        assert!(Cli::try_parse_from(args).is_ok(), "{words}: there is no `{here}`");
+    }
 }
 
 #[test]

@@ -178,8 +178,20 @@ mod tests {
             WEB
         "#]],
         );
-        check("{{ .Id }}", &jobs[0], &expect![""]);
-        check("{{ range . }}", &jobs, &expect![""]);
+        check(
+            "{{ .Id }}",
+            &jobs[0],
+            &expect![[r#"
+            error: the template makes no sense here: line 1, column 4: the map has no entry "Id", and error_on_missing_key is set
+        "#]],
+        );
+        check(
+            "{{ range . }}",
+            &jobs,
+            &expect![[r#"
+            error: the template makes no sense here: line 1, column 4: `range` has no `end`
+        "#]],
+        );
         assert!(!is_of_go("{{ ID|upper }} {{ 'a.b' }} {{ Meta.owner }} {{ 1.5 }}"));
     }
 

@@ -59,19 +59,17 @@ fn written(arg: &Arg) -> String {
 
 fn meaning(arg: &Arg) -> String {
     let help = arg.get_long_help().or(arg.get_help()).map(StyledStr::to_string).unwrap_or_default();
-    let words =
-        |values: Vec<String>| values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
     let possible: Vec<_> =
-        arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
-    let is_switch = possible == ["true", "false"] || !arg.get_action().takes_values();
+        arg.get_possible_values().iter().map(|value| format!("`{}`", value.get_name())).collect();
+    let is_switch = possible == ["`true`", "`false`"] || !arg.get_action().takes_values();
     let possible = if possible.is_empty() || is_switch {
         String::new()
     } else {
-        format!("; one of {}", words(possible))
+        format!("; one of {}", possible.join(", "))
     };
     let defaults: Vec<_> =
         arg.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
-    let default =
-        if defaults.is_empty() || is_switch { String::new() } else { format!("; else {}", words(defaults)) };
+    let is_silent = is_switch || defaults.iter().all(String::is_empty) || arg.is_hide_default_value_set();
+    let default = if is_silent { String::new() } else { format!(" [default: {}]", defaults.join(", ")) };
     format!("{help}{possible}{default}")
 }

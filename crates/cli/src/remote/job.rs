@@ -29,6 +29,9 @@ pub fn only_if_new() -> JobRegister {
     JobRegister { enforce_index: true, ..JobRegister::default() }
 }
 
+/// Jobs that are read to find the newest among them.
+const CHILDREN_READ: usize = 100;
+
 impl Remote {
     /// Registers a job; with an index only if the job was last registered there, 0 for never.
     pub async fn register(&self, job: &Job, conditions: JobRegister) -> Result<JobRegistered, Failure> {
@@ -180,11 +183,15 @@ impl Remote {
         Ok(jobs)
     }
 
-    /// The newest of the jobs that a periodic or parameterized job made, the newest first: their ids hold the time.
+    /// The newest of the jobs that a periodic or parameterized job made, the newest first. Their ids hold the time, but those that
+    /// were dispatched with a token.
     pub async fn newest_children(&self, parent: &str, most: usize) -> Result<Vec<JobStub>, Failure> {
         let of = self.target("/v1/jobs").param("prefix", format!("{parent}/"));
-        let mut jobs: Vec<JobStub> = self.get(&of.param("reverse", true).param("per_page", most)).await?;
+        let page = most.max(CHILDREN_READ);
+        let mut jobs: Vec<JobStub> = self.get(&of.param("reverse", true).param("per_page", page)).await?;
         jobs.retain(|job| job.parent_id == parent);
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.create_index));
+        jobs.truncate(most);
         Ok(jobs)
     }
 

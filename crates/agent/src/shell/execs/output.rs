@@ -1,9 +1,17 @@
 //! A command within a task that is run for its end, and of whose output little is kept.
 
+use std::{pin::pin, time::Duration};
+
 use berth_api::agent::{Refusal, RefusalKind};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    time::timeout,
+};
 
 use super::Plain;
+
+/// How long is read on once a command has ended.
+const REST_MAX: Duration = Duration::from_millis(500);
 
 /// How a command ended, and the beginning of what it said.
 pub(in crate::shell) struct Ended {
@@ -25,13 +33,16 @@ impl Plain<'_> {
         drop(stdin);
         let (mut output, mut complaints) = (Vec::new(), Vec::new());
         let ended = {
-            // Something that it leaves behind may hold its output open: its end is what counts.
-            let read = async {
+            let mut read = pin!(async {
                 tokio::join!(keep(stdout, &mut output, bytes_max), keep(stderr, &mut complaints, bytes_max))
-            };
+            });
             tokio::select! {
-                ended = helper.exited() => ended,
-                (_, _) = read => helper.exited().await,
+                ended = helper.exited() => {
+                    // What it wrote is in its pipes, which end with it, unless something that it left behind holds them open.
+                    let _ = timeout(REST_MAX, &mut read).await;
+                    ended
+                }
+                _ = &mut read => helper.exited().await,
             }
         };
         Ok(Ended { code: ended?, output, complaints })

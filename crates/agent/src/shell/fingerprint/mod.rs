@@ -95,13 +95,13 @@ impl Inventory {
         let NodeSpec { cpu_mhz, memory_mb, reserved_cpu_mhz, reserved_memory_mb, .. } = self.node();
         let reserved =
             [("CPU", "MHz", reserved_cpu_mhz, cpu_mhz), ("memory", "MiB", reserved_memory_mb, memory_mb)];
-        for (what, unit, reserved, total) in
-            reserved.into_iter().filter(|(_, _, reserved, all)| reserved > all)
-        {
-            let why = format!("{reserved} {unit} of {what} are reserved, and the node has {total} {unit}");
-            return Err(Failure::other("leave anything to allocations", why));
+        match reserved.into_iter().find(|(_, _, reserved, all)| reserved > all) {
+            None => Ok(()),
+            Some((what, unit, reserved, all)) => {
+                let why = format!("{reserved} {unit} of {what} are reserved, and the node has {all} {unit}");
+                Err(Failure::other("leave anything to allocations", why))
+            }
         }
-        Ok(())
     }
 
     /// What is there now; `held` are the bytes of disk that allocations hold, `before` what was found last. Takes its

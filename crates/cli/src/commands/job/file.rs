@@ -122,7 +122,7 @@ impl JobFile {
             Ok(parsed) => (parsed, None),
             Err(mistakes) => {
                 match parse(&written.inputs.clone().drivers(mistakes.unknown_drivers().iter().cloned())) {
-                    Ok(parsed) => (parsed, Some(mistakes)),
+                    Ok(parsed) => (parsed, Some(mistakes.errors())),
                     Err(_) => return Err(Failure::report(Exit::Failed, &mistakes)),
                 }
             }

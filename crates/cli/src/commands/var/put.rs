@@ -32,7 +32,7 @@ pub struct Put {
     /// Format of the file; by default it is detected
     #[arg(long = "in", value_name = "hcl|json", value_parser = ["hcl", "json"])]
     form: Option<String>,
-    /// Format in which the written variable is printed, with its items
+    /// Output format of the written variable, with its items
     #[arg(long, short, value_enum, value_name = "FORM", default_value = "none")]
     out: Form,
 }

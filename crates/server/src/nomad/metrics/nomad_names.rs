@@ -11,6 +11,7 @@ use crate::{
 const GROUPS_MAX: usize = 10_000;
 /// Nomad measures spans of time in milliseconds.
 const MILLIS_PER_SECOND: f64 = 1e3;
+const BYTES_PER_MIB: f64 = 1024.0 * 1024.0;
 
 /// Ours, the label that its sample has where there are several, and Nomad's name with what it means.
 type Alias = (&'static str, Option<(&'static str, &'static str)>, &'static str, &'static str);
@@ -25,7 +26,6 @@ const ALIASES: &[Alias] = &[
         "nomad_raft_commitTime",
         "Milliseconds to commit a log entry.",
     ),
-    ("berth_cluster_cpu_allocated_mhz", None, "nomad_client_allocated_cpu", "Cpu allocated, in MHz."),
     (
         "berth_evaluations",
         status("blocked"),
@@ -52,6 +52,37 @@ const ALIASES: &[Alias] = &[
     ("process_resident_memory_bytes", None, "nomad_runtime_sys_bytes", "Resident memory of this server."),
 ];
 
+/// Ours of what all nodes have and of what is reserved there, how much of it Nomad counts as one, and Nomad's names.
+const RESOURCES: &[(&str, &str, f64, [(&str, &str); 2])] = &[
+    (
+        "berth_cluster_cpu_mhz",
+        "berth_cluster_cpu_allocated_mhz",
+        1.0,
+        [
+            ("nomad_client_allocated_cpu", "CPU reserved by allocations, in MHz."),
+            ("nomad_client_unallocated_cpu", "CPU that allocations may still reserve, in MHz."),
+        ],
+    ),
+    (
+        "berth_cluster_memory_bytes",
+        "berth_cluster_memory_allocated_bytes",
+        BYTES_PER_MIB,
+        [
+            ("nomad_client_allocated_memory", "Memory reserved by allocations, in MiB."),
+            ("nomad_client_unallocated_memory", "Memory that allocations may still reserve, in MiB."),
+        ],
+    ),
+    (
+        "berth_cluster_disk_bytes",
+        "berth_cluster_disk_allocated_bytes",
+        BYTES_PER_MIB,
+        [
+            ("nomad_client_allocated_disk", "Disk reserved by allocations, in MiB."),
+            ("nomad_client_unallocated_disk", "Disk that allocations may still reserve, in MiB."),
+        ],
+    ),
+];
+
 /// The same of what tasks use.
 const OF_TASKS: &[Alias] = &[
     ("berth_task_cpu_mhz", None, "nomad_client_allocs_cpu_total_ticks", "Cpu that a task uses, in MHz."),
@@ -73,7 +104,7 @@ const fn status(status: &'static str) -> Option<(&'static str, &'static str)> {
 /// What servers measure under Nomad's names, made from what is measured under ours, and the counts of the groups that the
 /// caller sees.
 pub(super) fn of_server(measured: &[Metric], view: &CallerView) -> Vec<Metric> {
-    aliases(ALIASES, measured).chain(summaries(view)).collect()
+    aliases(ALIASES, measured).chain(resources(measured)).chain(summaries(view)).collect()
 }
 
 /// What tasks use under Nomad's names.
@@ -94,6 +125,21 @@ fn aliases(table: &[Alias], measured: &[Metric]) -> impl Iterator<Item = Metric>
         let (_, value) = family.samples.iter().find(|(labels, _)| is_meant(labels))?;
         Some(Metric::one(name, help, in_nomads_unit(value)))
     })
+}
+
+fn resources(measured: &[Metric]) -> impl Iterator<Item = Metric> {
+    let gauge = |name: &str| match measured.iter().find(|family| family.name == name)?.samples.first()?.1 {
+        Measured::Gauge(value) => Some(value),
+        _ => None,
+    };
+    RESOURCES
+        .iter()
+        .filter_map(move |&(all, reserved, unit, [of_reserved, of_left])| {
+            let (all, reserved) = (gauge(all)? / unit, gauge(reserved)? / unit);
+            let values = [(of_reserved, reserved), (of_left, (all - reserved).max(0.0))];
+            Some(values.map(|((name, help), value)| Metric::one(name, help, Measured::Gauge(value))))
+        })
+        .flatten()
 }
 
 fn in_nomads_unit(value: &Measured) -> Measured {

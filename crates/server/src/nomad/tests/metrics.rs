@@ -132,6 +132,12 @@ async fn names_of_nomad_are_there_for_whoever_asks_for_them() {
     for (series, value) in expected {
         assert_eq!((without(series), with(series)), (None, Some(value)), "{series}");
     }
+    let memory = ["nomad_client_allocated_memory", "nomad_client_unallocated_memory"].map(&with);
+    let [Some(allocated), Some(left)] = memory else { panic!("{memory:?}") };
+    let mib = |bytes: Option<f64>| bytes.expect("it is ours") / f64::from(1 << 20);
+    assert_eq!(allocated, mib(with("berth_cluster_memory_allocated_bytes")));
+    assert_eq!(allocated + left, mib(with("berth_cluster_memory_bytes")));
+    assert!(allocated > 0.0 && left > 0.0, "{memory:?}");
     assert_eq!(with("berth_metrics_groups_left_off"), Some(0.0));
     assert!(with(r#"berth_jobs{status="running"}"#).is_some(), "ours stay");
 }
