@@ -137,28 +137,28 @@ async fn measurements_are_told_in_both_forms() {
         berth_allocations{status="failed"} 1
         berth_allocations{status="lost"} 0
         berth_allocations{status="unknown"} 0
-        # HELP berth_cluster_cpu_allocated_mhz Cpu that allocations hold on these.
+        # HELP berth_cluster_cpu_allocated_mhz CPU reserved by allocations, in MHz.
         # TYPE berth_cluster_cpu_allocated_mhz gauge
         berth_cluster_cpu_allocated_mhz 200
-        # HELP berth_cluster_cpu_mhz Cpu of all nodes that are not silent, for allocations.
+        # HELP berth_cluster_cpu_mhz CPU of all connected nodes that allocations may reserve, in MHz.
         # TYPE berth_cluster_cpu_mhz gauge
         berth_cluster_cpu_mhz 7800
-        # HELP berth_cluster_disk_allocated_bytes Disk that allocations hold on these.
+        # HELP berth_cluster_disk_allocated_bytes Disk reserved by allocations.
         # TYPE berth_cluster_disk_allocated_bytes gauge
         berth_cluster_disk_allocated_bytes 314572800
-        # HELP berth_cluster_disk_bytes Disk of all nodes that are not silent, for allocations.
+        # HELP berth_cluster_disk_bytes Disk of all connected nodes that allocations may reserve.
         # TYPE berth_cluster_disk_bytes gauge
         berth_cluster_disk_bytes 104857600000
-        # HELP berth_cluster_memory_allocated_bytes Memory that allocations hold on these.
+        # HELP berth_cluster_memory_allocated_bytes Memory reserved by allocations.
         # TYPE berth_cluster_memory_allocated_bytes gauge
         berth_cluster_memory_allocated_bytes 67108864
-        # HELP berth_cluster_memory_bytes Memory of all nodes that are not silent, for allocations.
+        # HELP berth_cluster_memory_bytes Memory of all connected nodes that allocations may reserve.
         # TYPE berth_cluster_memory_bytes gauge
         berth_cluster_memory_bytes 16642998272
-        # HELP berth_deployments_active Deployments that go on.
+        # HELP berth_deployments_active Active deployments.
         # TYPE berth_deployments_active gauge
         berth_deployments_active 0
-        # HELP berth_evaluations Evaluations, by status; delayed are those to be planned at a later time.
+        # HELP berth_evaluations Evaluations, by status; delayed ones are planned at a later time.
         # TYPE berth_evaluations gauge
         berth_evaluations{status="pending"} 0
         berth_evaluations{status="blocked"} 1
@@ -166,28 +166,28 @@ async fn measurements_are_told_in_both_forms() {
         berth_evaluations{status="failed"} 0
         berth_evaluations{status="canceled"} 0
         berth_evaluations{status="delayed"} 0
-        # HELP berth_evaluations_blocked_age_seconds How long the oldest evaluation waits for room; 0 for none.
+        # HELP berth_evaluations_blocked_age_seconds Age of the oldest evaluation blocked for lack of resources; 0 without one.
         # TYPE berth_evaluations_blocked_age_seconds gauge
         berth_evaluations_blocked_age_seconds 2
-        # HELP berth_evaluations_pending_age_seconds How long the oldest evaluation that is due waits to be planned; 0 for none.
+        # HELP berth_evaluations_pending_age_seconds Age of the oldest evaluation ready to be planned; 0 without one.
         # TYPE berth_evaluations_pending_age_seconds gauge
         berth_evaluations_pending_age_seconds 0
-        # HELP berth_http_connections Connections that are open.
+        # HELP berth_http_connections Open HTTP connections.
         # TYPE berth_http_connections gauge
         berth_http_connections 0
-        # HELP berth_http_connections_refused_total Connections turned away because their address has too many.
+        # HELP berth_http_connections_refused_total HTTP connections refused because their address has too many open.
         # TYPE berth_http_connections_refused_total counter
         berth_http_connections_refused_total 0
-        # HELP berth_http_request_duration_seconds Time until an answer begins, by route, without requests that wait for a change.
+        # HELP berth_http_request_duration_seconds Time until the answer begins, by route; blocking queries and streams are left out.
         # TYPE berth_http_request_duration_seconds histogram
-        # HELP berth_http_requests_limited_total Requests refused because their address, or their token, asks too often.
+        # HELP berth_http_requests_limited_total Requests refused because their address or token exceeded its rate.
         # TYPE berth_http_requests_limited_total counter
         berth_http_requests_limited_total{limit="address"} 0
         berth_http_requests_limited_total{limit="token"} 0
-        # HELP berth_http_requests_open Requests without an answer yet.
+        # HELP berth_http_requests_open Requests in progress.
         # TYPE berth_http_requests_open gauge
         berth_http_requests_open 1
-        # HELP berth_http_requests_total Requests answered, by route and class of status.
+        # HELP berth_http_requests_total Requests answered, by route and class of status code.
         # TYPE berth_http_requests_total counter
         berth_http_requests_total{code="2xx",method="GET",route="/v1/jobs"} 1
         berth_http_requests_total{code="4xx",method="GET",route="/v1/job/{id}"} 1
@@ -199,7 +199,7 @@ async fn measurements_are_told_in_both_forms() {
         # HELP berth_log_bytes_total Bytes written to the log.
         # TYPE berth_log_bytes_total counter
         berth_log_bytes_total 512
-        # HELP berth_nodes Nodes, by status and whether new work may be placed there.
+        # HELP berth_nodes Nodes, by status and scheduling eligibility.
         # TYPE berth_nodes gauge
         berth_nodes{status="initializing",scheduling="eligible"} 0
         berth_nodes{status="initializing",scheduling="ineligible"} 0
@@ -213,10 +213,10 @@ async fn measurements_are_told_in_both_forms() {
         berth_nodes{status="disconnected",scheduling="eligible"} 0
         berth_nodes{status="disconnected",scheduling="ineligible"} 0
         berth_nodes{status="disconnected",scheduling="draining"} 0
-        # HELP berth_nodes_held Nodes that are silent and not declared lost, since too many are.
+        # HELP berth_nodes_held Nodes that missed their heartbeats and are not marked down, because too many did at once.
         # TYPE berth_nodes_held gauge
         berth_nodes_held 0
-        # HELP berth_nodes_unconfirmed Nodes that have not confirmed what they run.
+        # HELP berth_nodes_unconfirmed Nodes that have not confirmed their allocations since this server began to lead.
         # TYPE berth_nodes_unconfirmed gauge
         berth_nodes_unconfirmed 0
     "#]]
