@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug)]
 pub enum Template<'a> {
     /// In Jinja's language, applied to each member of a list.
-    Jinja(Jinja<'a>),
+    Jinja(Box<Jinja<'a>>),
     /// In Go's, applied to the list itself.
     Go(ParsedTemplate),
 }
@@ -28,7 +28,7 @@ impl<'a> Template<'a> {
             let parsed = ParsedTemplate::parse(source, &Delimiters::default());
             return parsed.map(Self::Go).map_err(|error| nonsense(&error));
         }
-        Jinja::new(source).map(Self::Jinja)
+        Jinja::new(source).map(Box::new).map(Self::Jinja)
     }
 
     /// The text for a value.

@@ -52,35 +52,38 @@ const ALIASES: &[Alias] = &[
     ("process_resident_memory_bytes", None, "nomad_runtime_sys_bytes", "Resident memory of this server."),
 ];
 
-/// Ours of what all nodes have and of what is reserved there, how much of it Nomad counts as one, and Nomad's names.
-const RESOURCES: &[(&str, &str, f64, [(&str, &str); 2])] = &[
-    (
-        "berth_cluster_cpu_mhz",
-        "berth_cluster_cpu_allocated_mhz",
-        1.0,
-        [
-            ("nomad_client_allocated_cpu", "CPU reserved by allocations, in MHz."),
-            ("nomad_client_unallocated_cpu", "CPU that allocations may still reserve, in MHz."),
-        ],
-    ),
-    (
-        "berth_cluster_memory_bytes",
-        "berth_cluster_memory_allocated_bytes",
-        BYTES_PER_MIB,
-        [
-            ("nomad_client_allocated_memory", "Memory reserved by allocations, in MiB."),
-            ("nomad_client_unallocated_memory", "Memory that allocations may still reserve, in MiB."),
-        ],
-    ),
-    (
-        "berth_cluster_disk_bytes",
-        "berth_cluster_disk_allocated_bytes",
-        BYTES_PER_MIB,
-        [
-            ("nomad_client_allocated_disk", "Disk reserved by allocations, in MiB."),
-            ("nomad_client_unallocated_disk", "Disk that allocations may still reserve, in MiB."),
-        ],
-    ),
+/// Something that nodes have and allocations reserve: our names, and Nomad's with what they mean.
+struct Resource {
+    all: &'static str,
+    reserved: &'static str,
+    /// How much of ours Nomad counts as one.
+    unit: f64,
+    of_reserved: (&'static str, &'static str),
+    of_left: (&'static str, &'static str),
+}
+
+const RESOURCES: &[Resource] = &[
+    Resource {
+        all: "berth_cluster_cpu_mhz",
+        reserved: "berth_cluster_cpu_allocated_mhz",
+        unit: 1.0,
+        of_reserved: ("nomad_client_allocated_cpu", "CPU reserved by allocations, in MHz."),
+        of_left: ("nomad_client_unallocated_cpu", "CPU that allocations may still reserve, in MHz."),
+    },
+    Resource {
+        all: "berth_cluster_memory_bytes",
+        reserved: "berth_cluster_memory_allocated_bytes",
+        unit: BYTES_PER_MIB,
+        of_reserved: ("nomad_client_allocated_memory", "Memory reserved by allocations, in MiB."),
+        of_left: ("nomad_client_unallocated_memory", "Memory that allocations may still reserve, in MiB."),
+    },
+    Resource {
+        all: "berth_cluster_disk_bytes",
+        reserved: "berth_cluster_disk_allocated_bytes",
+        unit: BYTES_PER_MIB,
+        of_reserved: ("nomad_client_allocated_disk", "Disk reserved by allocations, in MiB."),
+        of_left: ("nomad_client_unallocated_disk", "Disk that allocations may still reserve, in MiB."),
+    },
 ];
 
 /// The same of what tasks use.
@@ -132,14 +135,12 @@ fn resources(measured: &[Metric]) -> impl Iterator<Item = Metric> {
         Measured::Gauge(value) => Some(value),
         _ => None,
     };
-    RESOURCES
-        .iter()
-        .filter_map(move |&(all, reserved, unit, [of_reserved, of_left])| {
-            let (all, reserved) = (gauge(all)? / unit, gauge(reserved)? / unit);
-            let values = [(of_reserved, reserved), (of_left, (all - reserved).max(0.0))];
-            Some(values.map(|((name, help), value)| Metric::one(name, help, Measured::Gauge(value))))
-        })
-        .flatten()
+    let values = move |of: &Resource| {
+        let (all, reserved) = (gauge(of.all)? / of.unit, gauge(of.reserved)? / of.unit);
+        let values = [(of.of_reserved, reserved), (of.of_left, (all - reserved).max(0.0))];
+        Some(values.map(|((name, help), value)| Metric::one(name, help, Measured::Gauge(value))))
+    };
+    RESOURCES.iter().filter_map(values).flatten()
 }
 
 fn in_nomads_unit(value: &Measured) -> Measured {
