@@ -13,7 +13,7 @@ use crate::{
 /// Arguments of `man`.
 #[derive(Debug, Args)]
 pub struct Man {
-    /// Directory of the pages, e.g. `berth-job-run.1`; it is created
+    /// Directory to write the pages to, such as `berth-job-run.1`; it is created
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     dir: PathBuf,
 }

@@ -107,7 +107,9 @@ fn is_of_go(source: &str) -> bool {
     };
     let actions = source.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap_or(rest).trim());
     let uses_dot = |inner: &str| {
-        inner.split([' ', '(', '|']).any(|word| word == "." || word.starts_with('.') && word.len() > 1)
+        // What stands between quotes is text in both.
+        let code: String = inner.split(['"', '\'']).step_by(2).collect::<Vec<_>>().join(" ");
+        code.split([' ', '(', '|']).any(|word| word == "." || word.starts_with('.') && word.len() > 1)
     };
     actions.into_iter().any(|inner| begins(inner) || uses_dot(inner))
 }
@@ -192,7 +194,7 @@ mod tests {
             error: the template makes no sense here: line 1, column 4: `range` has no `end`
         "#]],
         );
-        assert!(!is_of_go("{{ ID|upper }} {{ 'a.b' }} {{ Meta.owner }} {{ 1.5 }}"));
+        assert!(!is_of_go("{{ ID|upper }} {{ 'a.b' }} {{ Meta.owner }} {{ 1.5 }} {{ ID ~ ' . ' ~ Name }}"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub fn only_if_new() -> JobRegister {
 }
 
 /// Jobs that are read to find the newest among them.
-const CHILDREN_READ: usize = 100;
+const CHILDREN_READ: usize = 1_000;
 
 impl Remote {
     /// Registers a job; with an index only if the job was last registered there, 0 for never.
@@ -183,12 +183,12 @@ impl Remote {
         Ok(jobs)
     }
 
-    /// The newest of the jobs that a periodic or parameterized job made, the newest first. Their ids hold the time, but those that
-    /// were dispatched with a token.
+    /// The newest of the jobs that a periodic or parameterized job made, the newest first. Ids hold the time unless they were
+    /// dispatched with a token or a prefix: of more than so many of those, some that are newer may be missed.
     pub async fn newest_children(&self, parent: &str, most: usize) -> Result<Vec<JobStub>, Failure> {
         let of = self.target("/v1/jobs").param("prefix", format!("{parent}/"));
-        let page = most.max(CHILDREN_READ);
-        let mut jobs: Vec<JobStub> = self.get(&of.param("reverse", true).param("per_page", page)).await?;
+        let of = of.param("reverse", true).param("per_page", CHILDREN_READ);
+        let mut jobs: Vec<JobStub> = self.get(&of).await?;
         jobs.retain(|job| job.parent_id == parent);
         jobs.sort_by_key(|job| std::cmp::Reverse(job.create_index));
         jobs.truncate(most);

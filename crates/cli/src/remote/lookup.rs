@@ -123,14 +123,22 @@ impl Remote {
         let mut found: Vec<(Kind, Item)> = Vec::new();
         for kind in Kind::ALL.into_iter().filter(|_| begins_an_id(id)) {
             match self.beginning::<Item>(kind.words().0, id).await {
-                Ok(items) => found.extend(items.into_iter().map(|item| (kind, item))),
+                Ok(items) => {
+                    let meant = items.into_iter().filter(|item| item.id.starts_with(id));
+                    found.extend(meant.map(|item| (kind, item)));
+                }
                 Err(failure) if failure.exit() == Exit::Denied => {}
                 Err(failure) => return Err(failure),
             }
         }
         if found.is_empty() {
-            let nodes = self.nodes().await?.into_iter().filter(|node| node.name == id);
-            found.extend(nodes.map(|node| (Kind::Node, Item { id: node.id, ..Item::default() })));
+            // Who may not see nodes asks for something else.
+            let nodes = match self.nodes().await {
+                Err(failure) if failure.exit() == Exit::Denied => Vec::new(),
+                nodes => nodes?,
+            };
+            let named = nodes.into_iter().filter(|node| node.name == id);
+            found.extend(named.map(|node| (Kind::Node, Item { id: node.id, ..Item::default() })));
         }
         match &found[..] {
             [] => {
@@ -160,8 +168,11 @@ impl Remote {
         match self.find_job(id).await {
             Ok(job) => match self.newest_allocation(&job).await {
                 Err(failure) if failure.exit() == Exit::NotFound => {
-                    let child = self.newest_children(&job, 1).await?.pop().ok_or(failure)?;
-                    tell(&format!("of its newest run, {}:", clean(&child.id)));
+                    let mut children = self.newest_children(&job, usize::MAX).await?;
+                    // The newest that runs, or else the newest; the sort keeps their order.
+                    children.sort_by_key(|child| child.status != "running");
+                    let child = children.into_iter().next().ok_or(failure)?;
+                    tell(&format!("of its run {}:", clean(&child.id)));
                     Ok(self.newest_allocation(&child.id).await?.id)
                 }
                 newest => Ok(newest?.id),

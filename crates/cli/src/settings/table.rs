@@ -383,7 +383,7 @@ pub const SETTINGS: &[Setting] = &[
         form: Form::One("VERSION"),
         roles: &[Role::Server],
         default: |_| "7",
-        help: "Newest version of log entries to write, 3 to 7: with an older one than its own, older servers can take over",
+        help: "Newest version of log entries to know, 3 to 7: with an older one than its own, older servers can take over",
         set: |to, given| given.number_of(LOG_VERSIONS).map(|version| to.log_version = version),
     },
     Setting {

@@ -162,7 +162,12 @@ fn resources(store: &Store) -> [Metric; 6] {
             cpu,
             1.0,
         ),
-        one("berth_cluster_cpu_allocated_mhz", "CPU reserved by allocations, in MHz.", cpu_held, 1.0),
+        one(
+            "berth_cluster_cpu_allocated_mhz",
+            "CPU reserved by allocations on connected nodes, in MHz.",
+            cpu_held,
+            1.0,
+        ),
         one(
             "berth_cluster_memory_bytes",
             "Memory of all connected nodes that allocations may reserve.",
@@ -171,7 +176,7 @@ fn resources(store: &Store) -> [Metric; 6] {
         ),
         one(
             "berth_cluster_memory_allocated_bytes",
-            "Memory reserved by allocations.",
+            "Memory reserved by allocations on connected nodes.",
             memory_held,
             BYTES_PER_MIB,
         ),
@@ -181,6 +186,11 @@ fn resources(store: &Store) -> [Metric; 6] {
             disk,
             BYTES_PER_MIB,
         ),
-        one("berth_cluster_disk_allocated_bytes", "Disk reserved by allocations.", disk_held, BYTES_PER_MIB),
+        one(
+            "berth_cluster_disk_allocated_bytes",
+            "Disk reserved by allocations on connected nodes.",
+            disk_held,
+            BYTES_PER_MIB,
+        ),
     ]
 }

@@ -15,6 +15,8 @@ pub struct Leaders {
     led: BTreeMap<usize, (u64, bool)>,
     /// The vote of each server that is durable: no restart takes it back.
     votes: BTreeMap<usize, Vote>,
+    /// Whom a majority has granted each term, as any server has it.
+    granted: BTreeMap<u64, u64>,
     /// What each run of a server knows to be committed: after a restart it is found out again.
     committed: BTreeMap<usize, (Owner, u64)>,
 }
@@ -44,6 +46,10 @@ impl Leaders {
     pub fn on_promises(&mut self, server: usize, now: Promises) -> Check {
         if let Some(vote) = now.vote {
             let before = self.votes.insert(server, vote).unwrap_or(vote);
+            if vote.2 && *self.granted.entry(vote.0).or_insert(vote.1) != vote.1 {
+                let what = format!("server {} has {vote:?} granted, others {:?}", server + 1, self.granted);
+                return Err(("I1 a majority grants a term to one server", what));
+            }
             let (term, of, granted) = before;
             // A server that voted for one candidate, as for itself, still accepts the leader that others elected in the same term.
             let is_other = vote.1 != of && (granted || !vote.2);

@@ -10,8 +10,8 @@ use tokio::{
 
 use super::Plain;
 
-/// How long is read on once a command has ended.
-const REST_MAX: Duration = Duration::from_millis(500);
+/// How long is read on once a command has ended: what it wrote is there already. Counts against the time that the command has.
+const REST_MAX: Duration = Duration::from_millis(100);
 
 /// How a command ended, and the beginning of what it said.
 pub(in crate::shell) struct Ended {

@@ -10,14 +10,22 @@ const DRIVERS: [(&str, &str); 4] = [
     ("raw_exec", "driver.raw_exec"),
 ];
 
-/// One line, of the attributes of the node. Why something is missing is in the agent's warnings.
+/// One line, of the attributes of the node, with why containers and networks are missing.
 pub(super) fn summary(attributes: &BTreeMap<String, String>) -> String {
     let of = |name: &str| attributes.get(name).map(String::as_str);
     let root = if rustix::process::geteuid().is_root() { "root" } else { "no root" };
     let cgroups =
         of("os.cgroups.version").map_or("no cgroups".to_owned(), |version| format!("cgroups v{version}"));
-    let runtime = of("driver.container.runtime").unwrap_or("no OCI runtime that can be used");
-    let networks = of("network.bridge").map_or("no networks of allocations", |_| "networks of allocations");
+    let runtime = match (of("driver.container.runtime"), of("driver.container.health_description")) {
+        (Some(runtime), _) => runtime.to_owned(),
+        (None, Some(why)) => format!("no containers ({why})"),
+        (None, None) => "no OCI runtime that can be used".to_owned(),
+    };
+    let networks = match (of("network.bridge"), of("network.bridge.health_description")) {
+        (Some(_), _) => "networks of allocations".to_owned(),
+        (None, Some(why)) => format!("no networks of allocations ({why})"),
+        (None, None) => "no networks of allocations".to_owned(),
+    };
     let (can, cannot): (Vec<_>, Vec<_>) = DRIVERS.iter().partition(|(_, attribute)| of(attribute).is_some());
     let names =
         |drivers: &[&(&str, &str)]| drivers.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
@@ -25,7 +33,8 @@ pub(super) fn summary(attributes: &BTreeMap<String, String>) -> String {
         none if none.is_empty() => String::new(),
         names => format!("; not {names}"),
     };
-    format!("found: {root}, {cgroups}, {runtime}, {networks}; jobs can use {}{cannot}", names(&can))
+    let can = if can.is_empty() { "no drivers".to_owned() } else { names(&can) };
+    format!("found: {root}, {cgroups}, {runtime}, {networks}; jobs can use {can}{cannot}")
 }
 
 #[cfg(test)]
@@ -45,6 +54,14 @@ mod tests {
         let expected = "cgroups v2, no OCI runtime that can be used, no networks of allocations; jobs can use raw_exec; not \
                         container, docker, exec";
         assert_eq!(bare, expected);
+        let why = [
+            ("driver.container.health_description", "no root"),
+            ("network.bridge.health_description", "no nft"),
+        ];
+        let explained = said(&why);
+        let expected = "no cgroups, no containers (no root), no networks of allocations (no nft); jobs can use no drivers; not container, \
+                        docker, exec, raw_exec";
+        assert_eq!(explained, expected);
         let drivers = DRIVERS.map(|(_, attribute)| (attribute, "1"));
         let more = [("driver.container.runtime", "crun version 1.8.1"), ("network.bridge", "1")];
         let full = said(&[&drivers[..], &more[..]].concat());

@@ -354,6 +354,22 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_makes_others_shows_the_newest_and_counts_the_rest() {
+        let child = |id: &str| JobStub { id: id.into(), status: "running".into(), ..JobStub::default() };
+        let of = ChildrenSummary { pending: 1, running: 2, dead: 9 };
+        let summary = JobSummary { job_id: "send".into(), children: Some(of), ..JobSummary::default() };
+        let children = vec![child("send/dispatch-2-b"), child("send/dispatch-1-a")];
+        let (job, parts) = (Value::Null, Parts::default());
+        let (allocations, evaluations) = (Vec::new(), Vec::new());
+        let detail = JobDetail { job, summary, allocations, evaluations, children, usage: None, parts };
+        let text = detail.children(Layout::PLAIN);
+        let lines: Vec<&str> = text.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
+        assert_eq!(lines, ["RUN", "send/dispatch-2-b", "send/dispatch-1-a", "…"]);
+        assert!(text.ends_with("… and 10 more\n"), "{text}");
+        assert_eq!(detail.allocations(Layout::PLAIN), "", "it has none of its own");
+    }
+
+    #[test]
     fn a_job_waits_for_a_disconnected_node_only_while_something_there_is_unknown() {
         let eval = |trigger: &str, at: u64| {
             let mut eval = Evaluation::default();

@@ -48,7 +48,7 @@ impl Status {
             return self.show.show(&self.filter.of(remote), async |remote| remote.jobs().await).await;
         };
         let id = match remote.find_job(id).await {
-            Err(failure) if self.any && failure.exit() == Exit::NotFound => {
+            Err(failure) if self.any && matches!(failure.exit(), Exit::NotFound | Exit::Denied) => {
                 return self.of_anything(remote, id).await;
             }
             found => found?,

@@ -26,7 +26,7 @@ pub enum Verb {
     Nodes(Within),
     /// List the jobs that use a node pool
     Jobs(Within),
-    /// Create a node pool, or change it; what is not named stays as it is
+    /// Create a node pool, or change it: by flags, which leave the rest as it is, or as a file describes it
     Apply(Apply),
     /// Write a file that describes a node pool, to start from
     Init(Init),
@@ -125,7 +125,10 @@ impl Init {
         let (text, path) = if self.json { (JSON, "pool.nomad.json") } else { (HCL, "pool.nomad.hcl") };
         let path = self.file.clone().unwrap_or_else(|| path.into());
         source::create(&path, 0o644, text)?;
-        output::tell(&format!("{} is written; next: berth node pool apply {0}", path.display()));
+        // A name without a dot or a slash would be a pool's.
+        let named = path.display().to_string();
+        let named = if source::is_file(&named) { named } else { format!("./{named}") };
+        output::tell(&format!("{} is written; next: berth node pool apply {named}", path.display()));
         Ok(())
     }
 }
