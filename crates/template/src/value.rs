@@ -121,9 +121,7 @@ impl Value {
         match self {
             Self::Map(map) => match map.get(name) {
                 Some(value) => Ok(value.clone()),
-                None if is_strict => {
-                    Err(format!("the map has no entry {name:?}, and error_on_missing_key is set"))
-                }
+                None if is_strict => Err(format!("the map has no entry {name:?}")),
                 None => Ok(Self::Nil),
             },
             Self::Items(items) => items.field(name, is_strict),

@@ -4,6 +4,8 @@
 //! a [`keeper`](crate::keeper) does it, or a timer for tasks that are only pretended.
 
 pub(crate) mod container;
+#[cfg(test)]
+mod example;
 mod given;
 pub mod mock;
 mod raw_exec;

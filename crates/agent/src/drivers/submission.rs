@@ -1,20 +1,18 @@
 //! What is accepted when a job is submitted, nodes understand: servers know drivers by a table, and nodes by what they parse.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
-use berth_api::agent::{AllocId, GroupSpec, PortBinding, RunAlloc, TaskSpec};
+use berth_api::agent::{PortBinding, RunAlloc, TaskSpec};
 use berth_jobfile::{DriverSetting, SettingFate, driver_settings, parse_json, to_json};
 use proptest::prelude::*;
-use prost::Message;
 use serde_json::{Value, json};
 
 use super::container::Runtime;
+use super::example::with_task;
 use super::{ContainerConfig, Driver, Given, TaskContext, mock, raw_exec};
 use crate::images::Image;
-use crate::lifecycle::{GroupCache, RunSpec};
-use crate::paths::{AllocPaths, is_plain_name};
+use crate::paths::is_plain_name;
 
 /// A task's `config` as a node is given it, if its job is accepted.
 fn submitted(task: &str, driver: &str, config: &Value) -> Result<String, String> {
@@ -29,31 +27,15 @@ fn submitted(task: &str, driver: &str, config: &Value) -> Result<String, String>
 fn understood(driver: &dyn Driver, config_json: String) -> Result<(), String> {
     let spec =
         TaskSpec { name: "t".into(), driver: driver.name().into(), memory_mb: 32, ..TaskSpec::default() };
-    let group = GroupSpec { tasks: vec![spec.clone()], ..GroupSpec::default() }.encode_to_vec();
     let port = PortBinding { label: "x".into(), host_port: 20_000, to: 80, ..PortBinding::default() };
-    let run = RunAlloc { alloc_id: vec![1; 16], ports: vec![port], ..RunAlloc::default() };
-    let run = RunSpec::from_wire(run, &group, &mut GroupCache::default()).expect("an allocation");
-    let place = AllocPaths::new(Path::new("/data"), AllocId([1; 16]));
-    let task = TaskContext {
-        spec: &spec,
-        run: &run,
-        attempt: 1,
-        place: &place,
-        config_json,
-        user: String::new(),
-        hostname: String::new(),
-        env: BTreeMap::new(),
-        given: Given { cpu_mhz: 500, core_mhz: 2_000, ..Given::default() },
-        secrets: Arc::default(),
-        secret_files: Vec::new(),
-        image: Some(Arc::new(Image::empty())),
-        network: None,
-        first_id: None,
-        shared_cores: Vec::new(),
-    };
-    let asked =
-        driver.image(&task).and_then(|_| driver.network(&task)).and_then(|_| driver.has_own_users(&task));
-    asked.and_then(|_| driver.launch(&task)).map(drop).map_err(|failure| failure.message)
+    let run = RunAlloc { ports: vec![port], ..RunAlloc::default() };
+    with_task(&spec, run, |task| {
+        let given = Given { cpu_mhz: 500, core_mhz: 2_000, ..Given::default() };
+        let task = TaskContext { config_json, given, image: Some(Arc::new(Image::empty())), ..task };
+        let asked =
+            driver.image(&task).and_then(|_| driver.network(&task)).and_then(|_| driver.has_own_users(&task));
+        asked.and_then(|_| driver.launch(&task)).map(drop).map_err(|failure| failure.message)
+    })
 }
 
 /// All drivers, where the operator allows what can be allowed.

@@ -34,7 +34,7 @@ const AGAIN_MAX: Duration = Duration::from_secs(30);
 const START_MAX: Duration = Duration::from_secs(300);
 
 /// Why a server gave nothing, and whether that may pass.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Unanswered {
     /// In words, what happened.
     pub(super) text: String,
@@ -47,7 +47,7 @@ pub(super) struct Unanswered {
 
 impl Unanswered {
     pub(super) fn for_now(text: &str) -> Self {
-        Self { text: text.to_owned(), retry: true, taken: false, seen: Vec::new() }
+        Self { text: text.to_owned(), retry: true, ..Self::default() }
     }
 }
 
@@ -191,14 +191,14 @@ impl Agent {
     /// The server has signed tokens, or not.
     pub(super) fn on_signed(&mut self, signed: SignedTokens) {
         let SignedTokens { request, tokens, refused, retry } = signed;
-        let answer = given(tokens, Unanswered { text: refused, retry, taken: false, seen: Vec::new() });
+        let answer = given(tokens, Unanswered { text: refused, retry, ..Unanswered::default() });
         self.asking.tokens.answer(request, answer);
     }
 
     /// The server has read secrets, or not.
     pub(super) fn on_secrets(&mut self, read: SecretsRead) {
         let SecretsRead { request, secrets, refused, retry, taken } = read;
-        let answer = given(secrets, Unanswered { text: refused, retry, taken, seen: Vec::new() });
+        let answer = given(secrets, Unanswered { text: refused, retry, taken, ..Unanswered::default() });
         self.asking.secrets.answer(request, answer);
     }
 
@@ -209,7 +209,7 @@ impl Agent {
             Ok(watched)
         } else {
             let VariablesWatched { refused: text, retry, seen, .. } = watched;
-            Err(Unanswered { text, retry, taken: false, seen })
+            Err(Unanswered { text, retry, seen, ..Unanswered::default() })
         };
         self.asking.watches.answer(request, answer);
     }

@@ -97,7 +97,7 @@ async fn read(
     let secrets: Secrets = read.into_iter().map(|SecretItems { name, items }| (name, items)).collect();
     if let Some(missing) = specs.iter().find(|spec| secrets.items(&spec.name).is_none()) {
         let text = format!("the server gave no secret {:?}", missing.name);
-        return Err(Unanswered { text, retry: true, taken: true, seen: Vec::new() });
+        return Err(Unanswered { text, retry: true, taken: true, ..Unanswered::default() });
     }
     let secrets = Arc::new(secrets);
     context.held_secrets.hold(of, secrets.clone());

@@ -184,8 +184,8 @@ mod tests {
             "{{ .Id }}",
             &jobs[0],
             &expect![[r#"
-            error: the template makes no sense here: line 1, column 4: the map has no entry "Id", and error_on_missing_key is set
-        "#]],
+                error: the template makes no sense here: line 1, column 4: the map has no entry "Id"
+            "#]],
         );
         check(
             "{{ range . }}",

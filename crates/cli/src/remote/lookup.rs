@@ -1,6 +1,6 @@
 //! Whole ids for the beginnings that people type.
 
-use berth_api::http::{AllocationStub, Deployment, Evaluation, JobStub, NodeStub};
+use berth_api::http::{AllocationStub, JobStub};
 
 use serde::{Deserialize, de::DeserializeOwned};
 
@@ -15,7 +15,7 @@ const ID_CHARS: usize = 36;
 /// How many of the things that an id may mean are listed.
 const CANDIDATES_MAX: usize = 20;
 
-/// What an id that is no job's may be of.
+/// What has an id of 36 characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Allocation,
@@ -27,18 +27,27 @@ pub enum Kind {
 impl Kind {
     const ALL: [Self; 4] = [Self::Allocation, Self::Deployment, Self::Evaluation, Self::Node];
 
-    /// The path of its list, and what people call it.
-    fn words(self) -> (&'static str, &'static str) {
+    /// What people call it.
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Allocation => ("/v1/allocations", "allocation"),
-            Self::Deployment => ("/v1/deployments", "deployment"),
-            Self::Evaluation => ("/v1/evaluations", "evaluation"),
-            Self::Node => ("/v1/nodes", "node"),
+            Self::Allocation => "allocation",
+            Self::Deployment => "deployment",
+            Self::Evaluation => "evaluation",
+            Self::Node => "node",
+        }
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Allocation => "/v1/allocations",
+            Self::Deployment => "/v1/deployments",
+            Self::Evaluation => "/v1/evaluations",
+            Self::Node => "/v1/nodes",
         }
     }
 }
 
-/// An item of any list.
+/// An item of such a list, with what distinguishes it from others.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Item {
@@ -47,65 +56,65 @@ struct Item {
     name: String,
     #[serde(rename = "JobID")]
     job_id: String,
+    status: String,
+    client_status: String,
+}
+
+impl Item {
+    /// Its name, or its job's, and its status.
+    fn words(&self) -> Vec<String> {
+        let first = |texts: [&String; 2]| texts.into_iter().find(|text| !text.is_empty()).cloned();
+        [first([&self.name, &self.job_id]), first([&self.client_status, &self.status])]
+            .map(Option::unwrap_or_default)
+            .into()
+    }
+
+    fn candidate(&self) -> (String, Vec<String>) {
+        (self.id.clone(), self.words())
+    }
 }
 
 impl Remote {
     /// The whole id of the allocation whose id begins like this.
     pub async fn find_allocation(&self, id: &str) -> Result<String, Failure> {
-        if id.len() == ID_CHARS {
-            return Ok(id.to_owned());
-        }
-        let mut found: Vec<AllocationStub> = Vec::new();
-        if begins_an_id(id) {
-            found = self.beginning("/v1/allocations", id).await?;
-        }
-        let describe = |alloc: &AllocationStub| {
-            (alloc.id.clone(), vec![alloc.name.clone(), alloc.client_status.clone()])
-        };
-        only("allocation", id, found.iter().map(describe).collect())
+        self.find(Kind::Allocation, id).await
     }
 
     /// The whole id of the node whose id begins like this, or whose name it is.
     pub async fn find_node(&self, id: &str) -> Result<String, Failure> {
-        if id.len() == ID_CHARS {
-            return Ok(id.to_owned());
-        }
-        let describe = |node: &NodeStub| (node.id.clone(), vec![node.name.clone(), node.status.clone()]);
-        let mut found: Vec<NodeStub> = Vec::new();
-        if begins_an_id(id) {
-            found = self.beginning("/v1/nodes", id).await?;
-        }
-        if found.is_empty() {
-            found = self.nodes().await?;
-            found.retain(|node| node.name == id);
-        }
-        only("node", id, found.iter().map(describe).collect())
+        self.find(Kind::Node, id).await
     }
 
     /// The whole id of the evaluation whose id begins like this.
     pub async fn find_evaluation(&self, id: &str) -> Result<String, Failure> {
-        if id.len() == ID_CHARS {
-            return Ok(id.to_owned());
-        }
-        let mut found: Vec<Evaluation> = Vec::new();
-        if begins_an_id(id) {
-            found = self.beginning("/v1/evaluations", id).await?;
-        }
-        let describe = |eval: &Evaluation| (eval.id.clone(), vec![eval.job_id.clone(), eval.status.clone()]);
-        only("evaluation", id, found.iter().map(describe).collect())
+        self.find(Kind::Evaluation, id).await
     }
 
     /// The whole id of the deployment whose id begins like this.
     pub async fn find_deployment(&self, id: &str) -> Result<String, Failure> {
+        self.find(Kind::Deployment, id).await
+    }
+
+    async fn find(&self, kind: Kind, id: &str) -> Result<String, Failure> {
         if id.len() == ID_CHARS {
             return Ok(id.to_owned());
         }
-        let mut found: Vec<Deployment> = Vec::new();
+        let found = self.meant(kind, id).await?;
+        only(kind.name(), id, found.iter().map(Item::candidate).collect())
+    }
+
+    /// Those whose ids begin like this; or the nodes of that name.
+    async fn meant(&self, kind: Kind, id: &str) -> Result<Vec<Item>, Failure> {
+        let mut found: Vec<Item> = Vec::new();
         if begins_an_id(id) {
-            found = self.beginning("/v1/deployments", id).await?;
+            found = self.beginning(kind.path(), id).await?;
+            found.retain(|item| item.id.starts_with(id));
         }
-        let describe = |of: &Deployment| (of.id.clone(), vec![of.job_id.clone(), of.status.clone()]);
-        only("deployment", id, found.iter().map(describe).collect())
+        if found.is_empty() && kind == Kind::Node {
+            found = self.get(&self.list(self.target(kind.path()))).await?;
+            found.retain(|node| node.name == id);
+        }
+        Ok(found)
     }
 
     /// The id of the job that has this id, or of the only one whose id begins like this.
@@ -121,24 +130,13 @@ impl Remote {
     /// What has this id, or is the only thing whose id begins like this, jobs left out; or the node of that name.
     pub async fn find_anything(&self, id: &str) -> Result<(Kind, String), Failure> {
         let mut found: Vec<(Kind, Item)> = Vec::new();
-        for kind in Kind::ALL.into_iter().filter(|_| begins_an_id(id)) {
-            match self.beginning::<Item>(kind.words().0, id).await {
-                Ok(items) => {
-                    let meant = items.into_iter().filter(|item| item.id.starts_with(id));
-                    found.extend(meant.map(|item| (kind, item)));
-                }
+        for kind in Kind::ALL {
+            match self.meant(kind, id).await {
+                Ok(items) => found.extend(items.into_iter().map(|item| (kind, item))),
+                // Who may not see these asks for something else.
                 Err(failure) if failure.exit() == Exit::Denied => {}
                 Err(failure) => return Err(failure),
             }
-        }
-        if found.is_empty() {
-            // Who may not see nodes asks for something else.
-            let nodes = match self.nodes().await {
-                Err(failure) if failure.exit() == Exit::Denied => Vec::new(),
-                nodes => nodes?,
-            };
-            let named = nodes.into_iter().filter(|node| node.name == id);
-            found.extend(named.map(|node| (Kind::Node, Item { id: node.id, ..Item::default() })));
         }
         match &found[..] {
             [] => {
@@ -151,14 +149,12 @@ impl Remote {
             }
             [(kind, item)] => Ok((*kind, item.id.clone())),
             _ => {
-                let words = |(kind, item): &(Kind, Item)| {
-                    let name = if item.name.is_empty() { &item.job_id } else { &item.name };
-                    (item.id.clone(), vec![kind.words().1.to_owned(), name.clone()])
+                let candidate = |(kind, item): &(Kind, Item)| {
+                    let kind = [kind.name().to_owned()];
+                    (item.id.clone(), kind.into_iter().chain(item.words()).collect())
                 };
-                Err(Failure::new(
-                    Exit::Usage,
-                    ambiguous("the", &clean(id), found.iter().map(words).collect()),
-                ))
+                let candidates = found.iter().map(candidate).collect();
+                Err(Failure::new(Exit::Usage, ambiguous("the", &clean(id), candidates)))
             }
         }
     }

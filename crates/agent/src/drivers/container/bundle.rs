@@ -294,40 +294,17 @@ fn mounts(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use berth_api::agent::{AllocId, GroupSpec, RunAlloc, TaskSpec};
-    use prost::Message;
+    use berth_api::agent::{RunAlloc, TaskSpec};
 
     use super::*;
-    use crate::drivers::Given;
-    use crate::lifecycle::{GroupCache, RunSpec};
-    use crate::paths::AllocPaths;
+    use crate::drivers::example::with_task;
 
     #[test]
     fn what_templates_put_into_secrets_becomes_the_containers_users() {
         let spec = TaskSpec { name: "t".into(), ..TaskSpec::default() };
-        let run = RunAlloc { alloc_id: vec![1; 16], ..RunAlloc::default() };
-        let group = GroupSpec::default().encode_to_vec();
-        let run = RunSpec::from_wire(run, &group, &mut GroupCache::default()).expect("an allocation");
-        let place = AllocPaths::new(Path::new("/data"), AllocId([1; 16]));
-        let task = TaskContext {
-            spec: &spec,
-            run: &run,
-            attempt: 1,
-            place: &place,
-            config_json: String::new(),
-            user: String::new(),
-            hostname: String::new(),
-            env: BTreeMap::new(),
-            given: Given::default(),
-            secrets: Arc::default(),
-            secret_files: vec!["tls/key.pem".into()],
-            image: None,
-            network: None,
-            first_id: None,
-            shared_cores: Vec::new(),
-        };
-        assert_eq!(secrets(&task).owned, [".", "tls", "tls/key.pem"]);
+        let owned = with_task(&spec, RunAlloc::default(), |task| {
+            secrets(&TaskContext { secret_files: vec!["tls/key.pem".into()], ..task }).owned
+        });
+        assert_eq!(owned, [".", "tls", "tls/key.pem"]);
     }
 }

@@ -256,16 +256,11 @@ fn plain(path: &Path) -> Result<PathBuf, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
 
-    use berth_api::agent::{AllocId, GroupSpec, RunAlloc, TaskSpec};
-    use prost::Message;
+    use berth_api::agent::{RunAlloc, TaskSpec};
 
     use super::*;
-    use crate::drivers::Given;
-    use crate::lifecycle::{GroupCache, RunSpec};
-    use crate::paths::AllocPaths;
+    use crate::drivers::example::with_task;
 
     #[derive(Deserialize, Default)]
     #[serde(default)]
@@ -277,27 +272,6 @@ mod tests {
 
     fn check(config: Value) -> Result<Mounts, String> {
         let spec = TaskSpec { name: "t".into(), memory_mb: 32, ..TaskSpec::default() };
-        let run = RunAlloc { alloc_id: vec![1; 16], ..RunAlloc::default() };
-        let group = GroupSpec::default().encode_to_vec();
-        let run = RunSpec::from_wire(run, &group, &mut GroupCache::default()).expect("an allocation");
-        let place = AllocPaths::new(Path::new("/data"), AllocId([1; 16]));
-        let task = TaskContext {
-            spec: &spec,
-            run: &run,
-            attempt: 1,
-            place: &place,
-            config_json: String::new(),
-            user: String::new(),
-            hostname: String::new(),
-            env: BTreeMap::new(),
-            given: Given::default(),
-            secrets: Arc::default(),
-            secret_files: Vec::new(),
-            image: None,
-            network: None,
-            first_id: None,
-            shared_cores: Vec::new(),
-        };
         let dir = |path: &str, real: &str, read_only| AllowedDir {
             path: path.into(),
             real: real.into(),
@@ -306,8 +280,10 @@ mod tests {
         let allowed =
             [dir("/srv", "/disk", false), dir("/srv/ro", "/srv/ro", true), dir("/etc/ssl", "/etc/ssl", true)];
         let config: Config = serde_json::from_value(config).map_err(|error| error.to_string())?;
-        let collected = Collector::new(&task, &allowed).collect(config.mount.iter(), &config.volumes);
-        collected.map_err(|failure| failure.message)
+        with_task(&spec, RunAlloc::default(), |task| {
+            let collected = Collector::new(&task, &allowed).collect(config.mount.iter(), &config.volumes);
+            collected.map_err(|failure| failure.message)
+        })
     }
 
     /// Where the keeper looks for what a volume names.

@@ -64,6 +64,12 @@ impl Status {
     /// Prints what has this id and is no job.
     async fn of_anything(&self, remote: &Remote, id: &str) -> Result<(), Failure> {
         let (kind, id) = remote.find_anything(id).await?;
+        let of_jobs =
+            [("stats", self.stats), ("evals", self.evals), ("short", self.short && kind != Kind::Allocation)];
+        if let Some((flag, _)) = of_jobs.into_iter().find(|(_, given)| *given) {
+            let text = format!("`-{flag}` is about jobs, and {id} is of the kind {}", kind.name());
+            return Err(Failure::new(Exit::Usage, text).help("leave it out"));
+        }
         match kind {
             Kind::Allocation => alloc::status::print(remote, &self.show, &id, self.short).await,
             Kind::Deployment => deployment::status::print(remote, &self.show, &id).await,
