@@ -215,6 +215,8 @@ fn exit_of(refused: &Refused) -> Exit {
         404 => Exit::NotFound,
         408 | 504 => Exit::TimedOut,
         409 => Exit::Conflict,
+        // The port for agents: there is no API at that address.
+        421 => Exit::Unreachable,
         // A job that was changed meanwhile has no status of its own in Nomad's API.
         _ if refused.text.starts_with("Enforcing job modify index") => Exit::Conflict,
         _ => Exit::Failed,

@@ -2,10 +2,11 @@
 
 mod commands;
 
-use std::collections::BTreeMap;
-
 use berth_scheduler::{filters::FILTERS, scores::SCORES};
-use berth_server::http::{Table, routes::operation::tag};
+use berth_server::http::{
+    Route, Table,
+    routes::tags::{TAGS, tag_of},
+};
 use expect_test::expect_file;
 
 use crate::{
@@ -100,10 +101,20 @@ const CURL: &str = "A request of each endpoint, as a test sends it to `berth dev
     give. The status is 200 unless a comment says another. Clients made from \
     `/v1/openapi.json` call them by the `operationId`, such as `listJobs`, `readJob` and `registerJob`.";
 
-/// An example of each route, by what they are about.
+/// An example of each route, by the resource.
 fn with_curl(table: &Table) -> String {
-    let mut groups: BTreeMap<&str, String> = BTreeMap::new();
-    for route in &table.routes {
+    let groups = TAGS.iter().map(|tag| {
+        let lines =
+            examples(table, |route| tag_of(route.path).is_some_and(|of_route| of_route.name == tag.name));
+        format!("\n### {}\n\n{}.\n\n```sh no-run\n{lines}```\n", tag.name, tag.summary)
+    });
+    groups.collect()
+}
+
+/// A line for each route that is wanted and has an example.
+fn examples(table: &Table, is_wanted: impl Fn(&Route) -> bool) -> String {
+    let mut lines = String::new();
+    for route in table.routes.iter().filter(|route| is_wanted(route)) {
         let Some(operation) = table.operations.iter().find(|operation| operation.is_of(route)) else {
             continue;
         };
@@ -112,11 +123,9 @@ fn with_curl(table: &Table) -> String {
             (status, "") => format!("  # {status}"),
             (status, why) => format!("  # {status}: {why}"),
         };
-        let lines = groups.entry(tag(route.path)).or_default();
-        *lines += &format!("{}{comment}\n", operation.curl(route));
+        lines += &format!("{}{comment}\n", operation.curl(route));
     }
-    let groups = groups.iter().map(|(tag, lines)| format!("\n### {tag}\n\n```sh no-run\n{lines}```\n"));
-    groups.collect()
+    lines
 }
 
 #[test]

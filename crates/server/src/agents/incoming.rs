@@ -111,8 +111,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         if !timeout(begins_within, self.fill(4)).await.map_err(|_| silent("it said nothing"))?? {
             return Ok(None);
         }
-        let prefix = *self.buffer.first_chunk::<4>().expect("four bytes have been read");
-        let len = u32::from_be_bytes(prefix) as usize;
+        let length = *self.buffer.first_chunk::<4>().expect("four bytes have been read");
+        let len = u32::from_be_bytes(length) as usize;
         let max = if self.welcomed { FRAME_BYTES_MAX } else { HELLO_BYTES_MAX };
         let is_large = (SMALL_BYTES..=max).contains(&len);
         let read = if is_large { Some(permit(&self.budget.read, len).await?) } else { None };
@@ -124,10 +124,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
-        let frame = decode_frame(&mut self.buffer, max).map_err(|error| {
-            let hint = http_hint(&prefix);
-            io::Error::other(format!("{error}{hint}"))
-        })?;
+        let frame = decode_frame(&mut self.buffer, max).map_err(io::Error::other)?;
         if self.buffer.is_empty() {
             // What a large frame needed is given back.
             self.buffer = BytesMut::new();
@@ -154,17 +151,6 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 
 fn silent(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, what.to_owned())
-}
-
-/// Browsers and probes that come to the wrong port get this as their answer.
-fn http_hint(prefix: &[u8; 4]) -> &'static str {
-    match prefix {
-        b"GET " | b"HEAD" | b"POST" | b"PUT " | b"OPTI" | b"DELE" => {
-            ": this is the port for agents, and that was an HTTP request"
-        }
-        [0x16, 0x03, ..] => ": this is the port for agents without TLS, and that was a TLS handshake",
-        _ => "",
-    }
 }
 
 #[cfg(test)]
@@ -242,13 +228,5 @@ mod tests {
         }
         drop(shares);
         assert_eq!(budget.decoded.available_permits(), DECODED_BYTES_MAX / KIB, "all is given back");
-    }
-
-    #[tokio::test]
-    async fn a_request_of_another_protocol_is_named() {
-        let (mut peer, reader) = tokio::io::duplex(64);
-        peer.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
-        let error = FrameReader::new(reader, Budget::default()).next().await.unwrap_err().to_string();
-        assert!(error.contains("HTTP request"), "{error}");
     }
 }

@@ -34,7 +34,7 @@ use super::{
 use crate::{
     checkpoint::KeptNodes,
     engine::Input,
-    net::{Entrance, Secure, Stream},
+    net::{Entrance, Foreign, OwnPort, Secure, Stream},
     shared::State,
 };
 
@@ -54,8 +54,8 @@ const SECRETS_READ_MAX: usize = 256;
 /// How long a session waits for its turn: what its agent has said of itself takes room meanwhile, and a refusal is heard, and tried
 /// again soon.
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long a connection may be silent at its beginning.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Whose port this is.
+const PORT: OwnPort = OwnPort::Agents;
 /// Waited after a failed accept: file descriptors may have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -282,8 +282,14 @@ async fn serve(
     rooms: &Rooms,
     context: &Arc<Context>,
 ) -> io::Result<()> {
-    waiting.unless_it_must_go(first_words(&stream)).await??;
+    // It is agents who speak first: until then a connection has no turn, and nobody waits for it.
+    let opening = waiting.unless_it_must_go(PORT.opening(&stream)).await??;
     waiting.heard();
+    if let Some(foreign) = Foreign::recognize(&opening, entrance.is_encrypted()) {
+        rooms.turned_away.tell(peer, &PORT.refusal(foreign));
+        waiting.unless_it_must_go(Box::pin(PORT.answer(foreign, stream))).await?;
+        return Ok(());
+    }
     let turn = match waiting.unless_it_must_go(context.turn(&stream, peer.ip())).await? {
         Ok(Some(turn)) => turn,
         Ok(None) => return Err(io::Error::other("it hung up while it waited")),
@@ -310,16 +316,6 @@ async fn serve(
     let certificate = stream.certificate().cloned();
     let (reader, writer) = tokio::io::split(stream);
     Box::pin(connection::serve(reader, writer, certificate, peer, context)).await
-}
-
-/// Waits until a connection says something: it is agents who speak first. Until then it has no turn, and nobody waits for it.
-async fn first_words(stream: &TcpStream) -> io::Result<()> {
-    let mut first = [0];
-    let heard = timeout(SILENCE_MAX, stream.peek(&mut first)).await;
-    match heard.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "it has said nothing"))?? {
-        0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        _ => Ok(()),
-    }
 }
 
 /// Whether the other side has closed a connection, though what it said before may not be read yet.

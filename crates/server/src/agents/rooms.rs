@@ -50,7 +50,7 @@ impl TurnedAway {
         }
         let others = std::mem::take(&mut told.untold);
         told.at = Some(now);
-        tracing::warn!(%peer, others, "turned an agent away: {reason}");
+        tracing::warn!(%peer, others, "refused a connection to the port for agents: {reason}");
     }
 }
 

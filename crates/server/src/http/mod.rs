@@ -49,6 +49,6 @@ mod together;
 mod waiting;
 
 pub use limits::{Limits, RequestRates};
-pub use routes::Table;
+pub use routes::{Route, Table};
 pub use serve::serve;
 pub(crate) use serve::serve_with_tasks;

@@ -15,8 +15,8 @@ use super::{
     reply,
     routes::{
         Answer, Carried, Operation, Route, Shape, Table,
-        operation::tag,
         parameters::{Kind, Parameter},
+        tags::{TAGS, tag_of},
     },
 };
 
@@ -37,6 +37,8 @@ fn description(table: &Table) -> Value {
         let operations = paths.entry(route.path.replace("{*", "{")).or_insert_with(|| json!({}));
         operations[route.verb.as_str().to_lowercase()] = operation(table, route, &examples, &mut schemas);
     }
+    let tags = TAGS.iter().map(|tag| json!({ "name": tag.name, "description": tag.summary }));
+    let tags: Vec<Value> = tags.collect();
     json!({
         "openapi": VERSION,
         "info": {
@@ -46,6 +48,7 @@ fn description(table: &Table) -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
+        "tags": tags,
         "paths": paths,
         // Which of them a server asks for is a setting of it, and a policy of its operators.
         "security": [{}, { "token": [] }, { "bearer": [] }],
@@ -107,7 +110,7 @@ fn operation(table: &Table, route: &Route, examples: &Examples, schemas: &mut Sc
     let mut operation = json!({
         "operationId": asked.map_or(route.path, |operation| operation.id),
         "summary": route.summary,
-        "tags": [tag(route.path)],
+        "tags": [tag_of(route.path).map_or(route.path, |tag| tag.name)],
         "x-capability": format!("{:?}", route.capability),
         "parameters": parameters,
         "responses": responses(route, asked, examples, schemas),

@@ -9,6 +9,7 @@ mod secure;
 pub(crate) mod shown;
 mod stall;
 mod turn;
+mod wrong_port;
 
 use std::{
     io::{self, IoSlice},
@@ -37,6 +38,7 @@ pub use secure::TlsConfig;
 pub(crate) use stall::Leisure;
 use stall::Patience;
 use turn::Turn;
+pub(crate) use wrong_port::{Foreign, OwnPort};
 
 use crate::workload::TaskAt;
 

@@ -1,17 +1,19 @@
 //! Takes other servers' connections in.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use berth_replication::peer::Peers;
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     task::JoinSet,
 };
 
 use super::Certificates;
-use crate::net::Entrance;
+use crate::net::{Entrance, Foreign, OwnPort, Stream};
 
+/// Whose port this is.
+const PORT: OwnPort = OwnPort::Servers;
 /// Connections at a time. A server opens one to each other, and a few more while it joins.
 const CONNECTIONS_MAX: usize = 256;
 /// Waited after a failed accept: file descriptors may have run out.
@@ -47,9 +49,12 @@ pub(crate) async fn listen(
         };
         let (peers, entrance, certificates) = (peers.clone(), entrance.clone(), certificates.clone());
         connections.spawn(async move {
-            let entered = entrance.enter(stream, address).await;
-            let ended = match entered.and_then(|stream| super::channel(stream, &certificates)) {
-                Ok(channel) => peers.accept(channel).await,
+            let ended = match enter(stream, address, &entrance).await {
+                Ok(Some(stream)) => match super::channel(stream, &certificates) {
+                    Ok(channel) => peers.accept(channel).await,
+                    Err(error) => error.to_string(),
+                },
+                Ok(None) => "it speaks another protocol".to_owned(),
                 Err(error) => error.to_string(),
             };
             tracing::debug!(%address, ended, "a connection of another server has ended");
@@ -57,4 +62,15 @@ pub(crate) async fn listen(
         });
     }
     connections.shutdown().await;
+}
+
+/// Takes a connection in; none where it speaks another protocol, as clients of the HTTP API do that have the wrong port.
+async fn enter(stream: TcpStream, address: SocketAddr, entrance: &Entrance) -> io::Result<Option<Stream>> {
+    let opening = PORT.opening(&stream).await?;
+    if let Some(foreign) = Foreign::recognize(&opening, entrance.is_encrypted()) {
+        tracing::warn!(%address, "refused a connection: {}", PORT.refusal(foreign));
+        PORT.answer(foreign, stream).await;
+        return Ok(None);
+    }
+    entrance.enter(stream, address).await.map(Some)
 }

@@ -6,17 +6,15 @@ mod capabilities;
 mod device_files;
 mod exec;
 mod mounts;
+mod runtime;
 mod seccomp;
 mod settings;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use berth_api::agent::TaskSpec;
 use nix::sys::signal::Signal;
-use nix::unistd::Uid;
 
 use self::bundle::Files;
 pub use self::capabilities::extra_capability;
@@ -28,21 +26,13 @@ use crate::images::ImageConfig;
 use crate::keeper::plan::{ContainerRun, Run};
 use crate::lifecycle::StartFailure;
 use crate::network::NetworkNeed;
+use crate::signals;
 use crate::volumes::AllowedDir;
-use crate::{program, signals};
 
 /// The driver's names.
 pub(super) const NAMES: [&str; 2] = ["docker", "container"];
 /// That of commands of the host.
 pub(super) const EXEC: &str = "exec";
-
-/// In order of preference.
-const RUNTIMES: [&str; 2] = ["crun", "runc"];
-
-const SEARCHED: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-
-/// How long a runtime may take to say its version.
-const VERSION_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Where containers come from on this node.
 #[derive(Debug, Clone, Default)]
@@ -69,11 +59,11 @@ impl ContainerConfig {
     /// # Errors
     /// Why it can make none.
     pub(super) fn find_runtime(&self) -> Result<Runtime, String> {
-        let path = find_program(&self.runtime)?;
+        let path = runtime::find(&self.runtime)?;
         if let Some(why) = cgroups::without_limits() {
             return Err(why);
         }
-        let version = version(&path)?;
+        let version = runtime::check(&path)?;
         let (host_network, host_users) = (self.host_network, self.host_users);
         let extra_capabilities = self.extra_capabilities.clone();
         Ok(Runtime {
@@ -125,41 +115,11 @@ impl Runtime {
     }
 }
 
-/// The path of the OCI runtime, or why there is none that can be used.
-fn find_program(configured: &str) -> Result<String, String> {
-    if !Uid::effective().is_root() {
-        return Err("the agent does not run as root, which making containers needs".into());
-    }
-    if !configured.is_empty() {
-        let exists = Path::new(configured).is_file();
-        return if exists {
-            Ok(configured.into())
-        } else {
-            Err(format!("there is no OCI runtime at {configured}"))
-        };
-    }
-    let mut paths = RUNTIMES.iter().flat_map(|name| SEARCHED.map(|dir| Path::new(dir).join(name)));
-    let found = paths.find(|path| path.is_file()).map(|path| path.to_string_lossy().into_owned());
-    found.ok_or_else(|| "there is no OCI runtime: install crun or runc".into())
-}
-
 /// Whether the kernel keeps account of swap by cgroup: a runtime that is asked for what it does not do starts nothing.
 fn limits_swap() -> bool {
     let first = Path::new("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes").exists();
     let second = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
     first || (second && Path::new("/proc/swaps").exists())
-}
-
-/// As `crun version 1.8.1`; why there is none when the runtime does not even report that.
-fn version(runtime: &str) -> Result<String, String> {
-    let said = program::run(Command::new(runtime).arg("--version"), b"", VERSION_WAIT_MAX);
-    let said = said.map_err(|error| format!("the OCI runtime {runtime} cannot be run: {error}"))?;
-    let first = |text: &[u8]| String::from_utf8_lossy(text).lines().next().unwrap_or_default().to_owned();
-    if said.status.success() {
-        return Ok(first(&said.stdout));
-    }
-    let (status, said) = (said.status, first(&said.stderr));
-    Err(format!("the OCI runtime does not work: {runtime} --version ended with {status}: {said}"))
 }
 
 /// The version in what a runtime says of itself.

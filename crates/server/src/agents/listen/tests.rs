@@ -206,3 +206,17 @@ async fn a_connection_that_waits_takes_little() {
     let bytes = size_of_val(&serve(stream, peer, &entrance, waiting, &rooms, &context));
     assert!(bytes <= 1_536, "{bytes} bytes");
 }
+
+#[tokio::test]
+async fn http_on_the_port_for_agents_is_answered_in_http_and_names_the_other_port() {
+    let certificates = Certificates::new();
+    let port = Port::open(&certificates, limits()).await;
+    let mut stream = port.dial(1).await;
+    stream.write_all(b"GET /v1/jobs HTTP/1.1\r\nhost: berth\r\n\r\n").await.expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("the answer is not cut off");
+    let (head, text) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    assert!(head.starts_with("HTTP/1.1 421 "), "{head}");
+    assert!(head.contains(&format!("content-length: {}", text.len())), "{head}");
+    assert!(text.contains("--http-addr"), "{text}");
+}

@@ -3,6 +3,7 @@
 pub mod contract;
 pub mod operation;
 pub mod parameters;
+pub mod tags;
 
 use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
 

@@ -101,23 +101,3 @@ fn unquoted(json: &str) -> String {
         format!("{text}'\"${name}\"'{rest}")
     })
 }
-
-/// What an operation is about: the resource, in the plural also where the path names one of them.
-pub fn tag(path: &str) -> &str {
-    let resource = path.split('/').find(|part| !matches!(*part, "" | "v1")).unwrap_or_default();
-    match resource {
-        "allocation" => "allocations",
-        "deployment" => "deployments",
-        "evaluation" => "evaluations",
-        "job" | "validate" => "jobs",
-        "namespace" => "namespaces",
-        "node" => "nodes",
-        "quota" | "quota-usages" => "quotas",
-        "var" | "vars" => "variables",
-        "volume" => "volumes",
-        "service" => "services",
-        ".well-known" => "identities",
-        "healthz" | "metrics" | "openapi.json" | "regions" => "agent",
-        other => other,
-    }
-}

@@ -137,19 +137,19 @@ async fn measurements_are_told_in_both_forms() {
         berth_allocations{status="failed"} 1
         berth_allocations{status="lost"} 0
         berth_allocations{status="unknown"} 0
-        # HELP berth_cluster_cpu_allocated_mhz CPU reserved by allocations, in MHz.
+        # HELP berth_cluster_cpu_allocated_mhz CPU reserved by allocations on connected nodes, in MHz.
         # TYPE berth_cluster_cpu_allocated_mhz gauge
         berth_cluster_cpu_allocated_mhz 200
         # HELP berth_cluster_cpu_mhz CPU of all connected nodes that allocations may reserve, in MHz.
         # TYPE berth_cluster_cpu_mhz gauge
         berth_cluster_cpu_mhz 7800
-        # HELP berth_cluster_disk_allocated_bytes Disk reserved by allocations.
+        # HELP berth_cluster_disk_allocated_bytes Disk reserved by allocations on connected nodes.
         # TYPE berth_cluster_disk_allocated_bytes gauge
         berth_cluster_disk_allocated_bytes 314572800
         # HELP berth_cluster_disk_bytes Disk of all connected nodes that allocations may reserve.
         # TYPE berth_cluster_disk_bytes gauge
         berth_cluster_disk_bytes 104857600000
-        # HELP berth_cluster_memory_allocated_bytes Memory reserved by allocations.
+        # HELP berth_cluster_memory_allocated_bytes Memory reserved by allocations on connected nodes.
         # TYPE berth_cluster_memory_allocated_bytes gauge
         berth_cluster_memory_allocated_bytes 67108864
         # HELP berth_cluster_memory_bytes Memory of all connected nodes that allocations may reserve.

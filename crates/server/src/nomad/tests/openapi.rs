@@ -218,6 +218,10 @@ async fn operations_are_sorted_by_what_they_are_about() {
         *tags.entry(tagged[0].as_str().expect("a word").to_owned()).or_default() += 1;
     }
     assert!(tags["jobs"] > 20 && tags["variables"] > 2, "{tags:?}");
+    let described = description["tags"].as_array().expect("tags").iter();
+    let described: Vec<&str> = described.map(|tag| tag["name"].as_str().expect("a name")).collect();
+    let undescribed: Vec<_> = tags.keys().filter(|tag| !described.contains(&&***tag)).collect();
+    assert!(undescribed.is_empty() && described.len() == tags.len(), "{undescribed:?} of {described:?}");
     let singular = tags.keys().find(|tag| tags.contains_key(&format!("{tag}s")));
     assert_eq!(singular, None, "{tags:?}");
 }
