@@ -143,23 +143,44 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The table as wide as its layout allows. What is extra is shown where there is room for it. A narrow terminal cuts
-    /// the widest columns of words first, then leaves out what can be
-    /// spared, the last first, and then cuts words further.
+    /// The table as wide as its layout allows. What is extra is shown where there is room for it. A narrow terminal cuts the widest
+    /// columns of words first, then leaves out what can be spared, the last first. Where ids are still too long, each has a line of
+    /// its own above its row.
     pub fn render(&self) -> String {
         let mut shown: Vec<usize> =
             (0..self.columns.len()).filter(|at| self.layout.wide || !self.columns[*at].wide).collect();
         self.leave_out_extra(&mut shown);
-        let mut widths = self.widths(&shown, COLUMN_WIDTH_MIN);
-        while !self.fits(&widths) {
-            let Some(spare) = shown.iter().rposition(|at| self.columns[*at].spare) else {
-                widths = self.widths(&shown, COLUMN_WIDTH_LEAST);
-                break;
-            };
+        let fit = self.fit(&shown, None).or_else(|| self.fit(&shown, Some(self.folded_over(&shown)?)));
+        let fit = fit.unwrap_or_else(|| self.cut_most(shown));
+        self.rows.iter().map(|row| self.line(row, &fit)).collect()
+    }
+
+    /// Columns and widths that fit the terminal; none where there are none that do not cut words too far.
+    fn fit(&self, shown: &[usize], folded_over: Option<usize>) -> Option<Fit> {
+        let mut shown = shown.to_vec();
+        loop {
+            let widths = self.widths(&shown, COLUMN_WIDTH_MIN, folded_over);
+            if self.fits(&widths) {
+                return Some(Fit { shown, widths, folded_over });
+            }
+            let spare = shown.iter().rposition(|at| self.columns[*at].spare)?;
             shown.remove(spare);
-            widths = self.widths(&shown, COLUMN_WIDTH_MIN);
         }
-        self.rows.iter().map(|row| self.line(row, &shown, &widths)).collect()
+    }
+
+    /// As little as can be shown, though it may be too wide.
+    fn cut_most(&self, mut shown: Vec<usize>) -> Fit {
+        let folded_over = self.folded_over(&shown);
+        shown.retain(|at| !self.columns[*at].spare);
+        let widths = self.widths(&shown, COLUMN_WIDTH_LEAST, folded_over);
+        Fit { shown, widths, folded_over }
+    }
+
+    /// The width that ids may have beside other columns, half of the terminal; none where the first column has none that is wider.
+    fn folded_over(&self, shown: &[usize]) -> Option<usize> {
+        let (first, half) = (*shown.first()?, self.layout.columns? / 2);
+        let is_id = self.columns[first].kind == Kind::Id;
+        (is_id && shown.len() > 1 && self.widest(first) > half).then_some(half)
     }
 
     /// Whether lines of columns of these widths fit the terminal.
@@ -187,9 +208,13 @@ impl Table {
         self.rows.iter().map(|row| row[at].text.width()).max().unwrap_or(0)
     }
 
-    /// As wide as the cells are, or as narrow as a terminal needs and `least` allows.
-    fn widths(&self, shown: &[usize], least: usize) -> Vec<usize> {
+    /// As wide as the cells are, or as narrow as a terminal needs and `least` allows. Ids that are folded take no room.
+    fn widths(&self, shown: &[usize], least: usize, folded_over: Option<usize>) -> Vec<usize> {
         let mut widths: Vec<usize> = shown.iter().map(|at| self.widest(*at)).collect();
+        if let (Some(most), Some(first)) = (folded_over, shown.first()) {
+            let beside = self.rows.iter().map(|row| row[*first].text.width()).filter(|width| *width <= most);
+            widths[0] = beside.max().unwrap_or(0);
+        }
         while !self.fits(&widths) {
             let may_be_cut = |(at, width): &(usize, &mut usize)| {
                 matches!(self.columns[shown[*at]].kind, Kind::Text | Kind::Name) && **width > least
@@ -204,10 +229,16 @@ impl Table {
         widths
     }
 
-    fn line(&self, row: &[Cell], shown: &[usize], widths: &[usize]) -> String {
+    fn line(&self, row: &[Cell], fit: &Fit) -> String {
         let mut line = String::new();
         let mut space = 0;
-        for (&at, &width) in shown.iter().zip(widths) {
+        for (position, (&at, &width)) in fit.shown.iter().zip(&fit.widths).enumerate() {
+            if position == 0 && fit.folded_over.is_some_and(|most| row[at].text.width() > most) {
+                line.push_str(&self.layout.palette.paint(&row[at].text, row[at].tone));
+                line.push('\n');
+                space = width + GAP.len();
+                continue;
+            }
             let text = match self.columns[at].kind {
                 Kind::Name => cut_middle(&row[at].text, width),
                 Kind::Id | Kind::Text | Kind::Number => cut(&row[at].text, width),
@@ -228,6 +259,16 @@ impl Table {
         line.push('\n');
         line
     }
+}
+
+/// What of a table is shown on a terminal.
+struct Fit {
+    /// The positions of columns.
+    shown: Vec<usize>,
+    /// Of each of them, in columns of the terminal.
+    widths: Vec<usize>,
+    /// Ids of the first column that are wider have a line of their own.
+    folded_over: Option<usize>,
 }
 
 /// The text in at most `width` columns of the terminal, of which its end has half.
@@ -332,10 +373,11 @@ mod tests {
         check(
             Layout { columns: Some(10), ..Layout::PLAIN },
             &expect![[r#"
-            ID          COUNT  DES…
-            web             2  ser…
-            batch-�[1m  12000  日…
-        "#]],
+                ID   COUNT  DES…
+                web      2  ser…
+                batch-�[1m
+                     12000  日…
+            "#]],
         );
     }
 
@@ -386,10 +428,41 @@ mod tests {
         "#]]
         .assert_eq(&of(36));
         expect![[r#"
-            ID                           STA…
-            nightly/periodic-1795712896  run…
+            ID  PRIORITY  STATUS   REGISTERED
+            nightly/periodic-1795712896
+                      50  running  2s ago
+        "#]]
+        .assert_eq(&of(34));
+        expect![[r#"
+            ID  STATUS
+            nightly/periodic-1795712896
+                runni…
         "#]]
         .assert_eq(&of(10));
+    }
+
+    #[test]
+    fn ids_that_are_too_long_stand_above_their_rows_and_are_whole() {
+        let layout = Layout { columns: Some(40), ..Layout::PLAIN };
+        let columns = [
+            Column::id("id"),
+            Column::text("type"),
+            Column::text("status"),
+            Column::number("running"),
+            Column::text("registered").spare(),
+        ];
+        let mut table = Table::new(layout, &columns);
+        let status = |status: &str| Cell::from(status);
+        table.row(["web".into(), "service".into(), status("running"), Cell::number(2_u32), "2s ago".into()]);
+        let long = "resize-pictures/dispatch-1795881474-02c990b4";
+        table.row([long.into(), "batch".into(), status("complete"), Cell::number(0_u32), "12s ago".into()]);
+        expect![[r#"
+            ID   TYPE     STATUS    RUNNING
+            web  service  running         2
+            resize-pictures/dispatch-1795881474-02c990b4
+                 batch    complete        0
+        "#]]
+        .assert_eq(&table.render());
     }
 
     #[test]
