@@ -56,3 +56,6 @@ pub use shell::{
     never_prepared, setup_steps, starting_max,
 };
 pub use user_ids::UserIdsConfig;
+
+/// The target of log events that name what this host lacks, which are the same at each start.
+pub const HOST_LOG_TARGET: &str = "berth_agent::host";

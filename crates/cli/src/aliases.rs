@@ -34,6 +34,22 @@ const ALIASES: &[(&str, &str)] = &[
 /// Words of the longest of them.
 const WORDS_MAX: usize = 3;
 
+/// The commands of a command line, with those that Nomad has under a word of their own: what a shell completes.
+pub fn with_aliases(root: Command) -> Command {
+    let single = ALIASES.iter().filter(|(from, _)| !from.contains(' '));
+    let known: Vec<Command> = single
+        .filter(|(from, _)| root.find_subcommand(from).is_none())
+        .filter_map(|(from, to)| Some(subcommand(&root, to)?.clone().name(*from)))
+        .collect();
+    root.subcommands(known)
+}
+
+/// The command that some words name; flags among them are left out.
+fn subcommand<'a>(root: &'a Command, words: &str) -> Option<&'a Command> {
+    let mut words = words.split(' ').filter(|word| !word.starts_with('-'));
+    words.try_fold(root, |command, word| command.find_subcommand(word))
+}
+
 /// The command line with Berth's words for Nomad's.
 pub fn expand(args: Vec<OsString>, root: &Command) -> Vec<OsString> {
     let words = words(&args, root);
@@ -117,6 +133,18 @@ mod tests {
             "berth logs stop",
         ] {
             check(line, line);
+        }
+    }
+
+    #[test]
+    fn what_is_completed_has_the_arguments_of_the_command_that_runs() {
+        let root = with_aliases(Cli::command());
+        for (alias, words) in [("status", "job status"), ("stop", "job stop"), ("node-drain", "node drain")] {
+            let arguments = |command: &Command| {
+                command.get_arguments().map(|arg| arg.get_id().to_string()).collect::<Vec<_>>()
+            };
+            let alias = root.find_subcommand(alias).expect("it is offered");
+            assert_eq!(arguments(alias), arguments(subcommand(&root, words).expect("a command")), "{words}");
         }
     }
 

@@ -22,7 +22,7 @@ use crate::{
     failure::{Exit, Failure},
     output::Palette,
     panics,
-    settings::Settings,
+    settings::{Role, Settings},
 };
 
 /// After so many turns of tasks a thread of the runtime looks for what has come in, however much is still to be done: where
@@ -37,7 +37,7 @@ where
 {
     panics::withhold_messages();
     let (feed, watched) = watched::watched();
-    log_to(watched, settings.log_level, settings.log_format);
+    log_to(watched, loudness(settings.log_level, settings.role), settings.log_format);
     leave_no_core();
     berth_server::bound_heaps();
     let mut threads = runtime::Builder::new_multi_thread();
@@ -88,14 +88,14 @@ type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Logs to standard error from now on.
 pub fn log_to_stderr(level: LevelFilter, format: LogFormat) {
-    log_to([], level, format);
+    log_to([], loudness(level, Role::Agent), format);
 }
 
 /// Logs to standard error and to these from now on.
-fn log_to<const MORE: usize>(more: [BoxedLayer; MORE], level: LevelFilter, format: LogFormat) {
+fn log_to<const MORE: usize>(more: [BoxedLayer; MORE], loudness: Targets, format: LogFormat) {
     let colors = Palette::of(&io::stderr()) == Palette::Ansi;
     let lines = lines(format, BoxMakeWriter::new(io::stderr), colors);
-    let layers: Vec<_> = [lines.with_filter(loudness(level)).boxed()].into_iter().chain(more).collect();
+    let layers: Vec<_> = [lines.with_filter(loudness).boxed()].into_iter().chain(more).collect();
     tracing_subscriber::registry().with(layers).init();
 }
 
@@ -110,10 +110,13 @@ fn lines(format: LogFormat, writer: BoxMakeWriter, colors: bool) -> BoxedLayer {
 }
 
 /// Who may say how much. The consensus engine reports each of its steps as information, and warns at each try to reach a server
-/// that is gone, which the server itself says once: only who looks for mistakes in it wants to read that.
-fn loudness(level: LevelFilter) -> Targets {
+/// that is gone, which the server itself says once: only who looks for mistakes in it wants to read that. What this host lacks is in
+/// the one line that `berth dev` prints of it: a new user who is not root meets no page of warnings before that.
+fn loudness(level: LevelFilter, role: Role) -> Targets {
     let engine = if level > LevelFilter::INFO { level } else { level.min(LevelFilter::ERROR) };
-    Targets::new().with_default(level).with_target("openraft", engine)
+    let host = if role == Role::Dev { engine } else { level };
+    let targets = Targets::new().with_default(level).with_target("openraft", engine);
+    targets.with_target(berth_agent::HOST_LOG_TARGET, host)
 }
 
 /// The signals that ask a process to end: an interrupt from the keyboard, a request, a closed terminal.
@@ -195,6 +198,8 @@ mod tests {
 
     use std::sync::{Arc, Mutex};
 
+    use berth_agent::HOST_LOG_TARGET;
+
     use super::*;
 
     /// What a subscriber of a format writes.
@@ -247,10 +252,18 @@ mod tests {
 
     #[test]
     fn the_consensus_engine_speaks_up_only_when_asked() {
-        let heard = |level, target| loudness(level).would_enable(target, &Level::INFO);
+        let heard = |level, target| loudness(level, Role::Server).would_enable(target, &Level::INFO);
         assert!(heard(LevelFilter::INFO, "berth_server"));
         assert!(!heard(LevelFilter::INFO, "openraft::core"));
         assert!(heard(LevelFilter::DEBUG, "openraft::core"));
         assert!(!heard(LevelFilter::WARN, "berth_server"));
+    }
+
+    #[test]
+    fn what_a_host_lacks_is_logged_by_agents_and_only_on_request_beside_the_summary_of_dev() {
+        let is_logged = |level, role| loudness(level, role).would_enable(HOST_LOG_TARGET, &Level::WARN);
+        assert!(is_logged(LevelFilter::WARN, Role::Agent));
+        assert!(!is_logged(LevelFilter::WARN, Role::Dev));
+        assert!(is_logged(LevelFilter::DEBUG, Role::Dev));
     }
 }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::settings::{parse, setup};
 use super::{Driver, Launch, TaskContext};
+use crate::HOST_LOG_TARGET;
 use crate::cgroups::{Cgroups, Limits};
 use crate::keeper::plan::{CgroupSetting, ProcessRun, Run};
 use crate::lifecycle::StartFailure;
@@ -38,6 +39,7 @@ impl RawExec {
     pub(super) fn new() -> Self {
         let cgroups = Cgroups::find().inspect_err(|failure| {
             tracing::warn!(
+                target: HOST_LOG_TARGET,
                 %failure,
                 "raw_exec: processes that leave their task's session outlive it if its keeper is killed"
             );
@@ -50,7 +52,7 @@ impl RawExec {
             }
         };
         if let Some(unlimited) = &unlimited {
-            tracing::warn!(unlimited, "raw_exec: its tasks are not limited in this");
+            tracing::warn!(target: HOST_LOG_TARGET, unlimited, "raw_exec: its tasks are not limited in this");
         }
         Self { cgroups: cgroups.ok(), unlimited }
     }

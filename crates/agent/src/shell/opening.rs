@@ -7,6 +7,7 @@ use std::time::Duration;
 use nix::unistd::Uid;
 
 use super::AgentConfig;
+use crate::HOST_LOG_TARGET;
 use crate::drivers::ContainerConfig;
 use crate::network::Networks;
 use crate::user_ids::UserIds;
@@ -23,6 +24,7 @@ pub(super) fn networks(config: &AgentConfig, data_dir: &Path) -> Result<Arc<Netw
     let opened = Networks::open(&config.network, data_dir, &config.host_ip);
     opened.map(Arc::new).map_err(|failure| {
         tracing::warn!(
+            target: HOST_LOG_TARGET,
             %failure,
             "containers have no way out and no UDP ports here, and groups with a network of mode \"bridge\" cannot run"
         );
@@ -35,7 +37,7 @@ pub(super) fn user_ids(config: &AgentConfig, data_dir: &Path) -> Result<UserIds,
     UserIds::open(&config.user_ids, data_dir, &config.keeper_command).map_err(|failure| {
         let can_have = Uid::effective().is_root() && (config.drivers.containers || config.drivers.exec);
         if can_have {
-            tracing::warn!(%failure, "root of a container is root of this node here");
+            tracing::warn!(target: HOST_LOG_TARGET, %failure, "root of a container is root of this node here");
         }
         failure.to_string()
     })

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use clap::CommandFactory;
 use clap_complete::CompleteEnv;
 
-use crate::{argv, cli::Cli};
+use crate::{aliases::with_aliases, argv, cli::Cli};
 
 pub use candidates::{
     allocations, deployments, evaluations, jobs, jobs_or_allocations, namespaces, nodes, variables,
@@ -26,7 +26,7 @@ pub fn if_asked(args: impl IntoIterator<Item = OsString>) -> bool {
     }
     let args = with_two_dashes(args.into_iter().collect());
     let here = std::env::current_dir().ok();
-    let complete = CompleteEnv::with_factory(Cli::command).var(VARIABLE);
+    let complete = CompleteEnv::with_factory(|| with_aliases(Cli::command())).var(VARIABLE);
     complete.try_complete(args, here.as_deref()).unwrap_or_else(|error| error.exit())
 }
 

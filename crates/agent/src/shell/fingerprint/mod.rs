@@ -15,6 +15,7 @@ use self::disk::Disk;
 use self::interfaces::Interfaces;
 use self::machine::Cpu;
 use super::{AgentConfig, Host};
+use crate::HOST_LOG_TARGET;
 use crate::devices::{self, Device, DeviceFiles};
 use crate::drivers::{self, ContainerConfig, Driver, Drivers, Working};
 use crate::failure::Failure;
@@ -231,7 +232,7 @@ impl Inventory {
     pub(super) fn warn_of_what_lacks(&self, found: &Equipment) {
         // Off unless an operator turns it on: nothing is amiss.
         for (driver, reason) in found.lacking.iter().filter(|(driver, _)| *driver != drivers::RAW_EXEC) {
-            tracing::warn!(driver, reason, "jobs cannot use this driver here");
+            tracing::warn!(target: HOST_LOG_TARGET, driver, reason, "jobs cannot use this driver here");
         }
         let volumes = self.config.host_volumes.iter();
         for (name, volume) in volumes.filter(|(name, _)| !found.volumes.contains_key(*name)) {

@@ -34,7 +34,9 @@ pub(super) fn summary(attributes: &BTreeMap<String, String>) -> String {
         names => format!("; not {names}"),
     };
     let can = if can.is_empty() { "no drivers".to_owned() } else { names(&can) };
-    format!("found: {root}, {cgroups}, {runtime}, {networks}; jobs can use {can}{cannot}")
+    let unlimited = of("driver.raw_exec.unlimited").filter(|_| of("driver.raw_exec").is_some());
+    let unlimited = unlimited.map_or(String::new(), |what| format!("; raw_exec does not limit {what}"));
+    format!("found: {root}, {cgroups}, {runtime}, {networks}; jobs can use {can}{cannot}{unlimited}")
 }
 
 #[cfg(test)]
@@ -67,5 +69,8 @@ mod tests {
         let full = said(&[&drivers[..], &more[..]].concat());
         let expected = "no cgroups, crun version 1.8.1, networks of allocations; jobs can use container, docker, exec, raw_exec";
         assert_eq!(full, expected);
+        let unlimited = [("driver.raw_exec", "1"), ("driver.raw_exec.unlimited", "memory: no cgroups")];
+        let unlimited = said(&unlimited);
+        assert!(unlimited.ends_with("; raw_exec does not limit memory: no cgroups"), "{unlimited}");
     }
 }
