@@ -120,7 +120,7 @@ const ON_THE_PAGE: &[(&str, &str)] = &[
     ("api/src/agent/frame.rs RENEWED_CHAIN_MAX", "a connection lasts"),
     ("server/src/agents/line.rs LINE_MAX", "connections that one address begins a second"),
     ("server/src/agents/listen.rs BEGIN_WAIT_MAX", "connections that one address begins a second"),
-    ("server/src/agents/listen.rs SILENCE_MAX", "silence at the beginning of a connection"),
+    ("server/src/net/wrong_port.rs SILENCE_MAX", "silence at the beginning of a connection"),
     ("server/src/http/sure.rs HELD_MAX", "on a server that hears of no leader"),
     ("server/src/http/sure.rs SURE_MAX", "on a server that hears of no leader"),
     ("server/src/agents/listen.rs LEAVING_MAX", "nodes at a time that are drained"),
