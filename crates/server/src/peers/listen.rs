@@ -1,4 +1,4 @@
-//! Takes other servers' connections in.
+//! Accepts other servers' connections.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,8 +9,8 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::Certificates;
-use crate::net::Entrance;
+use super::PeerCertificates;
+use crate::net::PortAcceptor;
 
 /// Connections at a time. A server opens one to each other, and a few more while it joins.
 const CONNECTIONS_MAX: usize = 256;
@@ -20,9 +20,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Serves other servers until `stop` says so.
 pub(crate) async fn listen(
     listener: TcpListener,
-    entrance: Entrance,
+    entrance: PortAcceptor,
     peers: Peers,
-    certificates: Arc<Certificates>,
+    certificates: Arc<PeerCertificates>,
     mut stop: watch::Receiver<bool>,
 ) {
     let rooms = Arc::new(Semaphore::new(CONNECTIONS_MAX));
