@@ -20,7 +20,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use berth_api::agent::{Outcome, PullImage, Question};
+use berth_api::agent::{AgentOutcome, AgentQuery, PullImage};
 use image_world::World;
 use images::{Fake, Image, Layer};
 use serde_json::json;
@@ -80,9 +80,9 @@ fn layer(number: usize) -> Vec<u8> {
 /// Until the agent says that it has the image.
 fn pull(world: &mut World, name: &str) {
     loop {
-        match world.server.ask(Question::PullImage(PullImage { name: name.into(), always: false })) {
-            Outcome::ImagePull(pull) if pull.image.is_some() => return,
-            Outcome::ImagePull(_) => {}
+        match world.server.ask(AgentQuery::PullImage(PullImage { name: name.into(), always: false })) {
+            AgentOutcome::ImagePull(pull) if pull.image.is_some() => return,
+            AgentOutcome::ImagePull(_) => {}
             other => panic!("{other:?}"),
         }
     }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::fs;
 
 use berth_api::agent::{
-    AllocStatus, ClientStatus, PortBinding, RevokedServer, TaskDevices, TaskState, TaskStatus,
+    AllocStatus, ClientStatus, PortBinding, RevokedServer, TaskDevices, TaskPhase, TaskStatus,
 };
 use expect_test::expect_file;
 use prost::Message;
@@ -40,7 +40,7 @@ fn servers() -> ServersRecord {
 pub(crate) fn alloc() -> AllocRecord {
     let task = TaskStatus {
         name: "web".into(),
-        state: TaskState::Running.into(),
+        state: TaskPhase::Running.into(),
         restarts: 1,
         started_ns: 7_000,
         ..TaskStatus::default()

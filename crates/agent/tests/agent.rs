@@ -15,8 +15,8 @@ use std::process::{Command, Stdio};
 
 use berth_agent::keeper::plan::StartRecord;
 use berth_api::agent::{
-    AllocStatus, AskAllocUsage, AskNodeUsage, ClientStatus, Done, Down, FileCredit, FileRead, Outcome,
-    Question, Refused, RestartTasks, SignalTasks, TaskSpec, TaskState, WelcomeMode,
+    AgentOutcome, AgentQuery, AllocStatus, ClientStatus, Done, Down, FileCredit, FileRead, GetAllocUsage,
+    GetNodeUsage, RestartTasks, SessionRefused, SignalTasks, TaskPhase, TaskSpec, WelcomeMode,
 };
 use common::{PATIENCE, agent_program, alloc_id, eventually};
 use server::Server;
@@ -210,7 +210,7 @@ fn a_task_whose_keeper_is_killed_lives_on() {
         .expect("killed");
     fs::write(world.path(1, "tasks/go"), "").expect("written");
     let status = world.server.wait_for_status(1, ClientStatus::Failed);
-    assert_eq!((status.tasks[0].exit_code, status.tasks[0].state()), (-1, TaskState::Dead));
+    assert_eq!((status.tasks[0].exit_code, status.tasks[0].state()), (-1, TaskPhase::Dead));
     let terminated = status.tasks[0].events.iter().find(|event| event.kind().as_str() == "Terminated");
     assert!(terminated.is_some_and(|event| event.message.starts_with("how it ended is unknown")));
 }
@@ -286,10 +286,10 @@ fn a_task_is_restarted_and_signaled_where_it_is() {
     while world.server.read_log(1, "t", 0, false).as_deref() != Ok("up\n") {}
     let (alloc_id, task) = (alloc_id(1).to_vec(), "t".to_owned());
     let signal = SignalTasks { alloc_id: alloc_id.clone(), task: task.clone(), signal: "SIGHUP".into() };
-    assert_eq!(world.server.ask(Question::Signal(signal)), Outcome::Done(Done {}));
+    assert_eq!(world.server.ask(AgentQuery::Signal(signal)), AgentOutcome::Done(Done {}));
     while world.server.read_log(1, "t", 0, false).as_deref() != Ok("up\nhup\n") {}
     let restart = RestartTasks { alloc_id: alloc_id.clone(), task, all: false };
-    assert_eq!(world.server.ask(Question::Restart(restart)), Outcome::Done(Done {}));
+    assert_eq!(world.server.ask(AgentQuery::Restart(restart)), AgentOutcome::Done(Done {}));
     let status = world
         .server
         .wait_for(1, |status| status.tasks[0].restarts == 1 && events(status).last() == Some(&"Started"));
@@ -299,13 +299,13 @@ fn a_task_is_restarted_and_signaled_where_it_is() {
         ["Signaling", "Restart Signaled", "Killing", "Terminated", "Restarting", "Started"]
     );
 
-    let usage = AskAllocUsage { alloc_id, task: String::new() };
-    let Outcome::AllocUsage(usage) = world.server.ask(Question::AllocUsage(usage)) else {
+    let usage = GetAllocUsage { alloc_id, task: String::new() };
+    let AgentOutcome::AllocUsage(usage) = world.server.ask(AgentQuery::AllocUsage(usage)) else {
         panic!("no usage")
     };
     let memory = usage.tasks[0].memory.expect("it is measured");
     assert!(memory.rss > 0 && usage.tasks[0].cpu.is_some() && usage.tasks[0].name == "t", "{usage:?}");
-    let Outcome::NodeUsage(usage) = world.server.ask(Question::NodeUsage(AskNodeUsage {})) else {
+    let AgentOutcome::NodeUsage(usage) = world.server.ask(AgentQuery::NodeUsage(GetNodeUsage {})) else {
         panic!("no usage")
     };
     assert!(usage.memory.total > 0 && usage.disk.size > 0 && !usage.cores.is_empty(), "{usage:?}");
@@ -460,7 +460,7 @@ fn a_disk_that_does_not_answer_holds_up_no_heartbeat() {
 #[test]
 fn an_agent_that_is_refused_for_good_says_why_and_does_not_insist() {
     let (data, mut server) = (tempfile::tempdir().expect("a directory"), Server::new());
-    let refused = |retry| Some(Refused { reason: "too old, go away".into(), retry });
+    let refused = |retry| Some(SessionRefused { reason: "too old, go away".into(), retry });
     server.refuses = refused(true);
     let mut command = Command::new(agent_program());
     command.arg("run").arg(data.path()).arg(server.address()).env("AGENT_LOG", "").stderr(Stdio::piped());

@@ -11,7 +11,7 @@ mod server;
 #[allow(dead_code)]
 mod world;
 
-use berth_api::agent::{AllocStatus, ClientStatus, TaskSpec, TaskState};
+use berth_api::agent::{AllocStatus, ClientStatus, TaskPhase, TaskSpec};
 use serde_json::json;
 use world::{World, run_without_ports, shell, task};
 
@@ -47,7 +47,7 @@ fn check(world: &mut World, spec: impl Fn(u8) -> TaskSpec, signal: i32) {
         let wanted = if expected.0 == 0 { ClientStatus::Complete } else { ClientStatus::Failed };
         assert_eq!(
             (status.status(), task.state(), task.restarts),
-            (wanted, TaskState::Dead, 0),
+            (wanted, TaskPhase::Dead, 0),
             "{number}: {status:?}"
         );
         assert!(task.started_ns > 0 && task.started_ns <= task.finished_ns, "{number}: {task:?}");

@@ -20,7 +20,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use berth_api::agent::{ClientStatus, PortBinding, TaskEvent, TaskEventKind};
+use berth_api::agent::{ClientStatus, PortBinding, TaskEventEntry, TaskEventKind};
 use common::{alloc_id, eventually};
 use exec::Exec;
 use serde_json::json;
@@ -569,7 +569,7 @@ fn what_a_container_made_is_removed_however_deep_it_is() {
         );
         world.shell(number, &root, &script);
         let status = world.server.wait_for_status(number, ClientStatus::Failed);
-        let ended = |event: &&TaskEvent| event.kind() == TaskEventKind::Terminated;
+        let ended = |event: &&TaskEventEntry| event.kind() == TaskEventKind::Terminated;
         let ends = status.tasks[0].events.iter().filter(ended);
         let ends: Vec<(i32, &str)> = ends.map(|event| (event.exit_code, event.message.as_str())).collect();
         assert_eq!(ends, [(7, ""), (6, "")], "{runtime}");

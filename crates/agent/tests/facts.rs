@@ -13,7 +13,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use berth_api::agent::{
-    AskNodeMeta, ChangeNodeMeta, ClientStatus, DynamicMeta, NodeMeta, NodeSpec, Outcome, Question,
+    AgentOutcome, AgentQuery, ChangeNodeMeta, ClientStatus, DynamicMeta, GetNodeMeta, NodeMeta, NodeSpec,
     RefusalKind,
 };
 use common::eventually;
@@ -86,19 +86,19 @@ fn a_look_that_never_ends_does_not_hold_up_the_end_of_the_agent() {
 }
 
 /// The values of a node's metadata by the server's question.
-fn meta_of(outcome: Outcome) -> NodeMeta {
+fn meta_of(outcome: AgentOutcome) -> NodeMeta {
     match outcome {
-        Outcome::NodeMeta(meta) => meta,
+        AgentOutcome::NodeMeta(meta) => meta,
         other => panic!("{other:?}"),
     }
 }
 
-fn change(pairs: &[(&str, Option<&str>)]) -> Question {
+fn change(pairs: &[(&str, Option<&str>)]) -> AgentQuery {
     let change = |(key, value): &(&str, Option<&str>)| DynamicMeta {
         key: (*key).to_owned(),
         value: value.map(str::to_owned),
     };
-    Question::ChangeNodeMeta(ChangeNodeMeta { changes: pairs.iter().map(change).collect() })
+    AgentQuery::ChangeNodeMeta(ChangeNodeMeta { changes: pairs.iter().map(change).collect() })
 }
 
 #[test]
@@ -123,12 +123,12 @@ fn metadata_that_is_set_is_reported_and_outlives_the_agent() {
     assert_eq!(hello.node.meta, applied.effective);
     let unset = meta_of(world.server.ask(change(&[("rack", None)])));
     assert_eq!(unset.dynamic, [DynamicMeta { key: "row".into(), value: Some("7".into()) }]);
-    let Outcome::Refused(refusal) = world.server.ask(change(&[("a b", Some("c"))])) else {
+    let AgentOutcome::Refused(refusal) = world.server.ask(change(&[("a b", Some("c"))])) else {
         panic!("it is taken")
     };
     assert!(refusal.kind == RefusalKind::Invalid as i32 && refusal.text.contains("\"a b\""), "{refusal:?}");
     assert_eq!(
-        meta_of(world.server.ask(Question::NodeMeta(AskNodeMeta {}))),
+        meta_of(world.server.ask(AgentQuery::NodeMeta(GetNodeMeta {}))),
         unset,
         "nothing of it was taken"
     );

@@ -15,7 +15,7 @@ mod world;
 use std::fs;
 use std::path::Path;
 
-use berth_api::agent::{ClientStatus, TaskState};
+use berth_api::agent::{ClientStatus, TaskPhase};
 use common::eventually;
 use disk::Disk;
 use world::{World, run_without_ports, shell};
@@ -78,7 +78,7 @@ fn others_are_unharmed_by_who_fills_the_disk() {
     assert_eq!(world.server.read_log(5, "t", 0, false).as_deref(), Ok("again\n"));
     world.server.desire(Vec::new(), &[2], &[], &[]);
     let status = world.server.wait_for(2, |status| status.status().is_terminal());
-    assert_eq!(status.tasks[0].state(), TaskState::Dead);
+    assert_eq!(status.tasks[0].state(), TaskPhase::Dead);
     assert!(log_bytes(&world.path(2, "logs")) <= 3 << 20);
     drop(world);
 }

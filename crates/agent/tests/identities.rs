@@ -142,7 +142,8 @@ fn a_renewal_restarts_a_task_or_is_signalled_to_it_as_its_job_says() {
     let runs =
         vec![run(1, vec![task("exec sleep 1000", vec![restarts])]), run(2, vec![task(trap, vec![signals])])];
     world.server.desire(runs, &[], &[], &[]);
-    let kinds = |kind: TaskEventKind| move |event: &berth_api::agent::TaskEvent| event.kind == kind as i32;
+    let kinds =
+        |kind: TaskEventKind| move |event: &berth_api::agent::TaskEventEntry| event.kind == kind as i32;
     let status = world
         .server
         .wait_for(1, |status| status.tasks[0].restarts > 0 && status.status() == ClientStatus::Running);

@@ -13,8 +13,9 @@ mod images;
 mod server;
 
 use berth_api::agent::{
-    AskImages, ClientStatus, GroupSpec, IMAGE_PIECE_BYTES_MAX, ImageLoad, ImagePull, LoadImages, NodeImage,
-    Outcome, PullImage, Question, Refusal, RefusalKind, RemoveImage, RestartSpec, RunAlloc, TaskSpec,
+    AgentOutcome, AgentQuery, ClientStatus, GetImages, GroupSpec, IMAGE_PIECE_BYTES_MAX, ImageInfo,
+    ImageLoad, LoadImages, PullImage, PullProgress, Refusal, RefusalKind, RemoveImage, RestartSpec, RunAlloc,
+    TaskSpec,
 };
 use bytes::Bytes;
 use common::{alloc_id, eventually};
@@ -24,9 +25,9 @@ use prost::Message;
 use serde_json::json;
 use server::Run;
 
-fn listed(world: &mut World) -> Vec<NodeImage> {
-    match world.server.ask(Question::Images(AskImages {})) {
-        Outcome::Images(found) => {
+fn listed(world: &mut World) -> Vec<ImageInfo> {
+    match world.server.ask(AgentQuery::Images(GetImages {})) {
+        AgentOutcome::Images(found) => {
             assert!(found.disk_bytes > found.disk_free_bytes && found.left_off == 0);
             found.images
         }
@@ -35,31 +36,31 @@ fn listed(world: &mut World) -> Vec<NodeImage> {
 }
 
 fn remove(world: &mut World, name: &str) -> Result<(), Refusal> {
-    match world.server.ask(Question::RemoveImage(RemoveImage { name: name.into() })) {
-        Outcome::Done(_) => Ok(()),
-        Outcome::Refused(refusal) => Err(refusal),
+    match world.server.ask(AgentQuery::RemoveImage(RemoveImage { name: name.into() })) {
+        AgentOutcome::Done(_) => Ok(()),
+        AgentOutcome::Refused(refusal) => Err(refusal),
         other => panic!("{other:?}"),
     }
 }
 
-fn pull(world: &mut World, name: &str, always: bool) -> Result<ImagePull, Refusal> {
-    match world.server.ask(Question::PullImage(PullImage { name: name.into(), always })) {
-        Outcome::ImagePull(pull) => Ok(pull),
-        Outcome::Refused(refusal) => Err(refusal),
+fn pull(world: &mut World, name: &str, always: bool) -> Result<PullProgress, Refusal> {
+    match world.server.ask(AgentQuery::PullImage(PullImage { name: name.into(), always })) {
+        AgentOutcome::ImagePull(pull) => Ok(pull),
+        AgentOutcome::Refused(refusal) => Err(refusal),
         other => panic!("{other:?}"),
     }
 }
 
 fn send(world: &mut World, asked: LoadImages) -> Result<ImageLoad, Refusal> {
-    match world.server.ask(Question::LoadImages(asked)) {
-        Outcome::ImageLoad(load) => Ok(load),
-        Outcome::Refused(refusal) => Err(refusal),
+    match world.server.ask(AgentQuery::LoadImages(asked)) {
+        AgentOutcome::ImageLoad(load) => Ok(load),
+        AgentOutcome::Refused(refusal) => Err(refusal),
         other => panic!("{other:?}"),
     }
 }
 
 /// Sends all of an archive, and waits for its end.
-fn load(world: &mut World, upload: u8, archive: &[u8], name: &str) -> Result<Vec<NodeImage>, Refusal> {
+fn load(world: &mut World, upload: u8, archive: &[u8], name: &str) -> Result<Vec<ImageInfo>, Refusal> {
     let upload = Bytes::from(vec![upload; 16]);
     let part = |offset: usize, data: &[u8], end| LoadImages {
         upload: upload.clone(),

@@ -1,4 +1,4 @@
-//! The lines of this process's log, for those who watch it over the HTTP API. It costs nothing while nobody watches.
+//! A feed of this process's log lines, for those who follow it over the HTTP API. It costs nothing without followers.
 
 use std::{
     fmt,
@@ -24,7 +24,7 @@ const LOG_LINE_BYTES_MAX: usize = 8 << 10;
 /// How a line of the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
-    /// For people, coloured on a terminal.
+    /// For users, coloured on a terminal.
     #[default]
     Text,
     /// An object, for programs.
@@ -32,7 +32,7 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// The format for programs, or the one for people.
+    /// The format for programs, or the one for users.
     pub fn of(json: bool) -> Self {
         if json { Self::Json } else { Self::Text }
     }
@@ -73,17 +73,17 @@ impl LogDetail {
 
 /// Takes lines of the log, and gives them to whoever watches. The default has no log behind it, and nothing to give.
 #[derive(Clone)]
-pub struct LogFeed(Arc<Shared>);
+pub struct LogFeed(Arc<FeedShared>);
 
-struct Shared {
-    text: Form,
-    json: Form,
+struct FeedShared {
+    text: FormatFeed,
+    json: FormatFeed,
     ended: CancellationToken,
     set_level: Box<dyn Fn(LogFormat, LevelFilter) + Send + Sync>,
 }
 
 /// One format, and who watches it.
-struct Form {
+struct FormatFeed {
     lines: broadcast::Sender<LogLine>,
     /// What each of them asked for.
     levels: Mutex<Vec<Level>>,
@@ -99,9 +99,9 @@ impl LogFeed {
     /// A feed that says through `set_level` down to which level it wants lines of a format: off while nobody watches that.
     /// What is called must not log: it holds a lock.
     pub fn new(set_level: impl Fn(LogFormat, LevelFilter) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Shared {
-            text: Form::new(),
-            json: Form::new(),
+        Self(Arc::new(FeedShared {
+            text: FormatFeed::new(),
+            json: FormatFeed::new(),
             ended: CancellationToken::new(),
             set_level: Box::new(set_level),
         }))
@@ -128,7 +128,7 @@ impl LogFeed {
         LogWatch { feed: self.clone(), format, level, lines }
     }
 
-    fn form(&self, format: LogFormat) -> &Form {
+    fn form(&self, format: LogFormat) -> &FormatFeed {
         match format {
             LogFormat::Text => &self.0.text,
             LogFormat::Json => &self.0.json,
@@ -163,7 +163,7 @@ impl fmt::Debug for LogFeed {
     }
 }
 
-impl Form {
+impl FormatFeed {
     fn new() -> Self {
         Self { lines: broadcast::Sender::new(LOG_LINES_MAX), levels: Mutex::default() }
     }

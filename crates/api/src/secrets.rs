@@ -1,4 +1,4 @@
-//! How messages that hold secrets are shown: whatever is shown may end in a log, or in what a panic says.
+//! Tests that messages with secrets do not print them in `Debug` output, which may end in logs and panic messages.
 
 /// Shows these fields of a type and no others, where a derived `Debug` would show all of them.
 macro_rules! debug_shows {
@@ -21,7 +21,7 @@ mod tests {
         agent::{
             AgentIdentity, Down, DownFrame, Enroll, Hello, JoinCode, Leaving, ReadSecrets, SecretItems,
             SecretsRead, SignTokens, SignedToken, SignedTokens, TaskApi, TaskApiData, TaskApiOpen,
-            TaskApiPart, Up, UpFrame, VariableFound, VariableGiven, VariablesWatched, WatchVariables,
+            TaskApiPart, Up, UpFrame, VariableContent, VariableResult, VariablesWatched, WatchVariables,
         },
         http::{
             AclBootstrap, AclOneTimeExchanged, AclOneTimeMade, AclOneTimeToken, AclToken, NodeToken, Variable,
@@ -55,15 +55,15 @@ mod tests {
         let items = BTreeMap::from([("key".to_owned(), CANARY.to_owned())]);
         let secret = SecretItems { items, ..SecretItems::default() };
         let items = BTreeMap::from([("key".to_owned(), CANARY.to_owned())]);
-        let variables = vec![VariableGiven { items, ..VariableGiven::default() }];
-        let found = vec![VariableFound { variables, ..VariableFound::default() }];
+        let variables = vec![VariableContent { items, ..VariableContent::default() }];
+        let found = vec![VariableResult { variables, ..VariableResult::default() }];
         let down = [
             Down::Watched(VariablesWatched { found, ..VariablesWatched::default() }),
             Down::Signed(SignedTokens { tokens: vec![token], ..SignedTokens::default() }),
             Down::Secrets(SecretsRead { secrets: vec![secret], ..SecretsRead::default() }),
         ];
-        let up = up.map(|said| format!("{:?}", UpFrame { session: 1, message: Some(said) }));
-        let down = down.map(|said| format!("{:?}", DownFrame { session: 1, message: Some(said) }));
+        let up = up.map(|message| format!("{:?}", UpFrame { session: 1, message: Some(message) }));
+        let down = down.map(|message| format!("{:?}", DownFrame { session: 1, message: Some(message) }));
         up.into_iter().chain(down).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, process::ExitCode};
 
-use berth_api::http::{ApiError, Refused};
+use berth_api::http::{ApiError, ErrorResponse};
 
 use crate::output;
 
@@ -209,7 +209,7 @@ fn is_of_another_port(error: &ApiError) -> bool {
     }
 }
 
-fn exit_of(refused: &Refused) -> Exit {
+fn exit_of(refused: &ErrorResponse) -> Exit {
     match refused.status {
         401 | 403 => Exit::Denied,
         404 => Exit::NotFound,

@@ -1,4 +1,4 @@
-//! The clocks; everything that decides gets the time from here.
+//! The clocks. Everything that decides is passed the time from here.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,7 +21,7 @@ impl Default for Clocks {
 }
 
 impl Clocks {
-    /// What they say.
+    /// The current time of both clocks.
     pub fn now(&self) -> Now {
         Now { wall: now(), monotonic: self.0.elapsed() }
     }

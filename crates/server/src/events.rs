@@ -1,8 +1,8 @@
-//! What changed, in the one order of changes, for whoever follows along: a bounded ring of batches, each with what its changes
-//! are about.
+//! The event stream's source: a bounded ring of batches of changes, in index order, each with the objects that its changes
+//! concern.
 
-mod freed;
-mod past;
+mod object;
+mod reclaim;
 mod weight;
 
 use std::{
@@ -13,9 +13,9 @@ use std::{
 use berth_model::{AllocId, Index, event::Event, store::AllocSlot};
 use tokio::sync::Notify;
 
-pub use self::past::{DeploymentJob, Past, PastAlloc, PastJob};
+pub use self::object::{AllocObject, DeploymentJob, EventObject, JobObject};
 use crate::shared::View;
-use freed::Freed;
+use reclaim::BatchReclaimer;
 
 /// Batches kept for followers that join late or are slow.
 const BATCHES_MAX: usize = 4096;
@@ -29,7 +29,7 @@ const RECENT_BATCHES: u64 = 100;
 /// A batch is that old after so many looks of [`EventHub::ease`].
 const EASED_LOOKS: usize = 6;
 
-/// One change.
+/// A change of the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// In the log: exact and resumable.
@@ -40,20 +40,20 @@ pub enum Change {
 
 /// A change and what it is about.
 #[derive(Debug)]
-pub struct Recorded {
-    /// What happened.
+pub struct ChangeRecord {
+    /// The change itself.
     pub change: Change,
     /// What it happened to, as the batch left it.
-    pub past: Past,
+    pub past: EventObject,
 }
 
 /// All changes of one index.
 #[derive(Debug)]
 pub struct EventBatch {
-    /// Where they stand.
+    /// The index of its changes.
     pub index: Index,
-    /// In order.
-    pub changes: Vec<Recorded>,
+    /// Its changes, in the order in which they were applied.
+    pub changes: Vec<ChangeRecord>,
 }
 
 /// Keeps the last batches and wakes their followers.
@@ -61,7 +61,7 @@ pub struct EventBatch {
 pub struct EventHub {
     ring: Mutex<Ring>,
     published: Notify,
-    freed: Freed,
+    freed: BatchReclaimer,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ struct Ring {
 }
 
 /// A batch that is kept no longer, and what it held on to in bytes.
-type Dropped = (Arc<EventBatch>, u64);
+type DroppedBatch = (Arc<EventBatch>, u64);
 
 /// Why a follower cannot go on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,7 +105,7 @@ pub enum FollowFrom {
     Now,
 }
 
-/// A follower's place.
+/// A follower's position in the ring.
 #[derive(Debug, Clone)]
 pub struct Subscription {
     hub: Arc<EventHub>,
@@ -118,7 +118,7 @@ impl EventHub {
     /// Adds the changes of an index, which led to `view`; `before` is the state published before that. Batches come in order of their
     /// index.
     pub fn publish(&self, before: &View, view: &View, index: Index, changes: Vec<Change>) {
-        let recorded = |change| Recorded { past: Past::of(view, &change), change };
+        let recorded = |change| ChangeRecord { past: EventObject::of(view, &change), change };
         let batch = EventBatch { index, changes: changes.into_iter().map(recorded).collect() };
         // Large jobs and failures take a while to count, and nobody else publishes.
         let bytes = weight::bytes(before, &batch);
@@ -134,7 +134,7 @@ impl EventHub {
         self.freed.flush();
     }
 
-    /// Follows from where the follower says; whoever has followed a server that is ahead of this one is told nothing of what comes
+    /// Follows from where the follower says; whoever has followed a server that is ahead of this one is sent nothing of what comes
     /// before the index that it names.
     ///
     /// # Errors
@@ -190,7 +190,7 @@ impl Ring {
     }
 
     /// Keeps a batch; what it evicts is the caller's to drop, which may take a while.
-    fn push(&mut self, batch: EventBatch, bytes: u64) -> Vec<Dropped> {
+    fn push(&mut self, batch: EventBatch, bytes: u64) -> Vec<DroppedBatch> {
         self.held_bytes += bytes;
         self.batches.push_back((Arc::new(batch), bytes));
         let mut dropped = Vec::new();
@@ -201,7 +201,7 @@ impl Ring {
         dropped
     }
 
-    fn pop(&mut self) -> Option<Dropped> {
+    fn pop(&mut self) -> Option<DroppedBatch> {
         let (oldest, bytes) = self.batches.pop_front()?;
         self.held_bytes -= bytes;
         self.dropped += 1;
@@ -210,7 +210,7 @@ impl Ring {
     }
 
     /// Of batches that were there some looks ago, those that hold on to too much.
-    fn ease(&mut self) -> Vec<Dropped> {
+    fn ease(&mut self) -> Vec<DroppedBatch> {
         let old = if self.looks.len() == EASED_LOOKS { self.looks.pop_front() } else { None };
         self.looks.push_back(self.dropped + self.batches.len() as u64);
         let mut dropped = Vec::new();

@@ -1,4 +1,4 @@
-//! How long something takes, counted in buckets that grow by the factor 2: cheap to count, exact enough to compare.
+//! Latency histograms with buckets that grow by the factor 2: cheap to record, exact enough to compare.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -20,14 +20,14 @@ pub(crate) struct Histogram {
 
 /// What a histogram has counted.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Spread {
+pub struct HistogramValues {
     /// Upper bounds in seconds, each with how many were not longer. The last bound is infinite.
     pub buckets: Vec<(f64, u64)>,
     /// Of all, in seconds.
     pub sum: f64,
 }
 
-impl Spread {
+impl HistogramValues {
     /// How many there were.
     pub fn count(&self) -> u64 {
         self.buckets.last().map_or(0, |(_, count)| *count)
@@ -35,7 +35,7 @@ impl Spread {
 }
 
 impl Histogram {
-    /// Counts one.
+    /// Adds one duration.
     pub fn record(&self, took: Duration) {
         let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.counts[bucket(took_ns)].fetch_add(1, Ordering::Relaxed);
@@ -43,13 +43,13 @@ impl Histogram {
     }
 
     /// What has been counted so far.
-    pub fn read(&self) -> Spread {
+    pub fn read(&self) -> HistogramValues {
         let mut below = 0;
         let buckets = self.counts.iter().enumerate().map(|(at, count)| {
             below += count.load(Ordering::Relaxed);
             (bound(at), below)
         });
-        Spread {
+        HistogramValues {
             buckets: buckets.collect(),
             sum: self.sum_ns.load(Ordering::Relaxed) as f64 / NANOS_PER_SECOND,
         }

@@ -7,9 +7,9 @@ mod checkpoint;
 mod clock;
 mod cluster;
 mod convert;
-mod counted;
 mod engine;
 mod events;
+mod gauge_guard;
 mod histogram;
 pub mod http;
 mod keyring;
@@ -27,12 +27,12 @@ mod workload;
 
 pub use agents::AgentLimits;
 pub use berth_replication::Recovery;
-pub use cluster::{LeadersAnswer, LeadersMajority, MajorityContact, OwnProgress, recover, rejoin};
+pub use cluster::{LeaderReport, LeadersMajority, MajorityContact, OwnProgress, recover, rejoin};
 pub use engine::{HostState, PlannersConfig};
 pub use events::{Change, EventBatch, EventHub, FollowFrom, Subscription, SubscriptionError};
 pub use keyring::{Kek, Keyring};
 pub use memory::bound_heaps;
-pub use net::{Entrance, Share, TlsConfig};
+pub use net::{AddressLimit, PortAcceptor, TlsConfig};
 pub use server::{LOG_VERSIONS, Server, ServerConfig, StartError};
 pub use watch::{WatchKey, Watchers};
 

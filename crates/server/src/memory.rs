@@ -1,5 +1,5 @@
-//! Memory that is free and still this process's. The system's allocator keeps what a flood of connections or jobs has taken
-//! and given back, for good if nothing asks for it: here it is returned to the machine.
+//! Returns free memory to the machine: the system's allocator retains what a burst of connections or jobs has used, for good if
+//! nothing requests it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,8 +11,8 @@ use tokio::{
 
 use crate::EventHub;
 
-/// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Time between two checks.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Between these, a sixteenth of the memory in use: so much more than the last time must lie idle, less is kept for what comes next.
 /// Looking for idle pages takes time in proportion to the memory in use, so a large server looks for more at a time.
 const WORTH_BYTES_MIN: usize = 1 << 20;
@@ -38,37 +38,37 @@ pub fn bound_heaps() {
 
 /// Looks now and then, until `stop` says so. What `events` and the log keep in memory is eased first.
 pub(crate) async fn give_back(events: Arc<EventHub>, log: Replication, mut stop: watch::Receiver<bool>) {
-    let mut looks = interval(LOOK_EVERY);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut kept = Kept::default();
+    let mut ticks = interval(POLL_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut idle = IdleMemory::default();
     loop {
         tokio::select! {
-            _ = looks.tick() => {}
+            _ = ticks.tick() => {}
             _ = stop.changed() => return,
         }
         // Both walk through all that is free, and hold parts of it locked meanwhile.
         let (events, log) = (events.clone(), log.clone());
-        let looked = tokio::task::spawn_blocking(move || {
+        let returned = tokio::task::spawn_blocking(move || {
             events.ease();
             log.ease();
             let (used_bytes, idle_bytes) = allocator::used_and_idle_bytes();
-            if kept.is_worth_it(used_bytes, idle_bytes) {
+            if idle.is_worth_it(used_bytes, idle_bytes) {
                 allocator::trim();
-                kept.left(allocator::used_and_idle_bytes().1);
+                idle.left(allocator::used_and_idle_bytes().1);
             }
-            kept
+            idle
         });
-        kept = looked.await.unwrap_or_default();
+        idle = returned.await.unwrap_or_default();
     }
 }
 
 /// What lay idle in memory after the last time: parts of pages whose rest is in use.
 #[derive(Debug, Clone, Copy, Default)]
-struct Kept {
+struct IdleMemory {
     bytes: usize,
 }
 
-impl Kept {
+impl IdleMemory {
     fn is_worth_it(&mut self, used_bytes: usize, idle_bytes: usize) -> bool {
         // What is used again meanwhile may be given back once it is idle again.
         self.bytes = self.bytes.min(idle_bytes);
@@ -149,13 +149,13 @@ mod tests {
     #[test]
     fn it_is_worth_it_once_much_more_is_idle() {
         for (used, worth) in [(1 << 20, WORTH_BYTES_MIN), (128 << 20, 8 << 20), (8 << 30, WORTH_BYTES_MAX)] {
-            let mut kept = Kept::default();
-            assert!(!kept.is_worth_it(used, worth - 1));
-            assert!(kept.is_worth_it(used, worth));
-            kept.left(worth);
-            assert!(!kept.is_worth_it(used, worth), "it cannot be given back");
-            assert!(!kept.is_worth_it(used, 1 << 20), "it is used again");
-            assert!(kept.is_worth_it(used, worth + (1 << 20)), "and idle again");
+            let mut idle = IdleMemory::default();
+            assert!(!idle.is_worth_it(used, worth - 1));
+            assert!(idle.is_worth_it(used, worth));
+            idle.left(worth);
+            assert!(!idle.is_worth_it(used, worth), "it cannot be given back");
+            assert!(!idle.is_worth_it(used, 1 << 20), "it is used again");
+            assert!(idle.is_worth_it(used, worth + (1 << 20)), "and idle again");
         }
     }
 

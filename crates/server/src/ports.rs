@@ -1,4 +1,4 @@
-//! The addresses of a server: taken first, so that a mistake ends the start, and listened at once the state can be read.
+//! The ports of a server: bound first, so that an address in use ends the start, and served once the state can be read.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    engine::Shared,
+    engine::EngineShared,
     server::{ServerConfig, StartError},
 };
 
@@ -47,7 +47,7 @@ impl Ports {
     /// before; one of several has to hear of a leader first, and its reads wait for that.
     pub async fn listen(
         self,
-        shared: &Shared,
+        shared: &EngineShared,
         failed: watch::Receiver<Option<String>>,
         is_alone: bool,
     ) -> Result<(TcpListener, TcpListener), StartError> {
@@ -59,7 +59,7 @@ impl Ports {
     }
 }
 
-/// Refuses addresses that other machines reach, unless what listens there is encrypted and asks who may do what.
+/// Refuses addresses that other machines reach, unless what listens there is encrypted and has ACLs.
 pub(crate) fn check_protected(config: &ServerConfig) -> Result<(), StartError> {
     let encrypts = config.tls.is_some();
     let encrypts_http = config.tls.as_ref().is_some_and(|tls| tls.http);
@@ -140,7 +140,10 @@ pub(crate) async fn listen_or_elsewhere(
 }
 
 /// Waits until the state that was recovered can be read, and belongs to a cluster.
-async fn published(shared: &Shared, mut failed: watch::Receiver<Option<String>>) -> Result<(), StartError> {
+async fn published(
+    shared: &EngineShared,
+    mut failed: watch::Receiver<Option<String>>,
+) -> Result<(), StartError> {
     let mut published = shared.published.subscribe();
     tokio::select! {
         _ = published.wait_for(|(index, cluster)| *index > Index::default() && *cluster != 0) => Ok(()),
@@ -200,7 +203,7 @@ mod tests {
     #[tokio::test]
     async fn nobody_is_let_in_before_the_recovered_state_is_published() {
         let (failures, failed) = watch::channel(None);
-        let (shared, ports) = (Shared::new(failures), ports());
+        let (shared, ports) = (EngineShared::new(failures), ports());
         let addresses = [ports.http.1, ports.agents.1];
         let mut listening = Box::pin(ports.listen(&shared, failed, true));
         for _ in 0..3 {
@@ -224,7 +227,7 @@ mod tests {
     #[tokio::test]
     async fn one_of_several_servers_answers_before_it_has_a_state() {
         let (failures, failed) = watch::channel(None);
-        let (shared, ports) = (Shared::new(failures), ports());
+        let (shared, ports) = (EngineShared::new(failures), ports());
         let address = ports.http.1;
         let _listeners = ports.listen(&shared, failed, false).await.expect("it listens");
         TcpStream::connect(address).await.expect("it listens");
@@ -233,7 +236,7 @@ mod tests {
     #[tokio::test]
     async fn a_state_that_cannot_be_published_ends_the_start_with_the_reason() {
         let (failures, failed) = watch::channel(None);
-        let shared = Shared::new(failures);
+        let shared = EngineShared::new(failures);
         shared.failure.send_replace(Some("planted".to_owned()));
         let error = ports().listen(&shared, failed, true).await.expect_err("it cannot");
         assert_eq!(error.to_string(), "begin with the recovered state: planted");

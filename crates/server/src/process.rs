@@ -1,4 +1,4 @@
-//! What this process uses, as the kernel says, under the names that Prometheus' own libraries have for it.
+//! Resource usage of this process as the kernel reports it, under the names that Prometheus' client libraries use.
 
 use std::fs;
 

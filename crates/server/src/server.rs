@@ -26,25 +26,25 @@ use tokio::{
 
 use crate::{
     PANICKED, WatchKey, access,
-    agents::{self, AgentLimits, Context},
+    agents::{self, AgentLimits, ListenContext},
     audit::{AuditConfig, AuditLog},
-    checkpoint::{self, KeptNodes},
-    cluster::{self, AllAgents, Cluster, Relay, Together},
-    engine::{self, ControllerThread, EngineHandle, LogObserver, PlannersConfig, Shared},
+    checkpoint::{self, StoredNodes},
+    cluster::{self, AllAgents, Bootstrap, Cluster, Relay},
+    engine::{self, ControllerThread, EngineHandle, EngineShared, LogObserver, PlannersConfig},
     http,
     keyring::{self, Keyring},
     memory,
-    net::{Entrance, Secure, Stream, TlsConfig},
+    net::{NetStream, PortAcceptor, Secure, TlsConfig},
     nomad, peers,
     ports::{Ports, SERVER_ADDR, bind, check_protected, listen, listen_or_elsewhere, take},
     shared::{MetricsNames, ServerInfo, State},
 };
 
-/// Where servers listen for each other unless it is said.
+/// Where servers listen for each other by default.
 const SERVER_PORT: u16 = 4648;
 
 /// Connections of tasks that wait to be served.
-const TASK_DOOR_MAX: usize = 64;
+const TASK_API_CONNECTIONS_QUEUED_MAX: usize = 64;
 
 /// Versions of entries of the log that a server can be limited to.
 pub const LOG_VERSIONS: std::ops::RangeInclusive<u8> = ENTRY_VERSION_MIN..=ENTRY_VERSION;
@@ -75,7 +75,7 @@ pub struct ServerConfig {
     pub region: String,
     /// The server's own datacenter.
     pub datacenter: String,
-    /// The planners.
+    /// Number and mode of the planner threads.
     pub planners: PlannersConfig,
     /// Whether callers may do only what their tokens say.
     pub acl: bool,
@@ -91,7 +91,7 @@ pub struct ServerConfig {
     pub audit: Option<AuditConfig>,
     /// Certificates; none to speak without encryption, on loopback.
     pub tls: Option<TlsConfig>,
-    /// The settings it runs with, name and value, shown to whoever asks.
+    /// The settings it runs with, name and value, shown by the API.
     pub settings: Vec<(String, String)>,
     /// A root key is replaced when it is that old.
     pub root_key_rotation: Duration,
@@ -109,7 +109,7 @@ pub enum StartError {
     Unprotected {
         /// The setting that says so.
         setting: &'static str,
-        /// What it says.
+        /// The address as configured.
         addr: SocketAddr,
         /// What must be there first.
         lacking: Vec<&'static str>,
@@ -122,7 +122,7 @@ pub enum StartError {
     Listen {
         /// The setting that says so.
         setting: &'static str,
-        /// What it says.
+        /// The address as configured.
         addr: SocketAddr,
         /// The cause.
         source: io::Error,
@@ -139,7 +139,7 @@ pub enum StartError {
     /// The audit log cannot be gone on with.
     #[error("open the audit log in {}: {source}", dir.display())]
     Audit {
-        /// Where it is.
+        /// The directory.
         dir: PathBuf,
         /// The cause.
         source: io::Error,
@@ -179,11 +179,11 @@ impl Server {
 
     async fn begin(config: ServerConfig) -> Result<Self, StartError> {
         let secure = load_certificates(&config)?;
-        let certificates = peers::Certificates::new(secure.clone());
+        let certificates = peers::PeerCertificates::new(secure.clone());
         let keyring = Keyring::load(&config.data_dir)
             .map_err(|error| StartError::Failed(format!("read the key-encryption keys: {error}")))?;
         let keyring = Arc::new(keyring);
-        let entrance = |port| secure.as_ref().map_or_else(Entrance::open, |secure| secure.entrance(port));
+        let entrance = |port| secure.as_ref().map_or_else(PortAcceptor::open, |secure| secure.entrance(port));
         check_protected(&config)?;
         let ports = Ports::bind(&config).await?;
         let (http_addr, agent_addr) = (ports.http.1, ports.agents.1);
@@ -192,16 +192,16 @@ impl Server {
         let inputs = senders.inputs.clone();
         let (failures, failed) = watch::channel(None);
         let http_failed = failures.clone();
-        let shared = Arc::new(Shared::new(failures.clone()));
+        let shared = Arc::new(EngineShared::new(failures.clone()));
         let (proposals, entries) = engine::Proposals::new();
         let relay = Relay::new();
-        let together = Together::new(
+        let bootstrap = Bootstrap::new(
             &config,
             [http_addr, agent_addr, server_addr],
             relay.clone(),
             certificates.clone(),
         )?;
-        let peers = together.peers.clone();
+        let peers = bootstrap.peers.clone();
         let controller = engine::start(
             shared.clone(),
             (senders.clone(), received),
@@ -219,9 +219,9 @@ impl Server {
             let certificates = certificates.clone();
             vec![tokio::spawn(peers::listen(server_listener, entrance, peers, certificates, stopped.clone()))]
         };
-        let replication = together.open(&config, observer.clone()).await?;
+        let replication = bootstrap.open(&config, observer.clone()).await?;
         let audit = open_audit(&config).await?;
-        let kept = Arc::new(find_kept(&config).await);
+        let stored = Arc::new(find_stored(&config).await);
         tokio::spawn(engine::propose(shared.clone(), replication.clone(), entries, inputs.clone()));
         let cluster = Arc::new(Cluster::new(
             replication.clone(),
@@ -243,7 +243,7 @@ impl Server {
         shared.events.restart_after(observer.begin(Versions { entries, held_by }));
         let is_alone = replication.is_leader() && replication.members().voters().count() == 1;
         let (http_listener, agent_listener) = ports.listen(&shared, failed.clone(), is_alone).await?;
-        listeners.extend(together.begin(&cluster, &stopped));
+        listeners.extend(bootstrap.begin(&cluster, &stopped));
         let state = State {
             view: shared.view.clone(),
             watchers: shared.watchers.clone(),
@@ -254,7 +254,7 @@ impl Server {
             keyring,
             policy: access::policy(config.acl),
         };
-        listeners.push(tokio::spawn(keyring::look_after(
+        listeners.push(tokio::spawn(keyring::maintain(
             state.clone(),
             cluster.clone(),
             config.root_key_rotation,
@@ -269,19 +269,19 @@ impl Server {
                 stopped.clone(),
             )));
         }
-        listeners.push(tokio::spawn(checkpoint::look_after(
+        listeners.push(tokio::spawn(checkpoint::maintain(
             shared.clone(),
-            kept.clone(),
+            stored.clone(),
             config.data_dir.clone(),
             stopped.clone(),
         )));
-        let (task_door, of_tasks) = mpsc::channel(TASK_DOOR_MAX);
-        let context = Context::new(inputs)
+        let (task_api_sender, of_tasks) = mpsc::channel(TASK_API_CONNECTIONS_QUEUED_MAX);
+        let context = ListenContext::new(inputs)
             .with_limits(config.agent_limits)
-            .with_kept(kept)
+            .with_stored(stored)
             .with_state(state.clone())
             .with_certificates(secure.clone());
-        let context = Arc::new(context.with_task_door(task_door));
+        let context = Arc::new(context.with_task_api_sender(task_api_sender));
         listeners.push(tokio::spawn(agents::listen(
             agent_listener,
             entrance(PortKind::Agents),
@@ -411,15 +411,15 @@ impl Server {
 /// Reads the certificates, and which others are believed no more.
 fn load_certificates(config: &ServerConfig) -> Result<Option<Arc<Secure>>, StartError> {
     let Some(tls) = &config.tls else { return Ok(None) };
-    let revoked = cluster::known_revoked(&config.data_dir)
+    let revoked = cluster::load_revoked(&config.data_dir)
         .map_err(|error| StartError::Failed(format!("read which servers were revoked: {error}")))?;
     Ok(Some(Secure::load(tls, &config.region, &config.name, revoked)?))
 }
 
 /// What was kept of what agents had reported.
-async fn find_kept(config: &ServerConfig) -> KeptNodes {
+async fn find_stored(config: &ServerConfig) -> StoredNodes {
     let data_dir = config.data_dir.clone();
-    tokio::task::spawn_blocking(move || KeptNodes::find(&data_dir)).await.unwrap_or_default()
+    tokio::task::spawn_blocking(move || StoredNodes::find(&data_dir)).await.unwrap_or_default()
 }
 
 /// Goes on with the audit log, once the data directory is held. Its last file is read to the end.
@@ -473,10 +473,10 @@ fn info(
 
 async fn serve_http(
     listener: TcpListener,
-    entrance: Entrance,
+    entrance: PortAcceptor,
     state: State,
     limits: http::Limits,
-    of_tasks: mpsc::Receiver<Stream>,
+    of_tasks: mpsc::Receiver<NetStream>,
     mut stop: watch::Receiver<bool>,
     failures: watch::Sender<Option<String>>,
 ) {

@@ -1,4 +1,4 @@
-//! What request handlers share: the state to read, a way to change it, and the way to agents of nodes.
+//! What request handlers share: the state to read, the engine to change it, and access to agents.
 
 mod agents;
 mod lookup;
@@ -21,7 +21,7 @@ pub use self::agents::{
     AgentError, Agents, ExecInput, ExecLink, ExecOutput, ExecRequest, ReadPiece, ReadPieces, ReadRequest,
     ReadSource,
 };
-pub use crate::histogram::Spread;
+pub use crate::histogram::HistogramValues;
 use crate::{
     EventHub, Watchers,
     access::{self, Capability, Identity, Policy, Realm},
@@ -64,7 +64,7 @@ pub enum ProposeError {
          holds up all others"
     )]
     TooLarge {
-        /// Encoded size.
+        /// Size of the encoded command in bytes.
         bytes: usize,
         /// [`berth_model::command::ENTRY_BYTES_MAX`].
         max: usize,
@@ -95,12 +95,12 @@ pub trait Engine: Send + Sync + 'static {
     /// A new random id.
     fn mint_id(&self) -> u128;
 
-    /// Whether changes can be written at the moment; if not, why, for people.
+    /// Whether changes can be written at the moment; if not, why, for users.
     fn writable(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// Whether this server's own disk takes what would be written, whoever leads; if not, why, for people.
+    /// Whether this server's own disk takes what would be written, whichever server leads; if not, why, for users.
     fn disk(&self) -> Result<(), String> {
         Ok(())
     }
@@ -108,7 +108,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Waits until what is read from the view from now on holds everything that was acknowledged before, by any server.
     ///
     /// # Errors
-    /// Why that cannot be: for people.
+    /// Why that cannot be: for users.
     async fn fresh(&self) -> Result<(), String> {
         Ok(())
     }
@@ -117,7 +117,7 @@ pub trait Engine: Send + Sync + 'static {
     /// agents observe, for which [`Self::fresh`] waits too.
     ///
     /// # Errors
-    /// Why that cannot be: for people.
+    /// Why that cannot be: for users.
     async fn knows_log(&self) -> Result<(), String> {
         self.fresh().await
     }
@@ -140,7 +140,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Changes who is there.
     ///
     /// # Errors
-    /// Why it was not done, or may have been: for people.
+    /// Why it was not done, or may have been: for users.
     async fn change_servers(&self, _: ServerChange) -> Result<(), String> {
         Err("this server has no others".to_owned())
     }
@@ -153,7 +153,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Joins the cluster of the server that listens at an address.
     ///
     /// # Errors
-    /// Why this server is not in one cluster with it: for people.
+    /// Why this server is not in one cluster with it: for users.
     async fn join_servers(&self, _: &str) -> Result<(), String> {
         Err("this server joins no others".to_owned())
     }
@@ -161,7 +161,7 @@ pub trait Engine: Send + Sync + 'static {
     /// Gives a key-encryption key to the other servers, before anything is encrypted with it.
     ///
     /// # Errors
-    /// Why too few have it: for people.
+    /// Why too few have it: for users.
     async fn share_kek(&self, _: &Kek) -> Result<(), String> {
         Ok(())
     }
@@ -180,9 +180,9 @@ pub trait Engine: Send + Sync + 'static {
 /// How fresh a server's state is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contact {
-    /// Somebody leads.
+    /// Whether a leader is known.
     pub known_leader: bool,
-    /// How long ago the leader was heard; zero on the leader.
+    /// How long ago there was contact with the leader; zero on the leader.
     pub last_contact: Duration,
 }
 
@@ -202,7 +202,7 @@ pub enum ServerChange {
 pub struct Servers {
     /// Which one says so.
     pub own: u64,
-    /// Who leads.
+    /// The leader's id; none while there is none.
     pub leader: Option<u64>,
     /// The record of the log that changed them last.
     pub config_index: u64,
@@ -225,11 +225,11 @@ pub struct ServerStatus {
     pub agent_addr: String,
     /// Whether it votes.
     pub voter: bool,
-    /// It was heard lately.
+    /// There was contact with it lately.
     pub alive: bool,
     /// It was taken out of the cluster and runs on; only the server itself says so.
     pub removed: bool,
-    /// How long ago it was heard; none for never.
+    /// How long ago there was contact with it; none for never.
     pub last_contact: Option<Duration>,
     /// The last record of the log that it has, as far as is known; 0 for not at all.
     pub log_index: u64,
@@ -241,7 +241,7 @@ pub struct ServerStatus {
     pub slow_sync: Option<Duration>,
     /// How long the last syncs of its log took in the mean; none where that is not known.
     pub mean_sync: Option<Duration>,
-    /// Whether its disk has too little room to lead on.
+    /// Whether its disk has too little free space to lead.
     pub disk_full: bool,
     /// Whether it lacks a key-encryption key, so that it cannot open all root keys.
     pub lacks_key: bool,
@@ -264,7 +264,7 @@ pub enum CertificateStatus {
 }
 
 impl CertificateStatus {
-    /// For people.
+    /// As shown to users.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -345,7 +345,7 @@ pub struct LogPosition {
 pub struct Metric {
     /// In Prometheus' spelling, with its unit last: `berth_log_bytes_total`.
     pub name: &'static str,
-    /// One line for people.
+    /// One line for users.
     pub help: &'static str,
     /// The values, distinguished by their labels.
     pub samples: Vec<(Labels, Measured)>,
@@ -354,7 +354,7 @@ pub struct Metric {
 /// Under which names measurements are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MetricsNames {
-    /// Ours.
+    /// Names of Berth's own.
     #[default]
     Berth,
     /// Ours, and beside them the names that dashboards made for Nomad read.
@@ -373,7 +373,7 @@ impl FromStr for MetricsNames {
     }
 }
 
-/// Names and values.
+/// Labels of a sample: names and values.
 pub type Labels = Vec<(&'static str, String)>;
 
 impl Metric {
@@ -397,17 +397,17 @@ impl Metric {
 /// What was measured, and how it behaves.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Measured {
-    /// Only grows.
+    /// A counter: never decreases.
     Counter(f64),
     /// Goes up and down.
     Gauge(f64),
     /// Many values, by their size.
-    Spread(Spread),
+    Spread(HistogramValues),
     /// Many values, of which only the sum and the number are given.
     Summary {
         /// In the unit of the metric's name.
         sum: f64,
-        /// How many.
+        /// Number of values.
         count: u64,
     },
 }
@@ -446,7 +446,7 @@ pub struct ServerInfo {
     pub name: String,
     /// The region's name.
     pub region: String,
-    /// Its own datacenter.
+    /// The server's datacenter.
     pub datacenter: String,
     /// Where its HTTP API listens, HOST:PORT.
     pub http_addr: String,

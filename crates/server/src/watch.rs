@@ -1,4 +1,4 @@
-//! Blocked readers: each waits for the things it read, and is woken when one of them changed.
+//! Blocked readers: each watches what it read, and is woken when that changes.
 
 use std::{
     collections::HashMap,

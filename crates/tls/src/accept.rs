@@ -1,4 +1,4 @@
-//! The server's side of connections: each kind of port has its own demands on the certificates of those who come.
+//! The server's side of connections: each kind of port has its own requirements on client certificates.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -21,9 +21,9 @@ use tokio_rustls::{
 };
 
 use crate::{
-    Held, Identity, Peer, RevokedServers, TlsError,
-    trust::{client_verifier, provider},
-    words::WrongRole,
+    Identity, Peer, RevokedServers, TlsCredentials, TlsError,
+    credentials::{client_verifier, provider},
+    error_text::WrongRole,
 };
 
 /// How long a handshake may take.
@@ -42,7 +42,7 @@ pub enum PortKind {
     HttpVerified,
     /// Agents, each with its certificate.
     Agents,
-    /// Those who ask for a certificate, on the port for agents.
+    /// Enrollment of agents, on their port.
     Enrollment,
     /// Other servers.
     Servers,
@@ -54,18 +54,18 @@ const KINDS: [PortKind; 5] =
 
 /// Takes connections in. Cheap to clone; clones share what they hold.
 #[derive(Clone)]
-pub struct Acceptor(Arc<Inner>);
+pub struct Acceptor(Arc<AcceptorInner>);
 
-struct Inner {
+struct AcceptorInner {
     region: String,
     revoked: RevokedServers,
     /// Tickets of one kind of port open no other, and are good across a change of certificates.
     tickets: [Arc<dyn ProducesTickets>; KINDS.len()],
-    ports: ArcSwap<[Port; KINDS.len()]>,
+    ports: ArcSwap<[PortConfig; KINDS.len()]>,
 }
 
-/// What one kind of port asks.
-struct Port {
+/// The requirements of one kind of port.
+struct PortConfig {
     config: Arc<ServerConfig>,
     verifier: Arc<dyn ClientCertVerifier>,
 }
@@ -76,13 +76,13 @@ pub struct Accepted {
     pub stream: TlsStream<TcpStream>,
     /// Whose it is; none where no certificate was shown.
     pub peer: Option<Peer>,
-    /// What was asked for: agents and those who want to become some share a port.
+    /// The kind of port: agents and enrolling agents share one.
     pub kind: PortKind,
 }
 
 /// Why a connection was not taken in.
 #[derive(Debug)]
-pub struct Refused {
+pub struct HandshakeRefused {
     /// The cause.
     pub error: io::Error,
     /// The connection, where it did not even speak TLS.
@@ -94,12 +94,17 @@ impl Acceptor {
     ///
     /// # Errors
     /// When the library refuses.
-    pub fn new(held: &Held, region: &str, revoked: &RevokedServers) -> Result<Self, TlsError> {
+    pub fn new(held: &TlsCredentials, region: &str, revoked: &RevokedServers) -> Result<Self, TlsError> {
         let failed = |source| TlsError::Tls { what: "prepare tickets".into(), source };
         let tickets = KINDS.iter().map(|_| Ticketer::new()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let tickets = tickets.try_into().map_err(|_| TlsError::Make("tickets".into()))?;
         let ports = ArcSwap::from_pointee(ports(held, region, revoked, &tickets)?);
-        Ok(Self(Arc::new(Inner { region: region.to_owned(), revoked: revoked.clone(), tickets, ports })))
+        Ok(Self(Arc::new(AcceptorInner {
+            region: region.to_owned(),
+            revoked: revoked.clone(),
+            tickets,
+            ports,
+        })))
     }
 
     /// The region whose server takes them in.
@@ -111,8 +116,8 @@ impl Acceptor {
     ///
     /// # Errors
     /// When the library refuses; then the others are used on.
-    pub fn replace(&self, held: &Held) -> Result<(), TlsError> {
-        let Inner { region, revoked, tickets, ports: used } = &*self.0;
+    pub fn replace(&self, held: &TlsCredentials) -> Result<(), TlsError> {
+        let AcceptorInner { region, revoked, tickets, ports: used } = &*self.0;
         used.store(Arc::new(ports(held, region, revoked, tickets)?));
         Ok(())
     }
@@ -137,11 +142,11 @@ impl Acceptor {
     ///
     /// # Errors
     /// When the other side breaks off, shows what the port does not take, or does not speak TLS.
-    pub async fn accept(&self, kind: PortKind, stream: TcpStream) -> Result<Accepted, Box<Refused>> {
-        let refused = |error| Box::new(Refused { error, not_tls: None });
+    pub async fn accept(&self, kind: PortKind, stream: TcpStream) -> Result<Accepted, Box<HandshakeRefused>> {
+        let refused = |error| Box::new(HandshakeRefused { error, not_tls: None });
         if matches!(kind, PortKind::Http | PortKind::HttpVerified) && !speaks_tls(&stream).await {
             let error = io::Error::new(io::ErrorKind::InvalidData, "it does not speak TLS");
-            return Err(Box::new(Refused { error, not_tls: Some(stream) }));
+            return Err(Box::new(HandshakeRefused { error, not_tls: Some(stream) }));
         }
         let greeting = LazyConfigAcceptor::new(Greeting::default(), stream);
         let start = greeting.await.map_err(refused)?;
@@ -170,10 +175,10 @@ async fn speaks_tls(stream: &TcpStream) -> bool {
     !matches!(stream.peek(&mut first).await, Ok(1) if first[0] != HANDSHAKE)
 }
 
-impl Port {
+impl PortConfig {
     fn new(
         kind: PortKind,
-        held: &Held,
+        held: &TlsCredentials,
         region: &str,
         revoked: &RevokedServers,
         tickets: Arc<dyn ProducesTickets>,
@@ -214,14 +219,14 @@ impl Port {
 }
 
 fn ports(
-    held: &Held,
+    held: &TlsCredentials,
     region: &str,
     revoked: &RevokedServers,
     tickets: &[Arc<dyn ProducesTickets>; KINDS.len()],
-) -> Result<[Port; KINDS.len()], TlsError> {
+) -> Result<[PortConfig; KINDS.len()], TlsError> {
     let failed = |source| TlsError::Tls { what: "use the certificate".into(), source };
     let port = |(kind, tickets): (&PortKind, &Arc<dyn ProducesTickets>)| {
-        Port::new(*kind, held, region, revoked, tickets.clone())
+        PortConfig::new(*kind, held, region, revoked, tickets.clone())
     };
     let ports = KINDS.iter().zip(tickets).map(port);
     let ports = ports.collect::<Result<Vec<_>, _>>().map_err(failed)?;

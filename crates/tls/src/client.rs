@@ -1,4 +1,4 @@
-//! What clients of the HTTP API show, and whom they believe.
+//! TLS of clients of the HTTP API: the certificate that they show, and the authorities that they trust.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -6,10 +6,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 
 use crate::{
-    Expected, RevokedServers, Stream, TlsError,
+    ExpectedPeer, RevokedServers, Stream, TlsError,
     connect::{believing, named, shake_hands},
+    credentials::roots,
     files::{read_certificates, read_certificates_of_dir, read_key},
-    trust::roots,
 };
 
 /// What a client is to show, and whom it is to believe.
@@ -53,9 +53,9 @@ impl ClientTls {
             None => (system_roots(), false),
         };
         let expected = match (files.skip_verify, &server_name, has_own) {
-            (true, ..) => Expected::Anybody,
-            (false, None, true) => Expected::ServerOrHost,
-            (false, ..) => Expected::Host,
+            (true, ..) => ExpectedPeer::Anybody,
+            (false, None, true) => ExpectedPeer::ServerOrHost,
+            (false, ..) => ExpectedPeer::Host,
         };
         let builder = believing(roots, expected, &RevokedServers::default())?;
         let config = match files.own {
@@ -72,8 +72,9 @@ impl ClientTls {
     /// # Errors
     /// When the library refuses.
     pub fn none() -> Result<Self, TlsError> {
-        let config = believing(Arc::new(RootCertStore::empty()), Expected::Host, &RevokedServers::default())?
-            .with_no_client_auth();
+        let config =
+            believing(Arc::new(RootCertStore::empty()), ExpectedPeer::Host, &RevokedServers::default())?
+                .with_no_client_auth();
         Ok(Self { config: Arc::new(config), server_name: None })
     }
 

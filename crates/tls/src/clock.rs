@@ -7,7 +7,7 @@ pub fn now_secs() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// A moment as people write it, as `2026-11-23 01:02:03 UTC`.
+/// A moment as users write it, as `2026-11-23 01:02:03 UTC`.
 pub(crate) fn moment(secs: u64) -> String {
     // Beyond the year 9999 there is no such text, and some certificates do end there.
     let time = UNIX_EPOCH + Duration::from_secs(secs.min(253_402_300_799));

@@ -1,4 +1,4 @@
-//! The client's side of connections: whom it believes, and what it shows.
+//! The client's side of connections: which servers it accepts, and the certificate that it shows.
 
 use std::{
     io::{self, IoSlice},
@@ -30,13 +30,13 @@ use tokio_rustls::{
 };
 
 use crate::{
-    Held, Identity, Peer, RevokedServers, TlsError, accept::ENROLL, fingerprint, trust::provider,
-    words::WrongRole,
+    Identity, Peer, RevokedServers, TlsCredentials, TlsError, accept::ENROLL, credentials::provider,
+    error_text::WrongRole, fingerprint,
 };
 
 /// Whom a client means to talk to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedPeer {
     /// A server of this region, wherever it listens.
     Server(String),
     /// A server of any region that this side's authorities know, or whoever has the name that was dialed.
@@ -51,7 +51,7 @@ pub enum Expected {
 
 /// Opens connections; what it shows and believes can be replaced.
 pub struct Connector {
-    expected: Expected,
+    expected: ExpectedPeer,
     revoked: RevokedServers,
     config: ArcSwap<ClientConfig>,
 }
@@ -61,21 +61,29 @@ impl Connector {
     ///
     /// # Errors
     /// When the library refuses.
-    pub fn new(held: &Held, expected: Expected, revoked: &RevokedServers) -> Result<Self, TlsError> {
+    pub fn new(
+        held: &TlsCredentials,
+        expected: ExpectedPeer,
+        revoked: &RevokedServers,
+    ) -> Result<Self, TlsError> {
         Self::speaking(held, expected, revoked, &[])
     }
 
-    /// For asking for a new certificate with the one that is held.
+    /// For requesting a new certificate with the current one.
     ///
     /// # Errors
     /// When the library refuses.
-    pub fn renewing(held: &Held, expected: Expected, revoked: &RevokedServers) -> Result<Self, TlsError> {
+    pub fn renewing(
+        held: &TlsCredentials,
+        expected: ExpectedPeer,
+        revoked: &RevokedServers,
+    ) -> Result<Self, TlsError> {
         Self::speaking(held, expected, revoked, &[ENROLL])
     }
 
     fn speaking(
-        held: &Held,
-        expected: Expected,
+        held: &TlsCredentials,
+        expected: ExpectedPeer,
         revoked: &RevokedServers,
         protocols: &[&[u8]],
     ) -> Result<Self, TlsError> {
@@ -83,12 +91,12 @@ impl Connector {
         Ok(Self { expected, revoked: revoked.clone(), config: ArcSwap::from_pointee(config) })
     }
 
-    /// For asking for a first certificate.
+    /// For requesting a first certificate.
     ///
     /// # Errors
     /// When the library refuses.
     pub fn joining(authority: [u8; 32], revoked: &RevokedServers) -> Result<Self, TlsError> {
-        let expected = Expected::Fingerprint(authority);
+        let expected = ExpectedPeer::Fingerprint(authority);
         let builder = believing(Arc::new(RootCertStore::empty()), expected.clone(), revoked)?;
         let mut config = builder.with_no_client_auth();
         config.alpn_protocols = vec![ENROLL.to_vec()];
@@ -109,7 +117,7 @@ impl Connector {
     ///
     /// # Errors
     /// When the library refuses; then the other is used on.
-    pub fn replace(&self, held: &Held) -> Result<(), TlsError> {
+    pub fn replace(&self, held: &TlsCredentials) -> Result<(), TlsError> {
         self.config.store(Arc::new(own_config(held, self.expected.clone(), &self.revoked, &[])?));
         Ok(())
     }
@@ -151,7 +159,7 @@ pub(crate) type Builder = rustls::ConfigBuilder<ClientConfig, rustls::client::Wa
 
 pub(crate) fn believing(
     roots: Arc<RootCertStore>,
-    expected: Expected,
+    expected: ExpectedPeer,
     revoked: &RevokedServers,
 ) -> Result<Builder, TlsError> {
     let failed = |source| TlsError::Tls { what: "speak TLS".into(), source };
@@ -161,8 +169,8 @@ pub(crate) fn believing(
 }
 
 fn own_config(
-    held: &Held,
-    expected: Expected,
+    held: &TlsCredentials,
+    expected: ExpectedPeer,
     revoked: &RevokedServers,
     protocols: &[&[u8]],
 ) -> Result<ClientConfig, TlsError> {
@@ -178,7 +186,7 @@ fn own_config(
 #[derive(Debug)]
 struct ServerVerifier {
     roots: Arc<RootCertStore>,
-    expected: Expected,
+    expected: ExpectedPeer,
     revoked: RevokedServers,
 }
 
@@ -197,7 +205,7 @@ impl ServerVerifier {
         name: &ServerName<'_>,
         now: UnixTime,
     ) -> Result<(), rustls::Error> {
-        if self.expected == Expected::Anybody {
+        if self.expected == ExpectedPeer::Anybody {
             return Ok(());
         }
         let certificate = ParsedCertificate::try_from(own)?;
@@ -208,21 +216,21 @@ impl ServerVerifier {
         self.revoked.verify(own)?;
         let identity = Identity::of_der(own);
         let needed = match &self.expected {
-            Expected::Anybody => return Ok(()),
-            Expected::Host => return verify_server_name(&certificate, name),
-            Expected::ServerOrHost if identity.is_server(None) => return Ok(()),
-            Expected::ServerOrHost => return verify_server_name(&certificate, name),
-            Expected::Server(region) if identity.is_server(Some(region)) => return Ok(()),
-            Expected::Fingerprint(_) if identity.is_server(None) => return Ok(()),
-            Expected::Server(region) => format!("a server of region {region}"),
-            Expected::Fingerprint(_) => "a server".to_owned(),
+            ExpectedPeer::Anybody => return Ok(()),
+            ExpectedPeer::Host => return verify_server_name(&certificate, name),
+            ExpectedPeer::ServerOrHost if identity.is_server(None) => return Ok(()),
+            ExpectedPeer::ServerOrHost => return verify_server_name(&certificate, name),
+            ExpectedPeer::Server(region) if identity.is_server(Some(region)) => return Ok(()),
+            ExpectedPeer::Fingerprint(_) if identity.is_server(None) => return Ok(()),
+            ExpectedPeer::Server(region) => format!("a server of region {region}"),
+            ExpectedPeer::Fingerprint(_) => "a server".to_owned(),
         };
         Err(other(WrongRole { shown: identity.to_string(), needed }))
     }
 
     /// The authority that the token names, of those that were sent; none where no token does.
     fn pinned(&self, between: &[CertificateDer<'_>]) -> Result<Option<RootCertStore>, rustls::Error> {
-        let Expected::Fingerprint(wanted) = &self.expected else { return Ok(None) };
+        let ExpectedPeer::Fingerprint(wanted) = &self.expected else { return Ok(None) };
         let authority = between.iter().find(|one| fingerprint(one) == *wanted);
         let mut roots = RootCertStore::empty();
         roots.add(authority.ok_or_else(|| other(OtherAuthority))?.clone().into_owned())?;

@@ -1,5 +1,5 @@
-//! As much of DER as is needed to read when a certificate is valid and whom it is of; the rest is the verifier's, which has
-//! read the whole certificate before.
+//! Reads the validity and the subject of a certificate from DER; everything else is the verifier's, which has parsed the whole
+//! certificate before.
 
 /// The tags that are looked for.
 const INTEGER: u8 = 0x02;
@@ -14,7 +14,7 @@ pub(crate) type NamePart = (Vec<u64>, u8, Vec<u8>);
 
 /// What is read of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Outline {
+pub(crate) struct CertificateFields {
     /// Seconds since 1970.
     pub not_before: u64,
     /// Seconds since 1970.
@@ -26,29 +26,29 @@ pub(crate) struct Outline {
 }
 
 /// Reads a certificate; none where it is not one.
-pub(crate) fn outline(certificate: &[u8]) -> Option<Outline> {
-    let mut outer = Reader(expect(certificate, SEQUENCE)?);
-    let mut fields = Reader(outer.take(SEQUENCE)?);
+pub(crate) fn outline(certificate: &[u8]) -> Option<CertificateFields> {
+    let mut outer = DerReader(expect(certificate, SEQUENCE)?);
+    let mut fields = DerReader(outer.take(SEQUENCE)?);
     if fields.peek() == Some(VERSION) {
         fields.take(VERSION)?;
     }
     fields.take(INTEGER)?; // the serial number
     fields.take(SEQUENCE)?; // how it is signed
     fields.take(SEQUENCE)?; // by whom
-    let mut validity = Reader(fields.take(SEQUENCE)?);
+    let mut validity = DerReader(fields.take(SEQUENCE)?);
     let (not_before, not_after) = (time(validity.next()?)?, time(validity.next()?)?);
     let subject = name(fields.take(SEQUENCE)?);
-    let mut key = Reader(fields.take(SEQUENCE)?);
+    let mut key = DerReader(fields.take(SEQUENCE)?);
     key.take(SEQUENCE)?;
     let (_, bits) = key.next()?;
     // The first byte says how many bits of the last one do not count, which is none.
-    Some(Outline { not_before, not_after, subject, public_key: bits.get(1..)?.to_vec() })
+    Some(CertificateFields { not_before, not_after, subject, public_key: bits.get(1..)?.to_vec() })
 }
 
 fn name(body: &[u8]) -> Option<Vec<NamePart>> {
-    let (mut sets, mut parts) = (Reader(body), Vec::new());
+    let (mut sets, mut parts) = (DerReader(body), Vec::new());
     while let Some((_, set)) = sets.next() {
-        let mut pair = Reader(Reader(set).take(SEQUENCE)?);
+        let mut pair = DerReader(DerReader(set).take(SEQUENCE)?);
         let id = object_id(pair.take(OBJECT_ID)?)?;
         let (tag, text) = pair.next()?;
         parts.push((id, tag, text.to_vec()));
@@ -103,13 +103,13 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
 }
 
 fn expect(input: &[u8], tag: u8) -> Option<&[u8]> {
-    Reader(input).take(tag)
+    DerReader(input).take(tag)
 }
 
 /// Goes through elements that stand one after the other.
-struct Reader<'a>(&'a [u8]);
+struct DerReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> DerReader<'a> {
     fn peek(&self) -> Option<u8> {
         self.0.first().copied()
     }

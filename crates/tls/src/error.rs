@@ -1,4 +1,4 @@
-//! Why certificates cannot be had or used.
+//! Errors of reading and using certificates.
 
 use std::{io, path::PathBuf};
 

@@ -129,7 +129,7 @@ pub fn write_new(path: &Path, text: &str) -> Result<(), TlsError> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_over(path: &Path, text: &str) -> Result<(), TlsError> {
+pub fn replace_file(path: &Path, text: &str) -> Result<(), TlsError> {
     let write = || {
         let temporary = temporary(path);
         write_synced(&temporary, text)?;

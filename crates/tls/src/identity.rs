@@ -1,11 +1,11 @@
-//! What a certificate says of whoever shows it. Roles are DNS names in its subject alternative names, so that any authority
-//! can write them; those that Nomad's clusters use mean the same here.
+//! The identity in a certificate. Roles are DNS names in its subject alternative names, so that any authority can write them;
+//! those that Nomad's clusters use mean the same here.
 
 use std::fmt;
 
 use webpki::EndEntityCert;
 
-use crate::{TlsError, der, trust::fingerprint};
+use crate::{TlsError, credentials::fingerprint, der};
 
 /// Ends the names that Berth's own authority writes.
 const OWN: &str = "berth";
@@ -44,7 +44,7 @@ impl Identity {
         EndEntityCert::try_from(&der).map(|certificate| Self::of(&certificate)).unwrap_or_default()
     }
 
-    /// Whether it names a server, of that region if one is said.
+    /// Whether it names a server, of that region if one is given.
     pub fn is_server(&self, region: Option<&str>) -> bool {
         self.has(region, |role| matches!(role, Role::Server(_)))
     }
@@ -64,7 +64,7 @@ impl Identity {
             && (self.servers().next().is_none() || self.servers().any(|one| one.eq_ignore_ascii_case(name)))
     }
 
-    /// Whether it names an agent, of that region if one is said.
+    /// Whether it names an agent, of that region if one is given.
     pub fn is_agent(&self, region: Option<&str>) -> bool {
         self.has(region, |role| matches!(role, Role::Agent(_)))
     }

@@ -1,4 +1,4 @@
-//! PEM as it is written; reading is `rustls-pki-types`'.
+//! Writes PEM; reading is `rustls-pki-types`'.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 

@@ -1,5 +1,4 @@
-//! Servers that were revoked: who knows of them refuses their certificates in every handshake, and learns when one
-//! is revoked that a connection was opened with.
+//! Revoked servers: their certificates are refused in every handshake, and open connections learn of a revocation.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -52,11 +51,11 @@ impl RevokedServers {
     ///
     /// # Errors
     /// Which of them was revoked.
-    pub fn check(&self, shown: &Peer, used_for: Option<&str>) -> Result<(), CertificateRevoked> {
+    pub fn check(&self, peer: &Peer, used_for: Option<&str>) -> Result<(), CertificateRevoked> {
         let revoked = self.0.borrow();
         let is_revoked =
-            |name: &&str| revoked.get(&name.to_ascii_lowercase()).is_some_and(|at| shown.not_before <= *at);
-        let found = shown.identity.servers().chain(used_for).find(is_revoked);
+            |name: &&str| revoked.get(&name.to_ascii_lowercase()).is_some_and(|at| peer.not_before <= *at);
+        let found = peer.identity.servers().chain(used_for).find(is_revoked);
         found.map_or(Ok(()), |name| Err(CertificateRevoked(name.to_owned())))
     }
 
@@ -88,7 +87,7 @@ mod tests {
     use super::*;
     use crate::{Authority, CertificateRequest, Role, Validity};
 
-    fn shown(name: Option<&str>, not_before: u64) -> Peer {
+    fn peer(name: Option<&str>, not_before: u64) -> Peer {
         let validity = Validity { not_before, not_after: 4_000_000_000 };
         let (authority, _) = Authority::make("global", validity).expect("it is made");
         let role = Role::Server(name.map(str::to_owned));
@@ -102,19 +101,19 @@ mod tests {
         let revoked = RevokedServers::default();
         assert!(revoked.add([("S1".to_owned(), 100)]));
         assert!(!revoked.add([("s1".to_owned(), 100), ("s1".to_owned(), 99)]), "it is known, and stays");
-        let is_good = |name, not_before, used_for| revoked.check(&shown(name, not_before), used_for).is_ok();
+        let is_good = |name, not_before, used_for| revoked.check(&peer(name, not_before), used_for).is_ok();
         assert!(!is_good(Some("s1"), 99, None) && !is_good(Some("s1"), 100, None));
         assert!(is_good(Some("s1"), 101, None) && is_good(Some("s2"), 99, None));
         assert!(is_good(None, 99, None) && is_good(None, 99, Some("s2")), "it is nobody's in particular");
         assert!(!is_good(None, 99, Some("S1")) && is_good(None, 101, Some("s1")));
         assert!(revoked.add([("s1".to_owned(), 200)]));
-        assert_eq!(revoked.check(&shown(Some("s1"), 101), None), Err(CertificateRevoked("s1".into())));
+        assert_eq!(revoked.check(&peer(Some("s1"), 101), None), Err(CertificateRevoked("s1".into())));
         assert_eq!(revoked.all(), BTreeMap::from([("s1".to_owned(), 200)]));
     }
 
     #[tokio::test]
     async fn who_waits_learns_of_it_and_of_what_was_revoked_before() {
-        let (revoked, one) = (RevokedServers::default(), shown(Some("s1"), 50));
+        let (revoked, one) = (RevokedServers::default(), peer(Some("s1"), 50));
         let waiting = {
             let (revoked, one) = (revoked.clone(), one.clone());
             tokio::spawn(async move { revoked.until(|all| all.check(&one, None)).await })

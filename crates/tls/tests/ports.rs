@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::Path};
 
 use berth_tls::{
     Accepted, Acceptor, Authority, CertificateRequest, Certified, ClientFiles, ClientTls, Connector,
-    Expected, Held, PortKind, RevokedServers, Role, TlsError, TlsFiles, Validity, explain, now_secs,
-    write_new, write_over,
+    ExpectedPeer, PortKind, RevokedServers, Role, TlsCredentials, TlsError, TlsFiles, Validity, explain,
+    now_secs, replace_file, write_new,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -46,16 +46,16 @@ impl Cluster {
             cert: path(format!("{name}.pem")),
             key: path(format!("{name}-key.pem")),
         };
-        write_over(&files.cert, &certified.certificate).expect("it is written");
-        write_over(&files.key, &certified.key).expect("it is written");
+        replace_file(&files.cert, &certified.certificate).expect("it is written");
+        replace_file(&files.key, &certified.key).expect("it is written");
         files
     }
 
-    fn load(&self, certified: &Certified) -> Result<Held, TlsError> {
-        Held::load(&self.files("one", certified))
+    fn load(&self, certified: &Certified) -> Result<TlsCredentials, TlsError> {
+        TlsCredentials::load(&self.files("one", certified))
     }
 
-    fn held(&self, role: Role) -> Held {
+    fn held(&self, role: Role) -> TlsCredentials {
         self.load(&self.certify(role, REGION, around_now())).expect("it is good")
     }
 }
@@ -66,8 +66,8 @@ fn agent(node: &str) -> Role {
 
 /// A server that answers one byte to whoever came in, and tells who that was.
 async fn meet(acceptor: &Acceptor, kind: PortKind, connector: &Connector) -> Result<Option<String>, String> {
-    let (told, taken) = both_of(acceptor, kind, connector).await;
-    told.and(taken)
+    let (response, taken) = both_of(acceptor, kind, connector).await;
+    response.and(taken)
 }
 
 /// The same, as each side sees it: who asked, and who was asked.
@@ -88,15 +88,15 @@ async fn both_of(
         let _ = stream.shutdown().await;
         Ok::<_, String>(peer.map(|peer| peer.identity.to_string()))
     });
-    let told = async {
+    let response = async {
         let stream = TcpStream::connect(address).await?;
         let mut stream = connector.connect(stream, &address.to_string()).await?;
         stream.read_exact(&mut [0]).await
     };
-    let told = told.await;
+    let response = response.await;
     let taken = taken.await.expect("it does not panic");
-    let told = told.map(drop).map_err(|error| explain(&error).unwrap_or_else(|| error.to_string()));
-    (told, taken)
+    let response = response.map(drop).map_err(|error| explain(&error).unwrap_or_else(|| error.to_string()));
+    (response, taken)
 }
 
 async fn listen() -> (TcpListener, SocketAddr) {
@@ -105,8 +105,8 @@ async fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-fn connector(held: &Held) -> Connector {
-    Connector::new(held, Expected::Server(REGION.into()), &RevokedServers::default()).expect("it is made")
+fn connector(held: &TlsCredentials) -> Connector {
+    Connector::new(held, ExpectedPeer::Server(REGION.into()), &RevokedServers::default()).expect("it is made")
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_revoked_server_comes_in_nowhere_and_is_believed_nowhere() {
     ];
     let guarded = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &revoked).expect("it is made");
     let guard = |role| {
-        let expected = Expected::Server(REGION.into());
+        let expected = ExpectedPeer::Server(REGION.into());
         Connector::new(&cluster.held(role), expected, &revoked).expect("it is made")
     };
     let dialing = [(PortKind::Agents, guard(agent("n1"))), (PortKind::Servers, guard(Role::Server(None)))];
@@ -170,22 +170,22 @@ async fn a_revoked_server_comes_in_nowhere_and_is_believed_nowhere() {
         for (name, held, is_revoked) in &shown {
             let refused = is_said && *is_revoked;
             for port in [PortKind::Http, PortKind::HttpVerified, PortKind::Servers] {
-                let (told, taken) = both_of(&guarded, port, &connector(held)).await;
+                let (response, taken) = both_of(&guarded, port, &connector(held)).await;
                 assert_eq!(
-                    (told.is_err(), taken.is_err()),
+                    (response.is_err(), taken.is_err()),
                     (refused, refused),
-                    "{name} at {port:?}: {told:?}"
+                    "{name} at {port:?}: {response:?}"
                 );
                 let why = taken.err().unwrap_or_else(|| "the certificates of server s1 were revoked".into());
                 assert!(why.to_lowercase().contains("the certificates of server s1 were revoked"), "{why}");
-                assert!(told.err().is_none_or(|why| why.contains("or that it was revoked")), "{name}");
+                assert!(response.err().is_none_or(|why| why.contains("or that it was revoked")), "{name}");
             }
             let shows = Acceptor::new(held, REGION, &RevokedServers::default()).expect("it is made");
             for (port, connector) in &dialing {
-                let (told, _) = both_of(&shows, *port, connector).await;
-                assert_eq!(told.is_err(), refused, "{name} is dialed at {port:?}: {told:?}");
+                let (response, _) = both_of(&shows, *port, connector).await;
+                assert_eq!(response.is_err(), refused, "{name} is dialed at {port:?}: {response:?}");
                 assert!(
-                    told.err().is_none_or(|why| why.contains("were revoked: it needs a new one")),
+                    response.err().is_none_or(|why| why.contains("were revoked: it needs a new one")),
                     "{name}"
                 );
             }
@@ -206,7 +206,7 @@ async fn a_session_of_a_revoked_server_is_not_resumed() {
     let cluster = Cluster::new();
     let named = || cluster.held(Role::Server(Some("s1".into())));
     let none = RevokedServers::default;
-    let expected = || Expected::Server(REGION.into());
+    let expected = || ExpectedPeer::Server(REGION.into());
     let (told_here, told_there) = (none(), none());
     let here = Acceptor::new(&cluster.held(Role::Server(None)), REGION, &told_here).expect("it is made");
     let revoked_comes = connector(&named());
@@ -217,7 +217,9 @@ async fn a_session_of_a_revoked_server_is_not_resumed() {
         assert_eq!(resumes_at(PortKind::Servers, acceptor, connector).await, (Ok(false), true));
         assert_eq!(resumes_at(PortKind::Servers, acceptor, connector).await, (Ok(true), true));
     }
-    [told_here, told_there].iter().for_each(|told| assert!(told.add([("s1".to_owned(), now_secs())])));
+    [told_here, told_there]
+        .iter()
+        .for_each(|response| assert!(response.add([("s1".to_owned(), now_secs())])));
     let (taken, _) = resumes_at(PortKind::Servers, &here, &revoked_comes).await;
     assert!(taken.expect_err("it was revoked").contains("CertificateRevoked"));
     let (_, believed) = resumes_at(PortKind::Servers, &there, &goes_to_revoked).await;
@@ -232,7 +234,7 @@ async fn another_region_has_no_business_here() {
     let other = cluster.load(&cluster.certify(Role::Server(None), "eu", around_now())).expect("it is good");
     let why = meet(&acceptor, PortKind::Servers, &connector(&other)).await.expect_err("it is of eu");
     assert!(why.contains("has no business"), "{why}");
-    let theirs = Connector::new(&other, Expected::Server("eu".into()), &RevokedServers::default())
+    let theirs = Connector::new(&other, ExpectedPeer::Server("eu".into()), &RevokedServers::default())
         .expect("it is made");
     let why = meet(&acceptor, PortKind::Http, &theirs).await.expect_err("the server is of global");
     assert!(why.contains("it must name a server of region eu"), "{why}");
@@ -329,7 +331,8 @@ async fn a_certificate_that_expires_in_use_is_named_on_both_sides() {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
     let good = |role| cluster.held(role);
-    let acceptor = |held: &Held| Acceptor::new(held, REGION, &RevokedServers::default()).expect("it is made");
+    let acceptor =
+        |held: &TlsCredentials| Acceptor::new(held, REGION, &RevokedServers::default()).expect("it is made");
     let expired = "the certificate of the other side expired";
     let alert =
         "the other side says that the certificate of this side is not valid at its time: it has expired";
@@ -337,11 +340,11 @@ async fn a_certificate_that_expires_in_use_is_named_on_both_sides() {
         (acceptor(&good(Role::Server(None))), connector(&client), alert, expired),
         (acceptor(&server), connector(&good(agent("n1"))), expired, alert),
     ] {
-        let (told, taken) = both_of(&acceptor, PortKind::Agents, &connector).await;
-        let (told, taken) = (told.expect_err("it has expired"), taken.expect_err("it has expired"));
-        assert!(told.starts_with(asks) && taken.starts_with(is_asked), "{told}; {taken}");
+        let (response, taken) = both_of(&acceptor, PortKind::Agents, &connector).await;
+        let (response, taken) = (response.expect_err("it has expired"), taken.expect_err("it has expired"));
+        assert!(response.starts_with(asks) && taken.starts_with(is_asked), "{response}; {taken}");
         let clock = "this machine's clock says";
-        assert!(told.contains(clock) || taken.contains(clock), "{told}; {taken}");
+        assert!(response.contains(clock) || taken.contains(clock), "{response}; {taken}");
     }
 }
 
@@ -362,7 +365,8 @@ fn an_authority_is_found_by_its_key_and_signs_again() {
     let path = |name: &str| cluster.dir.path().join(name);
     let other = Cluster::new();
     // Two authorities in one file, as while one takes the place of the other.
-    write_over(&path("ca.pem"), &(other.authority.pem() + &cluster.authority.pem())).expect("it is written");
+    replace_file(&path("ca.pem"), &(other.authority.pem() + &cluster.authority.pem()))
+        .expect("it is written");
     let loaded = Authority::load(&path("ca.pem"), &path("ca-key.pem")).expect("its key is one of theirs");
     assert_eq!(loaded.certificate(), cluster.authority.certificate());
     let request = CertificateRequest {

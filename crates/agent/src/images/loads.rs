@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use berth_api::agent::{
-    IMAGE_PIECE_BYTES_MAX, ImageLoad, LoadImages, NodeImage, Outcome, Refusal, RefusalKind,
+    AgentOutcome, IMAGE_PIECE_BYTES_MAX, ImageInfo, ImageLoad, LoadImages, Refusal, RefusalKind,
 };
 use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
@@ -41,7 +41,7 @@ const NO_ROOM: &str = "the disk of this node is nearly full";
 const REPAIR: &str = "If it is damaged or cut short, write it again (`docker save -o FILE IMAGE`); `tar -tf FILE` \
                       shows whether all of it can be read";
 
-type Loaded = Result<Vec<NodeImage>, PullError>;
+type Loaded = Result<Vec<ImageInfo>, PullError>;
 
 /// The archives that are coming.
 #[derive(Clone, Default)]
@@ -65,10 +65,10 @@ impl Drop for Load {
 
 impl Images {
     /// Takes a piece of an archive, or says what came of all of them.
-    pub(crate) async fn load(&self, asked: LoadImages) -> Result<Outcome, Refusal> {
+    pub(crate) async fn load(&self, asked: LoadImages) -> Result<AgentOutcome, Refusal> {
         if asked.cancel {
             self.loads.remove(&asked.upload);
-            return Ok(Outcome::ImageLoad(ImageLoad::default()));
+            return Ok(AgentOutcome::ImageLoad(ImageLoad::default()));
         }
         if asked.data.len() > IMAGE_PIECE_BYTES_MAX {
             return Err(invalid(format!("a piece of an archive has {IMAGE_PIECE_BYTES_MAX} bytes at most")));
@@ -82,7 +82,7 @@ impl Images {
         if !matches!(&taken, Ok(ImageLoad { done: false, .. })) {
             self.loads.remove(&asked.upload);
         }
-        taken.map(Outcome::ImageLoad)
+        taken.map(AgentOutcome::ImageLoad)
     }
 
     fn begin_load(&self, asked: &LoadImages) -> Result<Arc<Load>, Refusal> {
@@ -255,7 +255,7 @@ impl Archive<'_> {
     }
 
     /// A root file system says nothing of itself.
-    async fn keep_root(&self, digest: Digest, bytes: u64, _lease: Lease) -> Result<NodeImage, PullError> {
+    async fn keep_root(&self, digest: Digest, bytes: u64, _lease: Lease) -> Result<ImageInfo, PullError> {
         let name = self.name.clone().ok_or_else(unnamed)?;
         let record = ImageRecord {
             digest: digest.bytes().to_vec(),
@@ -267,7 +267,7 @@ impl Archive<'_> {
         self.keep(&name, record).await
     }
 
-    async fn keep(&self, name: &Reference, record: ImageRecord) -> Result<NodeImage, PullError> {
+    async fn keep(&self, name: &Reference, record: ImageRecord) -> Result<ImageInfo, PullError> {
         let now = SystemTime::now();
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let pulled_ns = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);

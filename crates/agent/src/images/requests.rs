@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use berth_api::agent::{
-    AllocId, Done, ImagePull, NodeImage, NodeImages, Outcome, PullImage, Refusal, RefusalKind, RemoveImage,
+    AgentOutcome, AllocId, Done, ImageInfo, ImageList, PullImage, PullProgress, Refusal, RefusalKind,
+    RemoveImage,
 };
 use prost::Message;
 use tokio::task::spawn_blocking;
@@ -35,14 +36,14 @@ const USERS_TOLD_MAX: usize = 64;
 
 impl Images {
     /// All images of the node. `allocs` holds the directories of allocations.
-    pub(crate) async fn list(&self, allocs: PathBuf) -> Result<Outcome, Refusal> {
+    pub(crate) async fn list(&self, allocs: PathBuf) -> Result<AgentOutcome, Refusal> {
         let store = self.puller.store.clone();
         let listed = spawn_blocking(move || list(&store, &allocs)).await.map_err(|_| failed(&PANICKED))?;
-        Ok(Outcome::Images(listed))
+        Ok(AgentOutcome::Images(listed))
     }
 
     /// Begins a pull, or reports how far the one is that is under way.
-    pub(crate) async fn pull_for_people(&self, asked: PullImage) -> Result<Outcome, Refusal> {
+    pub(crate) async fn pull_for_people(&self, asked: PullImage) -> Result<AgentOutcome, Refusal> {
         let name = reference(&asked.name)?;
         if !asked.always && self.find(&name, None).await.is_some() {
             return self.pulled(&name).await;
@@ -59,7 +60,7 @@ impl Images {
                     sleep(HELD).await;
                     drop(pull);
                 });
-                Ok(Outcome::ImagePull(so_far))
+                Ok(AgentOutcome::ImagePull(so_far))
             }
             // It stays here until it has been reported.
             Ok(Some(Ok(_image))) => self.pulled(&name).await,
@@ -68,23 +69,23 @@ impl Images {
         }
     }
 
-    async fn pulled(&self, name: &Reference) -> Result<Outcome, Refusal> {
+    async fn pulled(&self, name: &Reference) -> Result<AgentOutcome, Refusal> {
         let (store, name) = (self.puller.store.clone(), name.to_string());
         let told =
             spawn_blocking(move || store.find(&name).map(|record| tell(&record, SystemTime::now(), &[])));
         let image = told.await.map_err(|_| failed(&PANICKED))?;
         let image = image.ok_or_else(|| failed(&"it was removed again meanwhile"))?;
         let (done_bytes, total_bytes) = (image.bytes, image.bytes);
-        Ok(Outcome::ImagePull(ImagePull { done_bytes, total_bytes, image: Some(image) }))
+        Ok(AgentOutcome::ImagePull(PullProgress { done_bytes, total_bytes, image: Some(image) }))
     }
 
     /// Removes an image that no task uses, and the layers that no other has.
-    pub(crate) async fn remove(&self, asked: RemoveImage, allocs: PathBuf) -> Result<Outcome, Refusal> {
+    pub(crate) async fn remove(&self, asked: RemoveImage, allocs: PathBuf) -> Result<AgentOutcome, Refusal> {
         // What is on the node's own disk goes by its path.
         let name = if asked.name.starts_with('/') { asked.name } else { reference(&asked.name)?.to_string() };
         let store = self.puller.store.clone();
         let removed = spawn_blocking(move || remove(&store, &name, &allocs));
-        removed.await.map_err(|_| failed(&PANICKED))?.map(|()| Outcome::Done(Done {}))
+        removed.await.map_err(|_| failed(&PANICKED))?.map(|()| AgentOutcome::Done(Done {}))
     }
 }
 
@@ -111,9 +112,9 @@ fn refused(name: &Reference, error: &PullError) -> Refusal {
     failed(&error.failure(&name.to_string()).message)
 }
 
-fn so_far(pull: &Arc<Pull>) -> ImagePull {
+fn so_far(pull: &Arc<Pull>) -> PullProgress {
     let of = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
-    ImagePull { done_bytes: of(&pull.progress.done), total_bytes: of(&pull.progress.total), image: None }
+    PullProgress { done_bytes: of(&pull.progress.done), total_bytes: of(&pull.progress.total), image: None }
 }
 
 /// What runs on a node, by the layers that it runs on.
@@ -136,12 +137,12 @@ impl Users {
     }
 }
 
-fn list(store: &Store, allocs: &Path) -> NodeImages {
+fn list(store: &Store, allocs: &Path) -> ImageList {
     let users = Users::find(allocs);
     let all: BTreeMap<String, _> =
         store.all().into_iter().map(|(record, used)| (record.name.clone(), (record, used))).collect();
     let (disk_bytes, disk_free_bytes) = store.room().unwrap_or_default();
-    let mut listed = NodeImages { disk_bytes, disk_free_bytes, ..NodeImages::default() };
+    let mut listed = ImageList { disk_bytes, disk_free_bytes, ..ImageList::default() };
     let mut bytes = 0;
     for (record, used) in all.values() {
         let image = tell(record, *used, &users.of(record));
@@ -155,9 +156,9 @@ fn list(store: &Store, allocs: &Path) -> NodeImages {
     listed
 }
 
-pub(super) fn tell(record: &ImageRecord, used: SystemTime, users: &[AllocId]) -> NodeImage {
+pub(super) fn tell(record: &ImageRecord, used: SystemTime, users: &[AllocId]) -> ImageInfo {
     let since = used.duration_since(UNIX_EPOCH).unwrap_or_default();
-    NodeImage {
+    ImageInfo {
         name: record.name.clone(),
         digest: record.digest.clone(),
         bytes: record.bytes,

@@ -12,7 +12,7 @@ mod setup;
 use std::{collections::BTreeSet, num::NonZeroU64};
 
 use berth_api::agent::{
-    AllocId, AllocStatus, ClientStatus, OVER_DISK_LIMIT, TaskEvent, TaskEventKind, TaskSpec, TaskState,
+    AllocId, AllocStatus, ClientStatus, OVER_DISK_LIMIT, TaskEventEntry, TaskEventKind, TaskPhase, TaskSpec,
     TaskStatus,
 };
 
@@ -239,7 +239,7 @@ impl Alloc {
         (current && self.has_begun(task)).then_some(task)
     }
 
-    fn note(&mut self, task: usize, event: TaskEvent) {
+    fn note(&mut self, task: usize, event: TaskEventEntry) {
         push(&mut self.status.tasks[task], event);
         self.changed = true;
     }
@@ -315,7 +315,7 @@ impl Alloc {
         self.tasks[task].phase = Phase::Running;
         self.tasks[task].since_ns = at_ns;
         let status = &mut self.status.tasks[task];
-        status.state = TaskState::Running as i32;
+        status.state = TaskPhase::Running as i32;
         if status.started_ns == 0 {
             status.started_ns = at_ns;
         }
@@ -323,7 +323,7 @@ impl Alloc {
     }
 
     pub(super) fn on_found(&mut self, task: usize, found: FoundTask, now_ns: u64, actions: &mut Vec<Action>) {
-        let told = self.status.tasks[task].state() == TaskState::Running;
+        let told = self.status.tasks[task].state() == TaskPhase::Running;
         match found {
             FoundTask::Running { started_ns } if told => {
                 self.tasks[task].phase = Phase::Running;
@@ -345,7 +345,7 @@ impl Alloc {
             StartFailureKind::Driver | StartFailureKind::Recoverable => TaskEventKind::DriverFailure,
         };
         let fails_task = failure.kind == StartFailureKind::Setup;
-        self.note(task, TaskEvent { fails_task, ..event(kind, now_ns, failure.message) });
+        self.note(task, TaskEventEntry { fails_task, ..event(kind, now_ns, failure.message) });
         match failure.kind {
             _ if self.tasks[task].kill != Kill::No => self.killed(task, now_ns),
             StartFailureKind::Recoverable => self.restart_or_fail(task, now_ns),
@@ -367,7 +367,7 @@ impl Alloc {
             false => message,
         };
         let told = event(TaskEventKind::Terminated, at_ns, message);
-        self.note(task, TaskEvent { exit_code, signal, oom_killed, ..told });
+        self.note(task, TaskEventEntry { exit_code, signal, oom_killed, ..told });
         let status = &mut self.status.tasks[task];
         (status.exit_code, status.signal, status.oom_killed) = (exit_code, signal, oom_killed);
         let restart = if self.cause_of_end().is_none() { self.tasks[task].restart } else { Restart::No };
@@ -393,10 +393,13 @@ impl Alloc {
             Verdict::Restart { delay_ns, reason } => {
                 self.tasks[task].phase = Phase::Backoff { until_ns: now_ns.saturating_add(delay_ns) };
                 let status = &mut self.status.tasks[task];
-                status.state = TaskState::Pending as i32;
+                status.state = TaskPhase::Pending as i32;
                 status.restarts += 1;
                 status.last_restart_ns = now_ns;
-                self.note(task, TaskEvent { delay_ns, ..event(TaskEventKind::Restarting, now_ns, reason) });
+                self.note(
+                    task,
+                    TaskEventEntry { delay_ns, ..event(TaskEventKind::Restarting, now_ns, reason) },
+                );
             }
         }
     }
@@ -404,7 +407,7 @@ impl Alloc {
     fn fail(&mut self, task: usize, reason: &str, now_ns: u64) {
         self.note(
             task,
-            TaskEvent { fails_task: true, ..event(TaskEventKind::NotRestarting, now_ns, reason) },
+            TaskEventEntry { fails_task: true, ..event(TaskEventKind::NotRestarting, now_ns, reason) },
         );
         self.status.tasks[task].failed = true;
         self.die(task, now_ns);
@@ -419,7 +422,7 @@ impl Alloc {
         self.tasks[task].phase = Phase::Dead;
         self.tasks[task].kill = Kill::No;
         let status = &mut self.status.tasks[task];
-        status.state = TaskState::Dead as i32;
+        status.state = TaskPhase::Dead as i32;
         status.finished_ns = now_ns;
         (self.changed, self.dirty) = (true, true);
     }
@@ -475,7 +478,7 @@ impl Alloc {
         if self.has_ended() {
             return self.outcome();
         }
-        let runs = self.status.tasks.iter().any(|task| task.state() == TaskState::Running);
+        let runs = self.status.tasks.iter().any(|task| task.state() == TaskPhase::Running);
         if runs { ClientStatus::Running } else { ClientStatus::Pending }
     }
 

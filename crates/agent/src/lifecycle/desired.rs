@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use berth_api::agent::{AllocId, Change, GroupSpec, HealthSpec, PortBinding, RunAlloc, TaskDevices};
+use berth_api::agent::{AllocId, DesiredChange, GroupSpec, HealthSpec, PortBinding, RunAlloc, TaskDevices};
 use prost::Message;
 
 use super::Event;
@@ -114,8 +114,8 @@ pub enum DesiredError {
 ///
 /// # Errors
 /// When the message breaks the protocol; nothing of it applies.
-pub fn events_of(change: Change, groups: &mut GroupCache) -> Result<Vec<Event>, DesiredError> {
-    let Change { parts, left_out } = change;
+pub fn events_of(change: DesiredChange, groups: &mut GroupCache) -> Result<Vec<Event>, DesiredError> {
+    let DesiredChange { parts, left_out } = change;
     let mut events = Vec::new();
     let mut last = Vec::new();
     for desired in parts {
@@ -192,7 +192,7 @@ mod tests {
             RunAlloc { alloc_id: named.0.to_vec(), after: vec![before.0.to_vec()], ..RunAlloc::default() };
         let groups = vec![GroupEntry::default()];
         let desired = Desired { full: true, run: vec![run], groups, ..Desired::default() };
-        let change = Change { parts: vec![desired], left_out: vec![left_out] };
+        let change = DesiredChange { parts: vec![desired], left_out: vec![left_out] };
         let events = events_of(change, &mut GroupCache::default()).unwrap();
         let [Event::Run(run), Event::Stop { alloc, .. }] = &events[..] else { panic!("{events:?}") };
         assert_eq!((&*run.after, *alloc), (&[before, left_out][..], left_out));

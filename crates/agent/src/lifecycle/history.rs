@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_api::agent::{TaskEvent, TaskEventKind, TaskStatus};
+use berth_api::agent::{TaskEventEntry, TaskEventKind, TaskStatus};
 
 /// How many events of a task are kept.
 pub const EVENTS_MAX: usize = 10;
@@ -10,15 +10,15 @@ pub const EVENTS_MAX: usize = 10;
 /// How much of a message is kept.
 pub const MESSAGE_BYTES_MAX: usize = 512;
 
-pub(super) fn event(kind: TaskEventKind, at_ns: u64, message: impl Into<String>) -> TaskEvent {
-    TaskEvent { kind: kind as i32, at_ns, message: bounded(message.into()), ..TaskEvent::default() }
+pub(super) fn event(kind: TaskEventKind, at_ns: u64, message: impl Into<String>) -> TaskEventEntry {
+    TaskEventEntry { kind: kind as i32, at_ns, message: bounded(message.into()), ..TaskEventEntry::default() }
 }
 
 /// The oldest makes room, but for the last end of the task: a start that has much to say must not hide how the one before it
 /// ended.
-pub(super) fn push(status: &mut TaskStatus, event: TaskEvent) {
+pub(super) fn push(status: &mut TaskStatus, event: TaskEventEntry) {
     if status.events.len() >= EVENTS_MAX {
-        let is_end = |event: &TaskEvent| event.kind() == TaskEventKind::Terminated;
+        let is_end = |event: &TaskEventEntry| event.kind() == TaskEventKind::Terminated;
         let last_end = status.events.iter().rposition(is_end);
         let is_kept = last_end == Some(0) && !is_end(&event);
         status.events.remove(usize::from(is_kept));

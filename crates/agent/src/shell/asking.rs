@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use berth_api::agent::{
     AllocId, ReadSecrets, SecretItems, SecretsRead, SignTokens, SignedToken, SignedTokens, TaskEventKind, Up,
-    VariableAsked, VariablesWatched, WatchVariables,
+    VariableQuery, VariablesWatched, WatchVariables,
 };
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
@@ -65,7 +65,7 @@ pub(super) struct Asked {
 enum What {
     Tokens { identities: Vec<String>, answer: oneshot::Sender<Answer<SignedToken>> },
     Secrets(oneshot::Sender<Answer<SecretItems>>),
-    Variables { asked: Vec<VariableAsked>, seen: Vec<u8>, index: u64, answer: WatchedSender },
+    Variables { asked: Vec<VariableQuery>, seen: Vec<u8>, index: u64, answer: WatchedSender },
 }
 
 type WatchedSender = oneshot::Sender<Result<VariablesWatched, Unanswered>>;
@@ -107,7 +107,7 @@ impl Asker {
         &self,
         alloc: AllocId,
         task: &str,
-        asked: Vec<VariableAsked>,
+        asked: Vec<VariableQuery>,
         seen: Vec<u8>,
         index: u64,
     ) -> Result<VariablesWatched, Unanswered> {
@@ -177,7 +177,7 @@ impl Agent {
             }
             What::Variables { asked, seen, index, answer } => {
                 asking.watches.add(request, answer);
-                Up::Watch(WatchVariables { request, secret, alloc_id, task, asked, seen, index })
+                Up::Watch(WatchVariables { request, secret, alloc_id, task, queries: asked, seen, index })
             }
         };
         // Bounded by how many may ask; what people read goes by the same line and is not held up.

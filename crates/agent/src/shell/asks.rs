@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::agent::{
-    AllocId, Answer, Ask, AskFiles, Done, Outcome, Question, Refusal, RefusalKind, RestartTasks, SignalTasks,
-    Up,
+    AgentOutcome, AgentQuery, AgentRequest, AgentResponse, AllocId, Done, GetFiles, Refusal, RefusalKind,
+    RestartTasks, SignalTasks, Up,
 };
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
@@ -40,72 +40,72 @@ impl Asks {
         &self,
         request: u64,
         up: mpsc::Sender<Up>,
-        work: impl Future<Output = Result<Outcome, Refusal>> + Send + 'static,
+        work: impl Future<Output = Result<AgentOutcome, Refusal>> + Send + 'static,
     ) {
         let Ok(place) = self.0.clone().try_acquire_owned() else {
             let text = format!("the agent answers {ASKS_MAX} others: try again in a moment");
-            let outcome = Some(Outcome::Refused(Refusal::new(RefusalKind::Busy, text)));
+            let outcome = Some(AgentOutcome::Refused(Refusal::new(RefusalKind::Busy, text)));
             // A line that is full informs the server of that by its silence.
-            let _ = up.try_send(Up::Answer(Answer { request, outcome }));
+            let _ = up.try_send(Up::Answer(AgentResponse { request, outcome }));
             return;
         };
         tokio::spawn(async move {
-            let outcome = work.await.unwrap_or_else(Outcome::Refused);
-            let _ = up.send(Up::Answer(Answer { request, outcome: Some(outcome) })).await;
+            let outcome = work.await.unwrap_or_else(AgentOutcome::Refused);
+            let _ = up.send(Up::Answer(AgentResponse { request, outcome: Some(outcome) })).await;
             drop(place);
         });
     }
 }
 
 impl Agent {
-    pub(super) fn on_ask(&mut self, ask: Ask) {
+    pub(super) fn on_ask(&mut self, ask: AgentRequest) {
         let Some(up) = self.up.as_ref().map(|up| up.replies.clone()) else { return };
-        match ask.question {
-            Some(Question::Restart(asked)) => {
+        match ask.query {
+            Some(AgentQuery::Restart(asked)) => {
                 let restarted = self.restart(&asked);
-                self.asks.answer(ask.request, up, async { restarted.map(|()| Outcome::Done(Done {})) });
+                self.asks.answer(ask.request, up, async { restarted.map(|()| AgentOutcome::Done(Done {})) });
             }
-            Some(Question::Signal(asked)) => {
+            Some(AgentQuery::Signal(asked)) => {
                 let passed = self.pass_signal(&asked);
                 self.asks.answer(ask.request, up, async { all_passed(passed?).await });
             }
-            Some(Question::AllocUsage(asked)) => {
+            Some(AgentQuery::AllocUsage(asked)) => {
                 let usage = self.alloc_usage(&asked);
                 self.asks.answer(ask.request, up, async { usage?.await });
             }
-            Some(Question::NodeUsage(_)) => self.asks.answer(ask.request, up, self.node_usage()),
-            Some(Question::NodeAllocUsage(_)) => self.asks.answer(ask.request, up, self.all_usage()),
-            Some(Question::AllocChecks(asked)) => {
+            Some(AgentQuery::NodeUsage(_)) => self.asks.answer(ask.request, up, self.node_usage()),
+            Some(AgentQuery::NodeAllocUsage(_)) => self.asks.answer(ask.request, up, self.all_usage()),
+            Some(AgentQuery::AllocChecks(asked)) => {
                 let checks = self.alloc_checks(&asked);
                 self.asks.answer(ask.request, up, async { checks });
             }
-            Some(Question::Files(asked)) => {
+            Some(AgentQuery::Files(asked)) => {
                 let place = AllocId::from_slice(&asked.alloc_id).map(|alloc| self.data.place(alloc));
                 self.asks.answer(ask.request, up, look_at_files(place, asked));
             }
-            Some(Question::Images(_)) => {
+            Some(AgentQuery::Images(_)) => {
                 let (context, allocs) = (self.context.clone(), self.data.path().join("allocs"));
                 self.asks.answer(ask.request, up, async move { context.providers.images.list(allocs).await });
             }
-            Some(Question::PullImage(asked)) => {
+            Some(AgentQuery::PullImage(asked)) => {
                 let context = self.context.clone();
                 let pulling = async move { context.providers.images.pull_for_people(asked).await };
                 self.asks.answer(ask.request, up, pulling);
             }
-            Some(Question::LoadImages(asked)) => {
+            Some(AgentQuery::LoadImages(asked)) => {
                 let context = self.context.clone();
                 self.asks.answer(ask.request, up, async move { context.providers.images.load(asked).await });
             }
-            Some(Question::RemoveImage(asked)) => {
+            Some(AgentQuery::RemoveImage(asked)) => {
                 let (context, allocs) = (self.context.clone(), self.data.path().join("allocs"));
                 let removing = async move { context.providers.images.remove(asked, allocs).await };
                 self.asks.answer(ask.request, up, removing);
             }
-            Some(Question::NodeMeta(_)) => {
+            Some(AgentQuery::NodeMeta(_)) => {
                 let meta = self.meta.read();
                 self.asks.answer(ask.request, up, async { Ok(meta) });
             }
-            Some(Question::ChangeNodeMeta(asked)) => {
+            Some(AgentQuery::ChangeNodeMeta(asked)) => {
                 let changing = self.meta.clone().change(asked, self.context.equipment());
                 self.asks.answer(ask.request, up, changing);
             }
@@ -139,12 +139,12 @@ impl Agent {
 }
 
 /// What there is at a path; looked at on a thread where that holds up nobody.
-async fn look_at_files(place: Option<AllocPaths>, asked: AskFiles) -> Result<Outcome, Refusal> {
+async fn look_at_files(place: Option<AllocPaths>, asked: GetFiles) -> Result<AgentOutcome, Refusal> {
     let unknown = || Refusal::new(RefusalKind::NotFound, "no allocation has that id");
     let place = place.ok_or_else(unknown)?;
     let looked = tokio::task::spawn_blocking(move || files::look(&place, &asked.path, asked.list));
     match looked.await {
-        Ok(Ok(found)) => Ok(Outcome::Files(found)),
+        Ok(Ok(found)) => Ok(AgentOutcome::Files(found)),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(Refusal::new(RefusalKind::Failed, format!("look at the files: {PANICKED}"))),
     }
@@ -160,7 +160,7 @@ impl From<FileError> for Refusal {
     }
 }
 
-async fn all_passed(passed: Vec<Passed>) -> Result<Outcome, Refusal> {
+async fn all_passed(passed: Vec<Passed>) -> Result<AgentOutcome, Refusal> {
     let failed = |reason: String| Refusal::new(RefusalKind::Failed, format!("send the signal: {reason}"));
     for passed in passed {
         match timeout(SIGNAL_MAX, passed).await {
@@ -170,5 +170,5 @@ async fn all_passed(passed: Vec<Passed>) -> Result<Outcome, Refusal> {
             Err(_) => return Err(failed("the task's keeper does not answer".into())),
         }
     }
-    Ok(Outcome::Done(Done {}))
+    Ok(AgentOutcome::Done(Done {}))
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use berth_api::agent::JoinCode;
 use berth_tls::{
-    CERTIFICATE, CertificateRevoked, Connector, Expected, Held, Key, Peer, RevokedServers, Stream, TlsError,
-    TlsFiles, encode, fingerprint, now_secs,
+    CERTIFICATE, CertificateRevoked, Connector, ExpectedPeer, Key, Peer, RevokedServers, Stream,
+    TlsCredentials, TlsError, TlsFiles, encode, fingerprint, now_secs,
 };
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -92,20 +92,20 @@ impl Renewals {
 
 /// What is used for connections.
 struct Current {
-    held: Held,
+    held: TlsCredentials,
     region: String,
     connector: Connector,
 }
 
 impl Current {
-    fn new(held: Held, files: &TlsFiles, revoked: &RevokedServers) -> Result<Self, Failure> {
+    fn new(held: TlsCredentials, files: &TlsFiles, revoked: &RevokedServers) -> Result<Self, Failure> {
         let identity = held.identity();
         let region = identity.region().filter(|region| identity.is_agent(Some(region)));
         let Some(region) = region.map(str::to_owned) else {
             let why = format!("{} names {identity}, and this is an agent", files.cert.display());
             return Err(Failure::other("use the certificate", why));
         };
-        let expected = Expected::Server(region.clone());
+        let expected = ExpectedPeer::Server(region.clone());
         let connector = Connector::new(&held, expected, revoked).map_err(unusable)?;
         Ok(Self { held, region, connector })
     }
@@ -253,7 +253,7 @@ impl Own {
         if is_joined && !self.files.cert.exists() {
             return Err(ReadError::Lacking("it has no certificate yet".to_owned()));
         }
-        match Held::load(&self.files) {
+        match TlsCredentials::load(&self.files) {
             Ok(held) => Current::new(held, &self.files, &self.revoked).map_err(ReadError::Wrong),
             Err(error @ TlsError::Expired { .. }) if is_joined => Err(ReadError::Lacking(error.to_string())),
             Err(error) => Err(ReadError::Wrong(unusable(error))),
@@ -320,7 +320,7 @@ impl Own {
     async fn renew(self: &Arc<Self>, server: &str) -> Result<(), Failure> {
         let current = self.current();
         let current = current.ok_or_else(|| Failure::other("renew the certificate", "there is none"))?;
-        let expected = Expected::Server(current.region.clone());
+        let expected = ExpectedPeer::Server(current.region.clone());
         let connector = Connector::renewing(&current.held, expected, &self.revoked).map_err(unusable)?;
         self.enroll(server, &connector, By::Certificate(self.node_secret.clone())).await
     }
@@ -336,8 +336,8 @@ impl Own {
     fn keep(&self, Answer { certificate, authorities }: &Answer) -> Result<(), Failure> {
         let authorities: String = authorities.iter().map(|one| encode(CERTIFICATE, one)).collect();
         // First whom to believe: with a new authority and the old certificate the agent still gets in.
-        berth_tls::write_over(&self.files.ca, &authorities).map_err(unusable)?;
-        berth_tls::write_over(&self.files.cert, &encode(CERTIFICATE, certificate)).map_err(unusable)?;
+        berth_tls::replace_file(&self.files.ca, &authorities).map_err(unusable)?;
+        berth_tls::replace_file(&self.files.cert, &encode(CERTIFICATE, certificate)).map_err(unusable)?;
         match self.read() {
             Ok(current) => self.use_from_now(current),
             Err(ReadError::Lacking(why)) => return Err(Failure::other("use the certificate", why)),
@@ -349,7 +349,7 @@ impl Own {
     async fn join(self: &Arc<Self>, server: &str, code: JoinCode) -> Result<(), Failure> {
         let connector = Connector::joining(code.authority, &self.revoked).map_err(unusable)?;
         self.enroll(server, &connector, By::Token(code.secret.to_vec())).await?;
-        let mark_now = move |own: &Self| berth_tls::write_over(&own.joined_with(), &mark(&code));
+        let mark_now = move |own: &Self| berth_tls::replace_file(&own.joined_with(), &mark(&code));
         self.with_files(mark_now).await?.map_err(unusable)?;
         tracing::info!(server, "the agent has joined");
         Ok(())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::agent::{
-    ChangeNodeMeta, DYNAMIC_META_BYTES_MAX, DynamicMeta, HELLO_BYTES_MAX, NodeMeta, NodeSpec, Outcome,
+    AgentOutcome, ChangeNodeMeta, DYNAMIC_META_BYTES_MAX, DynamicMeta, HELLO_BYTES_MAX, NodeMeta, NodeSpec,
     Refusal, RefusalKind,
 };
 use prost::Message;
@@ -58,9 +58,9 @@ impl Metadata {
     }
 
     /// What there is of it, and where each part comes from.
-    pub(super) fn read(&self) -> Outcome {
+    pub(super) fn read(&self) -> AgentOutcome {
         let dynamic = self.dynamic.borrow().clone();
-        Outcome::NodeMeta(NodeMeta {
+        AgentOutcome::NodeMeta(NodeMeta {
             configured: self.configured.clone(),
             effective: overlaid(&self.configured, &dynamic),
             dynamic: listed(dynamic),
@@ -72,7 +72,7 @@ impl Metadata {
         self: Arc<Self>,
         asked: ChangeNodeMeta,
         node: Arc<Equipment>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Result<AgentOutcome, Refusal> {
         check_keys(&asked.changes)?;
         let _alone = self.changing.lock().await;
         let mut dynamic = self.dynamic.borrow().clone();

@@ -1,8 +1,8 @@
 //! A command within a task, seen from the server.
 
 use berth_api::agent::{
-    Down, ExecCancel, ExecCredit, ExecDown, ExecInput, ExecNews, ExecOrder, ExecStart, ExecStream, Refusal,
-    TerminalSize,
+    Down, ExecCancel, ExecControl, ExecCredit, ExecDown, ExecEvent, ExecInput, ExecStart, ExecStream,
+    Refusal, TerminalSize,
 };
 
 use crate::common::alloc_id;
@@ -45,33 +45,33 @@ impl Exec {
             credit_bytes: CREDIT,
         };
         let exec = Self { request, stdout: Vec::new(), stderr: Vec::new(), room: 0, end: None, reads: true };
-        exec.say(server, ExecOrder::Start(start));
+        exec.say(server, ExecControl::Start(start));
         exec
     }
 
-    pub fn say(&self, server: &mut Server, order: ExecOrder) {
-        server.say(Down::Exec(ExecDown { request: self.request, order: Some(order) }));
+    pub fn say(&self, server: &mut Server, order: ExecControl) {
+        server.say(Down::Exec(ExecDown { request: self.request, control: Some(order) }));
     }
 
     pub fn input(&self, server: &mut Server, data: &[u8]) {
         let data = bytes::Bytes::copy_from_slice(data);
-        self.say(server, ExecOrder::Input(ExecInput { data, close: false }));
+        self.say(server, ExecControl::Input(ExecInput { data, close: false }));
     }
 
     pub fn close(&self, server: &mut Server) {
-        self.say(server, ExecOrder::Input(ExecInput { close: true, ..ExecInput::default() }));
+        self.say(server, ExecControl::Input(ExecInput { close: true, ..ExecInput::default() }));
     }
 
     pub fn resize(&self, server: &mut Server, rows: u32, columns: u32) {
-        self.say(server, ExecOrder::Resize(TerminalSize { rows, columns }));
+        self.say(server, ExecControl::Resize(TerminalSize { rows, columns }));
     }
 
     pub fn cancel(&self, server: &mut Server) {
-        self.say(server, ExecOrder::Cancel(ExecCancel {}));
+        self.say(server, ExecControl::Cancel(ExecCancel {}));
     }
 
     pub fn allow(&self, server: &mut Server, stream: ExecStream, bytes: u64) {
-        self.say(server, ExecOrder::Credit(ExecCredit { stream: stream as i32, bytes }));
+        self.say(server, ExecControl::Credit(ExecCredit { stream: stream as i32, bytes }));
     }
 
     /// Listens until it is so.
@@ -110,9 +110,9 @@ impl Exec {
             std::mem::take(&mut server.execs).into_iter().partition(|up| up.request == self.request);
         server.execs = others;
         let mine: Vec<berth_api::agent::ExecUp> = mine;
-        for news in mine.into_iter().filter_map(|up| up.news) {
+        for news in mine.into_iter().filter_map(|up| up.event) {
             match news {
-                ExecNews::Output(output) => {
+                ExecEvent::Output(output) => {
                     let stream = output.stream();
                     let all = if stream == ExecStream::Stderr { &mut self.stderr } else { &mut self.stdout };
                     all.extend_from_slice(&output.data);
@@ -120,9 +120,9 @@ impl Exec {
                         self.allow(server, stream, output.data.len() as u64);
                     }
                 }
-                ExecNews::Credit(credit) => self.room += credit.bytes,
-                ExecNews::Exited(exited) => self.end = Some(Ok(exited.exit_code)),
-                ExecNews::Refused(refusal) => self.end = Some(Err(refusal)),
+                ExecEvent::Credit(credit) => self.room += credit.bytes,
+                ExecEvent::Exited(exited) => self.end = Some(Ok(exited.exit_code)),
+                ExecEvent::Refused(refusal) => self.end = Some(Err(refusal)),
             }
         }
     }

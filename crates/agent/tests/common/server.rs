@@ -6,11 +6,11 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use berth_api::agent::{
-    Ack, AllocStatus, Answer, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecUp, FRAME_BYTES_MAX,
-    FileChunk, FileRead, Hello, NodeSpec, Outcome, Question, ReadSecrets, Refused, RunAlloc, SecretItems,
-    SecretsRead, SignTokens, SignedToken, SignedTokens, StopAlloc, Up, UpFrame, VariableFound, VariableGiven,
-    VariablesWatched, WatchVariables, Welcome, WelcomeMode, decode_frame, desired_hash, encode_frame,
-    observed_hash,
+    Ack, AgentOutcome, AgentQuery, AgentRequest, AgentResponse, AllocStatus, ClientStatus, Desired, Digest,
+    Down, DownFrame, ExecUp, FRAME_BYTES_MAX, FileChunk, FileRead, Hello, NodeSpec, ReadSecrets, RunAlloc,
+    SecretItems, SecretsRead, SessionRefused, SignTokens, SignedToken, SignedTokens, StopAlloc, Up, UpFrame,
+    VariableContent, VariableResult, VariablesWatched, WatchVariables, Welcome, WelcomeMode, decode_frame,
+    desired_hash, encode_frame, observed_hash,
 };
 use bytes::{Bytes, BytesMut};
 use prost::Message;
@@ -46,7 +46,7 @@ pub struct Server {
     pub desired: BTreeMap<[u8; 16], bool>,
     observed: BTreeMap<[u8; 16], Bytes>,
     pub chunks: Vec<FileChunk>,
-    pub answers: Vec<Answer>,
+    pub answers: Vec<AgentResponse>,
     /// News of commands that nobody has looked at.
     pub execs: Vec<ExecUp>,
     /// Heartbeats heard.
@@ -56,7 +56,7 @@ pub struct Server {
     /// What the node is, once its agent has said that it has changed.
     pub node: Option<NodeSpec>,
     /// What agents are told in place of a welcome.
-    pub refuses: Option<Refused>,
+    pub refuses: Option<SessionRefused>,
     /// How long the tokens live that it signs; none while it signs none.
     pub tokens_live_ms: Option<u64>,
     /// Tokens so far.
@@ -275,14 +275,14 @@ impl Server {
                 VariablesWatched { request, seen, refused, retry: true, ..VariablesWatched::default() };
             return drop(self.try_say(Down::Watched(told)));
         }
-        let variables: Vec<VariableGiven> = items
+        let variables: Vec<VariableContent> = items
             .iter()
-            .map(|items| VariableGiven { items: items.clone(), ..VariableGiven::default() })
+            .map(|items| VariableContent { items: items.clone(), ..VariableContent::default() })
             .collect();
         let found = asked
-            .asked
+            .queries
             .iter()
-            .map(|_| VariableFound { variables: variables.clone(), ..VariableFound::default() });
+            .map(|_| VariableResult { variables: variables.clone(), ..VariableResult::default() });
         let (request, seen, index) = (asked.request, vec![*seen], u64::from(*seen));
         let told =
             VariablesWatched { request, found: found.collect(), seen, index, ..VariablesWatched::default() };
@@ -355,9 +355,9 @@ impl Server {
     }
 
     /// Asks something, and waits for the answer.
-    pub fn ask(&mut self, question: Question) -> Outcome {
+    pub fn ask(&mut self, question: AgentQuery) -> AgentOutcome {
         self.answers.clear();
-        self.say(Down::Ask(Ask { request: 1, question: Some(question) }));
+        self.say(Down::Ask(AgentRequest { request: 1, query: Some(question) }));
         while self.answers.is_empty() {
             self.listen();
         }

@@ -1,6 +1,6 @@
-//! Checks of an allocation's services: what its agent asks, and what has been answered.
+//! Checks of an allocation's services: their specifications, and the results that an agent reports.
 
-/// What an agent asks of a group's allocation again and again while it runs.
+/// A check that an agent runs periodically on an allocation.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct CheckSpec {
     /// The service that it speaks for.
@@ -12,7 +12,7 @@ pub struct CheckSpec {
     /// The task that it is about, and within which a script runs; empty for the group.
     #[prost(string, tag = "3")]
     pub task: String,
-    /// How it asks.
+    /// The kind of the check: TCP, HTTP, gRPC or script.
     #[prost(enumeration = "CheckKindSpec", tag = "4")]
     pub kind: i32,
     /// The label of a port, or a number.
@@ -24,7 +24,7 @@ pub struct CheckSpec {
     /// Milliseconds until no answer is a bad one.
     #[prost(uint64, tag = "7")]
     pub timeout_ms: u64,
-    /// HTTP: what is asked for.
+    /// HTTP: the request.
     #[prost(message, optional, tag = "8")]
     pub http: Option<HttpCheckSpec>,
     /// Script: the command and its arguments.
@@ -45,15 +45,15 @@ pub struct CheckSpec {
     /// When its answers restart tasks.
     #[prost(message, optional, tag = "14")]
     pub restart: Option<CheckRestartSpec>,
-    /// HTTP, gRPC: it asks within TLS.
+    /// HTTP, gRPC: uses TLS.
     #[prost(message, optional, tag = "15")]
     pub tls: Option<TlsCheckSpec>,
-    /// gRPC: whose health it asks for; empty for the whole server's.
+    /// gRPC: the service whose health it queries; empty for the whole server's.
     #[prost(string, tag = "16")]
     pub grpc_service: String,
 }
 
-/// How a check asks.
+/// The kind of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum CheckKindSpec {
@@ -67,7 +67,7 @@ pub enum CheckKindSpec {
     Grpc = 3,
 }
 
-/// How a check asks within TLS.
+/// TLS settings of a check.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct TlsCheckSpec {
     /// Whose certificate is expected; empty for the address that is asked.
@@ -90,7 +90,7 @@ pub struct HttpCheckSpec {
     /// Lines of its head.
     #[prost(message, repeated, tag = "3")]
     pub headers: Vec<HeaderSpec>,
-    /// Sent with it.
+    /// The body of the request.
     #[prost(string, tag = "4")]
     pub body: String,
     /// The statuses on which it passes; any below 400 when there is none.
@@ -101,10 +101,10 @@ pub struct HttpCheckSpec {
 /// Statuses of HTTP, from the first to the last.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct StatusRange {
-    /// The first.
+    /// The lowest status.
     #[prost(uint32, tag = "1")]
     pub first: u32,
-    /// The last.
+    /// The highest status.
     #[prost(uint32, tag = "2")]
     pub last: u32,
 }
@@ -154,9 +154,9 @@ pub enum CheckState {
     Pending = 0,
     /// Its service is well.
     Passing = 1,
-    /// Not quite.
+    /// The check warns.
     Warning = 2,
-    /// Not at all.
+    /// The check fails.
     Critical = 3,
 }
 
@@ -178,7 +178,7 @@ pub struct CheckStatus {
     /// The last answer: HTTP's status, or a command's exit code; 0 for none.
     #[prost(int32, tag = "5")]
     pub code: i32,
-    /// The last answer: its beginning, for people.
+    /// The last answer: its beginning, for users.
     #[prost(string, tag = "6")]
     pub output: String,
     /// Nanoseconds since the Unix epoch, of the last answer; 0 for none.
@@ -191,7 +191,7 @@ pub struct CheckStatus {
 
 /// How do the checks of an allocation stand?
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct AskAllocChecks {
+pub struct GetAllocChecks {
     /// 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub alloc_id: Vec<u8>,

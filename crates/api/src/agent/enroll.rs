@@ -1,5 +1,5 @@
-//! How an agent gets its certificate: one question and one answer, on a connection of its own, which the server distinguishes from others
-//! by its application protocol.
+//! Enrollment of agents: one request and one response, on a connection of its own with its own ALPN protocol, in which an agent
+//! receives its certificate.
 
 use std::{fmt, str::FromStr};
 
@@ -7,9 +7,9 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::secrets::debug_shows;
 
-/// Longest question.
+/// Longest request, in bytes.
 pub const ENROLL_BYTES_MAX: usize = 4 << 10;
-/// Longest answer.
+/// Longest response, in bytes.
 pub const ENROLLED_BYTES_MAX: usize = 256 << 10;
 
 /// Begins what is signed, so that it can be taken for nothing else.
@@ -43,13 +43,13 @@ pub struct Enroll {
 debug_shows!(Enroll { node_id });
 
 impl Enroll {
-    /// What is signed.
+    /// The bytes that the signature covers.
     pub fn signed(&self) -> Vec<u8> {
         [SIGNED, &self.node_id, &self.secret].concat()
     }
 }
 
-/// The answer.
+/// The response to [`Enroll`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct Enrolled {
     /// In DER; empty where it was refused.
@@ -58,7 +58,7 @@ pub struct Enrolled {
     /// The authorities that the cluster believes, each in DER.
     #[prost(bytes = "vec", repeated, tag = "2")]
     pub authorities: Vec<Vec<u8>>,
-    /// Why it was refused, for people.
+    /// Why it was refused, for users.
     #[prost(string, tag = "3")]
     pub refused: String,
 }
@@ -79,7 +79,7 @@ impl fmt::Display for JoinCode {
     }
 }
 
-/// Without its secret.
+/// Does not print the secret.
 impl fmt::Debug for JoinCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JoinCode(..)")

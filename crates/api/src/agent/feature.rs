@@ -1,4 +1,4 @@
-//! What an agent knows that older ones do not: it says so by name, and is given no work that needs more.
+//! Optional features of an agent. It announces them by name, and the scheduler gives it no work that needs others.
 
 /// The attribute of a node that names the features its agent knows, separated by commas.
 pub const FEATURES_ATTRIBUTE: &str = "berth.features";

@@ -10,7 +10,7 @@ const REGULAR: u32 = 0o100_000;
 
 /// What is there, at a path of an allocation's directory?
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct AskFiles {
+pub struct GetFiles {
     /// 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub alloc_id: Vec<u8>,
@@ -33,7 +33,7 @@ pub struct AgentLogRead {
     pub json: bool,
 }
 
-/// Answers [`AskFiles`].
+/// Answers [`GetFiles`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct AllocFiles {
     /// By name; the only one where nothing was to be listed.
@@ -47,7 +47,7 @@ pub struct FileSpec {
     /// Without the directory that it lies in.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     #[prost(uint64, tag = "2")]
     pub size: u64,
     /// As the kernel's `st_mode`: its kind, and who may do what with it.

@@ -4,8 +4,8 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
 use super::{
-    Answer, Ask, ExecDown, ExecUp, NodeSpec, ReadSecrets, SecretsRead, SignTokens, SignedTokens, TaskApi,
-    VariablesWatched, WatchVariables,
+    AgentRequest, AgentResponse, ExecDown, ExecUp, NodeSpec, ReadSecrets, SecretsRead, SignTokens,
+    SignedTokens, TaskApi, VariablesWatched, WatchVariables,
 };
 use crate::{failpoint, secrets::debug_shows};
 
@@ -38,7 +38,7 @@ pub struct UpFrame {
     /// Which of the connection's sessions speaks; chosen by the agent's side.
     #[prost(uint32, tag = "1")]
     pub session: u32,
-    /// What it says.
+    /// The message.
     #[prost(oneof = "Up", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14")]
     pub message: Option<Up>,
 }
@@ -57,19 +57,19 @@ pub enum Up {
     /// Nothing changed, the node lives.
     #[prost(message, tag = "4")]
     Heartbeat(Heartbeat),
-    /// A piece of a file that the server asked for.
+    /// A piece of a file that the server reads.
     #[prost(message, tag = "5")]
     FileChunk(FileChunk),
-    /// Answers what the server asked.
+    /// The response to a request of the server.
     #[prost(message, tag = "6")]
-    Answer(Answer),
+    Answer(AgentResponse),
     /// News of a command that somebody runs within a task.
     #[prost(message, tag = "7")]
     Exec(ExecUp),
     /// The agent shuts down, and the node is to be drained first.
     #[prost(message, tag = "8")]
     Leaving(Leaving),
-    /// The node is another than the hello said.
+    /// The node description has changed since the hello.
     #[prost(message, tag = "9")]
     Changed(NodeChanged),
     /// Asks for tokens of a task.
@@ -134,7 +134,7 @@ pub struct DownFrame {
     /// Which of the connection's sessions is spoken to.
     #[prost(uint32, tag = "1")]
     pub session: u32,
-    /// What is said.
+    /// The message.
     #[prost(oneof = "Down", tags = "2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16")]
     pub message: Option<Down>,
 }
@@ -147,7 +147,7 @@ pub enum Down {
     Welcome(Welcome),
     /// The session is not, or no longer, open.
     #[prost(message, tag = "3")]
-    Refused(Refused),
+    Refused(SessionRefused),
     /// What the node should do.
     #[prost(message, tag = "4")]
     Desired(Desired),
@@ -165,7 +165,7 @@ pub enum Down {
     FileCancel(FileCancel),
     /// Asks something, or gives an order, that is answered once.
     #[prost(message, tag = "9")]
-    Ask(Ask),
+    Ask(AgentRequest),
     /// About a command that somebody runs within a task.
     #[prost(message, tag = "10")]
     Exec(ExecDown),
@@ -175,10 +175,10 @@ pub enum Down {
     /// Where else to connect.
     #[prost(message, tag = "12")]
     Servers(Servers),
-    /// Tokens that were asked for.
+    /// Requested tokens.
     #[prost(message, tag = "13")]
     Signed(SignedTokens),
-    /// Secrets that were asked for.
+    /// Requested secrets.
     #[prost(message, tag = "14")]
     Secrets(SecretsRead),
     /// About a connection of a task to the HTTP API.
@@ -259,7 +259,7 @@ pub enum WelcomeMode {
     Equal = 0,
     /// All that changed after `observed_seq`.
     FromSeq = 1,
-    /// All.
+    /// The full desired state.
     Full = 2,
 }
 
@@ -317,7 +317,7 @@ pub struct RevokedServer {
 
 /// Ends a session.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Refused {
+pub struct SessionRefused {
     /// The reason, in words.
     #[prost(string, tag = "1")]
     pub reason: String,
@@ -341,10 +341,10 @@ pub struct Desired {
     /// A part of a full list.
     #[prost(bool, tag = "3")]
     pub full: bool,
-    /// Should run.
+    /// Allocations to run.
     #[prost(message, repeated, tag = "4")]
     pub run: Vec<RunAlloc>,
-    /// Should end.
+    /// Allocations to stop.
     #[prost(message, repeated, tag = "5")]
     pub stop: Vec<StopAlloc>,
     /// 16 bytes each. Their end is in the log: no longer reported, never run again, files stay.
@@ -399,7 +399,7 @@ pub struct RunAlloc {
     /// Which of the group's allocations it is, from 0.
     #[prost(uint32, tag = "2")]
     pub name_index: u32,
-    /// Its ports.
+    /// Its host ports.
     #[prost(message, repeated, tag = "4")]
     pub ports: Vec<super::PortBinding>,
     /// 16 bytes each: must have ended on this node before this one may start.
@@ -474,7 +474,7 @@ pub struct Heartbeat {
 /// An update or a heartbeat has been taken in.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub struct Ack {
-    /// Its seq.
+    /// Its sequence number.
     #[prost(uint64, tag = "1")]
     pub seq: u64,
     /// How long changes that are not urgent should wait for company from now on, by what the server has to take in: milliseconds;
@@ -553,7 +553,7 @@ pub struct FileChunk {
     /// The piece; empty pieces say that the reader still lives.
     #[prost(bytes = "bytes", tag = "3")]
     pub data: Bytes,
-    /// Nothing follows.
+    /// Whether this is the last chunk.
     #[prost(bool, tag = "4")]
     pub done: bool,
     /// Why nothing follows, when that is not the end of the log; starts with `not found: ` when the task, its log or the
@@ -646,7 +646,8 @@ mod tests {
             read.map_err(|error| error.to_string())
         };
         assert!(
-            error(b"HTTP/1.1 400 Bad Request\r\n").is_err_and(|told| told.contains("--agent-addr, 4647"))
+            error(b"HTTP/1.1 400 Bad Request\r\n")
+                .is_err_and(|response| response.contains("--agent-addr, 4647"))
         );
         let tls = "the other side speaks TLS, and this one does not".to_owned();
         assert_eq!(error(&[0x15, 3, 3, 0, 2, 2, 40]), Err(tls.clone()));

@@ -1,5 +1,5 @@
-//! Tokens that say who a task is. An agent asks the server that it is connected to for those of a task when it prepares that,
-//! and again before they expire; their holders learn nothing of how they are signed.
+//! Identity tokens of tasks. The agent requests them from the server that it is connected to when it prepares a task, and again
+//! before they expire. Agents and tasks do not hold the signing keys.
 
 use crate::secrets::debug_shows;
 
@@ -69,10 +69,10 @@ pub struct SignedTokens {
     /// The request's number.
     #[prost(uint64, tag = "1")]
     pub request: u64,
-    /// Those that were asked for, in that order; none where it was refused.
+    /// The requested ones, in that order; none where it was refused.
     #[prost(message, repeated, tag = "2")]
     pub tokens: Vec<SignedToken>,
-    /// Why it was refused, for people.
+    /// Why it was refused, for users.
     #[prost(string, tag = "3")]
     pub refused: String,
     /// Refused in a way that may pass: trying again can help.

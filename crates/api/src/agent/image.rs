@@ -1,4 +1,4 @@
-//! The images of a node: what it has of them, and what people have it do with them.
+//! Container images of a node: listing, pulling, loading and removing them.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ pub const IMAGE_PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// Which images does the node have?
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct AskImages {}
+pub struct GetImages {}
 
 /// Pull an image. The download goes on for as long as somebody asks again; it is joined by whoever wants the same.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -51,26 +51,26 @@ pub struct RemoveImage {
     pub name: String,
 }
 
-/// Answers [`AskImages`].
+/// Answers [`GetImages`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct NodeImages {
+pub struct ImageList {
     /// By name.
     #[prost(message, repeated, tag = "1")]
-    pub images: Vec<NodeImage>,
+    pub images: Vec<ImageInfo>,
     /// Bytes of the filesystem that they are on.
     #[prost(uint64, tag = "2")]
     pub disk_bytes: u64,
     /// Of these, free.
     #[prost(uint64, tag = "3")]
     pub disk_free_bytes: u64,
-    /// Images that the answer has no room for.
+    /// Images that do not fit into the response.
     #[prost(uint32, tag = "4")]
     pub left_off: u32,
 }
 
 /// An image that a node has.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct NodeImage {
+pub struct ImageInfo {
     /// In full, or the path of an archive or directory of the node.
     #[prost(string, tag = "1")]
     pub name: String,
@@ -99,7 +99,7 @@ pub struct NodeImage {
 
 /// Answers [`PullImage`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct ImagePull {
+pub struct PullProgress {
     /// Bytes that are here.
     #[prost(uint64, tag = "1")]
     pub done_bytes: u64,
@@ -108,7 +108,7 @@ pub struct ImagePull {
     pub total_bytes: u64,
     /// Once all of it is here.
     #[prost(message, optional, tag = "3")]
-    pub image: Option<NodeImage>,
+    pub image: Option<ImageInfo>,
 }
 
 /// Answers [`LoadImages`].
@@ -122,5 +122,5 @@ pub struct ImageLoad {
     pub done: bool,
     /// The images that are here by it, once it is done.
     #[prost(message, repeated, tag = "3")]
-    pub images: Vec<NodeImage>,
+    pub images: Vec<ImageInfo>,
 }

@@ -7,7 +7,7 @@ pub const DYNAMIC_META_BYTES_MAX: usize = 64 << 10;
 
 /// Which metadata does the node have?
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct AskNodeMeta {}
+pub struct GetNodeMeta {}
 
 /// Set and unset keys of the dynamic metadata; all of them or, if the agent refuses, none.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
@@ -28,7 +28,7 @@ pub struct DynamicMeta {
     pub value: Option<String>,
 }
 
-/// Answers [`AskNodeMeta`] and [`ChangeNodeMeta`].
+/// Answers [`GetNodeMeta`] and [`ChangeNodeMeta`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct NodeMeta {
     /// From the settings of the agent.

@@ -38,7 +38,7 @@ pub enum AllocHealth {
 /// Where a task is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
-pub enum TaskState {
+pub enum TaskPhase {
     /// Not started, or between two starts.
     Pending = 0,
     /// Its process lives.
@@ -47,7 +47,7 @@ pub enum TaskState {
     Dead = 2,
 }
 
-/// A moment in a task's life that people ask about.
+/// A moment in a task's life that users ask about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum TaskEventKind {
@@ -71,7 +71,7 @@ pub enum TaskEventKind {
     SetupFailure = 8,
     /// The kill signal was sent.
     Killing = 9,
-    /// It ended because it was asked to.
+    /// It was stopped.
     Killed = 10,
     /// The group's leader ended, so this task was stopped.
     LeaderDead = 11,
@@ -79,7 +79,7 @@ pub enum TaskEventKind {
     SiblingFailed = 12,
     /// A signal was sent to it.
     Signaling = 13,
-    /// A restart was asked for.
+    /// A restart was requested.
     RestartSignaled = 14,
     /// What it wants to have downloaded is on the way.
     DownloadingArtifacts = 15,
@@ -120,14 +120,14 @@ impl TaskEventKind {
 
 /// One entry of a task's history. At most the last ten are kept.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct TaskEvent {
-    /// What happened.
+pub struct TaskEventEntry {
+    /// The kind of the event.
     #[prost(enumeration = "TaskEventKind", tag = "1")]
     pub kind: i32,
     /// Nanoseconds since the Unix epoch, by the node's clock.
     #[prost(uint64, tag = "2")]
     pub at_ns: u64,
-    /// For people; may be empty.
+    /// For users; may be empty.
     #[prost(string, tag = "3")]
     pub message: String,
     /// With [`TaskEventKind::Terminated`].
@@ -158,7 +158,7 @@ pub struct TaskStatus {
     #[prost(string, tag = "1")]
     pub name: String,
     /// Where it is in its life.
-    #[prost(enumeration = "TaskState", tag = "2")]
+    #[prost(enumeration = "TaskPhase", tag = "2")]
     pub state: i32,
     /// Whether it ended badly for good.
     #[prost(bool, tag = "3")]
@@ -177,7 +177,7 @@ pub struct TaskStatus {
     pub finished_ns: u64,
     /// Its last events, oldest first.
     #[prost(message, repeated, tag = "8")]
-    pub events: Vec<TaskEvent>,
+    pub events: Vec<TaskEventEntry>,
     /// How its last process ended, once it did: exit code.
     #[prost(int32, tag = "9")]
     pub exit_code: i32,
@@ -198,7 +198,7 @@ pub struct AllocStatus {
     /// How it fares as a whole.
     #[prost(enumeration = "ClientStatus", tag = "2")]
     pub status: i32,
-    /// Why, for people; may be empty.
+    /// Why, for users; may be empty.
     #[prost(string, tag = "3")]
     pub description: String,
     /// One for each task of the group, in order of declaration.

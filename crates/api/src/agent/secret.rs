@@ -1,5 +1,5 @@
-//! What of variables tasks are given. An agent asks the server that it is connected to when it starts a task; what the task may
-//! be given is for that server to say, by what the job says and what the task may read.
+//! Secrets of tasks, read from variables. The agent requests them from the server that it is connected to when it starts a task.
+//! The server decides by the job and by what the task's identity may read.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub struct SecretsRead {
     /// All of the task's; none where it was refused.
     #[prost(message, repeated, tag = "2")]
     pub secrets: Vec<SecretItems>,
-    /// Why it was refused, for people.
+    /// Why it was refused, for users.
     #[prost(string, tag = "3")]
     pub refused: String,
     /// Refused in a way that may pass: trying again can help.

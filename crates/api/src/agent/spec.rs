@@ -7,7 +7,7 @@ use super::{CheckSpec, IdentitySpec, SecretSpec, TemplateSpec};
 /// A node as its agent describes it.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct NodeSpec {
-    /// For people; the host's name by default.
+    /// For users; the host's name by default.
     #[prost(string, tag = "1")]
     pub name: String,
     /// The datacenter's name.
@@ -161,13 +161,13 @@ pub struct GroupSpec {
     /// What an allocation must show to count as healthy; absent where nobody asks.
     #[prost(message, optional, tag = "11")]
     pub health: Option<HealthSpec>,
-    /// What the agent asks again and again while the allocation runs, in order of declaration.
+    /// Its checks, in order of declaration.
     #[prost(message, repeated, tag = "12")]
     pub checks: Vec<CheckSpec>,
     /// Milliseconds after the first start of a task within which all of it must have ended; 0 for as long as it takes.
     #[prost(uint64, tag = "13")]
     pub max_run_ms: u64,
-    /// Milliseconds after which its allocations are stopped if no server was heard of; 0 for never.
+    /// Milliseconds after which its allocations are stopped without contact to a server; 0 for never.
     #[prost(uint64, tag = "15")]
     pub stop_after_silence_ms: u64,
     /// Absent where the group says nothing of it.

@@ -32,12 +32,12 @@ pub struct TaskApi {
     /// Chosen by the agent; unique among the session's connections.
     #[prost(uint64, tag = "1")]
     pub connection: u64,
-    /// What is said of it.
+    /// The message.
     #[prost(oneof = "TaskApiPart", tags = "2, 3, 4, 5")]
     pub part: Option<TaskApiPart>,
 }
 
-/// What is said of a connection.
+/// A message about a connection.
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
 pub enum TaskApiPart {
     /// A task has connected. Only agents say so.
@@ -104,7 +104,7 @@ pub fn task_api_refusal(status: u16, text: &str) -> String {
 /// One side's end of a connection that is carried.
 #[derive(Debug)]
 pub struct TaskApiEnd {
-    came: Mutex<Came>,
+    came: Mutex<ReceivedBytes>,
     comes: Notify,
     closed: Notify,
     /// Bytes that may be sent.
@@ -114,7 +114,7 @@ pub struct TaskApiEnd {
 }
 
 #[derive(Debug)]
-struct Came {
+struct ReceivedBytes {
     inbox: Inbox,
     closed: bool,
 }
@@ -123,7 +123,7 @@ impl Default for TaskApiEnd {
     fn default() -> Self {
         let inbox = Inbox::new(TASK_API_WINDOW_BYTES);
         Self {
-            came: Mutex::new(Came { inbox, closed: false }),
+            came: Mutex::new(ReceivedBytes { inbox, closed: false }),
             comes: Notify::new(),
             closed: Notify::new(),
             credit: Semaphore::new(TASK_API_WINDOW_BYTES),
@@ -163,13 +163,13 @@ impl TaskApiEnd {
         self.closed.notify_one();
     }
 
-    /// Carries the bytes of a stream until either side ends it, or nothing has moved for `idle_max`. `tell` sends the other side
+    /// Carries the bytes of a stream until either side ends it, or nothing has moved for `idle_max`. `send` sends the other side
     /// something, and says whether that was possible. The caller reports the end.
     pub async fn carry<T, F>(
         &self,
         stream: impl AsyncRead + AsyncWrite,
         idle_max: Duration,
-        tell: T,
+        send: T,
     ) -> io::Result<()>
     where
         T: Fn(TaskApiPart) -> F,
@@ -191,7 +191,7 @@ impl TaskApiEnd {
                 }
                 moves();
                 let data = Bytes::copy_from_slice(&buffer[..read]);
-                if !tell(TaskApiPart::Data(TaskApiData { data })).await {
+                if !send(TaskApiPart::Data(TaskApiData { data })).await {
                     return Err(gone());
                 }
             }
@@ -201,7 +201,7 @@ impl TaskApiEnd {
                 writer.write_all(&piece).await?;
                 moves();
                 self.came().inbox.allow(piece.len());
-                if !tell(TaskApiPart::Credit(piece.len() as u64)).await {
+                if !send(TaskApiPart::Credit(piece.len() as u64)).await {
                     return Err(gone());
                 }
             }
@@ -258,7 +258,7 @@ impl TaskApiEnd {
         }
     }
 
-    fn came(&self) -> MutexGuard<'_, Came> {
+    fn came(&self) -> MutexGuard<'_, ReceivedBytes> {
         self.came.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -279,10 +279,10 @@ mod tests {
             let (end, other) = (ends[own].clone(), ends[1 - own].clone());
             let (ours, theirs) = duplex(1 << 10);
             let carried = tokio::spawn(async move {
-                let told = other.clone();
+                let response = other.clone();
                 let carried = end
                     .carry(theirs, idle_max, move |part| {
-                        told.on_part(part);
+                        response.on_part(part);
                         std::future::ready(true)
                     })
                     .await;
@@ -346,9 +346,9 @@ mod tests {
         let end = TaskApiEnd::default();
         let (mut ours, theirs) = duplex(1 << 20);
         ours.write_all(&vec![0; 2 * TASK_API_WINDOW_BYTES]).await.expect("there is room");
-        let (told, mut tells) = mpsc::unbounded_channel();
+        let (response, mut tells) = mpsc::unbounded_channel();
         let carrying = end.carry(theirs, TASK_API_IDLE_MAX, |part| {
-            let _ = told.send(part);
+            let _ = response.send(part);
             std::future::ready(true)
         });
         tokio::select! {

@@ -1,11 +1,11 @@
-//! Templates of tasks' files, and what they show of variables. The agent renders them; what it may show of variables the server says
-//! that it is connected to, by what the task itself may read, and says again as soon as that changes.
+//! Templates of tasks' files, and the variables that they show. The agent renders them. The server that it is connected to
+//! decides which variables the task may read, and sends them again as soon as they change.
 
 use std::collections::BTreeMap;
 
 use crate::secrets::debug_shows;
 
-/// The most variables and lists of variables that the templates of one task may ask for.
+/// The most variables and lists of variables that the templates of one task may query.
 pub const TEMPLATE_VARIABLES_MAX: usize = 64;
 /// The most bytes of variables that the templates of one task may show, as they are sent: well below what a frame may have.
 pub const TEMPLATE_VARIABLE_BYTES_MAX: usize = 2 << 20;
@@ -118,8 +118,8 @@ pub struct WatchVariables {
     pub task: String,
     /// At most [`TEMPLATE_VARIABLES_MAX`].
     #[prost(message, repeated, tag = "5")]
-    pub asked: Vec<VariableAsked>,
-    /// As the last answer to the same questions said, or the last refusal; empty to be answered at once.
+    pub queries: Vec<VariableQuery>,
+    /// The `seen` of the last response to the same queries, also of a refusal; empty for an immediate response.
     #[prost(bytes = "vec", tag = "6")]
     pub seen: Vec<u8>,
     /// The index of the last answer: a server that has not come as far waits a moment, and refuses then.
@@ -127,11 +127,11 @@ pub struct WatchVariables {
     pub index: u64,
 }
 
-debug_shows!(WatchVariables { request, alloc_id, task, asked, index });
+debug_shows!(WatchVariables { request, alloc_id, task, queries, index });
 
 /// A variable that a template shows, or a list of variables.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Message)]
-pub struct VariableAsked {
+pub struct VariableQuery {
     /// Empty for the job's own.
     #[prost(string, tag = "1")]
     pub namespace: String,
@@ -151,8 +151,8 @@ pub struct VariablesWatched {
     pub request: u64,
     /// In the order in which it was asked; nothing where nothing has changed, or it was refused.
     #[prost(message, repeated, tag = "2")]
-    pub found: Vec<VariableFound>,
-    /// Names what was found: to be said when the same is asked again. Of a refusal as well, if it holds until that changes.
+    pub found: Vec<VariableResult>,
+    /// Names what was found: to be sent with the next request of the same queries. Of a refusal as well, if it holds until that changes.
     #[prost(bytes = "vec", tag = "3")]
     pub seen: Vec<u8>,
     /// How far the server's log has come, what agents observe aside. Not below that of the request, unless that is one of another
@@ -162,7 +162,7 @@ pub struct VariablesWatched {
     /// Nothing has changed for as long as the server waits.
     #[prost(bool, tag = "5")]
     pub unchanged: bool,
-    /// Why it was refused, for people.
+    /// Why it was refused, for users.
     #[prost(string, tag = "6")]
     pub refused: String,
     /// Refused in a way that may pass: trying again can help.
@@ -170,21 +170,21 @@ pub struct VariablesWatched {
     pub retry: bool,
 }
 
-/// What was found of a [`VariableAsked`].
+/// What was found of a [`VariableQuery`].
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct VariableFound {
+pub struct VariableResult {
     /// The variable, or those of the list; none where there is none.
     #[prost(message, repeated, tag = "1")]
-    pub variables: Vec<VariableGiven>,
-    /// Why the task may not know, for people; empty where it may.
+    pub variables: Vec<VariableContent>,
+    /// Why the task may not know, for users; empty where it may.
     #[prost(string, tag = "2")]
     pub denied: String,
 }
 
-/// A variable, as far as it was asked for.
+/// A variable, with its items if they were queried.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 #[prost(skip_debug)]
-pub struct VariableGiven {
+pub struct VariableContent {
     /// Whose it is.
     #[prost(string, tag = "1")]
     pub namespace: String,
@@ -208,4 +208,4 @@ pub struct VariableGiven {
     pub items: BTreeMap<String, String>,
 }
 
-debug_shows!(VariableGiven { namespace, path, modify_index });
+debug_shows!(VariableContent { namespace, path, modify_index });

@@ -1,4 +1,4 @@
-//! What tasks and machines use, as of the second in which somebody asks.
+//! Resource usage of tasks and machines, sampled at the time of the request.
 
 /// What the tasks of an allocation use.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -16,12 +16,12 @@ pub struct AllocUsage {
 pub struct NodeAllocUsage {
     /// Each of them.
     #[prost(message, repeated, tag = "1")]
-    pub allocs: Vec<AllocUsageOf>,
+    pub allocs: Vec<AllocUsageEntry>,
 }
 
 /// What one of several allocations uses.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct AllocUsageOf {
+pub struct AllocUsageEntry {
     /// 16 bytes.
     #[prost(bytes = "vec", tag = "1")]
     pub alloc_id: Vec<u8>,
@@ -156,7 +156,7 @@ pub struct DiskUsage {
     /// How much of it programs may still have.
     #[prost(uint64, tag = "5")]
     pub available: u64,
-    /// How much of its room for files' names is in use, in percent.
+    /// Inodes in use, in percent.
     #[prost(double, tag = "6")]
     pub inodes_used_percent: f64,
 }

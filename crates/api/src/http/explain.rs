@@ -17,7 +17,7 @@ pub struct JobExplanation {
     /// Its groups.
     pub groups: Vec<GroupExplanation>,
     /// Where it stands among all that wait; null when it does not wait.
-    pub queue: Option<QueueStanding>,
+    pub queue: Option<QueuePosition>,
     /// When the first of what has failed is replaced that waits for its reschedule; the beginning of all time when nothing
     /// does.
     pub retry_at: Time,
@@ -28,7 +28,8 @@ pub struct JobExplanation {
 /// Where a job stands among all that wait for room.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct QueueStanding {
+#[schemars(rename = "QueueStanding")]
+pub struct QueuePosition {
     /// The dominant share of its namespace with all below it, by weight: 0.25 for a quarter of the cluster.
     pub share: f64,
     /// Namespaces whose waiting jobs of the same or a higher priority are tried before those of this one.

@@ -1,6 +1,6 @@
 //! Jobs: what lists show of them, their counts, and what changes them.
 //!
-//! A job itself is JSON as `berth_jobfile` reads and writes it, with the fields of [`JobStanding`] added.
+//! A job itself is JSON as `berth_jobfile` reads and writes it, with the fields of [`JobServerFields`] added.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -13,7 +13,8 @@ use super::JobVersionTag;
 /// What the server knows of a job beyond what its owner wrote. Stands in the job's own JSON object.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct JobStanding {
+#[schemars(rename = "JobStanding")]
+pub struct JobServerFields {
     /// The job that made this one; empty for none.
     #[serde(rename = "ParentID")]
     pub parent_id: String,
@@ -76,7 +77,7 @@ impl JsonSchema for Job {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         // Its members and not a reference beside others: some who make clients from descriptions take a type with one reference
         // for the type that it refers to, and leave out all the rest.
-        let standing = JobStanding::json_schema(generator);
+        let standing = JobServerFields::json_schema(generator);
         json_schema!({
             "description": "A job as job files in JSON have it, and what the server knows of it.",
             "type": "object",

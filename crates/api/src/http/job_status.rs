@@ -7,7 +7,8 @@ use serde_json::Value;
 /// The body of `PUT /v1/jobs/statuses`. Clients write its names in either case.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct JobStatusesAsked {
+#[schemars(rename = "JobStatusesAsked")]
+pub struct JobStatusesRequest {
     /// The jobs; none for all.
     #[serde(alias = "jobs")]
     pub jobs: Option<Vec<JobName>>,

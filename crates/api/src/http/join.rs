@@ -9,7 +9,8 @@ use crate::secrets::debug_shows;
 /// Asks for a token with which one agent joins.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct NodeTokenAsked {
+#[schemars(rename = "NodeTokenAsked")]
+pub struct NodeTokenRequest {
     /// The node that joins again with it; empty for one that is not there yet.
     #[serde(rename = "NodeID")]
     pub node_id: String,

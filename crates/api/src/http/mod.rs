@@ -57,8 +57,8 @@ pub use alloc::{
 };
 pub use check::AllocCheck;
 pub use client::{
-    Address, AddressError, Answer, ApiError, BLOCKING_MAX, ByteStream, Client, Exchange, ExchangeAnswer,
-    Lines, REQUEST_TIMEOUT_MS, Refused, SocketReceiver, SocketSender, Target,
+    Address, AddressError, ApiError, ApiResponse, BLOCKING_MAX, ByteStream, Client, ErrorResponse, JsonLines,
+    REQUEST_TIMEOUT_MS, RawRequest, RawResponse, SocketReceiver, SocketSender, Target,
 };
 pub use deployment::{
     AllocDeploymentStatus, Deployment, DeploymentAllocHealth, DeploymentChanged, DeploymentPause,
@@ -71,18 +71,18 @@ pub use error::ErrorBody;
 pub use eval::{Evaluation, EvaluationStub, PlacementMetric};
 pub use event::{Event, EventFrame};
 pub use exec::{ExecInputFrame, ExecOutputFrame, ExecPiece, ExecResult, ExecTerminalSize};
-pub use explain::{GroupExplanation, JobExplanation, QueueStanding, SmallestChange};
+pub use explain::{GroupExplanation, JobExplanation, QueuePosition, SmallestChange};
 pub use file::AllocFileInfo;
 pub use identity::{Jwk, Jwks, OpenIdConfiguration};
 pub use image::{ImagePull, ImagePulled, ImagesLoaded, NodeImage, NodeImages};
 pub use job::{
     ChildrenSummary, EvaluateOptions, GroupSummary, Job, JobDeregistered, JobEvaluate, JobRegister,
-    JobRegistered, JobStanding, JobStub, JobSubmission, JobSubmissionRead, JobSummary, JobValidate,
+    JobRegistered, JobServerFields, JobStub, JobSubmission, JobSubmissionRead, JobSummary, JobValidate,
     JobValidated, JobsParse, PeriodicLaunch,
 };
-pub use job_status::{JobName, JobStatus, JobStatusAlloc, JobStatusesAsked};
+pub use job_status::{JobName, JobStatus, JobStatusAlloc, JobStatusesRequest};
 pub use job_version::{JobStability, JobTag, JobVersionChanged, JobVersionTag, JobVersions};
-pub use join::{NodeRevoked, NodeToken, NodeTokenAsked, ServerRevoked};
+pub use join::{NodeRevoked, NodeToken, NodeTokenRequest, ServerRevoked};
 pub use log::StreamFrame;
 pub use measure::{Counter, Gauge, Measurements, Sample};
 pub use namespace::{Namespace, NamespaceCapabilities};
@@ -111,7 +111,7 @@ pub use scheduling::{
     PoolScheduling, PreemptionConfig, SchedulerConfiguration, SchedulerConfigurationRead,
     SchedulerConfigurationSet,
 };
-pub use search::{Found, FuzzyFound, FuzzyMatch, FuzzySearch, Search};
+pub use search::{FuzzyMatch, FuzzySearch, FuzzySearchResult, Search, SearchResult};
 pub use task::{TaskEvent, TaskState};
 pub use task_commands::{AllocRestart, AllocSignal};
 pub use text::Text;

@@ -18,7 +18,8 @@ pub struct Search {
 /// What begins so.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Found {
+#[schemars(rename = "Found")]
+pub struct SearchResult {
     /// Names or ids by context, at most 20 of each.
     pub matches: BTreeMap<String, Vec<String>>,
     /// Whether there are more, by context.
@@ -38,7 +39,8 @@ pub struct FuzzySearch {
 /// What has the text in its name.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct FuzzyFound {
+#[schemars(rename = "FuzzyFound")]
+pub struct FuzzySearchResult {
     /// By context, at most 20 of each, those first that have the text earliest.
     pub matches: BTreeMap<String, Vec<FuzzyMatch>>,
     /// Whether there are more, by context.

@@ -10,10 +10,10 @@ use std::fmt::Write;
 use berth_api::agent::{
     Ack, AllocStatus, ClientStatus, Desired, Down, DownFrame, Enroll, Enrolled, FRAME_BYTES_MAX, GroupSpec,
     Heartbeat, HeartbeatEvery, Hello, Leaving, NodeChanged, NodeSpec, PROTOCOL_VERSION, PortBinding,
-    ReadSecrets, Refused, Renewed, RevokedServer, RunAlloc, SecretItems, SecretsRead, Servers, SignTokens,
-    SignedToken, SignedTokens, StopAlloc, TaskApi, TaskApiClose, TaskApiData, TaskApiOpen, TaskApiPart, Up,
-    UpFrame, Update, VariableAsked, VariableFound, VariableGiven, VariablesWatched, WatchVariables, Welcome,
-    WelcomeMode, decode_frame, encode_frame,
+    ReadSecrets, Renewed, RevokedServer, RunAlloc, SecretItems, SecretsRead, Servers, SessionRefused,
+    SignTokens, SignedToken, SignedTokens, StopAlloc, TaskApi, TaskApiClose, TaskApiData, TaskApiOpen,
+    TaskApiPart, Up, UpFrame, Update, VariableContent, VariableQuery, VariableResult, VariablesWatched,
+    WatchVariables, Welcome, WelcomeMode, decode_frame, encode_frame,
 };
 use bytes::BytesMut;
 use expect_test::{ExpectFile, expect_file};
@@ -95,7 +95,7 @@ fn what_a_server_says() {
         restored: true,
     };
     down(&[Down::Welcome(welcome)], &expect_file!["golden/welcome.hex"]);
-    let refused = Refused { reason: "not now".into(), retry: true };
+    let refused = SessionRefused { reason: "not now".into(), retry: true };
     down(&[Down::Refused(refused)], &expect_file!["golden/refused.hex"]);
     let mut desired = Desired { term: 1, index: 2, full: true, seq: 3, more: true, ..Desired::default() };
     let spec = GroupSpec { job_id: "j".into(), group: "g".into(), ..GroupSpec::default() };
@@ -170,18 +170,18 @@ fn what_a_task_is_given_of_variables() {
 
 #[test]
 fn what_templates_show_of_variables() {
-    let asked = VariableAsked { namespace: "team".into(), path: "app/db".into(), is_list: true };
+    let asked = VariableQuery { namespace: "team".into(), path: "app/db".into(), is_list: true };
     let watch = WatchVariables {
         request: 7,
         secret: vec![2; 16],
         alloc_id: vec![8; 16],
         task: "web".into(),
-        asked: vec![asked],
+        queries: vec![asked],
         seen: vec![3; 4],
         index: 9,
     };
     up(&[Up::Watch(watch)], &expect_file!["golden/watch_variables.hex"]);
-    let given = VariableGiven {
+    let given = VariableContent {
         namespace: "team".into(),
         path: "app/db".into(),
         create_index: 1,
@@ -194,8 +194,8 @@ fn what_templates_show_of_variables() {
     let watched = VariablesWatched {
         request: 7,
         found: vec![
-            VariableFound { variables: vec![given], ..VariableFound::default() },
-            VariableFound { denied: "not for it".into(), ..VariableFound::default() },
+            VariableResult { variables: vec![given], ..VariableResult::default() },
+            VariableResult { denied: "not for it".into(), ..VariableResult::default() },
         ],
         seen: vec![3; 4],
         index: 9,
@@ -213,16 +213,16 @@ fn what_tasks_say_to_the_api_and_hear() {
     let about = |part| TaskApi { connection: 7, part: Some(part) };
     let data = || TaskApiData { data: b"GET / HTTP/1.1".as_slice().into() };
     let open = TaskApiOpen { secret: vec![2; 16], alloc_id: vec![8; 16], task: "web".into() };
-    let said = [
+    let message = [
         TaskApiPart::Open(open),
         TaskApiPart::Data(data()),
         TaskApiPart::Credit(3),
         TaskApiPart::Close(TaskApiClose {}),
     ];
     assert!(!format!("{:?}", data()).contains("GET"));
-    up(&said.map(|part| Up::TaskApi(about(part))), &expect_file!["golden/task_api_up.hex"]);
-    let heard = [TaskApiPart::Data(data()), TaskApiPart::Credit(3), TaskApiPart::Close(TaskApiClose {})];
-    down(&heard.map(|part| Down::TaskApi(about(part))), &expect_file!["golden/task_api_down.hex"]);
+    up(&message.map(|part| Up::TaskApi(about(part))), &expect_file!["golden/task_api_up.hex"]);
+    let received = [TaskApiPart::Data(data()), TaskApiPart::Credit(3), TaskApiPart::Close(TaskApiClose {})];
+    down(&received.map(|part| Down::TaskApi(about(part))), &expect_file!["golden/task_api_down.hex"]);
 }
 
 #[test]

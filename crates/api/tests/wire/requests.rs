@@ -1,13 +1,14 @@
 //! What a server asks of an agent on behalf of people, and what the agent says to that: one of each kind.
 
 use berth_api::agent::{
-    AllocChecks, AllocFiles, AllocUsage, AllocUsageOf, Answer, Ask, AskAllocChecks, AskAllocUsage, AskFiles,
-    AskImages, AskNodeAllocUsage, AskNodeMeta, AskNodeUsage, ChangeNodeMeta, CheckState, CheckStatus,
-    CoreUsage, CpuUsage, DiskUsage, Done, Down, DownFrame, DynamicMeta, ExecCancel, ExecCredit, ExecDown,
-    ExecExited, ExecInput, ExecNews, ExecOrder, ExecOutput, ExecStart, ExecStream, ExecUp, FileCancel,
-    FileChunk, FileCredit, FileRead, FileSpec, ImageLoad, ImagePull, LoadImages, MemoryUsage, NodeAllocUsage,
-    NodeImage, NodeImages, NodeMemoryUsage, NodeMeta, NodeUsage, Outcome, PullImage, Question, Refusal,
-    RefusalKind, RemoveImage, RestartTasks, SignalTasks, TaskUsage, TerminalSize, Up, UpFrame,
+    AgentOutcome, AgentQuery, AgentRequest, AgentResponse, AllocChecks, AllocFiles, AllocUsage,
+    AllocUsageEntry, ChangeNodeMeta, CheckState, CheckStatus, CoreUsage, CpuUsage, DiskUsage, Done, Down,
+    DownFrame, DynamicMeta, ExecCancel, ExecControl, ExecCredit, ExecDown, ExecEvent, ExecExited, ExecInput,
+    ExecOutput, ExecStart, ExecStream, ExecUp, FileCancel, FileChunk, FileCredit, FileRead, FileSpec,
+    GetAllocChecks, GetAllocUsage, GetFiles, GetImages, GetNodeAllocUsage, GetNodeMeta, GetNodeUsage,
+    ImageInfo, ImageList, ImageLoad, LoadImages, MemoryUsage, NodeAllocUsage, NodeMemoryUsage, NodeMeta,
+    NodeUsage, PullImage, PullProgress, Refusal, RefusalKind, RemoveImage, RestartTasks, SignalTasks,
+    TaskUsage, TerminalSize, Up, UpFrame,
 };
 use expect_test::expect_file;
 
@@ -15,20 +16,20 @@ use super::{down, up};
 
 const ALLOC: [u8; 16] = [8; 16];
 
-fn questions() -> Vec<Question> {
+fn questions() -> Vec<AgentQuery> {
     let alloc_id = || ALLOC.to_vec();
     let name = || "registry.example/app:1".to_owned();
     vec![
-        Question::Restart(RestartTasks { alloc_id: alloc_id(), task: "web".into(), all: true }),
-        Question::Signal(SignalTasks { alloc_id: alloc_id(), task: "web".into(), signal: "SIGHUP".into() }),
-        Question::AllocUsage(AskAllocUsage { alloc_id: alloc_id(), task: "web".into() }),
-        Question::NodeUsage(AskNodeUsage {}),
-        Question::AllocChecks(AskAllocChecks { alloc_id: alloc_id() }),
-        Question::Files(AskFiles { alloc_id: alloc_id(), path: "alloc/logs".into(), list: true }),
-        Question::NodeAllocUsage(AskNodeAllocUsage {}),
-        Question::Images(AskImages {}),
-        Question::PullImage(PullImage { name: name(), always: true }),
-        Question::LoadImages(LoadImages {
+        AgentQuery::Restart(RestartTasks { alloc_id: alloc_id(), task: "web".into(), all: true }),
+        AgentQuery::Signal(SignalTasks { alloc_id: alloc_id(), task: "web".into(), signal: "SIGHUP".into() }),
+        AgentQuery::AllocUsage(GetAllocUsage { alloc_id: alloc_id(), task: "web".into() }),
+        AgentQuery::NodeUsage(GetNodeUsage {}),
+        AgentQuery::AllocChecks(GetAllocChecks { alloc_id: alloc_id() }),
+        AgentQuery::Files(GetFiles { alloc_id: alloc_id(), path: "alloc/logs".into(), list: true }),
+        AgentQuery::NodeAllocUsage(GetNodeAllocUsage {}),
+        AgentQuery::Images(GetImages {}),
+        AgentQuery::PullImage(PullImage { name: name(), always: true }),
+        AgentQuery::LoadImages(LoadImages {
             upload: vec![1; 16].into(),
             offset: 4_096,
             data: "tar".into(),
@@ -36,9 +37,9 @@ fn questions() -> Vec<Question> {
             name: name(),
             cancel: true,
         }),
-        Question::RemoveImage(RemoveImage { name: name() }),
-        Question::NodeMeta(AskNodeMeta {}),
-        Question::ChangeNodeMeta(ChangeNodeMeta { changes: dynamic_meta() }),
+        AgentQuery::RemoveImage(RemoveImage { name: name() }),
+        AgentQuery::NodeMeta(GetNodeMeta {}),
+        AgentQuery::ChangeNodeMeta(ChangeNodeMeta { changes: dynamic_meta() }),
     ]
 }
 
@@ -75,8 +76,8 @@ fn node_usage() -> NodeUsage {
     NodeUsage { at_ns: 1, uptime_s: 2, memory, cores: vec![core], mhz: 90.0, disk }
 }
 
-fn image() -> NodeImage {
-    NodeImage {
+fn image() -> ImageInfo {
+    ImageInfo {
         name: "registry.example/app:1".into(),
         digest: vec![5; 32],
         bytes: 1_000,
@@ -88,7 +89,7 @@ fn image() -> NodeImage {
     }
 }
 
-fn outcomes() -> Vec<Outcome> {
+fn outcomes() -> Vec<AgentOutcome> {
     let check = CheckStatus {
         service: "web".into(),
         name: "alive".into(),
@@ -106,24 +107,24 @@ fn outcomes() -> Vec<Outcome> {
         modified_ns: 2,
         content_type: "text/plain".into(),
     };
-    let of_alloc = AllocUsageOf { alloc_id: ALLOC.to_vec(), usage: alloc_usage() };
+    let of_alloc = AllocUsageEntry { alloc_id: ALLOC.to_vec(), usage: alloc_usage() };
     vec![
-        Outcome::Refused(Refusal::new(RefusalKind::NotFound, "no such task")),
-        Outcome::Done(Done {}),
-        Outcome::AllocUsage(alloc_usage()),
-        Outcome::NodeUsage(node_usage()),
-        Outcome::AllocChecks(AllocChecks { checks: vec![check], group: "g".into() }),
-        Outcome::Files(AllocFiles { files: vec![file] }),
-        Outcome::NodeAllocUsage(NodeAllocUsage { allocs: vec![of_alloc] }),
-        Outcome::Images(NodeImages {
+        AgentOutcome::Refused(Refusal::new(RefusalKind::NotFound, "no such task")),
+        AgentOutcome::Done(Done {}),
+        AgentOutcome::AllocUsage(alloc_usage()),
+        AgentOutcome::NodeUsage(node_usage()),
+        AgentOutcome::AllocChecks(AllocChecks { checks: vec![check], group: "g".into() }),
+        AgentOutcome::Files(AllocFiles { files: vec![file] }),
+        AgentOutcome::NodeAllocUsage(NodeAllocUsage { allocs: vec![of_alloc] }),
+        AgentOutcome::Images(ImageList {
             images: vec![image()],
             disk_bytes: 10,
             disk_free_bytes: 5,
             left_off: 1,
         }),
-        Outcome::ImagePull(ImagePull { done_bytes: 1, total_bytes: 2, image: Some(image()) }),
-        Outcome::ImageLoad(ImageLoad { offset: 4_096, done: true, images: vec![image()] }),
-        Outcome::NodeMeta(NodeMeta {
+        AgentOutcome::ImagePull(PullProgress { done_bytes: 1, total_bytes: 2, image: Some(image()) }),
+        AgentOutcome::ImageLoad(ImageLoad { offset: 4_096, done: true, images: vec![image()] }),
+        AgentOutcome::NodeMeta(NodeMeta {
             configured: [("rack".to_owned(), "r1".to_owned())].into(),
             dynamic: dynamic_meta(),
             effective: [("rack".to_owned(), "r2".to_owned())].into(),
@@ -131,45 +132,45 @@ fn outcomes() -> Vec<Outcome> {
     ]
 }
 
-fn orders() -> Vec<ExecOrder> {
+fn controls() -> Vec<ExecControl> {
     vec![
-        ExecOrder::Start(ExecStart {
+        ExecControl::Start(ExecStart {
             alloc_id: ALLOC.to_vec(),
             task: "web".into(),
             command: vec!["sh".into(), "-c".into()],
             tty: true,
             credit_bytes: 65_536,
         }),
-        ExecOrder::Input(ExecInput { data: "ls\n".into(), close: true }),
-        ExecOrder::Resize(TerminalSize { rows: 24, columns: 80 }),
-        ExecOrder::Credit(ExecCredit { stream: ExecStream::Stderr.into(), bytes: 512 }),
-        ExecOrder::Cancel(ExecCancel {}),
+        ExecControl::Input(ExecInput { data: "ls\n".into(), close: true }),
+        ExecControl::Resize(TerminalSize { rows: 24, columns: 80 }),
+        ExecControl::Credit(ExecCredit { stream: ExecStream::Stderr.into(), bytes: 512 }),
+        ExecControl::Cancel(ExecCancel {}),
     ]
 }
 
-fn news() -> Vec<ExecNews> {
+fn events() -> Vec<ExecEvent> {
     vec![
-        ExecNews::Output(ExecOutput { stream: ExecStream::Stderr.into(), data: "no\n".into() }),
-        ExecNews::Credit(ExecCredit { stream: ExecStream::Stdin.into(), bytes: 512 }),
-        ExecNews::Exited(ExecExited { exit_code: 3 }),
-        ExecNews::Refused(Refusal::new(RefusalKind::Busy, "too many")),
+        ExecEvent::Output(ExecOutput { stream: ExecStream::Stderr.into(), data: "no\n".into() }),
+        ExecEvent::Credit(ExecCredit { stream: ExecStream::Stdin.into(), bytes: 512 }),
+        ExecEvent::Exited(ExecExited { exit_code: 3 }),
+        ExecEvent::Refused(Refusal::new(RefusalKind::Busy, "too many")),
     ]
 }
 
 #[test]
 fn what_an_agent_is_asked_and_answers() {
-    let ask = |(at, question)| Down::Ask(Ask { request: at, question: Some(question) });
+    let ask = |(at, query)| Down::Ask(AgentRequest { request: at, query: Some(query) });
     down(&(1..).zip(questions()).map(ask).collect::<Vec<_>>(), &expect_file!["golden/ask.hex"]);
-    let answer = |(at, outcome)| Up::Answer(Answer { request: at, outcome: Some(outcome) });
+    let answer = |(at, outcome)| Up::Answer(AgentResponse { request: at, outcome: Some(outcome) });
     up(&(1..).zip(outcomes()).map(answer).collect::<Vec<_>>(), &expect_file!["golden/answer.hex"]);
 }
 
 #[test]
 fn what_is_said_of_a_command_within_a_task() {
-    let order = |(at, order)| Down::Exec(ExecDown { request: at, order: Some(order) });
-    down(&(1..).zip(orders()).map(order).collect::<Vec<_>>(), &expect_file!["golden/exec_order.hex"]);
-    let news_of = |(at, news)| Up::Exec(ExecUp { request: at, news: Some(news) });
-    up(&(1..).zip(news()).map(news_of).collect::<Vec<_>>(), &expect_file!["golden/exec_news.hex"]);
+    let control = |(at, control)| Down::Exec(ExecDown { request: at, control: Some(control) });
+    down(&(1..).zip(controls()).map(control).collect::<Vec<_>>(), &expect_file!["golden/exec_control.hex"]);
+    let event_of = |(at, event)| Up::Exec(ExecUp { request: at, event: Some(event) });
+    up(&(1..).zip(events()).map(event_of).collect::<Vec<_>>(), &expect_file!["golden/exec_event.hex"]);
 }
 
 #[test]
@@ -220,10 +221,10 @@ fn every_message_that_is_known_has_a_sample() {
         });
         tags.count()
     }
-    assert_eq!(known(|ask: &Ask| ask.question.is_some()), questions().len());
-    assert_eq!(known(|answer: &Answer| answer.outcome.is_some()), outcomes().len());
-    assert_eq!(known(|exec: &ExecDown| exec.order.is_some()), orders().len());
-    assert_eq!(known(|exec: &ExecUp| exec.news.is_some()), news().len());
+    assert_eq!(known(|ask: &AgentRequest| ask.query.is_some()), questions().len());
+    assert_eq!(known(|answer: &AgentResponse| answer.outcome.is_some()), outcomes().len());
+    assert_eq!(known(|exec: &ExecDown| exec.control.is_some()), controls().len());
+    assert_eq!(known(|exec: &ExecUp| exec.event.is_some()), events().len());
     // Those of `what_an_agent_says` and `what_a_server_says`, tokens, secrets, variables of templates, the API for tasks, a renewed certificate, and
     // what carries the above.
     assert_eq!(known(|frame: &UpFrame| frame.message.is_some()), 9 + 4);

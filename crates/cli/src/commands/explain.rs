@@ -1,6 +1,6 @@
 //! `berth explain`: why a job waits, and the smallest change that would place it.
 
-use berth_api::http::{GroupExplanation, JobExplanation, QueueStanding, Time};
+use berth_api::http::{GroupExplanation, JobExplanation, QueuePosition, Time};
 use clap::Args;
 
 use crate::{
@@ -59,7 +59,7 @@ impl View for JobExplanation {
 }
 
 /// Where the job stands among all that wait.
-fn queue(queue: &QueueStanding) -> String {
+fn queue(queue: &QueuePosition) -> String {
     let place = match (queue.namespaces_ahead, queue.jobs_ahead) {
         (0, 0) => "first in the queue".to_owned(),
         (namespaces, jobs) => {

@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-use berth_api::http::{Event, EventFrame, Lines};
+use berth_api::http::{Event, EventFrame, JsonLines};
 
 use super::Change;
 use crate::{
@@ -26,13 +26,13 @@ pub(super) struct News<'a> {
 }
 
 enum Source<'a> {
-    Stream(Lines<EventFrame>),
+    Stream(JsonLines<EventFrame>),
     /// It is kept here so that a wait which is called off does not begin again.
     Opening(Pin<Box<dyn Future<Output = Result<Opened, Failure>> + 'a>>),
 }
 
 /// A stream, and the state from which it goes on, where what led there is no longer kept.
-type Opened = (Vec<Event>, Lines<EventFrame>);
+type Opened = (Vec<Event>, JsonLines<EventFrame>);
 
 impl<'a> News<'a> {
     pub(super) async fn of(remote: &'a Remote, change: &Change<'a>) -> Result<Self, Failure> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_api::http::{
     AllocCheck, AllocFileInfo, AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped, Allocation,
-    AllocationStub, ByteStream, ExecInputFrame, ExecOutputFrame, Lines, SocketReceiver, SocketSender,
+    AllocationStub, ByteStream, ExecInputFrame, ExecOutputFrame, JsonLines, SocketReceiver, SocketSender,
     StreamFrame,
 };
 use serde::de::IgnoredAny;
@@ -135,7 +135,7 @@ impl Remote {
     }
 
     /// Pieces of a log or a file.
-    pub async fn stream(&self, read: &StreamRead<'_>) -> Result<Lines<StreamFrame>, Failure> {
+    pub async fn stream(&self, read: &StreamRead<'_>) -> Result<JsonLines<StreamFrame>, Failure> {
         let (origin, offset) = match read.from {
             StreamStart::Offset(offset) => ("start", offset),
             StreamStart::BeforeEnd(offset) => ("end", offset),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::http::{AllocationStub, Event, EventFrame, Lines, Target};
+use berth_api::http::{AllocationStub, Event, EventFrame, JsonLines, Target};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub struct EventFilter {
 
 impl Remote {
     /// What happens to a job's evaluations, deployments and allocations from `index` on.
-    pub async fn job_events(&self, job: &str, index: u64) -> Result<Lines<EventFrame>, Failure> {
+    pub async fn job_events(&self, job: &str, index: u64) -> Result<JsonLines<EventFrame>, Failure> {
         let topics =
             ["Job", "Evaluation", "Deployment", "Allocation"].map(|topic| format!("{topic}:{job}")).to_vec();
         self.events(&EventFilter { topics, from: Some(index) }).await
@@ -61,7 +61,7 @@ impl Remote {
     }
 
     /// Everything that the filter lets through, as it happens.
-    pub async fn events(&self, filter: &EventFilter) -> Result<Lines<EventFrame>, Failure> {
+    pub async fn events(&self, filter: &EventFilter) -> Result<JsonLines<EventFrame>, Failure> {
         let target = self.target("/v1/event/stream");
         let target = match filter.from {
             Some(index) => target.param("index", index),

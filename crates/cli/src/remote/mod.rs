@@ -19,7 +19,7 @@ mod variable;
 
 use std::{path::PathBuf, sync::Once};
 
-use berth_api::http::{Address, Answer, Client, Target};
+use berth_api::http::{Address, ApiResponse, Client, Target};
 use berth_tls::{ClientFiles, ClientTls};
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::runtime;
@@ -222,10 +222,10 @@ fn note_next_page(token: &str) {
 }
 
 /// Says once what the servers do not know for sure, however much is asked for.
-fn note_unknown<T>(answer: &Answer<T>) {
+fn note_unknown<T>(answer: &ApiResponse<T>) {
     static UNCONFIRMED: Once = Once::new();
     static HELD: Once = Once::new();
-    let Answer { unconfirmed_nodes, held_nodes, .. } = answer;
+    let ApiResponse { unconfirmed_nodes, held_nodes, .. } = answer;
     if *unconfirmed_nodes > 0 {
         let note =
             format!("note: not yet confirmed by its node: what is said of {unconfirmed_nodes} of the nodes");

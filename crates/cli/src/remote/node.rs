@@ -2,7 +2,7 @@
 
 use berth_api::http::{
     AllocationStub, HostStats, JobStub, Node, NodeDrain, NodeEligibility, NodeEligibilityChanged,
-    NodeMetaApply, NodeMetaRead, NodePool, NodeStub, NodeToken, NodeTokenAsked,
+    NodeMetaApply, NodeMetaRead, NodePool, NodeStub, NodeToken, NodeTokenRequest,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ impl Remote {
     /// Makes a token with which one agent joins; an empty node is one that is not there yet.
     pub async fn node_token(&self, node: &str, ttl: &str) -> Result<NodeToken, Failure> {
         let node_id = if node.is_empty() { String::new() } else { self.find_node(node).await? };
-        let asked = NodeTokenAsked { node_id, ttl: ttl.to_owned() };
+        let asked = NodeTokenRequest { node_id, ttl: ttl.to_owned() };
         self.put(&self.target("/v1/nodes/token"), &asked).await
     }
 

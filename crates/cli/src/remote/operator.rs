@@ -3,7 +3,7 @@
 use std::{fs::File, io, path::Path};
 
 use berth_api::http::{
-    AgentJoined, AgentMembers, AgentSelf, ApiError, ByteStream, Exchange, ExchangeAnswer, Lines,
+    AgentJoined, AgentMembers, AgentSelf, ApiError, ByteStream, JsonLines, RawRequest, RawResponse,
     RecoveryStatus, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet,
     ServerRevoked, SnapshotRestored, StreamFrame, Target,
 };
@@ -30,7 +30,7 @@ pub struct LogAsk {
 
 impl Remote {
     /// The log of a server or an agent, from now on.
-    pub async fn server_log(&self, ask: &LogAsk) -> Result<Lines<StreamFrame>, Failure> {
+    pub async fn server_log(&self, ask: &LogAsk) -> Result<JsonLines<StreamFrame>, Failure> {
         let target =
             self.target("/v1/agent/monitor").param("log_level", &ask.level).param("log_json", ask.json);
         let target = ask.node.iter().fold(target, |target, node| target.param("node_id", node));
@@ -142,7 +142,7 @@ impl Remote {
     }
 
     /// Sends a request as it is written.
-    pub async fn exchange(&self, asked: Exchange) -> Result<ExchangeAnswer, Failure> {
+    pub async fn exchange(&self, asked: RawRequest) -> Result<RawResponse, Failure> {
         Ok(self.client.exchange(asked).await?)
     }
 

@@ -27,7 +27,7 @@ use berth_agent::{
     volumes::{HostVolumes, MountDir},
 };
 use berth_api::agent::JoinCode;
-use berth_server::{AgentLimits, HostState, LOG_VERSIONS, Share, http::Limits, shared::MetricsNames};
+use berth_server::{AddressLimit, AgentLimits, HostState, LOG_VERSIONS, http::Limits, shared::MetricsNames};
 use tracing::level_filters::LevelFilter;
 
 use audit::AuditSettings;
@@ -218,7 +218,7 @@ impl Settings {
     fn set_http_connections(&mut self, count: usize) {
         self.limits.connections_max = count;
         self.limits.connections_share =
-            Share { per_address_max: count.div_ceil(ADDRESS_PART), loopback_max: count.div_ceil(2) };
+            AddressLimit { per_address_max: count.div_ceil(ADDRESS_PART), loopback_max: count.div_ceil(2) };
     }
 
     /// So many connections of agents, and three quarters of them of an address.
@@ -235,7 +235,7 @@ impl Settings {
         let count = count.min((connections - connections / 4).max(1));
         self.limits.waiting_max = count;
         self.limits.waiting_share =
-            Share { per_address_max: count.div_ceil(ADDRESS_PART), loopback_max: count.div_ceil(2) };
+            AddressLimit { per_address_max: count.div_ceil(ADDRESS_PART), loopback_max: count.div_ceil(2) };
         self.limits.waiting_of_token_max = count.div_ceil(TOKEN_PART);
     }
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use berth_tls::{Connector, Expected, Held, RevokedServers, Stream, TlsFiles};
+use berth_tls::{Connector, ExpectedPeer, RevokedServers, Stream, TlsCredentials, TlsFiles};
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::{
     net::{TcpSocket, TcpStream},
@@ -74,11 +74,11 @@ impl Dialer {
 
 fn connector(files: &TlsFiles) -> Result<Connector, SettingError> {
     let wrong = |why: String| SettingError(why);
-    let held = Held::load(files).map_err(|error| wrong(error.to_string()))?;
+    let held = TlsCredentials::load(files).map_err(|error| wrong(error.to_string()))?;
     let identity = held.identity();
     let region = identity.region().filter(|region| identity.is_agent(Some(region)));
     let region =
         region.ok_or_else(|| wrong(format!("{} names {identity}, and no agent", files.cert.display())))?;
-    let (expected, revoked) = (Expected::Server(region.to_owned()), RevokedServers::default());
+    let (expected, revoked) = (ExpectedPeer::Server(region.to_owned()), RevokedServers::default());
     Connector::new(&held, expected, &revoked).map_err(|error| wrong(error.to_string()))
 }

@@ -1,18 +1,18 @@
 //! What people ask of tasks, by way of the server.
 
 use berth_api::agent::{
-    AllocStatus, AskAllocUsage, ExecStart, Question, RestartTasks, SignalTasks, TaskEventKind,
+    AgentQuery, AllocStatus, ExecStart, GetAllocUsage, RestartTasks, SignalTasks, TaskEventKind,
 };
 use expect_test::expect;
 
 use crate::{check, desired::id, server::Server};
 
-fn restart(task: &str) -> Question {
-    Question::Restart(RestartTasks { alloc_id: id(1), task: task.into(), all: false })
+fn restart(task: &str) -> AgentQuery {
+    AgentQuery::Restart(RestartTasks { alloc_id: id(1), task: task.into(), all: false })
 }
 
-fn signal(number: u8, signal: &str) -> Question {
-    Question::Signal(SignalTasks { alloc_id: id(number), task: "t".into(), signal: signal.into() })
+fn signal(number: u8, signal: &str) -> AgentQuery {
+    AgentQuery::Signal(SignalTasks { alloc_id: id(number), task: "t".into(), signal: signal.into() })
 }
 
 fn last_event(status: &AllocStatus) -> TaskEventKind {
@@ -36,8 +36,8 @@ fn tasks_are_restarted_signaled_and_asked_about() {
             server.ask(restart("t"), |status| {
                 status.tasks[0].restarts == 1 && last_event(status) == TaskEventKind::Started
             });
-            let usage = AskAllocUsage { alloc_id: id(1), task: String::new() };
-            server.ask_only(Question::AllocUsage(usage));
+            let usage = GetAllocUsage { alloc_id: id(1), task: String::new() };
+            server.ask_only(AgentQuery::AllocUsage(usage));
             server.ask_only(restart("x"));
             server.ask_only(signal(3, "SIGHUP"));
             server.ask_only(signal(1, "SIGNO"));

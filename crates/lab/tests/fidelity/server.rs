@@ -12,9 +12,9 @@ use std::{
 };
 
 use berth_api::agent::{
-    Ack, AllocStatus, Ask, ClientStatus, Desired, Digest, Down, DownFrame, ExecDown, ExecOrder, ExecStart,
-    FRAME_BYTES_MAX, Hello, Outcome, Question, Refused, Up, UpFrame, Welcome, WelcomeMode, decode_frame,
-    desired_hash, encode_frame, observed_hash,
+    Ack, AgentOutcome, AgentQuery, AgentRequest, AllocStatus, ClientStatus, Desired, Digest, Down, DownFrame,
+    ExecControl, ExecDown, ExecStart, FRAME_BYTES_MAX, Hello, SessionRefused, Up, UpFrame, Welcome,
+    WelcomeMode, decode_frame, desired_hash, encode_frame, observed_hash,
 };
 use bytes::{Bytes, BytesMut};
 use prost::Message;
@@ -190,7 +190,7 @@ impl Server {
                 return hello;
             }
             self.transcript = said;
-            self.say(Down::Refused(Refused { retry: true, ..Refused::default() }));
+            self.say(Down::Refused(SessionRefused { retry: true, ..SessionRefused::default() }));
         }
     }
 
@@ -202,7 +202,7 @@ impl Server {
 
     pub fn refuse(&mut self) {
         self.note("the session is refused");
-        self.say(Down::Refused(Refused { reason: "just so".into(), retry: true }));
+        self.say(Down::Refused(SessionRefused { reason: "just so".into(), retry: true }));
     }
 
     pub fn disconnect(&mut self) {
@@ -247,10 +247,10 @@ impl Server {
 
     /// Asks something, and takes in what the node says until it has answered and reported an allocation that is so. The
     /// answer and the update may come in either order.
-    pub fn ask(&mut self, question: Question, is_so: impl Fn(&AllocStatus) -> bool) {
+    pub fn ask(&mut self, question: AgentQuery, is_so: impl Fn(&AllocStatus) -> bool) {
         let place = self.transcript.place();
         let (mut outcome, mut told) = (None, false);
-        self.say(Down::Ask(Ask { request: 1, question: Some(question) }));
+        self.say(Down::Ask(AgentRequest { request: 1, query: Some(question) }));
         while outcome.is_none() || !told {
             match self.next() {
                 Up::Answer(answer) => outcome = answer.outcome,
@@ -267,8 +267,8 @@ impl Server {
     }
 
     /// Asks something that changes nothing.
-    pub fn ask_only(&mut self, question: Question) {
-        self.say(Down::Ask(Ask { request: 1, question: Some(question) }));
+    pub fn ask_only(&mut self, question: AgentQuery) {
+        self.say(Down::Ask(AgentRequest { request: 1, query: Some(question) }));
         let outcome = loop {
             match self.next() {
                 Up::Answer(answer) => break answer.outcome,
@@ -280,10 +280,10 @@ impl Server {
 
     /// Asks to run a command, and waits for what comes of it.
     pub fn exec(&mut self, start: ExecStart) {
-        self.say(Down::Exec(ExecDown { request: 1, order: Some(ExecOrder::Start(start)) }));
+        self.say(Down::Exec(ExecDown { request: 1, control: Some(ExecControl::Start(start)) }));
         let news = loop {
             match self.next() {
-                Up::Exec(up) => break up.news,
+                Up::Exec(up) => break up.event,
                 message => self.take(message),
             }
         };
@@ -332,9 +332,9 @@ impl Server {
 }
 
 /// An answer without its time.
-fn answered(outcome: Option<Outcome>) -> String {
+fn answered(outcome: Option<AgentOutcome>) -> String {
     match outcome {
-        Some(Outcome::AllocUsage(usage)) => {
+        Some(AgentOutcome::AllocUsage(usage)) => {
             assert!(usage.at_ns > 0);
             format!("{:?}", usage.tasks)
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::agent::{AllocStatus, Hello, TaskEvent, TaskEventKind, TaskStatus, Up, Update};
+use berth_api::agent::{AllocStatus, Hello, TaskEventEntry, TaskEventKind, TaskStatus, Up, Update};
 use prost::Message;
 
 /// The lines so far.
@@ -127,7 +127,7 @@ fn task(task: &TaskStatus) -> String {
     )
 }
 
-fn event(event: &TaskEvent) -> String {
+fn event(event: &TaskEventEntry) -> String {
     let mut out = event.kind().as_str().to_owned();
     if !event.message.is_empty() {
         out += &format!(" {:?}", event.message);

@@ -15,7 +15,7 @@ use std::{
 };
 
 use berth_server::{
-    Entrance, Share,
+    AddressLimit, PortAcceptor,
     http::{Limits, serve},
     nomad::table,
 };
@@ -48,14 +48,14 @@ async fn run(readers: usize) -> Outcome<()> {
     let address = listener.local_addr()?;
     let limits = Limits {
         connections_max: readers + 1,
-        connections_share: Share::equal(readers + 1),
+        connections_share: AddressLimit::equal(readers + 1),
         waiting_max: readers,
-        waiting_share: Share::equal(readers),
+        waiting_share: AddressLimit::equal(readers),
         ..Limits::default()
     };
     let (stop, stopped) = oneshot::channel::<()>();
     let served =
-        tokio::spawn(serve(listener, Entrance::open(), table(), cluster.state(), limits, async move {
+        tokio::spawn(serve(listener, PortAcceptor::open(), table(), cluster.state(), limits, async move {
             drop(stopped.await)
         }));
 

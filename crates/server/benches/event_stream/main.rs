@@ -14,7 +14,7 @@ use std::{
 };
 
 use berth_server::{
-    Entrance,
+    PortAcceptor,
     http::{Limits, serve},
     nomad::table,
 };
@@ -47,7 +47,7 @@ async fn run(followers: usize) -> Outcome<()> {
     let (stop, stopped) = oneshot::channel::<()>();
     let served = tokio::spawn(serve(
         listener,
-        Entrance::open(),
+        PortAcceptor::open(),
         table(),
         cluster.state(),
         Limits::default(),
@@ -55,12 +55,12 @@ async fn run(followers: usize) -> Outcome<()> {
     ));
     let mut child = spawn_followers(&address, followers)?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("the followers have no output")?).lines();
-    let mut told = || tokio::task::block_in_place(|| lines.next()).ok_or("the followers ended");
-    told()??;
+    let mut next_round = || tokio::task::block_in_place(|| lines.next()).ok_or("the followers ended");
+    next_round()??;
     for round in 0..ROUNDS {
         let before = Cpu::now()?;
         let changes = cluster.change(BATCHES);
-        let bytes: u64 = told()??.parse()?;
+        let bytes: u64 = next_round()??.parse()?;
         let Cpu { user_ms, sys_ms } = Cpu::now()? - before;
         let ns = |ms: u64| ms * 1_000_000 / changes;
         println!(

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Instant};
 
 use berth_server::{
-    Entrance,
+    PortAcceptor,
     http::{Limits, serve},
     nomad::table,
     shared::State,
@@ -64,7 +64,7 @@ impl Caller {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address: SocketAddr = listener.local_addr()?;
         let limits = Limits::default();
-        tokio::spawn(serve(listener, Entrance::open(), table(), state, limits, std::future::pending()));
+        tokio::spawn(serve(listener, PortAcceptor::open(), table(), state, limits, std::future::pending()));
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let path = format!("/v1/jobs?per_page={JOBS}");
@@ -85,8 +85,8 @@ impl Caller {
         let took = begun.elapsed().as_nanos();
         let named = self.answer.windows(6).filter(|letters| letters == b"\"Name\"").count();
         if !self.answer.starts_with(b"HTTP/1.1 200") || named < JOBS {
-            let told = String::from_utf8_lossy(&self.answer).chars().take(500).collect::<String>();
-            return Err(format!("{named} of {JOBS} jobs are in the list: {told}").into());
+            let start = String::from_utf8_lossy(&self.answer).chars().take(500).collect::<String>();
+            return Err(format!("{named} of {JOBS} jobs are in the list: {start}").into());
         }
         Ok(took)
     }

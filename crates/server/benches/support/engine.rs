@@ -1,7 +1,7 @@
 //! An engine and agents that nobody asks for anything.
 
 use async_trait::async_trait;
-use berth_api::agent::{Outcome, Question};
+use berth_api::agent::{AgentOutcome, AgentQuery};
 use berth_model::{EvalId, NodeId, command::Command};
 use berth_server::shared::{
     AgentError, Agents, Committed, Engine, ExecLink, ExecRequest, LogPosition, Metric, PlanTrace,
@@ -40,7 +40,7 @@ impl Agents for Silent {
         Err(AgentError::NotConnected(node))
     }
 
-    async fn ask(&self, node: NodeId, _: Question) -> Result<Outcome, AgentError> {
+    async fn ask(&self, node: NodeId, _: AgentQuery) -> Result<AgentOutcome, AgentError> {
         Err(AgentError::NotConnected(node))
     }
 

@@ -35,8 +35,8 @@ impl RightsByName {
     /// exactly this name goes before: it stays as it is.
     pub fn add_unless_named(&mut self, name: &str, granted: Capabilities) {
         if !self.exact.contains_key(name) {
-            let said = self.with(name);
-            self.exact.insert(name.to_owned(), said.and(granted));
+            let rights = self.with(name);
+            self.exact.insert(name.to_owned(), rights.and(granted));
         }
     }
 

@@ -3,7 +3,7 @@
 /// What a caller must be allowed to do. A route cannot be declared without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Capability {
-    /// Nothing: anybody may ask.
+    /// None: no token is needed.
     Anonymous,
     /// Read namespaces that the caller has any rights in.
     ListNamespaces,
@@ -112,7 +112,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// Whether its routes report how the server is, or keep it in order: they are answered when there is no room for others.
+    /// Whether its routes report the server's health, or are operator writes: they are answered when all other slots are taken.
     pub fn is_upkeep(self) -> bool {
         matches!(
             self,
@@ -230,12 +230,12 @@ impl Capabilities {
         self.0 == 0
     }
 
-    /// Those of either.
+    /// The union of both sets.
     pub fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Those of both.
+    /// The intersection of both sets.
     #[cfg(test)]
     pub fn common(self, others: Self) -> Self {
         Self(self.0 & others.0)

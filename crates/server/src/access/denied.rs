@@ -1,4 +1,4 @@
-//! The refusal of a request that its caller may not make: it names what is missing, and where.
+//! The error of a request that its caller may not make: it names the missing capability, and where it is needed.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use super::{Capability, Realm};
 /// Longest part of a namespace's name that is repeated.
 const NAME_CHARS_MAX: usize = 128;
 
-/// The caller has no right to what it asks for.
+/// The caller lacks a capability.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) struct Denied {
     capability: Capability,
-    place: Place,
+    scope: DeniedScope,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum DeniedScope {
     Cluster,
     Namespace(String),
     /// Of a variable's namespace and path.
@@ -35,17 +35,17 @@ enum Place {
 impl Denied {
     pub fn new(capability: Capability, realm: Realm<'_>) -> Self {
         let cut = |name: &str| name.chars().take(NAME_CHARS_MAX).collect();
-        let place = match realm {
-            Realm::Cluster => Place::Cluster,
-            Realm::Namespace(name) => Place::Namespace(cut(name)),
-            Realm::Variable { namespace, path } => Place::Variable(cut(namespace), cut(path)),
-            Realm::HostVolume(name) => Place::HostVolume(cut(name)),
-            Realm::NodePool(name) => Place::NodePool(cut(name)),
-            Realm::SomeNodePool => Place::SomeNodePool,
-            Realm::SomeVariable => Place::SomeVariable,
-            Realm::AllNamespaces | Realm::SomeNamespace => Place::SomeNamespace,
+        let scope = match realm {
+            Realm::Cluster => DeniedScope::Cluster,
+            Realm::Namespace(name) => DeniedScope::Namespace(cut(name)),
+            Realm::Variable { namespace, path } => DeniedScope::Variable(cut(namespace), cut(path)),
+            Realm::HostVolume(name) => DeniedScope::HostVolume(cut(name)),
+            Realm::NodePool(name) => DeniedScope::NodePool(cut(name)),
+            Realm::SomeNodePool => DeniedScope::SomeNodePool,
+            Realm::SomeVariable => DeniedScope::SomeVariable,
+            Realm::AllNamespaces | Realm::SomeNamespace => DeniedScope::SomeNamespace,
         };
-        Self { capability, place }
+        Self { capability, scope }
     }
 }
 
@@ -53,15 +53,15 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Clients of Nomad know a refusal by its first two words.
         write!(f, "Permission denied: this needs {}", self.capability.word())?;
-        match &self.place {
-            Place::Cluster => Ok(()),
-            Place::Namespace(name) => write!(f, " in namespace {name:?}"),
-            Place::Variable(namespace, path) => write!(f, " on {path:?} in namespace {namespace:?}"),
-            Place::HostVolume(name) => write!(f, " on host volume {name:?}"),
-            Place::NodePool(name) => write!(f, " on node pool {name:?}"),
-            Place::SomeNodePool => f.write_str(" on a node pool"),
-            Place::SomeVariable => f.write_str(" on a path"),
-            Place::SomeNamespace => f.write_str(" in a namespace"),
+        match &self.scope {
+            DeniedScope::Cluster => Ok(()),
+            DeniedScope::Namespace(name) => write!(f, " in namespace {name:?}"),
+            DeniedScope::Variable(namespace, path) => write!(f, " on {path:?} in namespace {namespace:?}"),
+            DeniedScope::HostVolume(name) => write!(f, " on host volume {name:?}"),
+            DeniedScope::NodePool(name) => write!(f, " on node pool {name:?}"),
+            DeniedScope::SomeNodePool => f.write_str(" on a node pool"),
+            DeniedScope::SomeVariable => f.write_str(" on a path"),
+            DeniedScope::SomeNamespace => f.write_str(" in a namespace"),
         }
     }
 }
@@ -72,19 +72,19 @@ mod tests {
 
     #[test]
     fn a_refusal_names_what_is_missing_and_where() {
-        let said = |capability, realm| Denied::new(capability, realm).to_string();
-        let in_web = said(Capability::RegisterJob, Realm::Namespace("web\n"));
+        let message = |capability, realm| Denied::new(capability, realm).to_string();
+        let in_web = message(Capability::RegisterJob, Realm::Namespace("web\n"));
         assert_eq!(in_web, r#"Permission denied: this needs register-job in namespace "web\n""#);
-        let nowhere = said(Capability::ReadJob, Realm::SomeNamespace);
+        let nowhere = message(Capability::ReadJob, Realm::SomeNamespace);
         assert_eq!(nowhere, "Permission denied: this needs read-job in a namespace");
         let variable = Realm::Variable { namespace: "web", path: "a/b" };
-        let variable = said(Capability::VariablesRead, variable);
+        let variable = message(Capability::VariablesRead, variable);
         assert_eq!(variable, r#"Permission denied: this needs variables:read on "a/b" in namespace "web""#);
-        let volume = said(Capability::MountReadWrite, Realm::HostVolume("data"));
+        let volume = message(Capability::MountReadWrite, Realm::HostVolume("data"));
         assert_eq!(volume, r#"Permission denied: this needs mount-readwrite on host volume "data""#);
-        let pool = said(Capability::NodePoolDelete, Realm::NodePool("gpus"));
+        let pool = message(Capability::NodePoolDelete, Realm::NodePool("gpus"));
         assert_eq!(pool, r#"Permission denied: this needs node_pool:delete on node pool "gpus""#);
-        let cluster = said(Capability::NodeRead, Realm::Cluster);
+        let cluster = message(Capability::NodeRead, Realm::Cluster);
         assert_eq!(cluster, "Permission denied: this needs node:read");
     }
 }

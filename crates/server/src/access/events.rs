@@ -7,7 +7,7 @@ use berth_model::{Index, event::Event};
 use super::{Access, Capability};
 use crate::{
     Change, EventBatch, Subscription, SubscriptionError,
-    events::{Past, Recorded},
+    events::{ChangeRecord, EventObject},
 };
 
 /// A caller's place in the order of changes.
@@ -54,10 +54,10 @@ pub(crate) struct CallerBatch {
 /// A change that the caller may see.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallerChange<'b> {
-    /// What happened.
+    /// The change itself.
     pub change: &'b Change,
     /// What it happened to.
-    pub past: &'b Past,
+    pub past: &'b EventObject,
     /// What the caller's request may reach.
     pub access: &'b Access,
 }
@@ -77,7 +77,7 @@ impl CallerBatch {
     pub fn changes(&self) -> impl Iterator<Item = CallerChange<'_>> {
         let access = &*self.access;
         let all = self.batch.changes.iter();
-        all.map(|Recorded { change, past }| CallerChange { change, past, access })
+        all.map(|ChangeRecord { change, past }| CallerChange { change, past, access })
             .filter(CallerChange::is_shown)
     }
 }
@@ -92,7 +92,7 @@ impl CallerChange<'_> {
             }
             // What is left of a purged job is none, and another may have its name.
             Event::JobLaunched(_) | Event::JobScaled(..) | Event::JobStatusChanged(_) => {
-                self.is_of_reached() && !matches!(self.past, Past::Job(job) if job.row.key.is_purged())
+                self.is_of_reached() && !matches!(self.past, EventObject::Job(job) if job.row.key.is_purged())
             }
             Event::JobPurged(_, key) | Event::JobCollected(_, key) => {
                 !key.is_purged() && access.reaches(&key.namespace)
@@ -127,10 +127,10 @@ impl CallerChange<'_> {
     /// Whether it is about something that is there, in a namespace that the request reaches.
     fn is_of_reached(&self) -> bool {
         let namespace = match self.past {
-            Past::Job(job) => &job.row.key.namespace,
-            Past::Alloc(alloc) => &alloc.job.key.namespace,
-            Past::Eval(eval, _) => &eval.job.namespace,
-            Past::Deployment(of, _) => &of.job.namespace,
+            EventObject::Job(job) => &job.row.key.namespace,
+            EventObject::Alloc(alloc) => &alloc.job.key.namespace,
+            EventObject::Eval(eval, _) => &eval.job.namespace,
+            EventObject::Deployment(of, _) => &of.job.namespace,
             _ => return false,
         };
         self.access.reaches(namespace)

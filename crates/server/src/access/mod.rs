@@ -30,7 +30,7 @@ pub(crate) use denied::Denied;
 pub(crate) use events::{CallerBatch, CallerChange, CallerEvents};
 pub(crate) use policy::{BadToken, Identity, Policy, open};
 pub(crate) use rights::{Realm, Rights};
-pub(crate) use view::{CallerView, Maybe, Parts};
+pub(crate) use view::{AllocParts, CallerView, ListedVariable};
 
 /// What callers may do: what operators say, or everybody everything.
 pub(crate) fn policy(acl: bool) -> Arc<dyn Policy> {
@@ -61,12 +61,12 @@ pub(crate) struct Access {
     rights: Arc<Rights>,
     /// What it takes to reach the things of a namespace.
     capability: Capability,
-    scope: Scope,
+    scope: AccessScope,
 }
 
 /// Where a request looks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Scope {
+enum AccessScope {
     /// At the cluster; things of namespaces are come across.
     Cluster,
     /// In one namespace, in which the capability is granted.
@@ -89,13 +89,13 @@ impl Access {
         namespace: &str,
     ) -> Result<Self, Denied> {
         let (scope, realm) = match from {
-            NamespaceFrom::Cluster => (Scope::Cluster, Realm::Cluster),
+            NamespaceFrom::Cluster => (AccessScope::Cluster, Realm::Cluster),
             NamespaceFrom::Query if namespace != ALL_NAMESPACES => {
-                (Scope::Namespace(namespace.into()), Realm::Namespace(namespace))
+                (AccessScope::Namespace(namespace.into()), Realm::Namespace(namespace))
             }
-            _ => (Scope::Granted, Realm::SomeNamespace),
+            _ => (AccessScope::Granted, Realm::SomeNamespace),
         };
-        let asked = realm;
+        let requested = realm;
         let realm = match capability {
             _ if capability.is_about_variables() => Realm::SomeVariable,
             _ if capability.is_about_node_pools() => Realm::SomeNodePool,
@@ -106,11 +106,11 @@ impl Access {
         }
         if capability != Capability::Anonymous && !rights.grant(capability, realm) {
             // The namespace says more than that a path is missing.
-            let place = if capability.is_about_variables() { asked } else { realm };
-            return Err(Denied::new(capability, place));
+            let denied_realm = if capability.is_about_variables() { requested } else { realm };
+            return Err(Denied::new(capability, denied_realm));
         }
         // Whoever looks at the cluster comes across things of namespaces, which are shown to those who may read them.
-        let capability = if scope == Scope::Cluster { Capability::ReadJob } else { capability };
+        let capability = if scope == AccessScope::Cluster { Capability::ReadJob } else { capability };
         Ok(Self { rights, capability, scope })
     }
 
@@ -118,7 +118,7 @@ impl Access {
     fn check_many(
         rights: Arc<Rights>,
         capability: Capability,
-        (scope, realm): (Scope, Realm<'_>),
+        (scope, realm): (AccessScope, Realm<'_>),
     ) -> Result<Self, Denied> {
         let (of_jobs, is_search) = match capability {
             Capability::SearchAny => (Capability::ReadJob, true),
@@ -130,7 +130,7 @@ impl Access {
             return Err(Denied::new(capability, realm));
         }
         let scope = match scope {
-            Scope::Namespace(name) if !sees_jobs => Scope::Beside(name),
+            AccessScope::Namespace(name) if !sees_jobs => AccessScope::Beside(name),
             scope => scope,
         };
         Ok(Self { rights, capability: of_jobs, scope })
@@ -144,9 +144,9 @@ impl Access {
     /// Whether the request reaches what is in this namespace.
     pub fn reaches(&self, namespace: &str) -> bool {
         match &self.scope {
-            Scope::Namespace(own) => **own == *namespace,
-            Scope::Beside(_) => false,
-            Scope::Cluster | Scope::Granted => {
+            AccessScope::Namespace(own) => **own == *namespace,
+            AccessScope::Beside(_) => false,
+            AccessScope::Cluster | AccessScope::Granted => {
                 self.rights.grant(self.capability, Realm::Namespace(namespace))
             }
         }
@@ -177,8 +177,8 @@ impl Access {
     pub fn reaches_variable(&self, key: &VariableKey, capability: Capability) -> bool {
         let (namespace, path) = (&*key.namespace, &*key.path);
         let looks_there = match &self.scope {
-            Scope::Namespace(own) | Scope::Beside(own) => **own == *namespace,
-            Scope::Cluster | Scope::Granted => true,
+            AccessScope::Namespace(own) | AccessScope::Beside(own) => **own == *namespace,
+            AccessScope::Cluster | AccessScope::Granted => true,
         };
         looks_there && self.rights.grant(capability, Realm::Variable { namespace, path })
     }
@@ -226,8 +226,8 @@ impl Access {
     /// When it does not.
     pub fn require_jobs(&self) -> Result<(), Denied> {
         match &self.scope {
-            Scope::Beside(name) => Err(Denied::new(self.capability, Realm::Namespace(name))),
-            Scope::Granted if !self.rights.grant(self.capability, Realm::SomeNamespace) => {
+            AccessScope::Beside(name) => Err(Denied::new(self.capability, Realm::Namespace(name))),
+            AccessScope::Granted if !self.rights.grant(self.capability, Realm::SomeNamespace) => {
                 Err(Denied::new(self.capability, Realm::SomeNamespace))
             }
             _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Who asks, and who says what that caller may do.
+//! Identities of callers, and the interface that decides what each may do.
 
 use std::{fmt::Debug, sync::Arc};
 
@@ -7,7 +7,7 @@ use berth_model::{Timestamp, acl::SecretHash, store::Acl};
 use super::Rights;
 use crate::workload::{TaskName, Workload};
 
-/// Who asks.
+/// The identity of a caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Identity {
     /// Who shows no token.
@@ -39,7 +39,7 @@ pub(crate) enum BadToken {
     Rules {
         /// Of all its policies.
         bytes: usize,
-        /// The limit.
+        /// The limit in bytes.
         max: usize,
     },
 }
@@ -62,7 +62,7 @@ pub(crate) trait Policy: Debug + Send + Sync {
     fn rights(&self, identity: &Identity, acl: &Acl, now: Timestamp) -> Result<Arc<Rights>, BadToken>;
 
     /// The rights of a task by who it is: what policies say that are attached to it, and to read what is its own. None where
-    /// nothing is said of tasks.
+    /// nothing is decided about tasks.
     ///
     /// # Errors
     /// When its policies say more than is understood.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::workload::TaskName;
 
-/// What a capability is asked for.
+/// The scope of a capability check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Realm<'r> {
     /// The cluster as a whole.
@@ -49,7 +49,7 @@ pub(crate) struct Rights {
     pub namespaces: BTreeMap<String, Capabilities>,
     /// In other namespaces: the first that fits says all.
     pub patterns: Vec<(Pattern, Capabilities)>,
-    /// With variables.
+    /// Rights over variables.
     pub variables: VariableRights,
     /// With the volumes of nodes, by their names.
     pub host_volumes: RightsByName,
@@ -58,7 +58,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// Everything.
+    /// All rights, as of a management token.
     pub fn all() -> Self {
         let mut by_any_name = RightsByName::default();
         by_any_name.add("*", Capabilities::ALL);

@@ -1,4 +1,4 @@
-//! One agent connection: frames in become events, what sessions are sent becomes frames out.
+//! One agent connection: incoming frames become events, and messages to sessions become outgoing frames.
 
 #[cfg(test)]
 mod certificates;
@@ -6,7 +6,7 @@ mod certificates;
 mod damaged;
 #[cfg(test)]
 mod hostile;
-mod shown;
+mod peer_certificate;
 #[cfg(test)]
 mod tests;
 
@@ -19,8 +19,8 @@ use std::{
 };
 
 use berth_api::agent::{
-    AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Refused, Renewed, SignTokens,
-    TaskApi, UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WatchVariables,
+    AllocStatus, Down, Heartbeat, NodeChanged, PROTOCOL_VERSION, ReadSecrets, Renewed, SessionRefused,
+    SignTokens, TaskApi, UPDATE_ALLOCS_MAX, Up, UpFrame, Update, WatchVariables,
 };
 use berth_controller::{Event, KeptReport, SessionId};
 use berth_model::NodeId;
@@ -33,25 +33,25 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::shown::Shown;
+use self::peer_certificate::PeerCertificate;
 use super::{
     encode::frame,
-    incoming::{FrameReader, Share},
+    incoming::{BudgetShare, FrameReader},
     leaving,
-    listen::Context,
+    listen::ListenContext,
     outbound::{Outbound, OutboundReader},
     outline,
-    pending::Pending,
     revoked::is_revoked,
-    secrets::{self, By},
-    task_api::Carrier,
+    secrets::{self, SecretsCaller},
+    session_requests::SessionRequests,
+    task_api::TaskApiSession,
     watches::Watcher,
 };
 use crate::{
-    audit::{Who, cut},
+    audit::{AuditCaller, cut},
     convert::agent as convert,
-    engine::{Input, Link},
-    net::TooOften,
+    engine::{EngineInput, SessionLink},
+    net::RateExceeded,
     workload,
 };
 
@@ -70,7 +70,7 @@ pub(super) async fn serve<R, W>(
     writer: W,
     certificate: Option<Peer>,
     peer: SocketAddr,
-    context: &Arc<Context>,
+    context: &Arc<ListenContext>,
 ) -> io::Result<()>
 where
     R: AsyncRead + Unpin,
@@ -81,10 +81,11 @@ where
     let mut writing = tokio::spawn(write(writer, messages));
     let frames = FrameReader::new(reader, context.incoming.clone());
     let nodes = Arc::<Mutex<BTreeSet<NodeId>>>::default();
-    let shown = Shown::new(certificate);
-    let revoked = until_revoked(context, shown.follow(), nodes.clone());
-    let expired = shown::expired(shown.follow());
-    let mut connection = Connection { context, outbound, shown, peer, nodes, sessions: HashMap::new() };
+    let certificate_shown = PeerCertificate::new(certificate);
+    let revoked = until_revoked(context, certificate_shown.follow(), nodes.clone());
+    let expired = peer_certificate::expired(certificate_shown.follow());
+    let mut connection =
+        AgentConnection { context, outbound, certificate_shown, peer, nodes, sessions: HashMap::new() };
     let outcome = tokio::select! {
         error = revoked => Err(error),
         why = expired => {
@@ -97,7 +98,7 @@ where
     };
     for session in connection.sessions.into_values() {
         session.pending.end(session.node);
-        context.tell(Input::event(Event::SessionClosed(session.id))).await;
+        context.send(EngineInput::event(Event::SessionClosed(session.id))).await;
     }
     writing.abort();
     outcome
@@ -106,8 +107,8 @@ where
 /// Completes when the certificate that was shown is good for nothing any more where it speaks for one of these nodes, or for the
 /// one that it names.
 async fn until_revoked(
-    context: &Context,
-    shown: watch::Receiver<Option<Peer>>,
+    context: &ListenContext,
+    certificate_shown: watch::Receiver<Option<Peer>>,
     nodes: Arc<Mutex<BTreeSet<NodeId>>>,
 ) -> io::Error {
     let (Some(mut revocations), Some(state)) = (context.revocations(), context.state()) else {
@@ -115,7 +116,7 @@ async fn until_revoked(
     };
     loop {
         revocations.changed().await;
-        let Some(peer) = shown.borrow().clone() else { continue };
+        let Some(peer) = certificate_shown.borrow().clone() else { continue };
         let view = state.view();
         let joins = view.store.acl().joins();
         let mut spoken_for: Vec<NodeId> =
@@ -127,36 +128,36 @@ async fn until_revoked(
     }
 }
 
-struct Session {
+struct OpenSession {
     id: SessionId,
     node: NodeId,
-    pending: Pending,
+    pending: SessionRequests,
 }
 
-struct Connection<'a> {
-    context: &'a Arc<Context>,
+struct AgentConnection<'a> {
+    context: &'a Arc<ListenContext>,
     outbound: Outbound,
     peer: SocketAddr,
-    shown: Shown,
+    certificate_shown: PeerCertificate,
     /// Those that sessions were opened for.
     nodes: Arc<Mutex<BTreeSet<NodeId>>>,
-    sessions: HashMap<u32, Session>,
+    sessions: HashMap<u32, OpenSession>,
 }
 
-impl Connection<'_> {
+impl AgentConnection<'_> {
     async fn read<R: AsyncRead + Unpin>(&mut self, mut frames: FrameReader<R>) -> io::Result<()> {
         while let Some((frame, share)) = frames.next().await? {
             self.on_frame(frame, share).await?;
             if !self.sessions.is_empty() {
                 frames.welcomed();
             }
-            // A peer that does not take its answers is not asked for more.
+            // No more is read from a peer that does not read its responses.
             self.outbound.room().await;
         }
         Ok(())
     }
 
-    async fn on_frame(&mut self, frame: UpFrame, share: Share) -> io::Result<()> {
+    async fn on_frame(&mut self, frame: UpFrame, share: BudgetShare) -> io::Result<()> {
         let number = frame.session;
         match frame.message {
             Some(Up::Hello(hello)) => return self.open(number, hello, share).await,
@@ -164,26 +165,26 @@ impl Connection<'_> {
             Some(Up::Heartbeat(heartbeat)) => self.heartbeat(number, &heartbeat).await,
             Some(Up::FileChunk(chunk)) => self.with(number, |pending| pending.files.on_chunk(&chunk)),
             Some(Up::Answer(answer)) => self.with(number, |pending| pending.asks.on_answer(answer)),
-            Some(Up::Exec(reported)) => self.with(number, |pending| pending.execs.on_news(reported)),
-            Some(Up::Leaving(asked)) => {
+            Some(Up::Exec(reported)) => self.with(number, |pending| pending.execs.on_event(reported)),
+            Some(Up::Leaving(request)) => {
                 if let Some(session) = self.sessions.get(&number) {
-                    let by = Who {
+                    let by = AuditCaller {
                         address: self.peer.to_string(),
                         certificate: self
-                            .shown
+                            .certificate_shown
                             .peer()
-                            .map(|shown| cut(&shown.identity.to_string()))
+                            .map(|peer| cut(&peer.identity.to_string()))
                             .unwrap_or_default(),
-                        ..Who::default()
+                        ..AuditCaller::default()
                     };
-                    leaving::drain(self.context, session.node, by, &asked);
+                    leaving::drain(self.context, session.node, by, &request);
                 }
             }
             Some(Up::Changed(changed)) => return self.node_changed(number, changed, share).await,
-            Some(Up::Sign(asked)) => return self.sign(number, &asked).await,
-            Some(Up::Secrets(asked)) => return self.read_secrets(number, asked).await,
-            Some(Up::Watch(asked)) => return self.watch(number, asked).await,
-            Some(Up::TaskApi(said)) => self.task_api(number, said).await,
+            Some(Up::Sign(request)) => return self.sign(number, &request).await,
+            Some(Up::Secrets(request)) => return self.read_secrets(number, request).await,
+            Some(Up::Watch(request)) => return self.watch(number, request).await,
+            Some(Up::TaskApi(message)) => self.task_api(number, message).await,
             Some(Up::Renewed(renewed)) => self.renewed(&renewed),
             // Of a newer protocol: an agent says nothing that must be understood before it was welcomed to say it.
             None => {}
@@ -191,7 +192,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    fn with(&self, number: u32, take_in: impl FnOnce(&Pending)) {
+    fn with(&self, number: u32, take_in: impl FnOnce(&SessionRequests)) {
         if let Some(session) = self.sessions.get(&number) {
             take_in(&session.pending);
         }
@@ -201,7 +202,7 @@ impl Connection<'_> {
         &mut self,
         number: u32,
         hello: berth_api::agent::Hello,
-        mut share: Share,
+        mut share: BudgetShare,
     ) -> io::Result<()> {
         if hello.protocol_version != PROTOCOL_VERSION {
             let reason = format!(
@@ -215,7 +216,7 @@ impl Connection<'_> {
             return self.refuse(number, format!("{SESSIONS_MAX} sessions are open on this connection")).await;
         }
         if let Err(reason) = self.context.may_begin_a_session(self.peer.ip()).await {
-            let refused = frame(number, Down::Refused(Refused { reason, retry: true }));
+            let refused = frame(number, Down::Refused(SessionRefused { reason, retry: true }));
             return self.outbound.send(refused).await.map_err(|_| io::ErrorKind::BrokenPipe.into());
         }
         let bytes = convert::memory_bytes(&hello.node);
@@ -223,7 +224,7 @@ impl Connection<'_> {
             Ok(hello) => hello,
             Err(reason) => return self.refuse(number, reason).await,
         };
-        if let Some(Peer { identity, .. }) = self.shown.peer()
+        if let Some(Peer { identity, .. }) = self.certificate_shown.peer()
             && !identity.speaks_for(&hello.node_id().to_string())
         {
             let reason = format!(
@@ -235,33 +236,33 @@ impl Connection<'_> {
         if let Some(reason) = self.revoked(hello.node_id()) {
             return self.refuse(number, reason).await;
         }
-        let kept_bytes = self.context.kept.memory_bytes(hello.node_id());
+        let kept_bytes = self.context.stored.memory_bytes(hello.node_id());
         self.context.incoming.decode(&mut share, bytes + kept_bytes).await?;
-        hello.kept = self.kept(hello.node_id()).await;
+        hello.kept = self.stored(hello.node_id()).await;
         let id = self.context.next_session();
-        let (node, pending) = (hello.node_id(), Pending::default());
-        let link = Link { node, number, outbound: self.outbound.clone(), pending: pending.clone() };
+        let (node, pending) = (hello.node_id(), SessionRequests::default());
+        let link = SessionLink { node, number, outbound: self.outbound.clone(), pending: pending.clone() };
         let link = Box::new(link);
-        if let Some(old) = self.sessions.insert(number, Session { id, node, pending }) {
+        if let Some(old) = self.sessions.insert(number, OpenSession { id, node, pending }) {
             old.pending.end(old.node);
-            self.context.tell(Input::event(Event::SessionClosed(old.id))).await;
+            self.context.send(EngineInput::event(Event::SessionClosed(old.id))).await;
         }
-        self.context.tell(Input::Open { session: id, hello: Box::new(hello), link, share }).await;
+        self.context.send(EngineInput::Open { session: id, hello: Box::new(hello), link, share }).await;
         Ok(())
     }
 
     /// What was kept of a node before this server was started.
-    async fn kept(&self, node: NodeId) -> Option<Box<KeptReport>> {
-        let kept = self.context.kept.clone();
-        if kept.memory_bytes(node) == 0 {
+    async fn stored(&self, node: NodeId) -> Option<Box<KeptReport>> {
+        let stored = self.context.stored.clone();
+        if stored.memory_bytes(node) == 0 {
             return None;
         }
-        tokio::task::spawn_blocking(move || kept.read(node)).await.ok().flatten().map(Box::new)
+        tokio::task::spawn_blocking(move || stored.read(node)).await.ok().flatten().map(Box::new)
     }
 
     /// Why a session for a node is refused, if its certificates were revoked. From here on that ends the connection.
     fn revoked(&self, node: NodeId) -> Option<String> {
-        let (peer, state) = (self.shown.peer()?, self.context.state()?);
+        let (peer, state) = (self.certificate_shown.peer()?, self.context.state()?);
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).insert(node);
         is_revoked(state.view().store.acl().joins(), node, &peer).then(|| {
             format!("node {node} was revoked: to let it join again, make a token with `berth node token -node {node}`")
@@ -273,7 +274,7 @@ impl Connection<'_> {
         let Some(secure) = self.context.secure() else { return };
         let nodes = self.sessions.values().map(|session| session.node);
         let peer = self.peer;
-        match self.shown.on_renewed(renewed, nodes, secure) {
+        match self.certificate_shown.on_renewed(renewed, nodes, secure) {
             Ok(()) => tracing::debug!(%peer, "an agent has shown its new certificate"),
             Err(why) => tracing::warn!(
                 %peer,
@@ -284,17 +285,22 @@ impl Connection<'_> {
     }
 
     async fn refuse(&self, number: u32, reason: String) -> io::Result<()> {
-        let refused = frame(number, Down::Refused(Refused { reason, retry: false }));
+        let refused = frame(number, Down::Refused(SessionRefused { reason, retry: false }));
         self.outbound.send(refused).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
     async fn heartbeat(&self, number: u32, heartbeat: &Heartbeat) {
         let Some(session) = self.sessions.get(&number) else { return };
         let heartbeat = convert::heartbeat(heartbeat);
-        self.context.tell(Input::event(Event::Heartbeat(session.id, heartbeat))).await;
+        self.context.send(EngineInput::event(Event::Heartbeat(session.id, heartbeat))).await;
     }
 
-    async fn node_changed(&self, number: u32, changed: NodeChanged, mut share: Share) -> io::Result<()> {
+    async fn node_changed(
+        &self,
+        number: u32,
+        changed: NodeChanged,
+        mut share: BudgetShare,
+    ) -> io::Result<()> {
         let Some(session) = self.sessions.get(&number) else { return Ok(()) };
         let bytes = convert::memory_bytes(&changed.node);
         let node = match convert::node_changed(session.node, changed) {
@@ -302,53 +308,53 @@ impl Connection<'_> {
             Err(reason) => return self.refuse(number, reason).await,
         };
         self.context.incoming.decode(&mut share, bytes).await?;
-        self.context.tell(Input::Event(Event::NodeChanged(session.id, Box::new(node)), share)).await;
+        self.context.send(EngineInput::Event(Event::NodeChanged(session.id, Box::new(node)), share)).await;
         Ok(())
     }
 
     /// Signs tokens here and now: the few of one task take less time than to hand them to another thread, and none is read from
     /// the agent meanwhile.
-    async fn sign(&self, number: u32, asked: &SignTokens) -> io::Result<()> {
+    async fn sign(&self, number: u32, request: &SignTokens) -> io::Result<()> {
         let (Some(session), Some(state)) = (self.sessions.get(&number), self.context.state()) else {
             return Ok(());
         };
-        let signed = match self.context.asked.for_tokens(session.node) {
-            Ok(()) => workload::sign(state, session.node, asked),
-            Err(TooOften) => workload::too_often(asked),
+        let signed = match self.context.rates.for_tokens(session.node) {
+            Ok(()) => workload::sign(state, session.node, request),
+            Err(RateExceeded) => workload::too_often(request),
         };
         let signed = frame(number, Down::Signed(signed));
         self.outbound.send(signed).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
     /// Gives a task's secrets, beside what else the agent says: their record waits for a disk.
-    async fn read_secrets(&self, number: u32, asked: ReadSecrets) -> io::Result<()> {
+    async fn read_secrets(&self, number: u32, requested: ReadSecrets) -> io::Result<()> {
         let (Some(session), Some(state)) = (self.sessions.get(&number), self.context.state()) else {
             return Ok(());
         };
-        let (node, request) = (session.node, asked.request);
-        let room = self.context.asked.for_secrets(node).ok();
-        let Some(room) = room.and_then(|()| self.context.secrets.clone().try_acquire_owned().ok()) else {
+        let (node, request) = (session.node, requested.request);
+        let permit = self.context.rates.for_secrets(node).ok();
+        let Some(permit) = permit.and_then(|()| self.context.secrets.clone().try_acquire_owned().ok()) else {
             let refused = frame(number, Down::Secrets(secrets::too_often(request)));
             return self.outbound.send(refused).await.map_err(|_| io::ErrorKind::BrokenPipe.into());
         };
         let (by, state) = (self.by(node), state.clone());
         let outbound = self.outbound.clone();
         tokio::spawn(async move {
-            let read = secrets::read(&state, by, asked).await;
+            let read = secrets::read(&state, by, requested).await;
             let _ = outbound.send(frame(number, Down::Secrets(read))).await;
-            drop(room);
+            drop(permit);
         });
         Ok(())
     }
 
     /// Answers once there is something that templates of a task are to show anew.
-    async fn watch(&self, number: u32, asked: WatchVariables) -> io::Result<()> {
+    async fn watch(&self, number: u32, request: WatchVariables) -> io::Result<()> {
         let (Some(session), Some(state)) = (self.sessions.get(&number), self.context.state()) else {
             return Ok(());
         };
         let (context, outbound) = (self.context.clone(), self.outbound.clone());
         let watcher = Watcher { context, by: self.by(session.node), number, outbound };
-        match session.pending.watches.begin(watcher, state.clone(), asked) {
+        match session.pending.watches.begin(watcher, state.clone(), request) {
             Ok(()) => Ok(()),
             Err(refused) => {
                 let refused = frame(number, Down::Watched(refused));
@@ -357,20 +363,20 @@ impl Connection<'_> {
         }
     }
 
-    /// Who asks on a session for a node.
-    fn by(&self, node: NodeId) -> By {
-        let certificate = self.shown.peer().map(|shown| shown.identity.to_string());
-        By { node, peer: self.peer, certificate, begun: Instant::now() }
+    /// The caller of a session, for the audit log.
+    fn by(&self, node: NodeId) -> SecretsCaller {
+        let certificate = self.certificate_shown.peer().map(|peer| peer.identity.to_string());
+        SecretsCaller { node, peer: self.peer, certificate, begun: Instant::now() }
     }
 
-    async fn task_api(&self, number: u32, said: TaskApi) {
+    async fn task_api(&self, number: u32, message: TaskApi) {
         let Some(session) = self.sessions.get(&number) else { return };
         let Self { context, outbound, peer, .. } = self;
-        let carrier = Carrier { context, node: session.node, peer: *peer, number, outbound };
-        session.pending.task_apis.on_said(&carrier, said).await;
+        let carrier = TaskApiSession { context, node: session.node, peer: *peer, number, outbound };
+        session.pending.task_apis.on_message(&carrier, message).await;
     }
 
-    async fn update(&self, number: u32, update: Update, mut share: Share) -> io::Result<()> {
+    async fn update(&self, number: u32, update: Update, mut share: BudgetShare) -> io::Result<()> {
         let Some(session) = self.sessions.get(&number) else { return Ok(()) };
         if update.allocs.len() > UPDATE_ALLOCS_MAX {
             let (found, max) = (update.allocs.len(), UPDATE_ALLOCS_MAX);
@@ -390,7 +396,7 @@ impl Connection<'_> {
         }
         let Update { seq, desired_seq, resync_done, .. } = update;
         let event = Event::Observed { session: session.id, seq, desired_seq, allocs, resync_done };
-        self.context.tell(Input::Event(event, share)).await;
+        self.context.send(EngineInput::Event(event, share)).await;
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! What sessions are sent, as frames. Desired state is encoded at once from the state that it was made from, in parts of
-//! bounded size.
+//! Encodes messages to sessions as frames. Desired state is encoded immediately from the state that it was derived from, in parts
+//! of bounded size.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ pub(crate) fn frame(session: u32, message: Down) -> Bytes {
 /// What the controller sends a session, as frames.
 pub fn frames(session: u32, message: ToNode, specs: &mut GroupSpecs) -> Vec<Bytes> {
     let message = match message {
-        ToNode::Desired(desired) => return Parts::of(session, *desired, specs),
+        ToNode::Desired(desired) => return DesiredEncoder::of(session, *desired, specs),
         ToNode::Welcome { cluster, restored, mode, heartbeat_ms } => {
             let (mode, observed_seq) = match mode {
                 WelcomeMode::Equal => (wire::WelcomeMode::Equal, 0),
@@ -49,7 +49,7 @@ pub fn frames(session: u32, message: ToNode, specs: &mut GroupSpecs) -> Vec<Byte
                 restored,
             })
         }
-        ToNode::Refused { reason, retry } => Down::Refused(wire::Refused { reason, retry }),
+        ToNode::Refused { reason, retry } => Down::Refused(wire::SessionRefused { reason, retry }),
         ToNode::HeartbeatEvery { heartbeat_ms } => {
             Down::HeartbeatEvery(wire::HeartbeatEvery { heartbeat_ms })
         }
@@ -59,7 +59,7 @@ pub fn frames(session: u32, message: ToNode, specs: &mut GroupSpecs) -> Vec<Byte
 }
 
 /// Desired state on its way into frames.
-struct Parts {
+struct DesiredEncoder {
     session: u32,
     term: u64,
     index: u64,
@@ -71,7 +71,7 @@ struct Parts {
     frames: Vec<Bytes>,
 }
 
-impl Parts {
+impl DesiredEncoder {
     fn of(session: u32, desired: Desired, specs: &mut GroupSpecs) -> Vec<Bytes> {
         let Desired { term, store, seq, full, run, stop, forget, purge, .. } = desired;
         let index = store.index().0;
@@ -88,10 +88,10 @@ impl Parts {
         };
         for (id, reason) in stop {
             let stop = StopAlloc { alloc_id: bytes_of(id), reason: reason.as_str().to_owned() };
-            parts.room_for(NAMED_BYTES).stop.push(stop);
+            parts.reserve(NAMED_BYTES).stop.push(stop);
         }
-        forget.into_iter().for_each(|id| parts.room_for(NAMED_BYTES).forget.push(bytes_of(id)));
-        purge.into_iter().for_each(|id| parts.room_for(NAMED_BYTES).purge.push(bytes_of(id)));
+        forget.into_iter().for_each(|id| parts.reserve(NAMED_BYTES).forget.push(bytes_of(id)));
+        purge.into_iter().for_each(|id| parts.reserve(NAMED_BYTES).purge.push(bytes_of(id)));
         run.into_iter().for_each(|slot| parts.run(&store, slot, specs));
         parts.finish(false);
         parts.frames
@@ -105,8 +105,8 @@ impl Parts {
         let mut run = run_alloc(store, slot, row, group);
         let own = run.encoded_len() + NAMED_BYTES;
         let with_spec = own + spec.len() + NAMED_BYTES;
-        self.room_for(if self.refs.contains_key(&key) { own } else { with_spec });
-        // Making room may have begun a part that has no specifications yet.
+        self.reserve(if self.refs.contains_key(&key) { own } else { with_spec });
+        // Reserving bytes may have begun a part that has no specifications yet.
         run.group_ref = match self.refs.get(&key) {
             Some(group_ref) => *group_ref,
             None => {
@@ -120,7 +120,7 @@ impl Parts {
     }
 
     /// The part to add so many bytes to.
-    fn room_for(&mut self, bytes: usize) -> &mut wire::Desired {
+    fn reserve(&mut self, bytes: usize) -> &mut wire::Desired {
         if self.part_bytes > 0 && self.part_bytes + bytes > PART_BYTES_MAX {
             self.finish(true);
         }

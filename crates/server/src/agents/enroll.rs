@@ -1,4 +1,4 @@
-//! Certificates for agents: a first one for a join token, a new one for the one that an agent shows.
+//! Issues certificates to agents: the first one for a join token, later ones for the current certificate.
 
 use std::{
     io,
@@ -19,22 +19,22 @@ use tokio::{
     time::timeout,
 };
 
-use super::{listen::Context, recorded::Recorded, revoked::is_revoked};
-use crate::{clock, convert::agent::secret_hash, net::Stream, shared::State};
+use super::{certificate_audit::CertificateAudit, listen::ListenContext, revoked::is_revoked};
+use crate::{clock, convert::agent::secret_hash, net::NetStream, shared::State};
 
 /// How long all of it may take; the cluster may be looking for a leader.
 const TALK_MAX: Duration = Duration::from_secs(30);
 /// Between two looks at the clock, while a certificate is not valid yet.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// Clocks of agents may be a little behind.
 const CLOCK_SKEW_SECS: u64 = 300;
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// Answers one question.
-pub(super) async fn serve(mut stream: Stream, context: &Context) -> io::Result<()> {
+/// Serves one enrollment request.
+pub(super) async fn serve(mut stream: NetStream, context: &ListenContext) -> io::Result<()> {
     let talk = async {
-        let asked = read(&mut stream).await?;
-        let answer = answer(&asked, &stream, context).await.unwrap_or_else(|refused| {
+        let request = read(&mut stream).await?;
+        let answer = answer(&request, &stream, context).await.unwrap_or_else(|refused| {
             tracing::info!(peer = %stream.peer(), refused, "an agent gets no certificate");
             Enrolled { refused, ..Enrolled::default() }
         });
@@ -47,11 +47,11 @@ pub(super) async fn serve(mut stream: Stream, context: &Context) -> io::Result<(
     timeout(TALK_MAX, talk).await.map_err(late)?
 }
 
-async fn read(stream: &mut Stream) -> io::Result<Enroll> {
+async fn read(stream: &mut NetStream) -> io::Result<Enroll> {
     let mut buffer = BytesMut::with_capacity(ENROLL_BYTES_MAX);
     loop {
-        if let Some(asked) = decode_frame(&mut buffer, ENROLL_BYTES_MAX).map_err(io::Error::other)? {
-            return Ok(asked);
+        if let Some(request) = decode_frame(&mut buffer, ENROLL_BYTES_MAX).map_err(io::Error::other)? {
+            return Ok(request);
         }
         if stream.read_buf(&mut buffer).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -60,39 +60,43 @@ async fn read(stream: &mut Stream) -> io::Result<Enroll> {
 }
 
 /// The certificate, or why there is none. What is answered is recorded.
-async fn answer(asked: &Enroll, stream: &Stream, context: &Context) -> Result<Enrolled, String> {
+async fn answer(request: &Enroll, stream: &NetStream, context: &ListenContext) -> Result<Enrolled, String> {
     let too_often =
         |_| "too many certificates are asked for from this address: try again in a second".to_owned();
-    context.asked.for_a_certificate(stream.peer().ip()).map_err(too_often)?;
-    let recorded = Recorded::begin(asked, stream, context).await?;
-    let certified = certify(asked, stream.certificate(), context).await;
+    context.rates.for_a_certificate(stream.peer().ip()).map_err(too_often)?;
+    let recorded = CertificateAudit::begin(request, stream, context).await?;
+    let certified = certify(request, stream.certificate(), context).await;
     recorded.end(certified).await
 }
 
 /// The certificate, or why there is none.
-async fn certify(asked: &Enroll, shown: Option<&Peer>, context: &Context) -> Result<Enrolled, String> {
+async fn certify(
+    requested: &Enroll,
+    shown: Option<&Peer>,
+    context: &ListenContext,
+) -> Result<Enrolled, String> {
     let (Some(secure), Some(state)) = (context.secure(), context.state()) else {
         return Err("this server gives no certificates".to_owned());
     };
     let authority = secure.authority().ok_or(
         "this server has no authority's key (ca-key.pem) to sign with: name one that has it among --servers",
     )?;
-    let node = <[u8; 16]>::try_from(&*asked.node_id).map_err(|_| "the node's id has not 16 bytes")?;
+    let node = <[u8; 16]>::try_from(&*requested.node_id).map_err(|_| "the node's id has not 16 bytes")?;
     let node = NodeId(u128::from_be_bytes(node));
-    if !has_signed(&asked.public_key, &asked.signed(), &asked.signature) {
+    if !has_signed(&requested.public_key, &requested.signed(), &requested.signature) {
         return Err("the request is not signed with the key that it is for".to_owned());
     }
     // What was revoked at another server must be known here by now.
     state.engine.fresh().await?;
-    if asked.secret.is_empty() {
-        renews(node, shown, &asked.node_secret, state)?;
+    if requested.secret.is_empty() {
+        renews(node, shown, &requested.node_secret, state)?;
     } else {
-        join(asked, node, state).await?;
+        join(requested, node, state).await?;
     }
     let validity = validity(node, secure.agent_life(), state);
     // After a revocation it begins with the next second: an agent that gets one which is not valid yet takes its clock for wrong.
     while now_secs() < validity.not_before {
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
     let request = CertificateRequest {
         role: Role::Agent(Some(node.to_string())),
@@ -100,16 +104,17 @@ async fn certify(asked: &Enroll, shown: Option<&Peer>, context: &Context) -> Res
         hosts: Vec::new(),
         validity,
     };
-    let certificate = authority.sign_for(&request, &asked.public_key).map_err(|error| error.to_string())?;
+    let certificate =
+        authority.sign_for(&request, &requested.public_key).map_err(|error| error.to_string())?;
     let authorities = secure.authorities().iter().map(|one| one.to_vec()).collect();
-    tracing::info!(%node, renewed = asked.secret.is_empty(), "signed an agent's certificate");
+    tracing::info!(%node, renewed = requested.secret.is_empty(), "signed an agent's certificate");
     Ok(Enrolled { certificate: certificate.to_vec(), authorities, refused: String::new() })
 }
 
 /// Whether the certificate that is shown may be renewed: by the agent of its node, which has the node's secret. Whoever has got
-/// hold of a certificate alone has it until it expires. A node that never said hello has no secret yet.
-fn renews(node: NodeId, shown: Option<&Peer>, node_secret: &[u8], state: &State) -> Result<(), String> {
-    let peer = shown.ok_or("neither a join token nor a certificate is shown")?;
+/// hold of a certificate alone has it until it expires. A node that never sent a hello has no secret yet.
+fn renews(node: NodeId, certificate: Option<&Peer>, node_secret: &[u8], state: &State) -> Result<(), String> {
+    let peer = certificate.ok_or("neither a join token nor a certificate is shown")?;
     if !peer.identity.speaks_for(&node.to_string()) {
         return Err(format!("the certificate shown names {}, and not node {node}", peer.identity));
     }
@@ -128,10 +133,11 @@ fn renews(node: NodeId, shown: Option<&Peer>, node_secret: &[u8], state: &State)
     Ok(())
 }
 
-/// Spends the join token, unless it was spent by this very agent. What is no token is found out here: strangers write nothing to
+/// Spends the join token, unless it was spent by this very agent. An invalid token is refused here: unauthenticated clients write nothing to
 /// the log.
-async fn join(asked: &Enroll, node: NodeId, state: &State) -> Result<(), String> {
-    let (secret, key) = (SecretHash(fingerprint(&asked.secret)), SecretHash(fingerprint(&asked.public_key)));
+async fn join(request: &Enroll, node: NodeId, state: &State) -> Result<(), String> {
+    let (secret, key) =
+        (SecretHash(fingerprint(&request.secret)), SecretHash(fingerprint(&request.public_key)));
     let joined = Joined { node, key };
     let view = state.view();
     let token = view.store.acl().joins().token(&secret);

@@ -1,4 +1,4 @@
-//! Logs and files read from agents: what was asked for, and who waits for it.
+//! Reads of logs and files from agents that are in progress, and their readers.
 
 use std::{
     collections::HashMap,
@@ -27,10 +27,10 @@ pub(crate) struct FileReads(Arc<Mutex<Reads>>);
 #[derive(Default)]
 struct Reads {
     last: u64,
-    open: HashMap<u64, Read>,
+    open: HashMap<u64, OpenRead>,
 }
 
-struct Read {
+struct OpenRead {
     pieces: mpsc::Sender<Result<ReadPiece, AgentError>>,
     /// Bytes that may still come.
     credit: u64,
@@ -38,7 +38,7 @@ struct Read {
     names_credit: u64,
 }
 
-impl Read {
+impl OpenRead {
     /// Takes in what has come.
     fn push(&mut self, chunk: &FileChunk) -> Result<(), AgentError> {
         let names = (chunk.file.len() + chunk.event.len()) as u64;
@@ -62,7 +62,7 @@ impl FileReads {
         let mut reads = self.lock();
         reads.last += 1;
         let number = reads.last;
-        reads.open.insert(number, Read { pieces, credit: CREDIT_BYTES, names_credit: NAMES_BYTES_MAX });
+        reads.open.insert(number, OpenRead { pieces, credit: CREDIT_BYTES, names_credit: NAMES_BYTES_MAX });
         (number, receiver)
     }
 
@@ -91,7 +91,7 @@ impl FileReads {
         }
         let ends = chunk.done || taken.is_err();
         if let Err(error) = taken {
-            // A reader who has no room for the reason has enough to read; the closed channel ends it all the same.
+            // A full channel does not take the reason; the closed channel ends the read all the same.
             let _ = read.pieces.try_send(Err(error));
         }
         if ends {
@@ -102,7 +102,7 @@ impl FileReads {
     /// The session of this node is over.
     pub fn end(&self, node: NodeId) {
         let open = std::mem::take(&mut self.lock().open);
-        // A reader who has no room for the news has enough to read; the closed channel ends it all the same.
+        // A full channel does not take the error; the closed channel ends the read all the same.
         open.into_values().for_each(|read| drop(read.pieces.try_send(Err(AgentError::NotConnected(node)))));
     }
 
@@ -163,10 +163,10 @@ mod tests {
         let (number, mut pieces) = reads.open();
         let error = FileChunk { error: "e".repeat(1 << 20), done: true, ..chunk(number, 0) };
         reads.on_chunk(&error);
-        let told = pieces.recv().await;
+        let response = pieces.recv().await;
         assert!(
-            matches!(&told, Some(Err(AgentError::Failed(text))) if text.len() == ERROR_BYTES_MAX),
-            "{told:?}"
+            matches!(&response, Some(Err(AgentError::Failed(text))) if text.len() == ERROR_BYTES_MAX),
+            "{response:?}"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Frames as they come over a connection: bounded one by one, and in all by a budget that every connection shares, so
-//! that no number of peers that begin large frames and never end them costs more than that.
+//! Reads frames from a connection. Each is bounded, and all connections share one memory budget, so that peers that begin large
+//! frames and never finish them cost no more than that.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -46,12 +46,12 @@ impl Default for Budget {
 
 /// A frame's share of the budget; given back when it is dropped, once what the frame says has been dealt with.
 #[derive(Debug, Default)]
-pub(crate) struct Share {
+pub(crate) struct BudgetShare {
     _read: Option<OwnedSemaphorePermit>,
     _decoded: Option<OwnedSemaphorePermit>,
 }
 
-impl From<OwnedSemaphorePermit> for Share {
+impl From<OwnedSemaphorePermit> for BudgetShare {
     fn from(permit: OwnedSemaphorePermit) -> Self {
         Self { _read: Some(permit), _decoded: None }
     }
@@ -62,7 +62,7 @@ impl Budget {
     ///
     /// # Errors
     /// When that is more than any frame may take, or others hold the budget for too long.
-    pub async fn decode(&self, share: &mut Share, bytes: usize) -> io::Result<()> {
+    pub async fn decode(&self, share: &mut BudgetShare, bytes: usize) -> io::Result<()> {
         if bytes > DECODED_FRAME_BYTES_MAX {
             let text = format!(
                 "a report takes {bytes} bytes in memory, at most {DECODED_FRAME_BYTES_MAX} are taken in"
@@ -106,7 +106,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     ///
     /// # Errors
     /// When the peer is silent for too long, trickles, breaks the protocol, or the connection fails.
-    pub async fn next(&mut self) -> io::Result<Option<(UpFrame, Share)>> {
+    pub async fn next(&mut self) -> io::Result<Option<(UpFrame, BudgetShare)>> {
         let begins_within = if self.welcomed { SILENCE_MAX } else { HELLO_WITHIN };
         if !timeout(begins_within, self.fill(4)).await.map_err(|_| silent("it said nothing"))?? {
             return Ok(None);
@@ -116,7 +116,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let max = if self.welcomed { FRAME_BYTES_MAX } else { HELLO_BYTES_MAX };
         let is_large = (SMALL_BYTES..=max).contains(&len);
         let read = if is_large { Some(permit(&self.budget.read, len).await?) } else { None };
-        let share = Share { _read: read, _decoded: None };
+        let share = BudgetShare { _read: read, _decoded: None };
         if len <= max {
             let within = if self.welcomed { FRAME_WITHIN } else { HELLO_WITHIN };
             let whole = timeout(within, self.fill(4 + len)).await;
@@ -215,7 +215,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_decoded_has_a_budget_of_its_own() {
         let budget = Budget::default();
-        let mut shares = [Share::default(), Share::default(), Share::default()];
+        let mut shares = [BudgetShare::default(), BudgetShare::default(), BudgetShare::default()];
         assert!(budget.decode(&mut shares[0], DECODED_FRAME_BYTES_MAX + 1).await.is_err());
         for share in &mut shares[..2] {
             budget.decode(share, DECODED_FRAME_BYTES_MAX).await.unwrap();

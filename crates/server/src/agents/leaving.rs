@@ -1,4 +1,4 @@
-//! Agents that shut down and ask for their nodes to be drained first.
+//! Agents that shut down and request a drain of their nodes first.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,9 +9,9 @@ use berth_model::{
 };
 use hyper::StatusCode;
 
-use super::{listen::Context, recorded::ROUTE};
+use super::{certificate_audit::ROUTE, listen::ListenContext};
 use crate::{
-    audit::{Changed, What, Who, fields_without_http},
+    audit::{AuditCaller, AuditChange, AuditOperation, fields_without_http},
     clock,
     convert::agent::secret_hash,
     shared::{Committed, ProposeError, State},
@@ -20,7 +20,7 @@ use crate::{
 /// How often a request is made again while nobody leads.
 const TRIES_MAX: u32 = 30;
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// What is said of such a drain.
+/// The message of such a drain.
 const MESSAGE: &str = "its agent shuts down";
 
 /// Drains the node, unless it is not its agent who asks: the session that it was said in may not be open yet. What goes
@@ -28,15 +28,15 @@ const MESSAGE: &str = "its agent shuts down";
 /// the agents on their next connection.
 ///
 /// It is recorded, and not made while it cannot be: who asks is `by`.
-pub(super) fn drain(context: &Context, node: NodeId, by: Who, asked: &Leaving) {
+pub(super) fn drain(context: &ListenContext, node: NodeId, by: AuditCaller, request: &Leaving) {
     let Some(state) = context.state() else { return };
     let view = state.view.load();
     let known = view.store.node(node).and_then(|(slot, _)| view.store.nodes().detail(slot));
-    if known.is_none_or(|detail| detail.node.secret_hash != secret_hash(&asked.secret)) {
+    if known.is_none_or(|detail| detail.node.secret_hash != secret_hash(&request.secret)) {
         return;
     }
     let Ok(permit) = context.leaving.clone().try_acquire_owned() else { return };
-    let command = command(node, asked, clock::now().max(view.store.at()));
+    let command = command(node, request, clock::now().max(view.store.at()));
     let state = state.clone();
     tokio::spawn(async move {
         propose(&state, by, command).await;
@@ -44,9 +44,9 @@ pub(super) fn drain(context: &Context, node: NodeId, by: Who, asked: &Leaving) {
     });
 }
 
-fn command(node: NodeId, asked: &Leaving, now: Timestamp) -> DrainNode {
-    let span_ns = asked.deadline_ms.saturating_mul(1_000_000);
-    let (deadline, asked_ns) = match (asked.force, asked.deadline_ms) {
+fn command(node: NodeId, request: &Leaving, now: Timestamp) -> DrainNode {
+    let span_ns = request.deadline_ms.saturating_mul(1_000_000);
+    let (deadline, asked_ns) = match (request.force, request.deadline_ms) {
         (true, _) => (Some(now), -1),
         (_, 0) => (None, 0),
         _ => {
@@ -54,12 +54,12 @@ fn command(node: NodeId, asked: &Leaving, now: Timestamp) -> DrainNode {
             (Some(Timestamp(now.0.saturating_add(span_ns))), asked_ns)
         }
     };
-    let drain = Some(NewDrain { deadline, ignore_system: asked.ignore_system, asked_ns });
+    let drain = Some(NewDrain { deadline, ignore_system: request.ignore_system, asked_ns });
     let meta = BTreeMap::from([("message".to_owned(), MESSAGE.to_owned())]);
     DrainNode { node, drain, eligible: false, meta }
 }
 
-async fn propose(state: &State, by: Who, command: DrainNode) {
+async fn propose(state: &State, by: AuditCaller, command: DrainNode) {
     let mut why = String::new();
     for attempt in 0..TRIES_MAX {
         if attempt > 0 {
@@ -68,8 +68,8 @@ async fn propose(state: &State, by: Who, command: DrainNode) {
         let line = match &state.server.audit {
             Some(log) => match log.reserve().await {
                 Ok(line) => Some(line),
-                Err(untold) => {
-                    why = untold.to_string();
+                Err(unrecorded) => {
+                    why = unrecorded.to_string();
                     continue;
                 }
             },
@@ -81,7 +81,7 @@ async fn propose(state: &State, by: Who, command: DrainNode) {
             continue;
         }
         if let Some(line) = line {
-            line.tell(fields(&by, command.node, &proposed));
+            line.record(fields(&by, command.node, &proposed));
         }
         match proposed.as_ref().map(refusal) {
             Ok(None) => return,
@@ -99,8 +99,8 @@ fn refusal(committed: &Committed) -> Option<&Refusal> {
 }
 
 /// What its line says.
-fn fields(by: &Who, node: NodeId, proposed: &Result<Committed, ProposeError>) -> Vec<u8> {
-    let mut change = Changed::new("drain_node", "", [node.to_string()]);
+fn fields(by: &AuditCaller, node: NodeId, proposed: &Result<Committed, ProposeError>) -> Vec<u8> {
+    let mut change = AuditChange::new("drain_node", "", [node.to_string()]);
     let status = match proposed {
         Ok(committed) if refusal(committed).is_some() => {
             change.error = Some("refused");
@@ -119,7 +119,12 @@ fn fields(by: &Who, node: NodeId, proposed: &Result<Committed, ProposeError>) ->
             StatusCode::SERVICE_UNAVAILABLE
         }
     };
-    let what = What { method: "DRAIN".to_owned(), route: ROUTE, capability: "agent", ..What::default() };
+    let what = AuditOperation {
+        method: "DRAIN".to_owned(),
+        route: ROUTE,
+        capability: "agent",
+        ..AuditOperation::default()
+    };
     fields_without_http(by, &what, &[change], status, Duration::ZERO)
 }
 
@@ -139,14 +144,14 @@ mod tests {
 
     #[test]
     fn how_long_it_may_take_is_as_the_agent_says() {
-        let asked = |deadline_ms, force| {
-            let asked = Leaving { deadline_ms, force, ..Leaving::default() };
-            command(NodeId(1), &asked, Timestamp(5)).drain.map(|drain| (drain.deadline, drain.asked_ns))
+        let request = |deadline_ms, force| {
+            let request = Leaving { deadline_ms, force, ..Leaving::default() };
+            command(NodeId(1), &request, Timestamp(5)).drain.map(|drain| (drain.deadline, drain.asked_ns))
         };
-        assert_eq!(asked(0, false), Some((None, 0)));
-        assert_eq!(asked(2, false), Some((Some(Timestamp(2_000_005)), 2_000_000)));
-        assert_eq!(asked(2, true), Some((Some(Timestamp(5)), -1)));
-        assert_eq!(asked(u64::MAX, false), Some((Some(Timestamp(u64::MAX)), i64::MAX)));
+        assert_eq!(request(0, false), Some((None, 0)));
+        assert_eq!(request(2, false), Some((Some(Timestamp(2_000_005)), 2_000_000)));
+        assert_eq!(request(2, true), Some((Some(Timestamp(5)), -1)));
+        assert_eq!(request(u64::MAX, false), Some((Some(Timestamp(u64::MAX)), i64::MAX)));
     }
     #[tokio::test]
     async fn so_many_nodes_at_a_time_are_drained_for_their_agents_and_no_more() {
@@ -160,8 +165,8 @@ mod tests {
         };
         engine.apply(ids.iter().map(node).collect());
         let (inputs, _inputs) = crossbeam_channel::bounded(1);
-        let context = Context::new(inputs).with_state(engine.state());
-        let asked = Leaving { secret: secret.clone(), ..Leaving::default() };
+        let context = ListenContext::new(inputs).with_state(engine.state());
+        let request = Leaving { secret: secret.clone(), ..Leaving::default() };
         let is_drained = |id: &NodeId| {
             let view = engine.view.load();
             view.store.node(*id).is_some_and(|(_, row)| !row.eligible)
@@ -174,7 +179,7 @@ mod tests {
         let (last, others) = ids.split_last().expect("there are many");
 
         // Nothing is proposed before this waits.
-        ids.iter().for_each(|id| drain(&context, *id, Who::default(), &asked));
+        ids.iter().for_each(|id| drain(&context, *id, AuditCaller::default(), &request));
         done().await;
         assert!(others.iter().all(is_drained));
         assert!(!is_drained(last), "it was one too many");
@@ -182,12 +187,12 @@ mod tests {
         drain(
             &context,
             *last,
-            Who::default(),
+            AuditCaller::default(),
             &Leaving { secret: b"another one".to_vec(), ..Leaving::default() },
         );
         done().await;
         assert!(!is_drained(last), "somebody else asks");
-        drain(&context, *last, Who::default(), &asked);
+        drain(&context, *last, AuditCaller::default(), &request);
         done().await;
         assert!(is_drained(last), "it asked again");
     }
@@ -211,15 +216,15 @@ mod tests {
         let mut state = engine.state();
         state.server = Arc::new(ServerInfo { audit: Some(log.clone()), ..ServerInfo::clone(&state.server) });
         let (inputs, _inputs) = crossbeam_channel::bounded(1);
-        let context = Context::new(inputs).with_state(state);
-        let by = Who {
+        let context = ListenContext::new(inputs).with_state(state);
+        let by = AuditCaller {
             address: "10.0.0.1:5".to_owned(),
             certificate: "the agent of node 7".to_owned(),
-            ..Who::default()
+            ..AuditCaller::default()
         };
         let is_drained = || engine.view.load().store.node(NodeId(7)).is_some_and(|(_, row)| !row.eligible);
         let hang = log.hang();
-        let held = log.take_all_room();
+        let held = log.reserve_all();
         drain(&context, NodeId(7), by.clone(), &Leaving { secret: secret.clone(), ..Leaving::default() });
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!is_drained(), "there is no room for its line");

@@ -1,6 +1,6 @@
-//! What agents may cost, in connections and sessions; what they may ask on them is [`super::asked`]'s.
+//! Limits of agents' connections and sessions; the rates of their requests are in [`super::rates`].
 
-use crate::net::Share;
+use crate::net::AddressLimit;
 
 /// Bounds of the port for agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct AgentLimits {
     /// Connections at the same time; each can carry many sessions. As many again may wait to come in.
     pub connections_max: usize,
     /// Connections of one address at the same time, and those of it that wait: a host with simulated nodes, or a network behind one address, has many.
-    pub connections_share: Share,
+    pub connections_share: AddressLimit,
     /// Connections, and sessions, that one address may begin a second, on average; 0 for any number. Twice as many may begin
     /// at once after a pause. Programs of this machine may begin any number.
     pub begun_a_second: u32,
@@ -26,8 +26,8 @@ impl Default for AgentLimits {
 }
 
 impl AgentLimits {
-    /// How many of so many connections one address may have unless it is said: three quarters, so that there is room for others.
-    pub fn share(connections_max: usize) -> Share {
-        Share::equal((connections_max - connections_max / 4).max(1))
+    /// How many of so many connections one address may have by default: three quarters, so that some are left for others.
+    pub fn share(connections_max: usize) -> AddressLimit {
+        AddressLimit::equal((connections_max - connections_max / 4).max(1))
     }
 }

@@ -1,4 +1,4 @@
-//! Takes agents' connections in.
+//! Accepts agents' connections.
 
 use std::{
     io,
@@ -22,19 +22,19 @@ use tokio::{
 };
 
 use super::{
-    asked::Asked,
     connection, enroll,
     incoming::Budget,
     limits::AgentLimits,
-    line::{LINE_MAX, Lines, Pace, Turn},
     outbound::AllInFlight,
+    queue::{AddressQueues, QUEUE_WAIT_MAX, QueuePermit, StartRate},
+    rates::AgentRates,
     revoked::Revocations,
-    rooms::{Rooms, Waiting, too_many},
+    slots::{AgentSlots, PendingSlot, too_many},
 };
 use crate::{
-    checkpoint::KeptNodes,
-    engine::Input,
-    net::{Entrance, Foreign, OwnPort, Secure, Stream},
+    checkpoint::StoredNodes,
+    engine::EngineInput,
+    net::{Foreign, NetStream, OwnPort, PortAcceptor, Secure},
     shared::State,
 };
 
@@ -48,7 +48,7 @@ const TASK_APIS_MAX: usize = 4_096;
 const WATCHES_MAX: usize = 100_000;
 /// What templates of tasks show is looked up for so many at a time, and kept in memory until it is on its way: a change may concern
 /// thousands. Starts do not wait for that.
-const LOOKS_MAX: usize = 64;
+const VARIABLE_READS_MAX: usize = 64;
 /// Requests for secrets of tasks that are answered at a time.
 const SECRETS_READ_MAX: usize = 256;
 /// How long a session waits for its turn: what its agent has said of itself takes room meanwhile, and a refusal is heard, and tried
@@ -60,67 +60,67 @@ const PORT: OwnPort = OwnPort::Agents;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What every connection needs.
-pub(crate) struct Context {
-    inputs: Sender<Input>,
+pub(crate) struct ListenContext {
+    inputs: Sender<EngineInput>,
     /// Bytes on their way to agents.
     pub in_flight: AllInFlight,
     /// Bytes of frames that are being read.
     pub incoming: Budget,
     sessions: AtomicU64,
     /// Where connections wait for their turn, and sessions.
-    connections_line: Lines,
-    sessions_line: Lines,
+    connections_queue: AddressQueues,
+    sessions_queue: AddressQueues,
     limits: AgentLimits,
-    /// How often agents have asked for what costs work.
-    pub asked: Asked,
-    /// What agents ask that changes the state, at a time.
+    /// Rate limits of agents' expensive requests.
+    pub rates: AgentRates,
+    /// Limits concurrent requests of agents that change the state.
     pub leaving: Arc<Semaphore>,
     /// Those for secrets of tasks, at a time.
     pub(super) secrets: Arc<Semaphore>,
     /// Room for tasks whose templates wait.
     pub(super) watches: Arc<Semaphore>,
     /// Those of them that are answered, at a time.
-    pub(super) looks: Arc<Semaphore>,
+    pub(super) variable_reads: Arc<Semaphore>,
     /// Once the server has one.
     state: OnceLock<State>,
     /// Tells when nodes are revoked, where they have certificates.
     revocations: Option<Revocations>,
     secure: Option<Arc<Secure>>,
     /// What was kept of nodes before the server was started.
-    pub(super) kept: Arc<KeptNodes>,
+    pub(super) stored: Arc<StoredNodes>,
     /// Where connections of tasks to the HTTP API go in; none where nobody serves them.
-    task_door: Option<mpsc::Sender<Stream>>,
+    task_api_sender: Option<mpsc::Sender<NetStream>>,
     /// Those that there may be more.
     pub(super) task_apis: Arc<Semaphore>,
 }
 
-impl Context {
-    pub fn new(inputs: Sender<Input>) -> Self {
+impl ListenContext {
+    pub fn new(inputs: Sender<EngineInput>) -> Self {
         let (in_flight, incoming) = (AllInFlight::default(), Budget::default());
         let (leaving, state) = (Arc::new(Semaphore::new(LEAVING_MAX)), OnceLock::new());
-        let (sessions, asked) = (AtomicU64::new(0), Asked::default());
+        let (sessions, rates) = (AtomicU64::new(0), AgentRates::default());
         let task_apis = Arc::new(Semaphore::new(TASK_APIS_MAX));
         let secrets = Arc::new(Semaphore::new(SECRETS_READ_MAX));
         let watches = Arc::new(Semaphore::new(WATCHES_MAX));
-        let looks = Arc::new(Semaphore::new(LOOKS_MAX));
+        let variable_reads = Arc::new(Semaphore::new(VARIABLE_READS_MAX));
         Self {
             inputs,
             in_flight,
             incoming,
             sessions,
-            connections_line: Lines::default(),
-            sessions_line: Lines::default(),
+            connections_queue: AddressQueues::default(),
+            sessions_queue: AddressQueues::default(),
             limits: AgentLimits::default(),
-            asked,
+            rates,
             leaving,
             secrets,
             watches,
-            looks,
+            variable_reads,
             state,
             revocations: None,
             secure: None,
-            kept: Arc::default(),
-            task_door: None,
+            stored: Arc::default(),
+            task_api_sender: None,
             task_apis,
         }
     }
@@ -130,7 +130,7 @@ impl Context {
         Self { limits, ..self }
     }
 
-    /// The same, for agents that ask for changes of the state.
+    /// The same, for agents whose requests change the state.
     pub fn with_state(self, state: State) -> Self {
         let _ = self.state.set(state);
         self
@@ -143,18 +143,18 @@ impl Context {
     }
 
     /// The same, with what was kept of nodes.
-    pub fn with_kept(self, kept: Arc<KeptNodes>) -> Self {
-        Self { kept, ..self }
+    pub fn with_stored(self, stored: Arc<StoredNodes>) -> Self {
+        Self { stored, ..self }
     }
 
     /// The same, for agents whose tasks speak to the HTTP API.
-    pub fn with_task_door(self, door: mpsc::Sender<Stream>) -> Self {
-        Self { task_door: Some(door), ..self }
+    pub fn with_task_api_sender(self, sender: mpsc::Sender<NetStream>) -> Self {
+        Self { task_api_sender: Some(sender), ..self }
     }
 
     /// Where connections of tasks to the HTTP API go in.
-    pub(super) fn task_door(&self) -> Option<&mpsc::Sender<Stream>> {
-        self.task_door.as_ref()
+    pub(super) fn task_api_sender(&self) -> Option<&mpsc::Sender<NetStream>> {
+        self.task_api_sender.as_ref()
     }
 
     /// The server's own certificates.
@@ -178,8 +178,8 @@ impl Context {
     /// Why not, where that takes too long.
     pub(super) async fn may_begin_a_session(&self, address: IpAddr) -> Result<(), String> {
         let per_second = self.limits.begun_a_second;
-        let pace = Pace { per_second, begin: || self.asked.for_a_session(address, per_second) };
-        let begins = timeout(BEGIN_WAIT_MAX, self.sessions_line.begin(address, pace));
+        let rate = StartRate { per_second, begin: || self.rates.for_a_session(address, per_second) };
+        let begins = timeout(BEGIN_WAIT_MAX, self.sessions_queue.begin(address, rate));
         begins.await.map_err(|_| self.too_slow("sessions", BEGIN_WAIT_MAX))
     }
 
@@ -188,11 +188,11 @@ impl Context {
     ///
     /// # Errors
     /// Why not, where that takes too long.
-    async fn turn(&self, stream: &TcpStream, address: IpAddr) -> Result<Option<Turn>, String> {
+    async fn turn(&self, stream: &TcpStream, address: IpAddr) -> Result<Option<QueuePermit>, String> {
         let per_second = self.limits.begun_a_second;
-        let pace = Pace { per_second, begin: || self.asked.for_a_connection(address, per_second) };
-        let turn = self.connections_line.turn(address, pace, || has_hung_up(stream));
-        timeout(LINE_MAX, turn).await.map_err(|_| self.too_slow("connections", LINE_MAX))
+        let rate = StartRate { per_second, begin: || self.rates.for_a_connection(address, per_second) };
+        let turn = self.connections_queue.turn(address, rate, || has_hung_up(stream));
+        timeout(QUEUE_WAIT_MAX, turn).await.map_err(|_| self.too_slow("connections", QUEUE_WAIT_MAX))
     }
 
     fn too_slow(&self, what: &str, waited: Duration) -> String {
@@ -208,8 +208,8 @@ impl Context {
         SessionId(self.sessions.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Tells the controller something, waiting for room without holding up other connections.
-    pub async fn tell(&self, input: Input) {
+    /// Sends an input to the controller. Waits while its queue is full, without delaying other connections.
+    pub async fn send(&self, input: EngineInput) {
         if let Err(error) = self.inputs.try_send(input) {
             let (inputs, input) = (self.inputs.clone(), error.into_inner());
             let _ = tokio::task::spawn_blocking(move || inputs.send(input).ok()).await;
@@ -220,90 +220,90 @@ impl Context {
 /// Serves agents until `stop` says so.
 pub(crate) async fn listen(
     listener: TcpListener,
-    entrance: Entrance,
-    context: Arc<Context>,
+    entrance: PortAcceptor,
+    context: Arc<ListenContext>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut doors = Doors::new(entrance, context.limits);
+    let mut ports = OpenPorts::new(entrance, context.limits);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = stop.changed() => break,
         };
-        while doors.connections.try_join_next().is_some() {}
+        while ports.connections.try_join_next().is_some() {}
         match accepted {
-            Ok((stream, peer)) => doors.open(stream, peer, &context),
+            Ok((stream, peer)) => ports.open(stream, peer, &context),
             Err(error) => {
                 tracing::warn!(%error, "accept an agent's connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
-    doors.connections.shutdown().await;
+    ports.connections.shutdown().await;
 }
 
 /// The setting that raises the limit.
 const RATE_SETTING: &str = "agent-rate-address";
 
 /// The open connections.
-struct Doors {
-    entrance: Entrance,
-    rooms: Arc<Rooms>,
+struct OpenPorts {
+    entrance: PortAcceptor,
+    slots: Arc<AgentSlots>,
     connections: JoinSet<()>,
 }
 
-impl Doors {
-    fn new(entrance: Entrance, limits: AgentLimits) -> Self {
-        Self { entrance, rooms: Arc::new(Rooms::new(limits)), connections: JoinSet::new() }
+impl OpenPorts {
+    fn new(entrance: PortAcceptor, limits: AgentLimits) -> Self {
+        Self { entrance, slots: Arc::new(AgentSlots::new(limits)), connections: JoinSet::new() }
     }
 
     /// Serves a connection, unless there are too many, in all or of its address.
-    fn open(&mut self, stream: TcpStream, peer: SocketAddr, context: &Arc<Context>) {
-        let waiting = match self.rooms.wait(peer.ip()) {
+    fn open(&mut self, stream: TcpStream, peer: SocketAddr, context: &Arc<ListenContext>) {
+        let waiting = match self.slots.connect(peer.ip()) {
             Ok(waiting) => waiting,
-            Err(reason) => return self.rooms.turned_away.tell(peer, &reason),
+            Err(reason) => return self.slots.refused.log(peer, &reason),
         };
-        let (context, entrance, rooms) = (context.clone(), self.entrance.clone(), self.rooms.clone());
+        let (context, entrance, slots) = (context.clone(), self.entrance.clone(), self.slots.clone());
         self.connections.spawn(async move {
-            if let Err(error) = serve(stream, peer, &entrance, waiting, &rooms, &context).await {
+            if let Err(error) = serve(stream, peer, &entrance, waiting, &slots, &context).await {
                 tracing::debug!(%peer, %error, "agent connection ended");
             }
         });
     }
 }
 
-/// What a connection takes until its turn is in its future, and so bounded by the room for those that wait: what comes then is
+/// What a connection takes until its turn is in its future, and so bounded by the slots of those that wait: what comes then is
 /// boxed.
 async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
-    entrance: &Entrance,
-    mut waiting: Waiting,
-    rooms: &Rooms,
-    context: &Arc<Context>,
+    entrance: &PortAcceptor,
+    mut waiting: PendingSlot,
+    slots: &AgentSlots,
+    context: &Arc<ListenContext>,
 ) -> io::Result<()> {
     // It is agents who speak first: until then a connection has no turn, and nobody waits for it.
-    let opening = waiting.unless_it_must_go(PORT.opening(&stream)).await??;
-    waiting.heard();
+    let opening = waiting.unless_evicted(PORT.opening(&stream)).await??;
+    waiting.on_input();
     if let Some(foreign) = Foreign::recognize(&opening, entrance.is_encrypted()) {
-        rooms.turned_away.tell(peer, &PORT.refusal(foreign));
-        waiting.unless_it_must_go(Box::pin(PORT.answer(foreign, stream))).await?;
+        slots.refused.log(peer, foreign.reason());
+        waiting.unless_evicted(Box::pin(PORT.answer(foreign, stream))).await?;
         return Ok(());
     }
-    let turn = match waiting.unless_it_must_go(context.turn(&stream, peer.ip())).await? {
+    let turn = match waiting.unless_evicted(context.turn(&stream, peer.ip())).await? {
         Ok(Some(turn)) => turn,
         Ok(None) => return Err(io::Error::other("it hung up while it waited")),
         Err(reason) => {
-            rooms.turned_away.tell(peer, &reason);
+            slots.refused.log(peer, &reason);
             return Ok(());
         }
     };
-    let stream = waiting.unless_it_must_go(Box::pin(entrance.enter(stream, peer))).await??;
+    let stream = waiting.unless_evicted(Box::pin(entrance.enter(stream, peer))).await??;
     drop(turn);
-    let _place = match rooms.admit(peer.ip()) {
+    let _slot = match slots.accept(peer.ip()) {
         Ok(place) => place,
         Err(reason) => {
-            rooms.turned_away.tell(peer, &reason);
+            slots.refused.log(peer, &reason);
             return Ok(());
         }
     };
@@ -318,7 +318,7 @@ async fn serve(
     Box::pin(connection::serve(reader, writer, certificate, peer, context)).await
 }
 
-/// Whether the other side has closed a connection, though what it said before may not be read yet.
+/// Whether the other side has closed a connection, though what it sent before may not be read yet.
 fn has_hung_up(stream: &TcpStream) -> bool {
     stream
         .ready(Interest::READABLE)

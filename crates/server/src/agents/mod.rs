@@ -1,7 +1,6 @@
 //! Agents' connections: each carries the sessions of one node, or of many.
 
-mod asked;
-mod asks;
+mod certificate_audit;
 mod connection;
 mod encode;
 mod enroll;
@@ -10,26 +9,27 @@ mod files;
 mod incoming;
 mod leaving;
 mod limits;
-mod line;
 mod listen;
 mod outbound;
 mod outline;
-mod pending;
-mod recorded;
+mod queue;
+mod rates;
 mod registry;
+mod requests;
 mod revoked;
-mod rooms;
 mod secrets;
+mod session_requests;
+mod slots;
 mod specs;
 mod task_api;
 mod watches;
 
 pub(crate) use encode::frame;
 pub use encode::frames;
-pub(crate) use incoming::Share;
+pub(crate) use incoming::BudgetShare;
 pub use limits::AgentLimits;
-pub(crate) use listen::{Context, listen};
-pub(crate) use outbound::{Gone, Outbound};
-pub(crate) use pending::Pending;
+pub(crate) use listen::{ListenContext, listen};
+pub(crate) use outbound::{ConnectionClosed, Outbound};
 pub(crate) use registry::Registry;
+pub(crate) use session_requests::SessionRequests;
 pub use specs::GroupSpecs;

@@ -1,5 +1,5 @@
-//! The way out of one connection. What is on its way is counted in bytes, for the connection and for all of them, so that
-//! a peer that reads slowly costs a bounded amount.
+//! The send queue of one connection. Queued bytes are counted by connection and in total, so that slow readers cost a bounded
+//! amount.
 
 use std::sync::{
     Arc,
@@ -49,7 +49,7 @@ struct InFlight {
 
 /// The connection has ended, or is about to.
 #[derive(Debug)]
-pub(crate) struct Gone;
+pub(crate) struct ConnectionClosed;
 
 impl Outbound {
     /// The way out of a new connection, and its other end. `ended` ends the connection.
@@ -76,7 +76,7 @@ impl Outbound {
     /// Waits until the connection owes less than it may.
     pub async fn room(&self) {
         loop {
-            // Before it is looked: what is written meanwhile is heard.
+            // Registered before the check, so that no write in between is missed.
             let written = self.in_flight.written.notified();
             if self.in_flight.bytes.load(Ordering::Relaxed) < CONNECTION_BYTES_MAX {
                 return;
@@ -112,10 +112,10 @@ impl Outbound {
     ///
     /// # Errors
     /// When the connection has ended.
-    pub async fn send(&self, message: Bytes) -> Result<(), Gone> {
-        let place = self.messages.reserve().await.map_err(|_| Gone)?;
+    pub async fn send(&self, message: Bytes) -> Result<(), ConnectionClosed> {
+        let permit = self.messages.reserve().await.map_err(|_| ConnectionClosed)?;
         self.in_flight.add(message.len());
-        place.send(message);
+        permit.send(message);
         Ok(())
     }
 

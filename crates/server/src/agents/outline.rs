@@ -1,5 +1,4 @@
-//! How much a report holds, counted before any of it is decoded: a task of two bytes takes a hundred times as much in
-//! memory.
+//! Bounds what a report contains before it is decoded: in memory a task takes a hundred times its encoded bytes.
 
 use std::io;
 
@@ -14,7 +13,7 @@ const EVENTS_MAX: usize = 100;
 /// What each takes in memory besides its texts, as it comes and as it is kept.
 const ALLOC_BYTES: usize = size_of::<AllocStatus>() + size_of::<ObservedAlloc>();
 const TASK_BYTES: usize = size_of::<TaskStatus>() + size_of::<ObservedTask>();
-const EVENT_BYTES: usize = size_of::<wire::TaskEvent>() + size_of::<TaskEvent>();
+const EVENT_BYTES: usize = size_of::<wire::TaskEventEntry>() + size_of::<TaskEvent>();
 /// Where they stand in `AllocStatus` and in `TaskStatus`.
 const TASKS_TAG: u32 = 4;
 const EVENTS_TAG: u32 = 8;
@@ -48,7 +47,7 @@ fn too_many(max: usize, what: &str) -> io::Error {
 }
 
 /// Looks at each part of a message that stands under a tag, as it is encoded.
-fn each(mut message: &[u8], tag: u32, mut look: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn each(mut message: &[u8], tag: u32, mut visit: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     while !message.is_empty() {
         let (field, wire) = decode_key(&mut message).map_err(io::Error::other)?;
         if (field, wire) != (tag, WireType::LengthDelimited) {
@@ -58,7 +57,7 @@ fn each(mut message: &[u8], tag: u32, mut look: impl FnMut(&[u8]) -> io::Result<
         let length = decode_varint(&mut message).map_err(io::Error::other)?;
         let part = usize::try_from(length).ok().and_then(|length| message.split_at_checked(length));
         let (part, rest) = part.ok_or_else(|| io::Error::other("a part is longer than its message"))?;
-        look(part)?;
+        visit(part)?;
         message = rest;
     }
     Ok(())
@@ -66,13 +65,13 @@ fn each(mut message: &[u8], tag: u32, mut look: impl FnMut(&[u8]) -> io::Result<
 
 #[cfg(test)]
 mod tests {
-    use berth_api::agent::TaskEvent;
+    use berth_api::agent::TaskEventEntry;
     use prost::Message;
 
     use super::*;
 
     fn report(tasks: usize, events: usize) -> Vec<u8> {
-        let task = TaskStatus { events: vec![TaskEvent::default(); events], ..TaskStatus::default() };
+        let task = TaskStatus { events: vec![TaskEventEntry::default(); events], ..TaskStatus::default() };
         let status = AllocStatus {
             alloc_id: vec![1; 16],
             description: "it runs".into(),
@@ -88,10 +87,10 @@ mod tests {
         assert!(memory_bytes(&report(TASKS_MAX, 1)).is_ok());
         assert!(memory_bytes(&report(1, EVENTS_MAX)).is_ok());
         let refused = |report: &[u8]| memory_bytes(report).expect_err("it is too much").to_string();
-        let said = refused(&report(TASKS_MAX + 1, 0));
-        assert_eq!(said, "a report of more than 1000 tasks of an allocation: none has so many");
-        let said = refused(&report(1, EVENTS_MAX + 1));
-        assert_eq!(said, "a report of more than 100 events of a task: none has so many");
+        let message = refused(&report(TASKS_MAX + 1, 0));
+        assert_eq!(message, "a report of more than 1000 tasks of an allocation: none has so many");
+        let message = refused(&report(1, EVENTS_MAX + 1));
+        assert_eq!(message, "a report of more than 100 events of a task: none has so many");
         assert!(memory_bytes(&report(1, 1)[..30]).is_err(), "a part of a message is none");
     }
 

@@ -1,4 +1,4 @@
-//! Which node is reached through which session.
+//! The registry of sessions by node.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -8,8 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use berth_api::agent::{
-    AgentLogRead, Ask, Down, FileCancel, FileCredit, FileRead, Outcome, Question, RevokedServer, SERVERS_MAX,
-    Servers,
+    AgentLogRead, AgentOutcome, AgentQuery, AgentRequest, Down, FileCancel, FileCredit, FileRead,
+    RevokedServer, SERVERS_MAX, Servers,
 };
 use berth_controller::SessionId;
 use berth_model::NodeId;
@@ -17,30 +17,30 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
     agents::{files::CREDIT_BYTES, frame},
-    engine::Link,
+    engine::SessionLink,
     shared::{AgentError, Agents, ExecLink, ExecRequest, ReadPiece, ReadPieces, ReadRequest, ReadSource},
 };
 
 /// Pieces handed to a reader that it has not taken; each may be as large as the window.
 const HANDED_MAX: usize = 2;
-/// How long an agent may take to answer; it gives up on what it asks of others before.
+/// Timeout of an agent's response; its own timeouts are shorter.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// The welcomed sessions, and what all of them are informed of the servers.
 #[derive(Default)]
 pub(crate) struct Registry {
-    sessions: Mutex<HashMap<NodeId, (SessionId, Link)>>,
+    sessions: Mutex<HashMap<NodeId, (SessionId, SessionLink)>>,
     servers: Mutex<Servers>,
 }
 
 impl Registry {
-    pub fn insert(&self, session: SessionId, link: Link) {
+    pub fn insert(&self, session: SessionId, link: SessionLink) {
         self.lock().insert(link.node, (session, link));
     }
 
     /// What a session that begins is informed of the servers; nothing while there is only one, and none was revoked.
     pub fn servers(&self) -> Option<Down> {
-        let servers = self.told().clone();
+        let servers = self.servers_sent().clone();
         (servers.addresses.len() > 1 || !servers.revoked.is_empty()).then_some(Down::Servers(servers))
     }
 
@@ -48,43 +48,43 @@ impl Registry {
     /// but one.
     pub fn set_servers(&self, mut addresses: Vec<String>) {
         addresses.truncate(SERVERS_MAX);
-        let mut told = self.told();
-        if told.addresses == addresses {
+        let mut servers_sent = self.servers_sent();
+        if servers_sent.addresses == addresses {
             return;
         }
         // An agent that was given another way to the only server, as a proxy, keeps to that.
-        let is_known_to_all = told.addresses.is_empty() && addresses.len() == 1;
-        told.addresses = addresses;
+        let is_known_to_all = servers_sent.addresses.is_empty() && addresses.len() == 1;
+        servers_sent.addresses = addresses;
         if is_known_to_all {
             return;
         }
-        let servers = told.clone();
-        drop(told);
-        self.tell_all(&servers);
+        let servers = servers_sent.clone();
+        drop(servers_sent);
+        self.send_to_all(&servers);
     }
 
     /// These servers were revoked, by name, with seconds since 1970: all sessions are informed.
     pub fn set_revoked(&self, revoked: &BTreeMap<String, u64>) {
         let one = |(name, at_secs): (&String, &u64)| RevokedServer { name: name.clone(), at_secs: *at_secs };
         let revoked: Vec<_> = revoked.iter().map(one).collect();
-        let mut told = self.told();
-        if told.revoked == revoked {
+        let mut servers_sent = self.servers_sent();
+        if servers_sent.revoked == revoked {
             return;
         }
-        told.revoked = revoked;
-        let servers = told.clone();
-        drop(told);
-        self.tell_all(&servers);
+        servers_sent.revoked = revoked;
+        let servers = servers_sent.clone();
+        drop(servers_sent);
+        self.send_to_all(&servers);
     }
 
-    fn tell_all(&self, servers: &Servers) {
-        let links: Vec<Link> = self.lock().values().map(|(_, link)| link.clone()).collect();
+    fn send_to_all(&self, servers: &Servers) {
+        let links: Vec<SessionLink> = self.lock().values().map(|(_, link)| link.clone()).collect();
         for link in links {
             link.outbound.send_now(frame(link.number, Down::Servers(servers.clone())));
         }
     }
 
-    fn told(&self) -> MutexGuard<'_, Servers> {
+    fn servers_sent(&self) -> MutexGuard<'_, Servers> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,11 +105,11 @@ impl Registry {
         self.lock().len()
     }
 
-    fn link(&self, node: NodeId) -> Result<Link, AgentError> {
+    fn link(&self, node: NodeId) -> Result<SessionLink, AgentError> {
         self.lock().get(&node).map(|(_, link)| link.clone()).ok_or(AgentError::NotConnected(node))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<NodeId, (SessionId, Link)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<NodeId, (SessionId, SessionLink)>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,28 +132,28 @@ impl Agents for Registry {
             ReadSource::Log { task, stream } => FileRead { task, stream, ..read },
             ReadSource::File { path, limit } => FileRead { path, limit, ..read },
             ReadSource::AgentLog(detail) => {
-                let asked = AgentLogRead { level: detail.level.to_string(), json: detail.is_json() };
-                FileRead { agent_log: Some(asked), ..read }
+                let log_read = AgentLogRead { level: detail.level.to_string(), json: detail.is_json() };
+                FileRead { agent_log: Some(log_read), ..read }
             }
         };
-        let sent = link.tell(Down::FileRead(read)).await;
+        let sent = link.send(Down::FileRead(read)).await;
         sent.map_err(|_| AgentError::NotConnected(node))?;
         let (reader, handed) = mpsc::channel(HANDED_MAX);
         tokio::spawn(hand_over(link, number, chunks, reader));
         Ok(handed)
     }
 
-    async fn ask(&self, node: NodeId, question: Question) -> Result<Outcome, AgentError> {
+    async fn ask(&self, node: NodeId, query: AgentQuery) -> Result<AgentOutcome, AgentError> {
         let link = self.link(node)?;
         let too_many =
             || AgentError::Busy(format!("too much is asked of node {node}: try again in a moment"));
         let (request, answer) = link.pending.asks.open().ok_or_else(too_many)?;
-        let sent = link.tell(Down::Ask(Ask { request, question: Some(question) })).await;
+        let sent = link.send(Down::Ask(AgentRequest { request, query: Some(query) })).await;
         sent.map_err(|_| AgentError::NotConnected(node))?;
         let answered = timeout(ANSWER_MAX, answer).await;
         link.pending.asks.close(request);
         match answered {
-            Ok(Ok(Outcome::Refused(refusal))) => Err(refusal.into()),
+            Ok(Ok(AgentOutcome::Refused(refusal))) => Err(refusal.into()),
             Ok(Ok(outcome)) => Ok(outcome),
             Ok(Err(_)) => Err(AgentError::NotConnected(node)),
             Err(_) => Err(AgentError::Silent(node)),
@@ -168,7 +168,7 @@ impl Agents for Registry {
 
 /// Hands pieces to the reader, and allows the agent to send as many bytes as the reader took.
 async fn hand_over(
-    link: Link,
+    link: SessionLink,
     number: u64,
     mut chunks: ReadPieces,
     reader: mpsc::Sender<Result<ReadPiece, AgentError>>,
@@ -177,18 +177,18 @@ async fn hand_over(
         let chunk = tokio::select! {
             chunk = chunks.recv() => chunk,
             () = reader.closed() => {
-                let _ = link.tell(Down::FileCancel(FileCancel { request: number })).await;
+                let _ = link.send(Down::FileCancel(FileCancel { request: number })).await;
                 break;
             }
         };
         let Some(chunk) = chunk else { break };
-        let Ok(room) = reader.reserve().await else { continue };
+        let Ok(permit) = reader.reserve().await else { continue };
         let bytes = chunk.as_ref().map_or(0, |chunk| chunk.data.len() as u64);
         if let Ok(piece) = &chunk {
             link.pending.files.allow(number, piece);
         }
-        room.send(chunk);
-        if bytes > 0 && link.tell(Down::FileCredit(FileCredit { request: number, bytes })).await.is_err() {
+        permit.send(chunk);
+        if bytes > 0 && link.send(Down::FileCredit(FileCredit { request: number, bytes })).await.is_err() {
             let _ = reader.send(Err(AgentError::NotConnected(link.node))).await;
             break;
         }

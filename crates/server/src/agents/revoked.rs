@@ -10,26 +10,26 @@ use tokio::sync::watch;
 use crate::shared::{State, View};
 
 /// How often the state is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// Which nodes are revoked, as far as it matters whether that is the same as before.
-type Mark = (Index, usize);
+type RevocationMark = (Index, usize);
 
 /// Tells connections when they must look again.
 #[derive(Clone)]
-pub(super) struct Revocations(watch::Receiver<Mark>);
+pub(super) struct Revocations(watch::Receiver<RevocationMark>);
 
 impl Revocations {
     /// Follows the state for as long as anybody listens.
     pub fn follow(state: &State) -> Self {
-        let (sender, receiver) = watch::channel(Mark::default());
+        let (sender, receiver) = watch::channel(RevocationMark::default());
         let view: Arc<ArcSwap<View>> = state.view.clone();
         tokio::spawn(async move {
             while !sender.is_closed() {
                 let now = mark(view.load().store.acl().joins());
                 sender.send_if_modified(|before| std::mem::replace(before, now) != now);
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         });
         Self(receiver)
@@ -42,7 +42,7 @@ impl Revocations {
         Self(receiver)
     }
 
-    /// Completes when nodes were revoked since it was asked last.
+    /// Completes when nodes were revoked since the last call.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending().await
@@ -50,7 +50,7 @@ impl Revocations {
     }
 }
 
-fn mark(joins: &Joins) -> Mark {
+fn mark(joins: &Joins) -> RevocationMark {
     (joins.revoked_index(), joins.revoked().len())
 }
 

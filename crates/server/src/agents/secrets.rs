@@ -1,5 +1,5 @@
-//! Gives agents the secrets of their tasks. Each variable that is read leaves a record in the audit log, which is on disk before the
-//! agent is answered.
+//! Answers agents' requests for the secrets of their tasks. Each variable that is read has a record in the audit log, which is
+//! synced before the response is sent.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Instant};
 
@@ -7,17 +7,17 @@ use berth_api::agent::{ReadSecrets, SecretsRead};
 use berth_model::{AllocId, NodeId, variable::VariableKey};
 use hyper::StatusCode;
 
-use super::recorded::ROUTE;
+use super::certificate_audit::ROUTE;
 use crate::{
     access::Capability,
-    audit::{AuditLog, Untold, What, Who, cut, fields_without_http},
+    audit::{AuditCaller, AuditLog, AuditOperation, NotRecorded, cut, fields_without_http},
     net::host,
     shared::State,
     workload::{READ_A_SECOND_MAX, no_secrets, read_secrets},
 };
 
-/// Who asks.
-pub(super) struct By {
+/// The agent that requests variables, for the audit log.
+pub(super) struct SecretsCaller {
     /// For which the session is.
     pub node: NodeId,
     pub peer: SocketAddr,
@@ -27,7 +27,7 @@ pub(super) struct By {
     pub begun: Instant,
 }
 
-/// The answer to an agent that asks for too much.
+/// The response to an agent over its rate limit.
 pub(super) fn too_often(request: u64) -> SecretsRead {
     let why = format!(
         "more than {READ_A_SECOND_MAX} requests a second for secrets of one node, or too many at a time"
@@ -35,96 +35,96 @@ pub(super) fn too_often(request: u64) -> SecretsRead {
     no_secrets(request, why, true)
 }
 
-/// Reads and records what an agent asks for.
-pub(super) async fn read(state: &State, by: By, asked: ReadSecrets) -> SecretsRead {
-    let (request, asked) = (asked.request, Arc::new(asked));
+/// Reads and records the requested secrets.
+pub(super) async fn read(state: &State, by: SecretsCaller, requested: ReadSecrets) -> SecretsRead {
+    let (request, requested) = (requested.request, Arc::new(requested));
     let reading = {
-        let (state, node, asked) = (state.clone(), by.node, asked.clone());
-        tokio::task::spawn_blocking(move || read_secrets(&state, node, &asked)).await
+        let (state, node, requested) = (state.clone(), by.node, requested.clone());
+        tokio::task::spawn_blocking(move || read_secrets(&state, node, &requested)).await
     };
     let Ok(reading) = reading else {
         return no_secrets(request, "internal error: see the server's log".to_owned(), true);
     };
-    let given = Given { variables: &reading.variables, denied: reading.denied };
-    match by.record(state, &asked.alloc_id, &asked.task, given).await {
-        Ok(()) => reading.told,
-        Err(untold) => no_secrets(request, untold.to_string(), true),
+    let given = GivenVariables { variables: &reading.variables, denied: reading.denied };
+    match by.record(state, &requested.alloc_id, &requested.task, given).await {
+        Ok(()) => reading.response,
+        Err(unrecorded) => no_secrets(request, unrecorded.to_string(), true),
     }
 }
 
 /// What an agent is about to be given.
-pub(super) struct Given<'a> {
+pub(super) struct GivenVariables<'a> {
     /// Variables, with their items.
     pub variables: &'a [VariableKey],
-    /// Some of what it asks for is not for whoever asks.
+    /// Some of the requested variables are denied.
     pub denied: bool,
 }
 
-impl By {
+impl SecretsCaller {
     /// Records what is given for a task. Returns once that is on disk.
     ///
     /// # Errors
-    /// When it is not: nothing may be told.
+    /// When it is not: nothing may be sent.
     pub(super) async fn record(
         &self,
         state: &State,
         alloc_id: &[u8],
         task: &str,
-        given: Given<'_>,
-    ) -> Result<(), Untold> {
+        given: GivenVariables<'_>,
+    ) -> Result<(), NotRecorded> {
         let Some(log) = &state.server.audit else { return Ok(()) };
-        (Record { by: self, objects: named(self, alloc_id, task) }).write(log, &given).await
+        (VariableRecord { by: self, objects: named(self, alloc_id, task) }).write(log, &given).await
     }
 }
 
 /// For which task it is, as the agent says: only what was read is known to be so.
-fn named(by: &By, alloc_id: &[u8], task: &str) -> BTreeMap<String, String> {
+fn named(by: &SecretsCaller, alloc_id: &[u8], task: &str) -> BTreeMap<String, String> {
     let alloc = AllocId::from_slice(alloc_id).map(|alloc| alloc.to_string());
     let named = [("node", by.node.to_string()), ("task", cut(task)), ("alloc", alloc.unwrap_or_default())];
     named.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
 /// What is recorded of each variable.
-struct Record<'a> {
-    by: &'a By,
+struct VariableRecord<'a> {
+    by: &'a SecretsCaller,
     objects: BTreeMap<String, String>,
 }
 
-impl Record<'_> {
+impl VariableRecord<'_> {
     /// Returns once all is on disk that the answer reports. Nothing waits for the record of a refusal.
     ///
     /// # Errors
-    /// When that is not on disk: nothing may be told.
-    async fn write(self, log: &AuditLog, given: &Given<'_>) -> Result<(), Untold> {
+    /// When that is not on disk: nothing may be sent.
+    async fn write(self, log: &AuditLog, given: &GivenVariables<'_>) -> Result<(), NotRecorded> {
         if given.denied
             && let Some(line) = log.reserve_for_refusal(Some(host(self.by.peer.ip())))
         {
-            line.tell(self.fields(None));
+            line.record(self.fields(None));
         }
         let Some((last, others)) = given.variables.split_last() else { return Ok(()) };
         for variable in others {
-            log.reserve().await?.tell(self.fields(Some(variable)));
+            log.reserve().await?.record(self.fields(Some(variable)));
         }
         // Lines are written in their order.
-        log.reserve().await?.tell_and_wait(self.fields(Some(last))).await
+        log.reserve().await?.record_synced(self.fields(Some(last))).await
     }
 
     /// The line of one variable, or that nothing was given.
     fn fields(&self, variable: Option<&VariableKey>) -> Vec<u8> {
         let mut objects = self.objects.clone();
         objects.extend(variable.map(|key| ("path".to_owned(), cut(&key.path))));
-        let who = Who {
+        let who = AuditCaller {
             address: self.by.peer.to_string(),
             certificate: self.by.certificate.as_deref().map(cut).unwrap_or_default(),
-            ..Who::default()
+            ..AuditCaller::default()
         };
-        let what = What {
+        let what = AuditOperation {
             method: "READ".to_owned(),
             route: ROUTE,
             capability: Capability::VariablesRead.word(),
             namespace: variable.map(|key| cut(&key.namespace)).unwrap_or_default(),
             objects,
-            ..What::default()
+            ..AuditOperation::default()
         };
         let status = if variable.is_some() { StatusCode::OK } else { StatusCode::FORBIDDEN };
         fields_without_http(&who, &what, &[], status, self.by.begun.elapsed())
@@ -142,7 +142,7 @@ pub(super) mod tests {
         access,
         audit::{AuditConfig, verify},
         shared::ServerInfo,
-        workload::tests::{ALLOC, NODE, asked_for, cluster, put},
+        workload::tests::{ALLOC, NODE, cluster, put, secrets_request},
     };
 
     /// A cluster with ACLs whose server records what is asked.
@@ -164,9 +164,9 @@ pub(super) mod tests {
         (State { server, policy: access::policy(true), ..state }, log)
     }
 
-    pub(in crate::agents) fn by(node: NodeId) -> By {
+    pub(in crate::agents) fn by(node: NodeId) -> SecretsCaller {
         let (peer, certificate) = (([10, 0, 0, 7], 4_000).into(), Some("agent of n7".to_owned()));
-        By { node, peer, certificate, begun: Instant::now() }
+        SecretsCaller { node, peer, certificate, begun: Instant::now() }
     }
 
     #[tokio::test]
@@ -174,12 +174,14 @@ pub(super) mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let (state, log) = recording(dir.path());
         let begun = Instant::now().checked_sub(Duration::from_secs(5)).expect("the machine is up for longer");
-        let came_before = By { begun, ..by(NODE) };
-        assert_eq!(read(&state, came_before, asked_for("plain")).await.secrets.len(), 1);
-        assert!(read(&state, by(NODE), asked_for("greedy")).await.refused.contains("may not read"));
-        assert!(read(&state, by(NodeId(8)), asked_for("plain")).await.refused.contains("does not speak"));
-        assert!(read(&state, by(NODE), asked_for("none")).await.refused.contains("has no task"));
-        assert_eq!(read(&state, by(NODE), asked_for("server")).await.refused, "", "it has none");
+        let came_before = SecretsCaller { begun, ..by(NODE) };
+        assert_eq!(read(&state, came_before, secrets_request("plain")).await.secrets.len(), 1);
+        assert!(read(&state, by(NODE), secrets_request("greedy")).await.refused.contains("may not read"));
+        assert!(
+            read(&state, by(NodeId(8)), secrets_request("plain")).await.refused.contains("does not speak")
+        );
+        assert!(read(&state, by(NODE), secrets_request("none")).await.refused.contains("has no task"));
+        assert_eq!(read(&state, by(NODE), secrets_request("server")).await.refused, "", "it has none");
         log.close();
         verify(dir.path(), None).expect("it is as it was written");
         let text = fs::read_to_string(dir.path().join("audit-00000001.jsonl")).expect("text");
@@ -207,11 +209,12 @@ pub(super) mod tests {
     async fn what_cannot_be_recorded_is_not_told() {
         let dir = tempfile::tempdir().expect("a directory");
         let (state, log) = recording(dir.path());
-        let log = log.with_patience(Duration::from_millis(50));
+        let log = log.with_stall_max(Duration::from_millis(50));
         let server = Arc::new(ServerInfo { audit: Some(log.clone()), ..ServerInfo::clone(&state.server) });
         let state = State { server, ..state };
         log.close();
-        let SecretsRead { secrets, refused, retry, .. } = read(&state, by(NODE), asked_for("plain")).await;
+        let SecretsRead { secrets, refused, retry, .. } =
+            read(&state, by(NODE), secrets_request("plain")).await;
         assert!(secrets.is_empty() && retry, "{refused}");
         assert!(refused.contains("must be recorded"), "{refused}");
     }

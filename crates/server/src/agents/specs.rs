@@ -20,7 +20,7 @@ const GENERATION_BYTES_MAX: usize = 4 << 20;
 /// So many may be kept of jobs that are gone.
 const UNSWEPT_MAX: usize = 64;
 /// What one takes besides its own bytes: its key, and what is left of a job that is gone.
-const ENTRY_BYTES: usize = size_of::<(SpecKey, Kept)>() + size_of::<Job>();
+const ENTRY_BYTES: usize = size_of::<(SpecKey, EncodedSpec)>() + size_of::<Job>();
 
 /// Which specification: the job's very version, its group, and whether memory is oversubscribed. A job is identified by its
 /// place in memory, which is its own as long as it is kept here: names and versions begin again after a purge.
@@ -34,12 +34,12 @@ pub(super) struct SpecKey {
 /// A specification. The job's place in memory is nobody else's as long as it is pointed to, even once the job is gone: what the
 /// job holds, which is far more than its specification, goes with the state's last version of it.
 #[derive(Debug)]
-struct Kept {
+struct EncodedSpec {
     job: Weak<Job>,
     spec: Bytes,
 }
 
-impl Kept {
+impl EncodedSpec {
     fn bytes(&self) -> usize {
         self.spec.len() + ENTRY_BYTES
     }
@@ -50,8 +50,8 @@ impl Kept {
 /// are due as specifications come, and now and then while none do.
 #[derive(Debug, Default)]
 pub struct GroupSpecs {
-    recent: HashMap<SpecKey, Kept>,
-    older: HashMap<SpecKey, Kept>,
+    recent: HashMap<SpecKey, EncodedSpec>,
+    older: HashMap<SpecKey, EncodedSpec>,
     recent_bytes: usize,
     /// With more than this in the recent generation, the next sweep is due.
     sweep_above: usize,
@@ -63,15 +63,15 @@ impl GroupSpecs {
         let (job, group) = store.job_of(row)?;
         let oversubscribed = store.scheduler_config().memory_oversubscription(&job.node_pool);
         let key = SpecKey { job: Arc::as_ptr(job) as usize, group: row.group, oversubscribed };
-        if let Some(kept) = self.recent.get(&key) {
-            return Some((key, kept.spec.clone()));
+        if let Some(entry) = self.recent.get(&key) {
+            return Some((key, entry.spec.clone()));
         }
-        let kept = self.older.remove(&key).unwrap_or_else(|| Kept {
+        let entry = self.older.remove(&key).unwrap_or_else(|| EncodedSpec {
             job: Arc::downgrade(job),
             spec: convert::group_spec(job, group, oversubscribed).encode_to_vec().into(),
         });
-        let spec = kept.spec.clone();
-        self.keep(key, kept);
+        let spec = entry.spec.clone();
+        self.insert(key, entry);
         Some((key, spec))
     }
 
@@ -85,9 +85,9 @@ impl GroupSpecs {
         }
     }
 
-    fn keep(&mut self, key: SpecKey, kept: Kept) {
-        self.recent_bytes += kept.bytes();
-        self.recent.insert(key, kept);
+    fn insert(&mut self, key: SpecKey, entry: EncodedSpec) {
+        self.recent_bytes += entry.bytes();
+        self.recent.insert(key, entry);
         if self.recent.len() > self.sweep_above {
             self.sweep();
         }
@@ -100,9 +100,9 @@ impl GroupSpecs {
     /// Forgets those of jobs that are gone. The next sweep is due once there are twice as many as are left.
     fn sweep(&mut self) {
         for generation in [&mut self.recent, &mut self.older] {
-            generation.retain(|_, kept| kept.job.strong_count() > 0);
+            generation.retain(|_, entry| entry.job.strong_count() > 0);
         }
-        self.recent_bytes = self.recent.values().map(Kept::bytes).sum();
+        self.recent_bytes = self.recent.values().map(EncodedSpec::bytes).sum();
         self.sweep_above = UNSWEPT_MAX.max(2 * self.recent.len());
     }
 }
@@ -113,9 +113,9 @@ mod tests {
 
     use super::*;
 
-    fn kept(job: &Arc<Job>, spec_bytes: usize) -> (SpecKey, Kept) {
+    fn entry(job: &Arc<Job>, spec_bytes: usize) -> (SpecKey, EncodedSpec) {
         let key = SpecKey { job: Arc::as_ptr(job) as usize, group: 0, oversubscribed: false };
-        (key, Kept { job: Arc::downgrade(job), spec: vec![0; spec_bytes].into() })
+        (key, EncodedSpec { job: Arc::downgrade(job), spec: vec![0; spec_bytes].into() })
     }
 
     #[test]
@@ -125,10 +125,10 @@ mod tests {
         for number in 0..200 {
             let job = Arc::new(Job::new(JobKey::new("default", "web"), JobType::Service));
             first.get_or_insert_with(|| Arc::downgrade(&job));
-            let (key, kept) = kept(&job, 1 << 20);
-            specs.keep(key, kept);
+            let (key, entry) = entry(&job, 1 << 20);
+            specs.insert(key, entry);
             let all = [&specs.recent, &specs.older].into_iter().flat_map(HashMap::values);
-            let bytes: usize = all.map(|kept| kept.spec.len()).sum();
+            let bytes: usize = all.map(|entry| entry.spec.len()).sum();
             assert!(bytes <= 2 * (GENERATION_BYTES_MAX + (1 << 20)), "{bytes} after {number}");
         }
         assert!(first.is_some_and(|job| job.upgrade().is_none()));
@@ -139,8 +139,8 @@ mod tests {
         let (mut specs, mut living) = (GroupSpecs::default(), Vec::new());
         for number in 0..10_000 {
             let job = Arc::new(Job::new(JobKey::new("default", "web"), JobType::Service));
-            let (key, kept) = kept(&job, 10);
-            specs.keep(key, kept);
+            let (key, entry) = entry(&job, 10);
+            specs.insert(key, entry);
             if number % 100 == 0 {
                 living.push((job, key));
             }
@@ -157,8 +157,8 @@ mod tests {
             .map(|_| Arc::new(Job::new(JobKey::new("default", "web"), JobType::Service)))
             .collect();
         for job in &jobs {
-            let (key, kept) = kept(job, GENERATION_BYTES_MAX / jobs.len());
-            specs.keep(key, kept);
+            let (key, entry) = entry(job, GENERATION_BYTES_MAX / jobs.len());
+            specs.insert(key, entry);
         }
         assert!(!specs.older.is_empty(), "both generations have some");
         specs.ease();

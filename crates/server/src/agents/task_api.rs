@@ -1,5 +1,5 @@
-//! Connections of tasks to the HTTP API, as agents carry them: each is served as if it had come in at the port for clients, but that
-//! whoever asks has to show a token.
+//! Connections of tasks to the HTTP API, carried by their agents. They are served like connections at the clients' port, but
+//! always need a token.
 
 use std::{
     collections::HashMap,
@@ -14,8 +14,8 @@ use berth_api::agent::{
 use berth_model::NodeId;
 use tokio::io::duplex;
 
-use super::{encode::frame, listen::Context, outbound::Outbound};
-use crate::{net::Stream, workload::TaskAt};
+use super::{encode::frame, listen::ListenContext, outbound::Outbound};
+use crate::{net::NetStream, workload::TaskAt};
 
 const NOT_SERVED: &str = "this server serves no tasks: it starts or stops; try again";
 const NOT_KNOWN: &str =
@@ -25,29 +25,29 @@ const NO_ROOM_OF_NODE: &str = "the tasks of this node have too many connections 
 
 /// The connections of one session. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct TaskApis(Arc<Mutex<Open>>);
+pub(crate) struct TaskApis(Arc<Mutex<OpenConnections>>);
 
 #[derive(Default)]
-struct Open {
+struct OpenConnections {
     ended: bool,
     connections: HashMap<u64, Arc<TaskApiEnd>>,
 }
 
 /// The session that carries a connection.
-pub(super) struct Carrier<'a> {
-    pub context: &'a Context,
+pub(super) struct TaskApiSession<'a> {
+    pub context: &'a ListenContext,
     pub node: NodeId,
     pub peer: SocketAddr,
-    /// Of the session.
+    /// The session's number on its connection.
     pub number: u32,
     pub outbound: &'a Outbound,
 }
 
 impl TaskApis {
-    /// The agent says something of a connection. One that there is no room for, or that is not for a task of the node, ends at
+    /// The agent reports on a connection. One that is over a limit, or that is not for a task of the node, ends at
     /// once.
-    pub(super) async fn on_said(&self, carrier: &Carrier<'_>, said: TaskApi) {
-        let TaskApi { connection, part } = said;
+    pub(super) async fn on_message(&self, carrier: &TaskApiSession<'_>, message: TaskApi) {
+        let TaskApi { connection, part } = message;
         match part {
             Some(TaskApiPart::Open(open)) => {
                 if let Err(answer) = self.open(carrier, connection, &open).await {
@@ -55,8 +55,8 @@ impl TaskApis {
                         TaskApiPart::Data(TaskApiData { data: task_api_refusal(status, text).into() })
                     });
                     for part in answer.into_iter().chain([TaskApiPart::Close(TaskApiClose {})]) {
-                        let told = TaskApi { connection, part: Some(part) };
-                        let _ = carrier.outbound.send(frame(carrier.number, Down::TaskApi(told))).await;
+                        let refusal = TaskApi { connection, part: Some(part) };
+                        let _ = carrier.outbound.send(frame(carrier.number, Down::TaskApi(refusal))).await;
                     }
                 }
             }
@@ -73,23 +73,23 @@ impl TaskApis {
     /// The connection is served from now on.
     ///
     /// # Errors
-    /// When it is not: what the task is answered. Nothing where the agent says again what it has said, for a task may be speaking
+    /// When it is not: what the task is answered. Nothing where the agent repeats itself, for a task may be speaking
     /// by that number.
     async fn open(
         &self,
-        carrier: &Carrier<'_>,
+        carrier: &TaskApiSession<'_>,
         connection: u64,
-        asked: &TaskApiOpen,
+        request: &TaskApiOpen,
     ) -> Result<(), Option<(u16, &'static str)>> {
-        let Carrier { context, node, peer, number, outbound } = carrier;
-        let (Some(state), Some(door)) = (context.state(), context.task_door()) else {
+        let TaskApiSession { context, node, peer, number, outbound } = carrier;
+        let (Some(state), Some(sender)) = (context.state(), context.task_api_sender()) else {
             return Err(Some((503, NOT_SERVED)));
         };
-        let of_task = TaskAt::find(state, *node, asked).map_err(|text| {
+        let of_task = TaskAt::find(state, *node, request).map_err(|text| {
             tracing::debug!(%node, text, "request of a task refused");
             Some((503, NOT_KNOWN))
         })?;
-        let Ok(room) = context.task_apis.clone().try_acquire_owned() else {
+        let Ok(permit) = context.task_apis.clone().try_acquire_owned() else {
             return Err(Some((429, NO_ROOM)));
         };
         let end = Arc::new(TaskApiEnd::default());
@@ -105,21 +105,21 @@ impl TaskApis {
             open.connections.insert(connection, end.clone());
         }
         let (ours, theirs) = duplex(TASK_API_WINDOW_BYTES);
-        if door.send(Stream::carried(theirs, *peer, of_task)).await.is_err() {
+        if sender.send(NetStream::carried(theirs, *peer, of_task)).await.is_err() {
             self.lock().connections.remove(&connection);
             return Err(Some((503, NOT_SERVED)));
         }
         let (outbound, number, all) = ((*outbound).clone(), *number, self.clone());
         tokio::spawn(async move {
-            let tell = |part| {
-                let told = frame(number, Down::TaskApi(TaskApi { connection, part: Some(part) }));
+            let send = |part| {
+                let message = frame(number, Down::TaskApi(TaskApi { connection, part: Some(part) }));
                 let outbound = outbound.clone();
-                async move { outbound.send(told).await.is_ok() }
+                async move { outbound.send(message).await.is_ok() }
             };
-            let _ = end.carry(ours, TASK_API_IDLE_MAX, tell).await;
+            let _ = end.carry(ours, TASK_API_IDLE_MAX, send).await;
             all.lock().connections.remove(&connection);
-            tell(TaskApiPart::Close(TaskApiClose {})).await;
-            drop(room);
+            send(TaskApiPart::Close(TaskApiClose {})).await;
+            drop(permit);
         });
         Ok(())
     }
@@ -131,7 +131,7 @@ impl TaskApis {
         open.connections.drain().for_each(|(_, end)| end.close());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! Agents that wait for changes of what templates of their tasks show. Each variable that one is given leaves a record in the audit
-//! log, which is on disk before the agent is answered.
+//! Agents' requests that wait for changes of the variables that templates of their tasks show. Each variable that is sent has a
+//! record in the audit log, which is synced before the response is sent.
 
 #[cfg(test)]
 mod tests;
@@ -19,14 +19,14 @@ use tokio::{
 
 use super::{
     encode::frame,
-    listen::Context,
+    listen::ListenContext,
     outbound::Outbound,
-    secrets::{By, Given},
+    secrets::{GivenVariables, SecretsCaller},
 };
 use crate::{
     shared::State,
     watch::{Changes, Watch},
-    workload::{READ_A_SECOND_MAX, keys_of, look, may_wait, not_watched},
+    workload::{READ_A_SECOND_MAX, keys_of, may_wait, not_watched, read_watched},
 };
 
 /// How long a request waits for a change; the agent asks again then. Up to a quarter more, so that those who began together do not
@@ -37,27 +37,27 @@ const BEHIND_MAX: Duration = Duration::from_secs(10);
 
 /// The requests of one session, by tasks. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Watches(Arc<Mutex<Open>>);
+pub(crate) struct Watches(Arc<Mutex<OpenWatches>>);
 
 #[derive(Default)]
-struct Open {
+struct OpenWatches {
     ended: bool,
-    by_task: HashMap<(Vec<u8>, String), Waiting>,
+    by_task: HashMap<(Vec<u8>, String), PendingWatch>,
 }
 
 /// A request that waits.
-struct Waiting {
+struct PendingWatch {
     request: u64,
     answering: AbortHandle,
-    /// Its room among those of all nodes.
+    /// Its permit among those of all nodes.
     room: OwnedSemaphorePermit,
 }
 
 /// Who is answered, and how.
 pub(super) struct Watcher {
-    pub context: Arc<Context>,
-    pub by: By,
-    /// Of the session.
+    pub context: Arc<ListenContext>,
+    pub by: SecretsCaller,
+    /// The session's number on its connection.
     pub number: u32,
     pub outbound: Outbound,
 }
@@ -66,44 +66,44 @@ impl Watches {
     /// Answers a request once there is something to say. It takes the place of another one of the same task.
     ///
     /// # Errors
-    /// The answer, where there is no room for the request.
+    /// The refusal, where the request is over a limit.
     pub(super) fn begin(
         &self,
         watcher: Watcher,
         state: State,
-        asked: WatchVariables,
+        requested: WatchVariables,
     ) -> Result<(), VariablesWatched> {
-        let request = asked.request;
+        let request = requested.request;
         let refuse = |text: String| not_watched(request, text, true);
-        if watcher.context.asked.for_watches(watcher.by.node).is_err() {
+        if watcher.context.rates.for_watches(watcher.by.node).is_err() {
             return Err(refuse(format!(
                 "more than {READ_A_SECOND_MAX} requests a second for templates of one node"
             )));
         }
-        may_wait(&state, watcher.by.node, &asked)?;
-        let of = (asked.alloc_id.clone(), asked.task.clone());
+        may_wait(&state, watcher.by.node, &requested)?;
+        let of = (requested.alloc_id.clone(), requested.task.clone());
         let mut open = self.lock();
         if open.ended {
             return Ok(());
         }
         // What is replaced is not counted beside what replaces it.
-        let before = open.by_task.remove(&of).map(Waiting::end);
+        let before = open.by_task.remove(&of).map(PendingWatch::end);
         if open.by_task.len() >= TEMPLATE_WATCHES_MAX {
             return Err(refuse(format!(
                 "templates of {TEMPLATE_WATCHES_MAX} tasks of one node wait, the limit: try again"
             )));
         }
-        let Some(room) = before.or_else(|| watcher.context.watches.clone().try_acquire_owned().ok()) else {
+        let Some(permit) = before.or_else(|| watcher.context.watches.clone().try_acquire_owned().ok()) else {
             return Err(refuse("too many templates of all nodes wait on this server: try again".to_owned()));
         };
         let (key, all) = (of.clone(), self.clone());
         let answering = tokio::spawn(async move {
-            let Answer { told, turn } = watcher.answer(&state, asked).await;
-            let _ = watcher.outbound.send(frame(watcher.number, Down::Watched(told))).await;
+            let WatchAnswer { response, turn } = watcher.answer(&state, requested).await;
+            let _ = watcher.outbound.send(frame(watcher.number, Down::Watched(response))).await;
             drop(turn);
             all.end_one(&of, request);
         });
-        open.by_task.insert(key, Waiting { request, answering: answering.abort_handle(), room });
+        open.by_task.insert(key, PendingWatch { request, answering: answering.abort_handle(), room: permit });
         Ok(())
     }
 
@@ -121,12 +121,12 @@ impl Watches {
         open.by_task.drain().for_each(|(_, waiting)| drop(waiting.end()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenWatches> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
+impl PendingWatch {
     /// It is not answered any more.
     fn end(self) -> OwnedSemaphorePermit {
         self.answering.abort();
@@ -134,60 +134,60 @@ impl Waiting {
     }
 }
 
-/// What an agent is told.
-struct Answer {
-    told: VariablesWatched,
+/// The response to an agent.
+struct WatchAnswer {
+    response: VariablesWatched,
     /// For as long as what was decrypted is in memory.
-    turn: Option<Turn>,
+    turn: Option<AnswerPermit>,
 }
 
 /// Room among the answers that are made at a time.
-struct Turn {
+struct AnswerPermit {
     _of_connection: Option<OwnedSemaphorePermit>,
     _of_all: Option<OwnedSemaphorePermit>,
 }
 
-impl From<VariablesWatched> for Answer {
+impl From<VariablesWatched> for WatchAnswer {
     /// One that holds nothing of variables.
-    fn from(told: VariablesWatched) -> Self {
-        Self { told, turn: None }
+    fn from(response: VariablesWatched) -> Self {
+        Self { response, turn: None }
     }
 }
 
 impl Watcher {
     /// Waits until there is something that the agent has not seen.
-    async fn answer(&self, state: &State, asked: WatchVariables) -> Answer {
-        let (node, request) = (self.by.node, asked.request);
-        if let Err(behind) = catch_up(state, asked.index).await {
+    async fn answer(&self, state: &State, requested: WatchVariables) -> WatchAnswer {
+        let (node, request) = (self.by.node, requested.request);
+        if let Err(behind) = catch_up(state, requested.index).await {
             return not_watched(request, behind, true).into();
         }
-        let keys = match keys_of(state, node, &asked) {
+        let keys = match keys_of(state, node, &requested) {
             Ok(keys) => keys,
             Err(refused) => return refused.into(),
         };
         let watches: Vec<Watch<'_>> = keys.into_iter().map(|key| state.watchers.watch(key)).collect();
         let mut changes = Changes::of(&watches);
         let deadline = Instant::now() + patience(state);
-        let asked = Arc::new(asked);
+        let requested = Arc::new(requested);
         loop {
-            let turn = self.turn().await;
-            let looking = {
-                let (state, asked) = (state.clone(), asked.clone());
+            let permit = self.turn().await;
+            let template = {
+                let (state, requested) = (state.clone(), requested.clone());
                 // The turn goes along: what was begun is done to its end, also where nobody waits for it any more.
-                tokio::task::spawn_blocking(move || (look(&state, node, &asked), turn)).await
+                tokio::task::spawn_blocking(move || (read_watched(&state, node, &requested), permit)).await
             };
-            let Ok((looking, turn)) = looking else {
-                let told = not_watched(request, "internal error: see the server's log".to_owned(), true);
-                return told.into();
+            let Ok((template, permit)) = template else {
+                let response = not_watched(request, "internal error: see the server's log".to_owned(), true);
+                return response.into();
             };
-            if let Some(looking) = looking {
-                let given = Given { variables: &looking.variables, denied: looking.denied };
-                return match self.by.record(state, &asked.alloc_id, &asked.task, given).await {
-                    Ok(()) => Answer { told: looking.told, turn: Some(turn) },
-                    Err(untold) => not_watched(request, untold.to_string(), true).into(),
+            if let Some(template) = template {
+                let given = GivenVariables { variables: &template.variables, denied: template.denied };
+                return match self.by.record(state, &requested.alloc_id, &requested.task, given).await {
+                    Ok(()) => WatchAnswer { response: template.response, turn: Some(permit) },
+                    Err(unrecorded) => not_watched(request, unrecorded.to_string(), true).into(),
                 };
             }
-            drop(turn);
+            drop(permit);
             tokio::select! {
                 () = changes.next() => {}
                 () = sleep_until(deadline) => {
@@ -197,11 +197,11 @@ impl Watcher {
         }
     }
 
-    /// One change may wake thousands. An agent that does not take what it was told holds up its own tasks, and no others.
-    async fn turn(&self) -> Turn {
+    /// One change may wake thousands. An agent that does not read its responses delays its own tasks, and no others.
+    async fn turn(&self) -> AnswerPermit {
         let of_connection = self.outbound.turn().await;
-        let of_all = self.context.looks.clone().acquire_owned().await.ok();
-        Turn { _of_connection: of_connection, _of_all: of_all }
+        let of_all = self.context.variable_reads.clone().acquire_owned().await.ok();
+        AnswerPermit { _of_connection: of_connection, _of_all: of_all }
     }
 }
 
@@ -214,7 +214,7 @@ fn patience(state: &State) -> Duration {
 /// change, and would restart the task with it.
 ///
 /// # Errors
-/// Why it has not: for people.
+/// Why it has not: for users.
 async fn catch_up(state: &State, index: u64) -> Result<(), String> {
     if state.view().store.index().0 >= index {
         return Ok(());

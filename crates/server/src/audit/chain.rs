@@ -34,20 +34,20 @@ impl fmt::Display for ChainHash {
 /// The text is not the hash of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not 64 hexadecimal digits in lower case")]
-pub struct NotAHash;
+pub struct InvalidHash;
 
 impl FromStr for ChainHash {
-    type Err = NotAHash;
+    type Err = InvalidHash;
 
-    fn from_str(text: &str) -> Result<Self, NotAHash> {
+    fn from_str(text: &str) -> Result<Self, InvalidHash> {
         let digit = |byte: u8| match byte {
             b'0'..=b'9' => Ok(byte - b'0'),
             b'a'..=b'f' => Ok(byte - b'a' + 10),
-            _ => Err(NotAHash),
+            _ => Err(InvalidHash),
         };
         let mut hash = [0; HASH_BYTES];
         if text.len() != 2 * HASH_BYTES {
-            return Err(NotAHash);
+            return Err(InvalidHash);
         }
         for (byte, pair) in hash.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
             *byte = digit(pair[0])? << 4 | digit(pair[1])?;
@@ -72,7 +72,7 @@ pub(super) fn seal(previous: ChainHash, sequence: u64, fields: &[u8], lines: &mu
 
 /// A line taken apart.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sealed<'l> {
+pub(super) struct SealedLine<'l> {
     /// Its number.
     pub sequence: u64,
     /// The hash that it says it has.
@@ -80,7 +80,7 @@ pub(super) struct Sealed<'l> {
     body: &'l [u8],
 }
 
-impl<'l> Sealed<'l> {
+impl<'l> SealedLine<'l> {
     /// Takes a line apart, its end included; none for what is no line of an audit log.
     pub fn read(line: &'l [u8]) -> Option<Self> {
         let rest = line.strip_suffix(END)?;
@@ -114,9 +114,9 @@ mod tests {
         let (second, _) = line(hash, 2);
         let json: serde_json::Value = serde_json::from_slice(&second).expect("it is JSON");
         assert_eq!(json["sequence"], 2);
-        assert!(Sealed::read(&first).is_some_and(|line| line.follows(ChainHash::default())));
-        assert!(Sealed::read(&second).is_some_and(|line| line.follows(hash) && line.sequence == 2));
-        assert!(!Sealed::read(&second).is_some_and(|line| line.follows(ChainHash::default())));
+        assert!(SealedLine::read(&first).is_some_and(|line| line.follows(ChainHash::default())));
+        assert!(SealedLine::read(&second).is_some_and(|line| line.follows(hash) && line.sequence == 2));
+        assert!(!SealedLine::read(&second).is_some_and(|line| line.follows(ChainHash::default())));
         assert!(second.len() <= LINE_EXTRA_BYTES + 60);
     }
 
@@ -126,7 +126,7 @@ mod tests {
         for bit in 0..whole.len() * 8 {
             let mut changed = whole.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            let is_right = Sealed::read(&changed)
+            let is_right = SealedLine::read(&changed)
                 .is_some_and(|line| line.sequence == 7 && line.follows(ChainHash::default()));
             assert!(!is_right, "bit {bit}: {}", String::from_utf8_lossy(&changed));
         }

@@ -1,4 +1,5 @@
-//! The log as requests see it: room is reserved, then what happened is recorded, and callers that need it know when that is on disk.
+//! The interface of the audit log for requests: space is reserved, a record is handed over, and callers that need it learn when
+//! the record is synced.
 
 use std::{
     io,
@@ -19,37 +20,37 @@ use crate::{
     shared::{Measured, Metric},
 };
 
-/// Who was given room waits so long to hear that the record is on disk.
+/// How long a request waits for its record to be synced.
 const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
-/// A disk that does nothing for so long gives room to nobody: all those who waited would hold their connections for nothing.
+/// A disk that does nothing for so long refuses reservations: all those who waited would hold their connections for nothing.
 const STALL_MAX: Duration = Duration::from_secs(10);
-/// How often it is looked whether the writer has ended.
-const LOOK: Duration = Duration::from_millis(5);
+/// How often it is checked whether the writer has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The audit log of a server. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct AuditLog {
     inner: Arc<Inner>,
-    /// A write that takes longer is one of a disk that hangs: room is given to nobody until it ends.
+    /// A write that takes longer is one of a disk that hangs: reservations are refused until it ends.
     stall_max: Duration,
 }
 
 #[derive(Debug)]
 struct Inner {
-    shared: Arc<Shared>,
+    shared: Arc<AuditShared>,
     config: AuditConfig,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What requests and the writer share.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
-    pub desk: Mutex<Desk>,
+pub(super) struct AuditShared {
+    pub queue: Mutex<AuditQueue>,
     /// There is something for the writer to do.
     pub work: Condvar,
-    /// There is more room, or it is known that there is none.
-    pub room: Notify,
-    pub counters: Counters,
+    /// There is more space, or it is known that there is none.
+    pub space_changed: Notify,
+    pub counters: AuditCounters,
     /// Whether the disk is to do nothing.
     #[cfg(test)]
     pub hangs: std::sync::atomic::AtomicBool,
@@ -58,20 +59,20 @@ pub(super) struct Shared {
     pub is_hung: std::sync::atomic::AtomicBool,
 }
 
-/// What waits for the writer, and the room that there is.
+/// Records that wait for the writer, and the space that is left.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
-    pub told: Vec<AuditRecord>,
-    /// Room that nobody has reserved, in bytes.
+pub(super) struct AuditQueue {
+    pub records: Vec<AuditRecord>,
+    /// Space that is not reserved, in bytes.
     pub free: u64,
-    /// Room that requests have reserved, recorded ones that are not written included.
+    /// Space that requests have reserved, records that are not written included, in bytes.
     pub reserved: u64,
-    /// Room that requests wait for.
+    /// Space that requests wait for, in bytes.
     pub wanted: u64,
     /// Since when the writer has been at the disk.
     pub writing_since: Option<Instant>,
     /// Why nothing can be written.
-    pub trouble: Option<String>,
+    pub failure: Option<String>,
     pub stop: bool,
     pub refusals: Refusals,
 }
@@ -80,13 +81,13 @@ pub(super) struct Desk {
 #[derive(Debug)]
 pub(super) struct AuditRecord {
     pub fields: Vec<u8>,
-    /// Told once it is on disk, or that it is not.
+    /// Receives whether it is on disk.
     pub on_disk: Option<oneshot::Sender<Result<(), String>>>,
 }
 
-/// What is measured.
+/// Metrics of the log.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(super) struct AuditCounters {
     pub records: AtomicU64,
     pub bytes: AtomicU64,
     pub refused: AtomicU64,
@@ -99,32 +100,32 @@ pub(super) struct Counters {
 /// What happened cannot be recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Untold(String);
+pub(crate) struct NotRecorded(String);
 
-/// Room for one line. It is given back when this is dropped without telling anything.
+/// Reserved space for one line, which is released when this is dropped without a record.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    /// None once the record has been handed over, and the room with it.
-    shared: Option<Arc<Shared>>,
+    /// None once the record has been handed over, and the space with it.
+    shared: Option<Arc<AuditShared>>,
 }
 
-impl Shared {
-    pub fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().expect("nothing panics while it holds this lock")
+impl AuditShared {
+    pub fn queue(&self) -> MutexGuard<'_, AuditQueue> {
+        self.queue.lock().expect("nothing panics while it holds this lock")
     }
 }
 
-impl Shared {
+impl AuditShared {
     /// From now on nothing can be written, for that reason.
-    pub fn fail(&self, desk: &mut Desk, trouble: String) {
-        if desk.trouble.is_none() {
+    pub fn fail(&self, queue: &mut AuditQueue, failure: String) {
+        if queue.failure.is_none() {
             tracing::error!(
-                error = trouble,
+                error = failure,
                 "the audit log cannot be written: what must be recorded is refused"
             );
         }
         self.counters.failing.store(1, Relaxed);
-        desk.trouble = Some(trouble);
+        queue.failure = Some(failure);
     }
 
     /// A disk that does nothing.
@@ -132,32 +133,32 @@ impl Shared {
     pub fn wait_while_it_hangs(&self) {
         while self.hangs.load(Relaxed) {
             self.is_hung.store(true, Relaxed);
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         self.is_hung.store(false, Relaxed);
     }
 }
 
-impl Desk {
+impl AuditQueue {
     fn is_stalled(&self, stall_max: Duration) -> bool {
         self.writing_since.is_some_and(|since| since.elapsed() >= stall_max)
     }
 }
 
-/// Room that somebody waits for, for as long as this lives.
-struct Wanting<'s>(&'s Shared);
+/// Space that somebody waits for, until this is dropped.
+struct WantedSpace<'s>(&'s AuditShared);
 
-impl<'s> Wanting<'s> {
-    fn begin(shared: &'s Shared) -> Self {
-        shared.desk().wanted += RECORD_BYTES_MAX as u64;
+impl<'s> WantedSpace<'s> {
+    fn begin(shared: &'s AuditShared) -> Self {
+        shared.queue().wanted += RECORD_BYTES_MAX as u64;
         shared.work.notify_one();
         Self(shared)
     }
 }
 
-impl Drop for Wanting<'_> {
+impl Drop for WantedSpace<'_> {
     fn drop(&mut self) {
-        self.0.desk().wanted -= RECORD_BYTES_MAX as u64;
+        self.0.queue().wanted -= RECORD_BYTES_MAX as u64;
     }
 }
 
@@ -165,10 +166,10 @@ impl AuditLog {
     /// Goes on with the log of a directory, or begins it.
     pub fn open(config: AuditConfig, server: &str) -> io::Result<Self> {
         let mut trail = Trail::open(&config, server)?;
-        let shared = Arc::new(Shared::default());
-        shared.desk().free = trail.room();
-        if let Some(trouble) = trail.take_trouble() {
-            shared.fail(&mut shared.desk(), trouble.to_string());
+        let shared = Arc::new(AuditShared::default());
+        shared.queue().free = trail.free_bytes();
+        if let Some(failure) = trail.take_failure() {
+            shared.fail(&mut shared.queue(), failure.to_string());
         }
         let thread = writer::start(trail, shared.clone())?;
         let inner = Arc::new(Inner { shared, config, thread: Mutex::new(Some(thread)) });
@@ -184,30 +185,30 @@ impl AuditLog {
     ///
     /// # Errors
     /// When there is none, or nothing can be written: with the reason and the way out.
-    pub async fn reserve(&self) -> Result<Reservation, Untold> {
+    pub async fn reserve(&self) -> Result<Reservation, NotRecorded> {
         let shared = &self.inner.shared;
         let reserved = async {
             let mut wanting = None;
             loop {
-                // Before it is looked, so that what comes in between is heard.
-                let changed = shared.room.notified();
+                // Registered before the check, so that no change in between is missed.
+                let changed = shared.space_changed.notified();
                 tokio::pin!(changed);
                 changed.as_mut().enable();
                 if let Some(reserved) = self.try_reserve().transpose() {
                     return reserved;
                 }
                 if wanting.is_none() {
-                    wanting = Some(Wanting::begin(shared));
+                    wanting = Some(WantedSpace::begin(shared));
                     continue;
                 }
-                let _ = tokio::time::timeout(self.patience(), changed).await;
+                let _ = tokio::time::timeout(self.stall_left(), changed).await;
             }
         };
-        let late = || Untold(format!("its disk has done nothing for {} s", DISK_WAIT_MAX.as_secs()));
+        let late = || NotRecorded(format!("its disk has done nothing for {} s", DISK_WAIT_MAX.as_secs()));
         let reserved = tokio::time::timeout(DISK_WAIT_MAX, reserved).await.unwrap_or_else(|_| Err(late()));
-        reserved.map_err(|Untold(why)| {
+        reserved.map_err(|NotRecorded(why)| {
             shared.counters.refused.fetch_add(1, Relaxed);
-            Untold(format!(
+            NotRecorded(format!(
                 "the audit log in {} cannot be written, and this request must be recorded there: {why}; make room on that disk \
                  or mend it, and the server goes on by itself; --audit-dir keeps the log elsewhere",
                 self.inner.config.dir.display()
@@ -215,75 +216,75 @@ impl AuditLog {
         })
     }
 
-    /// Room for one line, if there is some at once.
+    /// Reserves space for one line, if there is some now.
     pub fn reserve_now(&self) -> Option<Reservation> {
         self.try_reserve().ok().flatten()
     }
 
-    /// None where the writer has yet to say whether there is room.
-    fn try_reserve(&self) -> Result<Option<Reservation>, Untold> {
+    /// None where the writer has yet to find out whether there is space.
+    fn try_reserve(&self) -> Result<Option<Reservation>, NotRecorded> {
         let shared = &self.inner.shared;
         let bytes = RECORD_BYTES_MAX as u64;
-        let mut desk = shared.desk();
-        if let Some(trouble) = &desk.trouble {
-            return Err(Untold(trouble.clone()));
+        let mut queue = shared.queue();
+        if let Some(failure) = &queue.failure {
+            return Err(NotRecorded(failure.clone()));
         }
-        if desk.stop {
-            return Err(Untold("the server is stopping".to_owned()));
+        if queue.stop {
+            return Err(NotRecorded("the server is stopping".to_owned()));
         }
-        if desk.is_stalled(self.stall_max) {
-            return Err(Untold(format!("its disk has done nothing for {} s", self.stall_max.as_secs())));
+        if queue.is_stalled(self.stall_max) {
+            return Err(NotRecorded(format!("its disk has done nothing for {} s", self.stall_max.as_secs())));
         }
-        if desk.free < bytes {
+        if queue.free < bytes {
             shared.work.notify_one();
             return Ok(None);
         }
-        desk.free -= bytes;
-        desk.reserved += bytes;
-        // Those who come next find room then.
-        if desk.free < writer::LOW_BYTES {
+        queue.free -= bytes;
+        queue.reserved += bytes;
+        // So that the next requests find space.
+        if queue.free < writer::LOW_BYTES {
             shared.work.notify_one();
         }
         Ok(Some(Reservation { shared: Some(shared.clone()) }))
     }
 
     /// How long there is something to wait for.
-    fn patience(&self) -> Duration {
-        let writing = self.inner.shared.desk().writing_since.map_or(Duration::ZERO, |since| since.elapsed());
+    fn stall_left(&self) -> Duration {
+        let writing = self.inner.shared.queue().writing_since.map_or(Duration::ZERO, |since| since.elapsed());
         self.stall_max.saturating_sub(writing) + Duration::from_millis(1)
     }
 
     /// Room for the line of one more refusal of an address; none where there is none, or there were too many. These are counted,
     /// and counted by the next line of that address.
     pub fn reserve_for_refusal(&self, address: Option<IpAddr>) -> Option<Reservation> {
-        let takes = self.inner.shared.desk().refusals.takes(address, Instant::now());
+        let takes = self.inner.shared.queue().refusals.takes(address, Instant::now());
         let line = takes.then(|| self.reserve_now()).flatten();
         if line.is_none() {
             self.inner.shared.counters.left_out.fetch_add(1, Relaxed);
             if takes {
-                self.inner.shared.desk().refusals.leave_out(address, Instant::now());
+                self.inner.shared.queue().refusals.leave_out(address, Instant::now());
             }
         }
         line
     }
 
-    /// Whether a refusal of an address that has its room already has a line; if not it is counted as one that has none.
+    /// Whether a refusal with reserved space has a line of its own; if not it is counted as one that has none.
     pub fn takes_refusal(&self, address: Option<IpAddr>) -> bool {
-        let takes = self.inner.shared.desk().refusals.takes(address, Instant::now());
+        let takes = self.inner.shared.queue().refusals.takes(address, Instant::now());
         self.inner.shared.counters.left_out.fetch_add(u64::from(!takes), Relaxed);
         takes
     }
 
     /// The same for tests that have less patience.
     #[cfg(test)]
-    pub fn with_patience(self, stall_max: Duration) -> Self {
+    pub fn with_stall_max(self, stall_max: Duration) -> Self {
         Self { stall_max, ..self }
     }
 
     /// Has its disk do nothing, until what is returned is dropped. What was under way at the disk has ended.
     #[cfg(test)]
     pub fn hang(&self) -> impl Drop + use<> {
-        struct Hung(Arc<Shared>);
+        struct Hung(Arc<AuditShared>);
         impl Drop for Hung {
             fn drop(&mut self) {
                 self.0.hangs.store(false, Relaxed);
@@ -291,33 +292,33 @@ impl AuditLog {
         }
         let shared = &self.inner.shared;
         shared.hangs.store(true, Relaxed);
-        while shared.desk().writing_since.is_some() && !shared.is_hung.load(Relaxed) {
-            std::thread::sleep(LOOK);
+        while shared.queue().writing_since.is_some() && !shared.is_hung.load(Relaxed) {
+            std::thread::sleep(POLL_INTERVAL);
         }
         Hung(shared.clone())
     }
 
-    /// Room that is waited for.
+    /// Space that requests wait for, in bytes.
     #[cfg(test)]
     pub fn wanted(&self) -> u64 {
-        self.inner.shared.desk().wanted
+        self.inner.shared.queue().wanted
     }
 
-    /// Room for all lines that there is room for at once.
+    /// Reserves all space that is left.
     #[cfg(test)]
-    pub fn take_all_room(&self) -> Vec<Reservation> {
+    pub fn reserve_all(&self) -> Vec<Reservation> {
         std::iter::from_fn(|| self.reserve_now()).collect()
     }
 
     /// Ends the log: what was recorded is written, unless its disk hangs.
     pub fn close(&self) {
-        self.inner.shared.desk().stop = true;
+        self.inner.shared.queue().stop = true;
         self.inner.shared.work.notify_one();
         let mut thread = self.inner.thread.lock().expect("nothing panics while it holds this lock");
         let Some(writer) = thread.take() else { return };
         let begun = Instant::now();
         while !writer.is_finished() && begun.elapsed() < self.stall_max {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         if !writer.is_finished() {
             tracing::error!("the audit log's disk hangs: the server ends without its last records");
@@ -333,7 +334,7 @@ impl AuditLog {
         let total = |name, help, value: &AtomicU64| {
             Metric::one(name, help, Measured::Counter(value.load(Relaxed) as f64))
         };
-        let is_stalled = self.inner.shared.desk().is_stalled(self.stall_max);
+        let is_stalled = self.inner.shared.queue().is_stalled(self.stall_max);
         let failing = counters.failing.load(Relaxed).max(is_stalled.into());
         let failing = Measured::Gauge(failing as f64);
         vec![
@@ -366,7 +367,7 @@ impl AuditLog {
 
 impl Reservation {
     /// Has a record written soon.
-    pub fn tell(self, fields: Vec<u8>) {
+    pub fn record(self, fields: Vec<u8>) {
         self.hand_over(fields, None);
     }
 
@@ -374,22 +375,24 @@ impl Reservation {
     ///
     /// # Errors
     /// When it is not. It is kept and written later, if it can be.
-    pub async fn tell_and_wait(self, fields: Vec<u8>) -> Result<(), Untold> {
+    pub async fn record_synced(self, fields: Vec<u8>) -> Result<(), NotRecorded> {
         let (on_disk, written) = oneshot::channel();
         self.hand_over(fields, Some(on_disk));
         match tokio::time::timeout(DISK_WAIT_MAX, written).await {
-            Ok(Ok(written)) => written.map_err(Untold),
-            Ok(Err(_)) => Err(Untold("the server is stopping".to_owned())),
-            Err(_) => Err(Untold(format!("its disk has done nothing for {} s", DISK_WAIT_MAX.as_secs()))),
+            Ok(Ok(written)) => written.map_err(NotRecorded),
+            Ok(Err(_)) => Err(NotRecorded("the server is stopping".to_owned())),
+            Err(_) => {
+                Err(NotRecorded(format!("its disk has done nothing for {} s", DISK_WAIT_MAX.as_secs())))
+            }
         }
     }
 
     fn hand_over(mut self, fields: Vec<u8>, on_disk: Option<oneshot::Sender<Result<(), String>>>) {
         debug_assert!(fields.len() + super::chain::LINE_EXTRA_BYTES <= RECORD_BYTES_MAX);
         let Some(shared) = self.shared.take() else { return };
-        let mut desk = shared.desk();
-        desk.told.push(AuditRecord { fields, on_disk });
-        if desk.told.len() == 1 {
+        let mut queue = shared.queue();
+        queue.records.push(AuditRecord { fields, on_disk });
+        if queue.records.len() == 1 {
             shared.work.notify_one();
         }
     }
@@ -397,7 +400,7 @@ impl Reservation {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.desk().stop = true;
+        self.shared.queue().stop = true;
         self.shared.work.notify_one();
     }
 }
@@ -405,11 +408,11 @@ impl Drop for Inner {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let Some(shared) = &self.shared else { return };
-        let mut desk = shared.desk();
-        desk.reserved -= RECORD_BYTES_MAX as u64;
-        desk.free += RECORD_BYTES_MAX as u64;
-        if desk.wanted > 0 {
-            shared.room.notify_waiters();
+        let mut queue = shared.queue();
+        queue.reserved -= RECORD_BYTES_MAX as u64;
+        queue.free += RECORD_BYTES_MAX as u64;
+        if queue.wanted > 0 {
+            shared.space_changed.notify_waiters();
         }
     }
 }

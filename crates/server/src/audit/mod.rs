@@ -3,7 +3,7 @@
 //! sync, and whoever asked for a change is answered once its line is on disk.
 
 mod chain;
-mod lines;
+mod line_reader;
 mod log;
 mod record;
 mod recover;
@@ -17,9 +17,12 @@ mod writer;
 use std::{path::PathBuf, time::Duration};
 
 pub use chain::ChainHash;
-pub(crate) use log::{AuditLog, Reservation, Untold};
-pub(crate) use record::{Changed, Ended, Requested, What, Who, WhoseToken, cut, fields_without_http, now};
-pub use verify::{Problem, Verified, Wrong, verify};
+pub(crate) use log::{AuditLog, NotRecorded, Reservation};
+pub(crate) use record::{
+    AuditCaller, AuditChange, AuditOperation, EndRecord, RequestRecord, TokenOwner, cut, fields_without_http,
+    now,
+};
+pub use verify::{LineFault, LogProblem, VerifiedLog, verify};
 
 /// How a server keeps its audit log.
 #[derive(Debug, Clone, PartialEq, Eq)]

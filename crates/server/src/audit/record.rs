@@ -1,4 +1,5 @@
-//! What a line says. Never a secret: no body, no header, no token, and of a query only what names things.
+//! The records of the audit log. They hold no secrets: no body, no header, no token, and only those query parameters that name
+//! objects.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::{ChainHash, LINE_EXTRA_BYTES};
 
-/// The longest line; so much room is reserved for each.
+/// The longest line in bytes; so much space is reserved for each.
 pub(super) const RECORD_BYTES_MAX: usize = 2048;
 /// Longest text that is repeated of what a client or an operator wrote.
 const TEXT_CHARS_MAX: usize = 128;
@@ -22,7 +23,7 @@ const OBJECTS_MAX: usize = 4;
 /// The first line of a file.
 #[derive(Debug, Serialize)]
 #[serde(rename = "file", tag = "kind")]
-pub(super) struct FileBegun {
+pub(super) struct FileRecord {
     /// The file's number.
     pub file: u64,
     /// The hash with which the file before ended.
@@ -32,7 +33,7 @@ pub(super) struct FileBegun {
 /// A server goes on with a log.
 #[derive(Debug, Serialize)]
 #[serde(rename = "start", tag = "kind")]
-pub(super) struct Started<'r> {
+pub(super) struct StartRecord<'r> {
     pub server: &'r str,
     pub version: &'r str,
     /// Of a line that had no end, because its server was killed.
@@ -52,12 +53,12 @@ pub(super) struct Started<'r> {
 /// A server ends, as it should.
 #[derive(Debug, Serialize)]
 #[serde(rename = "stop", tag = "kind")]
-pub(super) struct Stopped {}
+pub(super) struct StopRecord {}
 
 /// Refused requests without lines of their own.
 #[derive(Debug, Serialize)]
 #[serde(rename = "refused", tag = "kind")]
-pub(super) struct Refused {
+pub(super) struct RefusalsRecord {
     pub time: String,
     /// Where they come from; empty for several addresses.
     pub address: String,
@@ -70,14 +71,14 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Who asks, by all that is known of them.
+/// The caller of a request, by all that is known of it.
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct Who {
+pub(crate) struct AuditCaller {
     /// Where the connection comes from; empty where it came over none.
     pub address: String,
     /// The token that was shown, if there is such a one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub token: Option<WhoseToken>,
+    pub token: Option<TokenOwner>,
     /// Who the certificate that was shown is for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub certificate: String,
@@ -85,7 +86,7 @@ pub(crate) struct Who {
 
 /// A token, without its secret.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct WhoseToken {
+pub(crate) struct TokenOwner {
     /// That of the token; of a task's the allocation.
     pub accessor: String,
     pub name: String,
@@ -96,9 +97,9 @@ pub(crate) struct WhoseToken {
     pub token_type: &'static str,
 }
 
-/// What is asked.
+/// The operation of a request.
 #[derive(Debug, Clone, Default, Serialize)]
-pub(crate) struct What {
+pub(crate) struct AuditOperation {
     pub method: String,
     /// The path as the table of routes has it.
     pub route: &'static str,
@@ -113,9 +114,9 @@ pub(crate) struct What {
     pub query: BTreeMap<String, String>,
 }
 
-/// One change of the state that a request asked for.
+/// One change of the state that a request proposed.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Changed {
+pub(crate) struct AuditChange {
     /// What it was, in a word.
     pub change: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -133,13 +134,13 @@ pub(crate) struct Changed {
 /// A request, and what came of it.
 #[derive(Debug, Serialize)]
 #[serde(rename = "request", tag = "kind")]
-pub(crate) struct Requested<'r> {
+pub(crate) struct RequestRecord<'r> {
     pub time: &'r str,
     pub request: &'r str,
-    pub who: &'r Who,
-    pub what: &'r What,
+    pub who: &'r AuditCaller,
+    pub what: &'r AuditOperation,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub changes: &'r [Changed],
+    pub changes: &'r [AuditChange],
     /// Further changes, which are not listed.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_changes: u64,
@@ -161,13 +162,13 @@ pub(crate) struct Requested<'r> {
 /// The end of what a request went on with after its answer had begun.
 #[derive(Debug, Serialize)]
 #[serde(rename = "end", tag = "kind")]
-pub(crate) struct Ended<'r> {
+pub(crate) struct EndRecord<'r> {
     pub time: &'r str,
     pub request: &'r str,
-    pub who: &'r Who,
+    pub who: &'r AuditCaller,
     pub route: &'r str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub changes: &'r [Changed],
+    pub changes: &'r [AuditChange],
     /// Whether all was sent that there was to send.
     pub whole: bool,
     pub bytes: u64,
@@ -184,13 +185,13 @@ pub(crate) struct Ended<'r> {
 /// The fields of the line of a request that came another way than by HTTP: it has no id, and nothing follows its answer. `took` is
 /// the time until then.
 pub(crate) fn fields_without_http(
-    who: &Who,
-    what: &What,
-    changes: &[Changed],
+    who: &AuditCaller,
+    what: &AuditOperation,
+    changes: &[AuditChange],
     status: StatusCode,
     took: Duration,
 ) -> Vec<u8> {
-    let requested = Requested {
+    let requested = RequestRecord {
         time: &now(),
         request: "",
         who,
@@ -211,18 +212,18 @@ pub(crate) fn now() -> String {
     humantime::format_rfc3339_micros(SystemTime::now()).to_string()
 }
 
-impl Requested<'_> {
+impl RequestRecord<'_> {
     /// The fields of its line, which is no longer than it may be.
     pub fn fields(&self) -> Vec<u8> {
-        let told = self.changes.len().min(CHANGES_MAX);
-        let more_changes = self.more_changes + (self.changes.len() - told) as u64;
-        let all = Requested { changes: &self.changes[..told], more_changes, ..*self };
+        let listed = self.changes.len().min(CHANGES_MAX);
+        let more_changes = self.more_changes + (self.changes.len() - listed) as u64;
+        let all = RequestRecord { changes: &self.changes[..listed], more_changes, ..*self };
         let whole = fields(&all);
         if whole.len() <= RECORD_BYTES_MAX - LINE_EXTRA_BYTES {
             return whole;
         }
-        let who = Who {
-            token: self.who.token.clone().map(|token| WhoseToken {
+        let who = AuditCaller {
+            token: self.who.token.clone().map(|token| TokenOwner {
                 name: String::new(),
                 task: String::new(),
                 ..token
@@ -230,28 +231,36 @@ impl Requested<'_> {
             certificate: String::new(),
             ..self.who.clone()
         };
-        let what = What { objects: BTreeMap::new(), query: BTreeMap::new(), ..self.what.clone() };
+        let what = AuditOperation { objects: BTreeMap::new(), query: BTreeMap::new(), ..self.what.clone() };
         let more_changes = self.more_changes + self.changes.len() as u64;
-        fields(&Requested { who: &who, what: &what, changes: &[], more_changes, shortened: true, ..*self })
+        fields(&RequestRecord {
+            who: &who,
+            what: &what,
+            changes: &[],
+            more_changes,
+            shortened: true,
+            ..*self
+        })
     }
 }
 
-impl Ended<'_> {
+impl EndRecord<'_> {
     /// The fields of its line, which is no longer than it may be.
     pub fn fields(&self) -> Vec<u8> {
-        let whole = fields(&Ended { changes: &self.changes[..self.changes.len().min(CHANGES_MAX)], ..*self });
+        let whole =
+            fields(&EndRecord { changes: &self.changes[..self.changes.len().min(CHANGES_MAX)], ..*self });
         if whole.len() <= RECORD_BYTES_MAX - LINE_EXTRA_BYTES {
             return whole;
         }
-        fields(&Ended {
-            who: &Who { address: self.who.address.clone(), ..Who::default() },
+        fields(&EndRecord {
+            who: &AuditCaller { address: self.who.address.clone(), ..AuditCaller::default() },
             changes: &[],
             ..*self
         })
     }
 }
 
-impl Changed {
+impl AuditChange {
     /// A change of these things, of which the first few are named.
     pub fn new(change: &'static str, namespace: &str, objects: impl IntoIterator<Item = String>) -> Self {
         let objects = objects.into_iter().take(OBJECTS_MAX).map(|object| cut(&object)).collect();
@@ -303,10 +312,13 @@ mod tests {
         let worst = "\u{1}".repeat(TEXT_CHARS_MAX);
         let names = (0..9).map(|at| (format!("{worst}{at}"), worst.clone()));
         let (name, task) = (worst.clone(), worst.clone());
-        let token = WhoseToken { accessor: "a".repeat(36), name, task, token_type: "management" };
-        let who =
-            Who { address: "[fe80::1%eth0]:65535".into(), token: Some(token), certificate: worst.clone() };
-        let what = What {
+        let token = TokenOwner { accessor: "a".repeat(36), name, task, token_type: "management" };
+        let who = AuditCaller {
+            address: "[fe80::1%eth0]:65535".into(),
+            token: Some(token),
+            certificate: worst.clone(),
+        };
+        let what = AuditOperation {
             method: "DELETE".into(),
             route: "/v1/client/allocation/{id}/restart/and/the/longest/of/all/routes",
             capability: "alloc-lifecycle",
@@ -314,8 +326,8 @@ mod tests {
             objects: names.clone().collect(),
             query: names.collect(),
         };
-        let changes = vec![Changed::new("set_deployment", &worst, vec![worst.clone(); 99]); 99];
-        let requested = Requested {
+        let changes = vec![AuditChange::new("set_deployment", &worst, vec![worst.clone(); 99]); 99];
+        let requested = RequestRecord {
             time: "2026-01-01T00:00:00.000000Z",
             request: &"f".repeat(32),
             who: &who,
@@ -334,7 +346,7 @@ mod tests {
         assert_eq!(json["shortened"], true);
         assert_eq!(json["who"]["token"]["accessor"], "a".repeat(36));
         assert_eq!(json["more_changes"], u64::MAX / 2 + 99);
-        let ended = Ended {
+        let ended = EndRecord {
             time: requested.time,
             request: requested.request,
             who: &who,

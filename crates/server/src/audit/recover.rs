@@ -1,4 +1,4 @@
-//! Where a log ends that a server left, by whatever end: a line that was being written is cut off, one that was changed is not.
+//! Recovers a log after a crash: an incomplete last line is cut off, a modified line is not.
 
 use std::{
     fs::{self, File},
@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    chain::{ChainHash, Sealed},
-    lines::{Line, Lines},
+    chain::{ChainHash, SealedLine},
+    line_reader::{AuditLine, LineReader},
     record,
     trail::{HEAD, name, numbers, step},
 };
@@ -63,22 +63,22 @@ pub(super) fn head(dir: &Path) -> io::Result<Option<(u64, ChainHash)>> {
 
 /// The end of one file; none where no whole line is in it.
 fn end_of(path: &Path, number: u64) -> io::Result<Option<Recovered>> {
-    let mut lines = Lines::new(BufReader::new(File::open(path)?));
+    let mut lines = LineReader::new(BufReader::new(File::open(path)?));
     let mut found: Option<Recovered> = None;
     let mut at = 0;
     while let Some(line) = lines.next()? {
         let (text, length) = match line {
-            Line::Whole(text) => (text, text.len() as u64),
-            Line::Torn(torn) => {
+            AuditLine::Whole(text) => (text, text.len() as u64),
+            AuditLine::Torn(torn) => {
                 if let Some(found) = &mut found {
                     found.torn_bytes = torn;
                 }
                 break;
             }
-            Line::TooLong(length) => (&[][..], length),
+            AuditLine::TooLong(length) => (&[][..], length),
         };
         at += 1;
-        let sealed = Sealed::read(text);
+        let sealed = SealedLine::read(text);
         let end = found.get_or_insert_with(|| Recovered {
             file: number,
             bytes: 0,
@@ -90,7 +90,7 @@ fn end_of(path: &Path, number: u64) -> io::Result<Option<Recovered>> {
             damaged: None,
         });
         end.bytes += length;
-        let is_next = |line: &Sealed<'_>| at == 1 || line.sequence > end.sequence;
+        let is_next = |line: &SealedLine<'_>| at == 1 || line.sequence > end.sequence;
         if !sealed.as_ref().is_some_and(|line| line.follows(end.hash) && is_next(line)) {
             end.damaged.get_or_insert_with(|| format!("{}:{at}", name(number)));
         }

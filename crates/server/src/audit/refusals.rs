@@ -1,5 +1,5 @@
-//! Which refusals have a line of their own, and how many of each address have none: whoever asks on and on for what they may not
-//! have fills no file with it, and takes no lines from others.
+//! Decides which refusals are recorded on their own and which are only counted, by address, so that one client cannot fill the
+//! log or use up the records of others.
 
 use std::{
     collections::HashMap,
@@ -22,14 +22,14 @@ pub(super) const TALLY_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     all: Bucket,
-    of: HashMap<IpAddr, Refused>,
+    of: HashMap<IpAddr, AddressRefusals>,
     /// Of addresses that have none of their own.
-    others: Refused,
+    others: AddressRefusals,
 }
 
 /// What one address was refused lately.
 #[derive(Debug, Default)]
-struct Refused {
+struct AddressRefusals {
     lines: Bucket,
     left_out: u64,
     since: Option<Instant>,
@@ -37,7 +37,7 @@ struct Refused {
 
 /// Refusals without lines of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LeftOut {
+pub(super) struct UnlistedRefusals {
     /// None for several.
     pub address: Option<IpAddr>,
     pub count: u64,
@@ -81,7 +81,7 @@ impl Refusals {
     }
 
     /// Those that have been counted for long enough, or at all if `all` says so: at most so many, which are counted again.
-    pub fn due(&mut self, all: bool, count_max: usize, now: Instant) -> Vec<LeftOut> {
+    pub fn due(&mut self, all: bool, count_max: usize, now: Instant) -> Vec<UnlistedRefusals> {
         let is_due = |since: Instant| all || now.duration_since(since) >= TALLY_MAX;
         let of = self.of.iter_mut().map(|(address, refused)| (Some(*address), refused));
         let due = of.chain([(None, &mut self.others)]).filter_map(|(address, refused)| {
@@ -90,18 +90,18 @@ impl Refusals {
         });
         let message = due.take(count_max).map(|(address, refused, since)| {
             refused.since = None;
-            LeftOut { address, count: std::mem::take(&mut refused.left_out), since }
+            UnlistedRefusals { address, count: std::mem::take(&mut refused.left_out), since }
         });
         message.collect()
     }
 
-    fn all_refused(&self) -> impl Iterator<Item = (Option<IpAddr>, &Refused)> {
+    fn all_refused(&self) -> impl Iterator<Item = (Option<IpAddr>, &AddressRefusals)> {
         let of = self.of.iter().map(|(address, refused)| (Some(*address), refused));
         of.chain([(None, &self.others)])
     }
 }
 
-impl Refused {
+impl AddressRefusals {
     fn leave_out(&mut self, now: Instant) {
         self.left_out += 1;
         self.since.get_or_insert(now);
@@ -152,7 +152,10 @@ mod tests {
         }
         assert!((360..=371).contains(&recorded), "{recorded}");
         let due = refusals.due(false, 9, at(3_600_000));
-        assert_eq!(due, [LeftOut { address: address(1), count: 360_000 - recorded, since: due[0].since }]);
+        assert_eq!(
+            due,
+            [UnlistedRefusals { address: address(1), count: 360_000 - recorded, since: due[0].since }]
+        );
         assert_eq!(refusals.due_in(at(3_600_000)), None, "it is told once");
     }
 

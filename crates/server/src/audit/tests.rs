@@ -31,12 +31,12 @@ fn record(number: usize) -> Vec<u8> {
 }
 
 /// A log of so many records, in files of so few bytes.
-fn written(dir: &Path, records: usize, file_bytes_max: u64) -> Verified {
+fn written(dir: &Path, records: usize, file_bytes_max: u64) -> VerifiedLog {
     written_by("s1", dir, records, file_bytes_max)
 }
 
 /// The same of another server, whose log says who it is.
-fn written_by(server: &str, dir: &Path, records: usize, file_bytes_max: u64) -> Verified {
+fn written_by(server: &str, dir: &Path, records: usize, file_bytes_max: u64) -> VerifiedLog {
     let config = AuditConfig { file_bytes_max, files_max: 100, ..config(dir) };
     let mut trail = Trail::open(&config, server).expect("it begins");
     for number in 0..records {
@@ -58,7 +58,7 @@ fn lines(path: &Path) -> Vec<String> {
     fs::read_to_string(path).expect("text").lines().map(str::to_owned).collect()
 }
 
-fn wrong(dir: &Path) -> Problem {
+fn wrong(dir: &Path) -> LogProblem {
     verify(dir, None).expect_err("it is not as it was written")
 }
 
@@ -134,35 +134,35 @@ fn lines_that_are_taken_out_or_moved_are_named() {
         let mut lines = whole.clone();
         lines.remove(at);
         let problem = put(&lines);
-        assert!(matches!(problem.wrong, Wrong::Missing { .. }), "line {at}: {problem}");
+        assert!(matches!(problem.wrong, LineFault::Missing { .. }), "line {at}: {problem}");
         assert_eq!(problem.line, at as u64 + 1, "{problem}");
         for other in at + 1..whole.len() {
             let mut lines = whole.clone();
             lines.swap(at, other);
             let problem = put(&lines);
-            let found = matches!(problem.wrong, Wrong::Moved { .. }) || at == 0;
+            let found = matches!(problem.wrong, LineFault::Moved { .. }) || at == 0;
             assert!(found && problem.line == at as u64 + 1, "lines {at} and {other}: {problem}");
         }
         let mut lines = whole.clone();
         lines.insert(at, whole[at].clone());
-        assert!(matches!(put(&lines).wrong, Wrong::Moved { .. } | Wrong::Changed { .. }));
+        assert!(matches!(put(&lines).wrong, LineFault::Moved { .. } | LineFault::Changed { .. }));
     }
     let problem = put(&whole[..3]);
-    assert_eq!(problem.wrong, Wrong::Missing { from: 4, to: all.last }, "the note of its end tells");
+    assert_eq!(problem.wrong, LineFault::Missing { from: 4, to: all.last }, "the note of its end tells");
     // Whoever takes lines off the end takes the note away too: a hash that was kept tells.
     let head = fs::read(dir.path().join(HEAD)).expect("it is there");
     fs::remove_file(dir.path().join(HEAD)).expect("it was there");
-    assert_eq!(wrong(dir.path()).wrong, Wrong::NoHead);
+    assert_eq!(wrong(dir.path()).wrong, LineFault::NoHead);
     fs::write(&path, whole.iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
     let known = verify(dir.path(), Some(all.hash)).expect("it is all there");
     assert!(known.notes[0].contains("head"), "{known:?}");
     fs::write(&path, whole[..3].iter().map(|line| format!("{line}\n")).collect::<String>()).expect("written");
     drop(Trail::open(&config(dir.path()), "s1").expect("it goes on"));
     let problem = wrong(dir.path());
-    assert_eq!((problem.wrong, problem.line), (Wrong::NoHead, 4), "the server that went on has said so");
+    assert_eq!((problem.wrong, problem.line), (LineFault::NoHead, 4), "the server that went on has said so");
     assert_ne!(fs::read(dir.path().join(HEAD)).expect("there is a new one"), head);
     let problem = verify(dir.path(), Some(all.hash)).expect_err("it is not there");
-    assert_eq!(problem.wrong, Wrong::NotThere(all.hash));
+    assert_eq!(problem.wrong, LineFault::NotThere(all.hash));
 }
 
 #[test]
@@ -189,7 +189,10 @@ fn a_file_that_is_gone_or_from_elsewhere_is_named() {
     let kept = fs::read(&third).expect("it is there");
     fs::remove_file(&third).expect("it is there");
     let problem = wrong(dir.path());
-    assert!(matches!(problem.wrong, Wrong::Missing { .. }) && problem.file.ends_with(&name(4)), "{problem}");
+    assert!(
+        matches!(problem.wrong, LineFault::Missing { .. }) && problem.file.ends_with(&name(4)),
+        "{problem}"
+    );
     let other = tempfile::tempdir().expect("a directory");
     let _ = written_by("s2", other.path(), 40, 1000);
     fs::copy(other.path().join(name(3)), &third).expect("it is copied");
@@ -237,7 +240,7 @@ fn lines_that_are_gone_from_the_end_leave_a_gap_in_the_numbers() {
     let kept: String = lines(&path)[..4].iter().map(|line| format!("{line}\n")).collect();
     fs::write(&path, kept).expect("it is written");
     drop(Trail::open(&config(dir.path()), "s1").expect("it goes on"));
-    assert_eq!(wrong(dir.path()).wrong, Wrong::Missing { from: 5, to: all.last });
+    assert_eq!(wrong(dir.path()).wrong, LineFault::Missing { from: 5, to: all.last });
 }
 
 #[test]
@@ -275,7 +278,7 @@ async fn many_tell_at_once_and_all_is_there_in_few_syncs() {
                 // Whoever goes away gives back what he had.
                 drop(line);
             } else {
-                line.tell_and_wait(record(number)).await.expect("it is written");
+                line.record_synced(record(number)).await.expect("it is written");
             }
         });
     }
@@ -334,13 +337,13 @@ async fn a_full_disk_refuses_and_room_is_used_again_and_nothing_that_was_told_is
         while file.write_all(&[1; 4096]).is_ok() {}
     };
     fill();
-    let mut told = 0;
+    let mut written = 0;
     for round in 0..2 {
         let refused = loop {
             match log.reserve().await {
                 Ok(line) => {
-                    line.tell_and_wait(record(told)).await.expect("its room was reserved");
-                    told += 1;
+                    line.record_synced(record(written)).await.expect("its room was reserved");
+                    written += 1;
                 }
                 // It may have found some room since, for as long as nobody takes that.
                 Err(refused) if metric(&log, "berth_audit_failing") == 1 => break refused.to_string(),
@@ -355,16 +358,16 @@ async fn a_full_disk_refuses_and_room_is_used_again_and_nothing_that_was_told_is
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
             }
         };
-        line.tell_and_wait(record(told)).await.expect("there is room");
-        told += 1;
+        line.record_synced(record(written)).await.expect("there is room");
+        written += 1;
         if round == 0 {
             fill();
         }
     }
     log.close();
     let verified = verify(&dir, None).expect("it is as it was written");
-    assert_eq!(verified.records, told as u64 + 3);
-    assert!(told > 500, "what was reserved ahead was used: {told}");
+    assert_eq!(verified.records, written as u64 + 3);
+    assert!(written > 500, "what was reserved ahead was used: {written}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -388,7 +391,7 @@ async fn a_server_starts_with_a_full_disk_refuses_what_must_be_recorded_and_goes
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     };
-    line.tell_and_wait(record(1)).await.expect("there is room");
+    line.record_synced(record(1)).await.expect("there is room");
     log.close();
     let verified = verify(&dir, None).expect("it is as it was written");
     assert_eq!(verified.last, before.last + 3, "it says that it was started, too");
@@ -399,10 +402,10 @@ async fn a_disk_that_hangs_holds_nobody_for_long_and_no_end_of_the_server() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = AuditLog::open(config(dir.path()), "s1")
         .expect("it begins")
-        .with_patience(Duration::from_millis(200));
+        .with_stall_max(Duration::from_millis(200));
     let line = log.reserve().await.expect("there is room");
     let hung = log.hang();
-    line.tell(record(1));
+    line.record(record(1));
     // What is free already is given out until it is known that the disk hangs.
     let refused = loop {
         match log.reserve().await {
@@ -422,7 +425,7 @@ async fn who_has_waited_in_vain_wants_no_room_any_more() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = AuditLog::open(config(dir.path()), "s1").expect("it begins");
     let hung = log.hang();
-    let all = log.take_all_room();
+    let all = log.reserve_all();
     for _ in 0..100 {
         assert!(tokio::time::timeout(Duration::from_millis(1), log.reserve()).await.is_err(), "it waits");
     }

@@ -1,5 +1,5 @@
-//! The files of an audit log: lines are appended to the newest, in room that was reserved before; a full one is followed by the
-//! next, and the oldest go.
+//! The files of an audit log: lines are appended to the newest file, into space that was allocated before. A full file is
+//! followed by the next one, and the oldest are deleted.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -17,11 +17,11 @@ use rustix::{
 use super::{
     AuditConfig,
     chain::{ChainHash, seal},
-    record::{FileBegun, Started, fields},
+    record::{FileRecord, StartRecord, fields},
     recover::{self, Recovered},
 };
 
-/// Room that is reserved ahead of what is asked for, so that few requests have to wait for it.
+/// Space that is allocated ahead, so that few requests have to wait for it.
 pub(super) const AHEAD_BYTES: u64 = 1 << 20;
 /// Where the end of the log is noted.
 pub(super) const HEAD: &str = "head";
@@ -50,14 +50,14 @@ pub(super) struct Trail {
     unsynced: Vec<u8>,
     /// How many of these bytes have been written.
     written: usize,
-    /// Up to where it has room.
+    /// Up to where space is allocated, in bytes.
     allocated: u64,
     /// Of the last line.
     sequence: u64,
     hash: ChainHash,
     head: File,
     /// Why its first lines are not on disk yet.
-    trouble: Option<io::Error>,
+    failure: Option<io::Error>,
 }
 
 /// The name of a file.
@@ -108,17 +108,17 @@ impl Trail {
             sequence: 0,
             hash: ChainHash::default(),
             head,
-            trouble: None,
+            failure: None,
         };
         trail.go_on(found.as_ref(), server)?;
         // A disk that is full keeps no server from starting: its others may need it, and what must be recorded is refused.
-        trail.trouble = trail.begin().err();
+        trail.failure = trail.begin().err();
         Ok(trail)
     }
 
     /// Why the first lines are not on disk yet, if they are not; reported once.
-    pub fn take_trouble(&mut self) -> Option<io::Error> {
-        self.trouble.take()
+    pub fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
     }
 
     /// Has room, and has on disk that the log goes on.
@@ -149,7 +149,7 @@ impl Trail {
         }
         // The gap in the numbers stays for whoever verifies the log.
         self.sequence += found.map_or(0, |found| found.lost);
-        let started = Started {
+        let started = StartRecord {
             server,
             version: env!("CARGO_PKG_VERSION"),
             cut_bytes: found.map_or(0, |found| found.torn_bytes),
@@ -222,11 +222,11 @@ impl Trail {
     }
 
     /// Room for further lines.
-    pub fn room(&self) -> u64 {
+    pub fn free_bytes(&self) -> u64 {
         self.allocated.saturating_sub(self.len())
     }
 
-    /// Makes sure that there is room for so many bytes.
+    /// Allocates space for so many bytes.
     pub fn ensure(&mut self, bytes: u64) -> io::Result<()> {
         let end = self.len() + bytes;
         if end > self.allocated {
@@ -242,29 +242,29 @@ impl Trail {
         self.len() >= self.file_bytes_max
     }
 
-    /// Goes on in a next file, with room for so many bytes, and removes those that are too many. All that was added must be on
-    /// disk; without room for a next file it goes on in this one.
-    pub fn rotate(&mut self, room: u64) -> io::Result<()> {
+    /// Goes on in a next file, with space for so many bytes, and removes those that are too many. All that was added must be on
+    /// disk; without space for a next file it goes on in this one.
+    pub fn rotate(&mut self, bytes: u64) -> io::Result<()> {
         let number = self.number + 1;
         let path = self.dir.join(name(number));
         step();
         let next = open(&path, OpenOptions::new().create(true).truncate(true))?;
-        if let Err(error) = allocate(&next, 0, room).and_then(|()| self.sync_dir()) {
+        if let Err(error) = allocate(&next, 0, bytes).and_then(|()| self.sync_dir()) {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
         step();
         let full = std::mem::replace(&mut self.file, next);
-        // Gives back what was reserved and not needed. It only costs room if it fails.
+        // Gives back what was reserved and not needed. It only costs space if it fails.
         let _ = full.set_len(self.synced);
-        (self.number, self.synced, self.allocated) = (number, 0, room);
+        (self.number, self.synced, self.allocated) = (number, 0, bytes);
         self.begin_file();
         self.flush(true)?;
         self.remove_old()
     }
 
     fn begin_file(&mut self) {
-        let begun = FileBegun { file: self.number, previous: self.hash.to_string() };
+        let begun = FileRecord { file: self.number, previous: self.hash.to_string() };
         self.push(&fields(&begun));
     }
 
@@ -336,16 +336,16 @@ fn hold(head: &File) -> io::Result<()> {
     Err(io::Error::other("another server writes to it"))
 }
 
-/// Reserves room of a file without making it longer. Where the file system cannot do that it is only seen to it that there is
-/// room: others may take it meanwhile, and then what was recorded waits in memory until there is some again.
+/// Allocates space of a file without making it longer. Where the file system cannot do that it is only checked that there is
+/// space: others may take it meanwhile, and then records wait in memory until there is some again.
 fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => has_room(file, to - from),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => has_space(file, to - from),
         done => Ok(done?),
     }
 }
 
-fn has_room(file: &File, bytes: u64) -> io::Result<()> {
+fn has_space(file: &File, bytes: u64) -> io::Result<()> {
     let disk = fstatvfs(file)?;
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);
     if free < bytes { Err(Errno::NOSPC.into()) } else { Ok(()) }
@@ -358,8 +358,8 @@ mod tests {
     #[test]
     fn where_no_room_can_be_reserved_it_is_seen_to_it_that_there_is_some() {
         let file = tempfile::tempfile().expect("a file");
-        has_room(&file, 4096).expect("there is room");
-        let full = has_room(&file, u64::MAX).expect_err("no disk has so much");
+        has_space(&file, 4096).expect("there is room");
+        let full = has_space(&file, u64::MAX).expect_err("no disk has so much");
         assert_eq!(full.kind(), io::ErrorKind::StorageFull);
     }
 }

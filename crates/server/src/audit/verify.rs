@@ -1,4 +1,4 @@
-//! Checks a log, one line after the other: what is wrong first, and where.
+//! Verifies a log line by line, and reports the first fault and its position.
 
 use std::{
     fmt,
@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    chain::{ChainHash, Sealed},
-    lines::{Line, Lines},
+    chain::{ChainHash, SealedLine},
+    line_reader::{AuditLine, LineReader},
     record,
     recover::head,
     trail::{name, number_of, numbers},
@@ -17,10 +17,10 @@ use super::{
 
 /// What a log is that is as it was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedLog {
     /// Files that were read.
     pub files: u64,
-    /// Lines of them.
+    /// Lines in all files.
     pub records: u64,
     /// Number of the first line; 0 where there is none.
     pub first: u64,
@@ -35,18 +35,18 @@ pub struct Verified {
 /// The first thing that is not as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {wrong}")]
-pub struct Problem {
-    /// The file.
+pub struct LogProblem {
+    /// The file's name.
     pub file: String,
     /// In which line, from 1; the one after the last where lines are missing at the end.
     pub line: u64,
-    /// What.
-    pub wrong: Wrong,
+    /// What is wrong with the line.
+    pub wrong: LineFault,
 }
 
 /// What is wrong with a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wrong {
+pub enum LineFault {
     /// It is another text than was written.
     Changed {
         /// The number that it should have.
@@ -61,7 +61,7 @@ pub enum Wrong {
     },
     /// It stands elsewhere than it was written.
     Moved {
-        /// Its number.
+        /// The number that the line has.
         found: u64,
         /// The number of the line that should be here.
         expected: u64,
@@ -78,7 +78,7 @@ pub enum Wrong {
     Unreadable(String),
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for LineFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Changed { sequence } => {
@@ -107,11 +107,11 @@ impl fmt::Display for Wrong {
 ///
 /// # Errors
 /// What is wrong first.
-pub fn verify(path: &Path, known: Option<ChainHash>) -> Result<Verified, Problem> {
-    let unreadable = |error: io::Error| Problem {
+pub fn verify(path: &Path, known: Option<ChainHash>) -> Result<VerifiedLog, LogProblem> {
+    let unreadable = |error: io::Error| LogProblem {
         file: path.display().to_string(),
         line: 0,
-        wrong: Wrong::Unreadable(error.to_string()),
+        wrong: LineFault::Unreadable(error.to_string()),
     };
     let is_dir = std::fs::metadata(path).map_err(unreadable)?.is_dir();
     // Before the lines are read: a server may add some meanwhile.
@@ -128,10 +128,10 @@ pub fn verify(path: &Path, known: Option<ChainHash>) -> Result<Verified, Problem
         files: &files,
         end: None,
         known,
-        verified: Verified::default(),
+        verified: VerifiedLog::default(),
         lines: 0,
         headless: None,
-        asked: known,
+        expected: known,
     };
     for at in 0..files.len() {
         chain.check_file(at)?;
@@ -145,10 +145,10 @@ struct Chain<'f> {
     /// Number and hash of the last line.
     end: Option<(u64, ChainHash)>,
     /// A hash that should be there.
-    asked: Option<ChainHash>,
+    expected: Option<ChainHash>,
     /// The same while it is looked for.
     known: Option<ChainHash>,
-    verified: Verified,
+    verified: VerifiedLog,
     /// Of the last file.
     lines: u64,
     /// The first line before which some may be missing.
@@ -156,20 +156,21 @@ struct Chain<'f> {
 }
 
 impl Chain<'_> {
-    fn check_file(&mut self, at: usize) -> Result<(), Problem> {
+    fn check_file(&mut self, at: usize) -> Result<(), LogProblem> {
         let path = &self.files[at];
-        let unreadable = |line, error: io::Error| problem(path, line, Wrong::Unreadable(error.to_string()));
+        let unreadable =
+            |line, error: io::Error| problem(path, line, LineFault::Unreadable(error.to_string()));
         let file = File::open(path).map_err(|error| unreadable(0, error))?;
-        let mut lines = Lines::new(BufReader::new(file));
+        let mut lines = LineReader::new(BufReader::new(file));
         let mut line = 0;
         self.verified.files += 1;
         loop {
             line += 1;
             let Some(next) = lines.next().map_err(|error| unreadable(line, error))? else { break };
             match next {
-                Line::Whole(text) => self.check_line(at, line, text)?,
-                Line::TooLong(_) => return Err(problem(path, line, self.changed())),
-                Line::Torn(bytes) if at + 1 == self.files.len() => {
+                AuditLine::Whole(text) => self.check_line(at, line, text)?,
+                AuditLine::TooLong(_) => return Err(problem(path, line, self.changed())),
+                AuditLine::Torn(bytes) if at + 1 == self.files.len() => {
                     let note = format!(
                         "{}:{line}: {bytes} bytes of a record that was not written to its end, because its server was killed or \
                          writes now; it was answered to nobody",
@@ -178,43 +179,43 @@ impl Chain<'_> {
                     self.verified.notes.push(note);
                     break;
                 }
-                Line::Torn(_) => return Err(problem(path, line, Wrong::CutOff)),
+                AuditLine::Torn(_) => return Err(problem(path, line, LineFault::CutOff)),
             }
         }
         self.lines = line - 1;
         Ok(())
     }
 
-    fn changed(&self) -> Wrong {
-        Wrong::Changed { sequence: self.end.map_or(1, |(sequence, _)| sequence + 1) }
+    fn changed(&self) -> LineFault {
+        LineFault::Changed { sequence: self.end.map_or(1, |(sequence, _)| sequence + 1) }
     }
 
-    fn check_line(&mut self, at: usize, number: u64, text: &[u8]) -> Result<(), Problem> {
+    fn check_line(&mut self, at: usize, number: u64, text: &[u8]) -> Result<(), LogProblem> {
         let wrong = |wrong| Err(problem(&self.files[at], number, wrong));
-        let Some(line) = Sealed::read(text) else { return wrong(self.changed()) };
+        let Some(line) = SealedLine::read(text) else { return wrong(self.changed()) };
         let named = if number == 1 { record::previous(text) } else { None };
         let (expected, previous) = match (self.end, named) {
             (Some((last, hash)), _) => (last + 1, hash),
             // The files before the first one were removed when they were old.
             (None, Some(previous)) => (line.sequence, previous),
             (None, None) if line.sequence > 1 => {
-                return wrong(Wrong::Missing { from: line.sequence - 1, to: line.sequence - 1 });
+                return wrong(LineFault::Missing { from: line.sequence - 1, to: line.sequence - 1 });
             }
-            (None, None) => return wrong(Wrong::Changed { sequence: line.sequence }),
+            (None, None) => return wrong(LineFault::Changed { sequence: line.sequence }),
         };
         if !line.follows(previous) {
             let is_next_file =
                 number == 1 && named.is_some_and(|named| line.follows(named) && named != previous);
             return wrong(match self.what_is_wrong(at, number, &line, expected) {
-                Wrong::Changed { .. } if is_next_file => Wrong::NotNext,
+                LineFault::Changed { .. } if is_next_file => LineFault::NotNext,
                 wrong => wrong,
             });
         }
         if line.sequence > expected {
-            return wrong(Wrong::Missing { from: expected, to: line.sequence - 1 });
+            return wrong(LineFault::Missing { from: expected, to: line.sequence - 1 });
         }
         if line.sequence < expected {
-            return wrong(Wrong::Moved { found: line.sequence, expected });
+            return wrong(LineFault::Moved { found: line.sequence, expected });
         }
         if self.headless.is_none() && record::is_without_head(text) {
             self.headless = Some((at, number));
@@ -230,8 +231,8 @@ impl Chain<'_> {
 
     /// Why a line does not follow the one before. It is taken for changed where the next one follows it, or where it has the
     /// right number; else lines are missing, unless the one that should be here stands farther on.
-    fn what_is_wrong(&self, at: usize, number: u64, line: &Sealed<'_>, expected: u64) -> Wrong {
-        let changed = Wrong::Changed { sequence: expected };
+    fn what_is_wrong(&self, at: usize, number: u64, line: &SealedLine<'_>, expected: u64) -> LineFault {
+        let changed = LineFault::Changed { sequence: expected };
         if line.sequence == expected {
             return changed;
         }
@@ -248,22 +249,22 @@ impl Chain<'_> {
         if is_followed {
             changed
         } else if is_farther_on || line.sequence < expected {
-            Wrong::Moved { found: line.sequence, expected }
+            LineFault::Moved { found: line.sequence, expected }
         } else {
-            Wrong::Missing { from: expected, to: line.sequence - 1 }
+            LineFault::Missing { from: expected, to: line.sequence - 1 }
         }
     }
 
     /// Shows the lines after one, as long as that is asked for. What cannot be read shows nothing.
-    fn each_after(&self, at: usize, number: u64, mut show: impl FnMut(&Sealed<'_>) -> bool) {
+    fn each_after(&self, at: usize, number: u64, mut show: impl FnMut(&SealedLine<'_>) -> bool) {
         for (later, path) in self.files[at..].iter().enumerate() {
             let Ok(file) = File::open(path) else { return };
-            let mut lines = Lines::new(BufReader::new(file));
+            let mut lines = LineReader::new(BufReader::new(file));
             let mut here = 0;
             while let Ok(Some(line)) = lines.next() {
                 here += 1;
                 let sealed = match line {
-                    Line::Whole(text) if later > 0 || here > number => Sealed::read(text),
+                    AuditLine::Whole(text) if later > 0 || here > number => SealedLine::read(text),
                     _ => None,
                 };
                 if sealed.is_some_and(|sealed| !show(&sealed)) {
@@ -273,27 +274,28 @@ impl Chain<'_> {
         }
     }
 
-    fn finish(mut self, noted: Option<(u64, ChainHash)>, is_dir: bool) -> Result<Verified, Problem> {
+    fn finish(mut self, noted: Option<(u64, ChainHash)>, is_dir: bool) -> Result<VerifiedLog, LogProblem> {
         let path = &self.files[self.files.len() - 1];
         let at_end = |wrong| Err(problem(path, self.lines + 1, wrong));
         let (last, hash) = self.end.unwrap_or_default();
         match noted {
             Some((sequence, _)) if sequence > last => {
-                return at_end(Wrong::Missing { from: last + 1, to: sequence });
+                return at_end(LineFault::Missing { from: last + 1, to: sequence });
             }
             Some((sequence, noted)) if sequence == last && noted != hash => {
-                return at_end(Wrong::NotThere(noted));
+                return at_end(LineFault::NotThere(noted));
             }
             _ => {}
         }
         if let Some(known) = self.known {
-            return at_end(Wrong::NotThere(known));
+            return at_end(LineFault::NotThere(known));
         }
-        let headless = self.headless.map(|(at, line)| problem(&self.files[at], line, Wrong::NoHead));
+        let headless = self.headless.map(|(at, line)| problem(&self.files[at], line, LineFault::NoHead));
         let is_headless = is_dir && noted.is_none();
-        let headless = headless.or_else(|| is_headless.then(|| problem(path, self.lines + 1, Wrong::NoHead)));
+        let headless =
+            headless.or_else(|| is_headless.then(|| problem(path, self.lines + 1, LineFault::NoHead)));
         match headless {
-            Some(problem) if self.asked.is_none() => return Err(problem),
+            Some(problem) if self.expected.is_none() => return Err(problem),
             Some(problem) => self.verified.notes.push(problem.to_string()),
             None => {}
         }
@@ -304,10 +306,10 @@ impl Chain<'_> {
             let note = format!("begins with file {first}: those before are gone, as old ones are removed");
             self.verified.notes.push(note);
         }
-        Ok(Verified { last, hash, ..self.verified })
+        Ok(VerifiedLog { last, hash, ..self.verified })
     }
 }
 
-fn problem(path: &Path, line: u64, wrong: Wrong) -> Problem {
-    Problem { file: path.display().to_string(), line, wrong }
+fn problem(path: &Path, line: u64, wrong: LineFault) -> LogProblem {
+    LogProblem { file: path.display().to_string(), line, wrong }
 }

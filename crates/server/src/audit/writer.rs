@@ -1,4 +1,4 @@
-//! The thread that writes: what was recorded since its last write goes to disk together.
+//! The writer thread: all records since its last write go to disk in one batch.
 
 use std::{
     io,
@@ -8,79 +8,82 @@ use std::{
 };
 
 use super::{
-    log::{AuditRecord, Desk, Shared},
-    record::{RECORD_BYTES_MAX, Refused, Stopped, fields},
-    refusals::LeftOut,
+    log::{AuditQueue, AuditRecord, AuditShared},
+    record::{RECORD_BYTES_MAX, RefusalsRecord, StopRecord, fields},
+    refusals::UnlistedRefusals,
     trail::{AHEAD_BYTES, Trail},
 };
 
-/// When less room than this is free, more is reserved.
+/// When less space than this is free, more is allocated.
 pub(super) const LOW_BYTES: u64 = AHEAD_BYTES / 2;
-/// How long records of which nobody waits to hear that they are on disk may be written and not synced.
+/// How long records may stay unsynced when nobody waits for their sync.
 const LAZY_SYNC: Duration = Duration::from_secs(1);
 /// Of these, in bytes.
 const LAZY_BYTES_MAX: usize = 1 << 20;
-/// How often it is tried again to write, or to reserve room, where that failed.
+/// How often a failed write or allocation is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Begins to write.
-pub(super) fn start(trail: Trail, shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
+/// Starts the writer thread.
+pub(super) fn start(trail: Trail, shared: Arc<AuditShared>) -> io::Result<JoinHandle<()>> {
     // What could not be written when it was opened is tried again soon.
     let lazy_since = (trail.unsynced_bytes() > 0).then(Instant::now);
-    let writer = Writer { trail, shared, lazy_since, cramped_since: None, waits: Vec::new() };
+    let writer = AuditWriter { trail, shared, lazy_since, cramped_since: None, waits: Vec::new() };
     Builder::new().name("audit".to_owned()).spawn(|| writer.run())
 }
 
-struct Writer {
+struct AuditWriter {
     trail: Trail,
-    shared: Arc<Shared>,
+    shared: Arc<AuditShared>,
     /// Since when there have been lines that are not known to be on disk.
     lazy_since: Option<Instant>,
-    /// When it was found that the disk has less room than there should be ahead.
+    /// When the disk was found to have less free space than should be allocated ahead.
     cramped_since: Option<Instant>,
     /// Those who are informed once what has been written is on disk.
     waits: Vec<tokio::sync::oneshot::Sender<Result<(), String>>>,
 }
 
-impl Desk {
-    /// Lines for which there is room that nobody has reserved.
-    fn lines_free(&self) -> usize {
-        if self.trouble.is_some() {
+impl AuditQueue {
+    /// Lines that fit into the space that is not reserved.
+    fn free_records(&self) -> usize {
+        if self.failure.is_some() {
             0
         } else {
             usize::try_from(self.free / RECORD_BYTES_MAX as u64).unwrap_or(0)
         }
     }
 
-    /// Adds lines for refusals that have none of their own, as many as there is room for.
-    fn tell_refusals(&mut self) {
-        let due = self.refusals.due(self.stop, self.lines_free(), Instant::now());
-        let room = (due.len() * RECORD_BYTES_MAX) as u64;
-        (self.free, self.reserved) = (self.free - room, self.reserved + room);
+    /// Adds lines for refusals that have none of their own, as many as fit.
+    fn record_refusals(&mut self) {
+        let due = self.refusals.due(self.stop, self.free_records(), Instant::now());
+        let bytes = (due.len() * RECORD_BYTES_MAX) as u64;
+        (self.free, self.reserved) = (self.free - bytes, self.reserved + bytes);
         let now = SystemTime::now();
-        self.told.extend(due.into_iter().map(|LeftOut { address, count, since }| {
+        self.records.extend(due.into_iter().map(|UnlistedRefusals { address, count, since }| {
             let time = |at| humantime::format_rfc3339_micros(at).to_string();
             let since = time(now - since.elapsed());
             let address = address.map(|address| address.to_string()).unwrap_or_default();
-            AuditRecord { fields: fields(&Refused { time: time(now), address, count, since }), on_disk: None }
+            AuditRecord {
+                fields: fields(&RefusalsRecord { time: time(now), address, count, since }),
+                on_disk: None,
+            }
         }));
     }
 }
 
-impl Writer {
+impl AuditWriter {
     fn run(mut self) {
         loop {
-            let (told, wanted, stop) = self.next();
-            let count = told.len() as u64;
-            self.add(told);
+            let (records, wanted, stop) = self.next();
+            let count = records.len() as u64;
+            self.add(records);
             if stop {
-                self.trail.push(&fields(&Stopped {}));
+                self.trail.push(&fields(&StopRecord {}));
             }
             #[cfg(test)]
             self.shared.wait_while_it_hangs();
             let before = self.trail.unsynced_bytes() as u64;
             let written = self.write(stop);
-            let written = written.and_then(|()| self.make_room(count, wanted));
+            let written = written.and_then(|()| self.reserve_ahead(count, wanted));
             self.shared.counters.records.fetch_add(count, Relaxed);
             if count > 0 {
                 self.shared.counters.bytes.fetch_add(before, Relaxed);
@@ -94,38 +97,40 @@ impl Writer {
 
     /// What there is to do, once there is something.
     fn next(&self) -> (Vec<AuditRecord>, u64, bool) {
-        let mut desk = self.shared.desk();
+        let mut queue = self.shared.queue();
         loop {
             let lazy = self.lazy_since.map(|since| LAZY_SYNC.saturating_sub(since.elapsed()));
-            let retry = desk.trouble.is_some().then_some(RETRY);
-            let tally = if desk.lines_free() > 0 { desk.refusals.due_in(Instant::now()) } else { None };
+            let retry = queue.failure.is_some().then_some(RETRY);
+            let tally = if queue.free_records() > 0 { queue.refusals.due_in(Instant::now()) } else { None };
             let is_due = lazy.is_some_and(|left| left.is_zero());
-            // In trouble all are refused but those who have their room already.
-            let is_short = desk.wanted > desk.free || (desk.free < LOW_BYTES && !self.is_cramped());
-            let is_short = is_short && desk.trouble.is_none();
-            let is_told = tally.is_some_and(|left| left.is_zero());
-            if !desk.told.is_empty() || is_short || is_due || is_told || desk.stop {
+            // After a failure all are refused but those who have their reservation already.
+            let is_short = queue.wanted > queue.free || (queue.free < LOW_BYTES && !self.is_cramped());
+            let is_short = is_short && queue.failure.is_none();
+            let is_tally_due = tally.is_some_and(|left| left.is_zero());
+            if !queue.records.is_empty() || is_short || is_due || is_tally_due || queue.stop {
                 break;
             }
             match retry.into_iter().chain(lazy).chain(tally).min() {
-                None => desk = self.shared.work.wait(desk).expect("nothing panics while it holds this lock"),
+                None => {
+                    queue = self.shared.work.wait(queue).expect("nothing panics while it holds this lock")
+                }
                 Some(wait) => {
-                    let waited = self.shared.work.wait_timeout(desk, wait);
+                    let waited = self.shared.work.wait_timeout(queue, wait);
                     let (woken, timeout) = waited.expect("nothing panics while it holds this lock");
-                    desk = woken;
+                    queue = woken;
                     if timeout.timed_out() {
                         break;
                     }
                 }
             }
         }
-        desk.tell_refusals();
-        desk.writing_since = Some(Instant::now());
-        (std::mem::take(&mut desk.told), desk.wanted, desk.stop)
+        queue.record_refusals();
+        queue.writing_since = Some(Instant::now());
+        (std::mem::take(&mut queue.records), queue.wanted, queue.stop)
     }
 
-    fn add(&mut self, told: Vec<AuditRecord>) {
-        for AuditRecord { fields, on_disk } in told {
+    fn add(&mut self, records: Vec<AuditRecord>) {
+        for AuditRecord { fields, on_disk } in records {
             self.trail.push(&fields);
             self.waits.extend(on_disk);
         }
@@ -156,21 +161,21 @@ impl Writer {
         written
     }
 
-    /// Whether there was too little room a moment ago.
+    /// Whether there was too little space a moment ago.
     fn is_cramped(&self) -> bool {
         self.cramped_since.is_some_and(|since| since.elapsed() < RETRY)
     }
 
-    /// Reserves room for what requests wait for and some more, and begins a next file where this one is full. On a disk that has
+    /// Allocates space for what requests wait for and some more, and begins a next file where this one is full. On a disk that has
     /// less, what there is goes to those who come first.
-    fn make_room(&mut self, told: u64, wanted: u64) -> io::Result<()> {
-        let reserved = self.shared.desk().reserved - told * RECORD_BYTES_MAX as u64;
+    fn reserve_ahead(&mut self, records: u64, wanted: u64) -> io::Result<()> {
+        let reserved = self.shared.queue().reserved - records * RECORD_BYTES_MAX as u64;
         let needed = reserved + wanted;
         if !self.is_cramped() {
             if self.trail.is_full() && self.rotate(needed + AHEAD_BYTES) {
                 return Ok(());
             }
-            if self.trail.room() >= needed + LOW_BYTES {
+            if self.trail.free_bytes() >= needed + LOW_BYTES {
                 return Ok(());
             }
             if self.trail.ensure(needed + AHEAD_BYTES).is_ok() {
@@ -183,8 +188,8 @@ impl Writer {
     }
 
     /// Whether a next file has been begun. While it cannot be this one grows on.
-    fn rotate(&mut self, room: u64) -> bool {
-        let rotated = self.trail.flush(true).and_then(|()| self.trail.rotate(room));
+    fn rotate(&mut self, bytes: u64) -> bool {
+        let rotated = self.trail.flush(true).and_then(|()| self.trail.rotate(bytes));
         if let Err(error) = &rotated {
             self.cramped_since = Some(Instant::now());
             tracing::warn!(%error, "begin the next file of the audit log");
@@ -195,22 +200,22 @@ impl Writer {
         rotated.is_ok()
     }
 
-    /// Says what room there is now, and whether all is well.
-    fn settle(&self, told: u64, written: io::Result<()>) {
-        let mut desk = self.shared.desk();
-        desk.reserved -= told * RECORD_BYTES_MAX as u64;
-        desk.free = self.trail.room().saturating_sub(desk.reserved);
-        desk.writing_since = None;
+    /// Publishes the free space, and whether the log can be written.
+    fn settle(&self, records: u64, written: io::Result<()>) {
+        let mut queue = self.shared.queue();
+        queue.reserved -= records * RECORD_BYTES_MAX as u64;
+        queue.free = self.trail.free_bytes().saturating_sub(queue.reserved);
+        queue.writing_since = None;
         match written {
-            Err(error) => self.shared.fail(&mut desk, error.to_string()),
+            Err(error) => self.shared.fail(&mut queue, error.to_string()),
             Ok(()) => {
-                if desk.trouble.take().is_some() {
+                if queue.failure.take().is_some() {
                     tracing::info!("the audit log can be written again");
                 }
                 self.shared.counters.failing.store(0, Relaxed);
             }
         }
-        drop(desk);
-        self.shared.room.notify_waiters();
+        drop(queue);
+        self.shared.space_changed.notify_waiters();
     }
 }

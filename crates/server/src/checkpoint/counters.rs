@@ -1,4 +1,4 @@
-//! What is written of observed state, counted.
+//! Counters of written observed state.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 

@@ -1,4 +1,4 @@
-//! The bytes of one file.
+//! The format of one checkpoint file.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ const CHECKSUM_BYTES: usize = 4;
 
 /// Whose state the observations of a file belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct FileHeader {
     pub cluster: u128,
     pub restored_at: Index,
 }
 
 /// What stands before a node's observations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct NodeHeader {
     pub node: NodeId,
     pub created_at: Index,
     pub version: Version,
@@ -52,8 +52,8 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     Some(*number)
 }
 
-impl Header {
-    /// Begins a file.
+impl FileHeader {
+    /// Writes the header.
     pub fn write(&self, out: &mut Vec<u8>) {
         let mut checked = self.cluster.to_le_bytes().to_vec();
         checked.extend_from_slice(&self.restored_at.0.to_le_bytes());
@@ -74,7 +74,7 @@ impl Header {
     }
 }
 
-impl Head {
+impl NodeHeader {
     /// None where it is damaged.
     pub fn read(mut bytes: &[u8]) -> Option<Self> {
         let (head, checksum) = bytes.split_at_checked(HEAD_BYTES - CHECKSUM_BYTES)?;
@@ -104,12 +104,12 @@ impl Head {
     }
 
     /// What was kept, by its payload; none where that is damaged.
-    pub fn kept(&self, header: Header, payload: &[u8]) -> Option<KeptReport> {
+    pub fn stored(&self, header: FileHeader, payload: &[u8]) -> Option<KeptReport> {
         if crc(payload) != self.payload_crc {
             return None;
         }
         let Self { created_at, version, .. } = *self;
-        let Header { cluster, restored_at } = header;
+        let FileHeader { cluster, restored_at } = header;
         let mut decoder = Decoder::new(payload);
         let count = decoder.array().ok()??;
         let allocs = (0..count).map(|_| decoder.decode::<ObservedAlloc>().map(Arc::new));
@@ -125,24 +125,24 @@ impl Head {
 }
 
 /// Appends what is kept of a node; false, and nothing is appended, where it takes too much.
-pub(super) fn append(out: &mut Vec<u8>, node: NodeId, kept: &KeptReport) -> bool {
+pub(super) fn append(out: &mut Vec<u8>, node: NodeId, stored: &KeptReport) -> bool {
     let (mut payload, mut is_written) = (Encoder::new(Vec::new()), true);
-    is_written &= payload.array(kept.allocs.len() as u64).is_ok();
-    for alloc in &kept.allocs {
+    is_written &= payload.array(stored.allocs.len() as u64).is_ok();
+    for alloc in &stored.allocs {
         is_written &= payload.encode(&**alloc).is_ok();
         if payload.writer().len() > NODE_BYTES_MAX {
             return false;
         }
     }
     let payload = payload.into_writer();
-    let KeptReport { created_at, version, .. } = *kept;
+    let KeptReport { created_at, version, .. } = *stored;
     let Ok(payload_bytes) = u32::try_from(payload.len()) else { return false };
-    let head = Head { node, created_at, version, payload_bytes, payload_crc: crc(&payload) };
+    let head = NodeHeader { node, created_at, version, payload_bytes, payload_crc: crc(&payload) };
     is_written && append_encoded(out, &head, &payload)
 }
 
 /// The same, for a node that is encoded already.
-pub(super) fn append_encoded(out: &mut Vec<u8>, head: &Head, payload: &[u8]) -> bool {
+pub(super) fn append_encoded(out: &mut Vec<u8>, head: &NodeHeader, payload: &[u8]) -> bool {
     if out.len() + HEAD_BYTES + payload.len() > FILE_BYTES_MAX {
         return false;
     }

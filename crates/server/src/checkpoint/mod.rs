@@ -20,8 +20,8 @@ mod tests;
 mod write;
 
 pub(crate) use counters::WriteCounters;
-pub(crate) use read::KeptNodes;
-pub(crate) use write::look_after;
+pub(crate) use read::StoredNodes;
+pub(crate) use write::maintain;
 
 /// In the data directory.
 const DIR: &str = "observed";

@@ -1,4 +1,5 @@
-//! What was kept before this server was started: read when an agent comes, and dropped once its node is recorded again.
+//! Observed state of an earlier run of this server: read when a node's agent connects, and dropped once the node is written
+//! again.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +14,7 @@ use berth_model::{NodeId, store::Store};
 
 use super::{
     DIR, FILE_BYTES_MAX, FILES, NODE_BYTES_MAX,
-    file::{HEAD_BYTES, HEADER_BYTES, Head, Header, file_of},
+    file::{FileHeader, HEAD_BYTES, HEADER_BYTES, NodeHeader, file_of},
 };
 
 /// How many times as much memory observations take as their encoded form, at most about.
@@ -21,20 +22,20 @@ const DECODED: usize = 4;
 
 /// The nodes of which something was kept. Only where each stands is in memory.
 #[derive(Debug, Default)]
-pub(crate) struct KeptNodes {
-    nodes: Mutex<BTreeMap<NodeId, Place>>,
+pub(crate) struct StoredNodes {
+    nodes: Mutex<BTreeMap<NodeId, NodeLocation>>,
 }
 
 /// Where a node's observations are. A file that is replaced meanwhile stays as long as it is open.
 #[derive(Debug, Clone)]
-struct Place {
+struct NodeLocation {
     file: Arc<File>,
-    header: Header,
-    head: Head,
+    header: FileHeader,
+    head: NodeHeader,
     offset: u64,
 }
 
-impl Place {
+impl NodeLocation {
     fn payload(&self) -> Option<Vec<u8>> {
         let bytes = usize::try_from(self.head.payload_bytes).ok().filter(|bytes| *bytes <= NODE_BYTES_MAX)?;
         let mut payload = vec![0; bytes];
@@ -43,7 +44,7 @@ impl Place {
     }
 }
 
-impl KeptNodes {
+impl StoredNodes {
     /// Finds what a data directory has. Blocks; what cannot be read is not there.
     pub fn find(data_dir: &Path) -> Self {
         let mut nodes = BTreeMap::new();
@@ -54,60 +55,65 @@ impl KeptNodes {
         Self { nodes: Mutex::new(nodes) }
     }
 
-    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, Place>> {
+    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, NodeLocation>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// About what [`Self::read`] takes in memory; 0 where nothing was kept of a node.
     pub fn memory_bytes(&self, node: NodeId) -> usize {
-        self.nodes()
-            .get(&node)
-            .map_or(0, |place| (DECODED * place.head.payload_bytes as usize).min(DECODED * NODE_BYTES_MAX))
+        self.nodes().get(&node).map_or(0, |location| {
+            (DECODED * location.head.payload_bytes as usize).min(DECODED * NODE_BYTES_MAX)
+        })
     }
 
     /// What was kept of a node, if it is whole. Blocks.
     pub fn read(&self, node: NodeId) -> Option<KeptReport> {
-        let place = self.nodes().get(&node).cloned()?;
-        place.head.kept(place.header, &place.payload()?)
+        let location = self.nodes().get(&node).cloned()?;
+        location.head.stored(location.header, &location.payload()?)
     }
 
     /// Drops what was kept of nodes that are recorded again, or are not there any more.
-    pub fn keep_only(&self, keep: impl Fn(NodeId) -> bool) {
+    pub fn retain(&self, keep: impl Fn(NodeId) -> bool) {
         self.nodes().retain(|node, _| keep(*node));
     }
 
     /// What is still to be kept of one file's nodes, in order of nodes. Blocks.
-    pub(super) fn encoded(&self, number: u64, header: Header, store: &Store) -> Vec<(Head, Vec<u8>)> {
-        let of_file: BTreeMap<NodeId, Place> = {
+    pub(super) fn encoded(
+        &self,
+        number: u64,
+        header: FileHeader,
+        store: &Store,
+    ) -> Vec<(NodeHeader, Vec<u8>)> {
+        let of_file: BTreeMap<NodeId, NodeLocation> = {
             let nodes = self.nodes();
             let of_file = nodes.iter().filter(|(node, _)| file_of(**node) == number);
-            of_file.map(|(node, place)| (*node, place.clone())).collect()
+            of_file.map(|(node, location)| (*node, location.clone())).collect()
         };
-        let is_there = |place: &Place| {
-            let created_at = store.node(place.head.node).map(|(_, row)| row.create_index);
-            place.header == header && created_at == Some(place.head.created_at)
+        let is_there = |location: &NodeLocation| {
+            let created_at = store.node(location.head.node).map(|(_, row)| row.create_index);
+            location.header == header && created_at == Some(location.head.created_at)
         };
         let there = of_file.into_values().filter(is_there);
-        there.filter_map(|place| Some((place.head, place.payload()?))).collect()
+        there.filter_map(|location| Some((location.head, location.payload()?))).collect()
     }
 }
 
 /// Finds the nodes of one file, up to what is torn or damaged.
-fn find_in(number: u64, file: Arc<File>, nodes: &mut BTreeMap<NodeId, Place>) {
+fn find_in(number: u64, file: Arc<File>, nodes: &mut BTreeMap<NodeId, NodeLocation>) {
     let mut header = [0; HEADER_BYTES];
     if file.read_exact_at(&mut header, 0).is_err() {
         return;
     }
-    let Some(header) = Header::read(&header) else { return };
+    let Some(header) = FileHeader::read(&header) else { return };
     let mut offset = HEADER_BYTES as u64;
     while offset < FILE_BYTES_MAX as u64 {
         let mut head = [0; HEAD_BYTES];
         if file.read_exact_at(&mut head, offset).is_err() {
             return;
         }
-        let Some(head) = Head::read(&head).filter(|head| file_of(head.node) == number) else { return };
+        let Some(head) = NodeHeader::read(&head).filter(|head| file_of(head.node) == number) else { return };
         offset += HEAD_BYTES as u64;
-        nodes.insert(head.node, Place { file: file.clone(), header, head, offset });
+        nodes.insert(head.node, NodeLocation { file: file.clone(), header, head, offset });
         offset += u64::from(head.payload_bytes);
     }
 }

@@ -22,17 +22,17 @@ use tempfile::TempDir;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    DIR, FILES, FREE_AGAIN_BYTES_MIN, FREE_BYTES_MIN, KeptNodes, NODE_BYTES_MAX,
-    file::{HEADER_BYTES, Header, append},
-    write::{Writer, Written, header_of},
+    DIR, FILES, FREE_AGAIN_BYTES_MIN, FREE_BYTES_MIN, NODE_BYTES_MAX, StoredNodes,
+    file::{FileHeader, HEADER_BYTES, append},
+    write::{CheckpointWriter, DiskContents, header_of},
 };
 use crate::shared::{Measured, View};
 
-const HEADER: Header = Header { cluster: 7, restored_at: Index(3) };
+const HEADER: FileHeader = FileHeader { cluster: 7, restored_at: Index(3) };
 /// Two nodes of one file.
 const NODES: [NodeId; 2] = [NodeId(5), NodeId(5 + FILES as u128)];
 
-fn kept(node: NodeId) -> KeptReport {
+fn stored(node: NodeId) -> KeptReport {
     let event = TaskEvent { kind: "Started", at: Timestamp(9), message: "m".into(), ..TaskEvent::default() };
     let task = ObservedTask {
         name: "web".into(),
@@ -70,15 +70,15 @@ fn file() -> Vec<u8> {
     HEADER.write(&mut out);
     assert_eq!(out.len(), HEADER_BYTES);
     for node in NODES {
-        assert!(append(&mut out, node, &kept(node)));
+        assert!(append(&mut out, node, &stored(node)));
     }
     out
 }
 
-fn put(dir: &Path, bytes: &[u8]) -> KeptNodes {
+fn put(dir: &Path, bytes: &[u8]) -> StoredNodes {
     std::fs::create_dir_all(dir.join(DIR)).expect("a directory");
     std::fs::write(dir.join(DIR).join("5"), bytes).expect("it is written");
-    KeptNodes::find(dir)
+    StoredNodes::find(dir)
 }
 
 #[test]
@@ -86,11 +86,11 @@ fn what_was_kept_is_read_back() {
     let dir = TempDir::new().expect("a directory");
     let nodes = put(dir.path(), &file());
     for node in NODES {
-        assert_eq!(nodes.read(node), Some(kept(node)));
+        assert_eq!(nodes.read(node), Some(stored(node)));
     }
     assert_eq!(nodes.read(NodeId(6)), None);
     assert_eq!(nodes.memory_bytes(NodeId(6)), 0);
-    nodes.keep_only(|node| node == NODES[1]);
+    nodes.retain(|node| node == NODES[1]);
     assert_eq!(NODES.map(|node| nodes.read(node).is_some()), [false, true]);
 }
 
@@ -101,7 +101,11 @@ fn a_file_that_is_cut_anywhere_holds_the_nodes_before() {
         let nodes = put(dir.path(), &file[..bytes]);
         let read = NODES.map(|node| nodes.read(node));
         for (node, read) in NODES.iter().zip(&read) {
-            assert!(read.as_ref().is_none_or(|read| *read == kept(*node)), "{bytes} bytes of {}", file.len());
+            assert!(
+                read.as_ref().is_none_or(|read| *read == stored(*node)),
+                "{bytes} bytes of {}",
+                file.len()
+            );
         }
         assert!(read[1].is_none() && (read[0].is_some() || bytes < file.len()));
     }
@@ -117,14 +121,14 @@ fn a_flipped_bit_is_found_wherever_it_is() {
         let read = NODES.map(|node| nodes.read(node));
         assert!(read.iter().any(Option::is_none), "bit {bit} says nothing");
         for (node, read) in NODES.iter().zip(read) {
-            assert!(read.is_none_or(|read| read == kept(*node)), "bit {bit}");
+            assert!(read.is_none_or(|read| read == stored(*node)), "bit {bit}");
         }
     }
 }
 
 #[test]
 fn a_node_that_takes_too_much_is_left_out() {
-    let mut much = kept(NODES[0]);
+    let mut much = stored(NODES[0]);
     Arc::make_mut(&mut much.allocs[0]).description = "x".repeat(NODE_BYTES_MAX);
     let mut out = Vec::new();
     assert!(!append(&mut out, NODES[0], &much));
@@ -157,16 +161,16 @@ fn record(view: &mut View, node: NodeId, index: u64) {
 #[test]
 fn what_changes_is_written_and_what_has_not_come_back_stays() {
     let (dir, mut view) = (TempDir::new().expect("a directory"), view());
-    let before = KeptReport { created_at: Index(2), restored_at: Index(0), ..kept(NODES[0]) };
+    let before = KeptReport { created_at: Index(2), restored_at: Index(0), ..stored(NODES[0]) };
     let mut out = Vec::new();
     header_of(&view.store).write(&mut out);
     append(&mut out, NODES[0], &before);
     let nodes = put(dir.path(), &out);
-    let mut written = Written::new(dir.path().to_owned());
+    let mut written = DiskContents::new(dir.path().to_owned());
     assert_eq!(written.changed(&view, &nodes), [5]);
     assert!(written.write(5, &view, &nodes).expect("it is written") > 0);
     assert_eq!(written.changed(&view, &nodes), [0_u64; 0], "nothing has changed");
-    let again = KeptNodes::find(dir.path());
+    let again = StoredNodes::find(dir.path());
     assert_eq!(again.read(NODES[0]), Some(before));
     let now = again.read(NODES[1]).expect("it is recorded");
     assert_eq!((now.version.seq, now.created_at, now.allocs.len()), (9, Index(3), 0));
@@ -175,8 +179,8 @@ fn what_changes_is_written_and_what_has_not_come_back_stays() {
     view.index = Index(12);
     assert_eq!(written.changed(&view, &nodes), [5]);
     assert!(written.write(5, &view, &nodes).expect("it is written") > 0);
-    let again = KeptNodes::find(dir.path());
-    assert_eq!(again.read(NODES[0]).map(|kept| kept.version.seq), Some(12));
+    let again = StoredNodes::find(dir.path());
+    assert_eq!(again.read(NODES[0]).map(|stored| stored.version.seq), Some(12));
     assert_eq!(nodes.memory_bytes(NODES[0]), 0, "it is not needed any more");
 }
 
@@ -184,8 +188,8 @@ fn what_changes_is_written_and_what_has_not_come_back_stays() {
 fn a_disk_that_takes_nothing_is_an_error_and_no_more() {
     let (dir, view) = (TempDir::new().expect("a directory"), view());
     std::fs::write(dir.path().join(DIR), "no directory").expect("it is written");
-    let mut written = Written::new(dir.path().to_owned());
-    let nodes = KeptNodes::find(dir.path());
+    let mut written = DiskContents::new(dir.path().to_owned());
+    let nodes = StoredNodes::find(dir.path());
     written.changed(&view, &nodes);
     assert!(written.write(5, &view, &nodes).is_err());
     std::fs::remove_file(dir.path().join(DIR)).expect("it is there");
@@ -194,17 +198,17 @@ fn a_disk_that_takes_nothing_is_an_error_and_no_more() {
 }
 
 /// What writes to a disk with so many free bytes, and what it has written.
-fn writer(dir: &TempDir, view: View, free: &Arc<AtomicU64>) -> (Writer, Option<Written>) {
+fn writer(dir: &TempDir, view: View, free: &Arc<AtomicU64>) -> (CheckpointWriter, Option<DiskContents>) {
     let (_, stop) = watch::channel(false);
     let free = free.clone();
-    let writer = Writer {
+    let writer = CheckpointWriter {
         view: Arc::new(ArcSwap::from_pointee(view)),
-        kept: Arc::new(KeptNodes::find(dir.path())),
+        stored: Arc::new(StoredNodes::find(dir.path())),
         counters: Arc::default(),
         free_bytes: Arc::new(move |_: &Path| Ok(free.load(Relaxed))),
         stop,
     };
-    (writer, Some(Written::new(dir.path().to_owned())))
+    (writer, Some(DiskContents::new(dir.path().to_owned())))
 }
 
 fn free(bytes: u64) -> Arc<AtomicU64> {
@@ -215,8 +219,9 @@ fn free(bytes: u64) -> Arc<AtomicU64> {
 async fn nothing_is_looked_at_again_before_something_changes() {
     let dir = TempDir::new().expect("a directory");
     let (writer, mut written) = writer(&dir, view(), &free(u64::MAX));
-    let has_all =
-        |written: &Option<Written>| written.as_ref().is_some_and(|of| of.has_all_of(&writer.view.load()));
+    let has_all = |written: &Option<DiskContents>| {
+        written.as_ref().is_some_and(|of| of.has_all_of(&writer.view.load()))
+    };
     assert!(!has_all(&written));
     assert_eq!(writer.pass(&mut written, None).await.expect("it is written"), 1);
     assert!(has_all(&written));
@@ -261,11 +266,11 @@ async fn a_pass_takes_a_step_for_what_is_written_and_not_for_every_file() {
 }
 
 /// As `/metrics` has it.
-fn written_bytes(writer: &Writer) -> f64 {
+fn written_bytes(writer: &CheckpointWriter) -> f64 {
     measured(writer, "berth_observed_written_bytes_total")
 }
 
-fn measured(writer: &Writer, name: &str) -> f64 {
+fn measured(writer: &CheckpointWriter, name: &str) -> f64 {
     let metrics = writer.counters.metrics();
     let metric = metrics.iter().find(|metric| metric.name == name).expect("it is measured");
     match metric.samples[0].1 {

@@ -1,4 +1,4 @@
-//! Writes what changes: beside everything else, a file at a time, from states that readers see.
+//! Writes changed observed state in the background, one file at a time, from the published states.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,13 +18,13 @@ use berth_model::{
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    DIR, FILES, FREE_AGAIN_BYTES_MIN, FREE_BYTES_MIN, KeptNodes, WriteCounters,
-    file::{HEADER_BYTES, Header, append, append_encoded, file_of},
+    DIR, FILES, FREE_AGAIN_BYTES_MIN, FREE_BYTES_MIN, StoredNodes, WriteCounters,
+    file::{FileHeader, HEADER_BYTES, append, append_encoded, file_of},
 };
-use crate::{engine::Shared, shared::View};
+use crate::{engine::EngineShared, shared::View};
 
 /// Between two looks at what has changed.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Bytes written in a second, about: the log has the same disk.
 const BYTES_PER_SECOND: f64 = (8 << 20) as f64;
 /// Written in one go, about, before there is a pause: a quarter of a second's share.
@@ -43,18 +43,19 @@ fn free_bytes(path: &Path) -> io::Result<u64> {
 }
 
 /// Writes until `stop` says so, and once more then.
-pub(crate) async fn look_after(
-    shared: Arc<Shared>,
-    kept: Arc<KeptNodes>,
+pub(crate) async fn maintain(
+    shared: Arc<EngineShared>,
+    stored: Arc<StoredNodes>,
     data_dir: PathBuf,
     mut stop: watch::Receiver<bool>,
 ) {
     let (view, counters) = (shared.view.clone(), shared.counters.observed_files.clone());
-    let writer = Writer { view, kept, counters, free_bytes: Arc::new(free_bytes), stop: stop.clone() };
-    let mut written = Some(Written::new(data_dir));
+    let writer =
+        CheckpointWriter { view, stored, counters, free_bytes: Arc::new(free_bytes), stop: stop.clone() };
+    let mut written = Some(DiskContents::new(data_dir));
     let mut has_failed = false;
     loop {
-        let wait = if has_failed { AGAIN } else { LOOK };
+        let wait = if has_failed { AGAIN } else { POLL_INTERVAL };
         let ends = tokio::time::timeout(wait, stop.wait_for(|stop| *stop)).await.is_ok();
         let until = ends.then(|| Instant::now() + END_MAX);
         match writer.pass(&mut written, until).await {
@@ -73,20 +74,24 @@ pub(crate) async fn look_after(
     }
 }
 
-/// Writes what changes.
-pub(super) struct Writer {
+/// Writes the files of nodes whose observed state has changed.
+pub(super) struct CheckpointWriter {
     pub view: Arc<ArcSwap<View>>,
-    pub kept: Arc<KeptNodes>,
+    pub stored: Arc<StoredNodes>,
     pub counters: Arc<WriteCounters>,
     pub free_bytes: FreeBytes,
     pub stop: watch::Receiver<bool>,
 }
 
-impl Writer {
+impl CheckpointWriter {
     /// Writes all files of which something has changed; in how many steps. At the end of the server, `until` then; otherwise
     /// slowly, until it ends. While nothing changes this costs nothing: most clusters are idle most of the time.
-    pub async fn pass(&self, written: &mut Option<Written>, until: Option<Instant>) -> io::Result<usize> {
-        let state = State::of(&self.view.load());
+    pub async fn pass(
+        &self,
+        written: &mut Option<DiskContents>,
+        until: Option<Instant>,
+    ) -> io::Result<usize> {
+        let state = StateVersion::of(&self.view.load());
         let has_all = written.as_ref().is_some_and(|written| written.up_to == Some(state));
         if has_all && !self.counters.is_paused() {
             return Ok(0);
@@ -113,19 +118,19 @@ impl Writer {
         Ok(steps)
     }
 
-    /// Looks and writes on a thread that may block, in one go up to [`STEP_BYTES`]; none where the disk has no room.
+    /// Looks and writes on a thread that may block, in one go up to [`STEP_BYTES`]; none where the disk is full.
     async fn step(
         &self,
-        written: &mut Option<Written>,
+        written: &mut Option<DiskContents>,
         left: Option<VecDeque<u64>>,
-    ) -> io::Result<Option<Step>> {
+    ) -> io::Result<Option<PassStep>> {
         let Some(mut taken) = written.take() else { return Ok(None) };
-        let (view, kept) = (self.view.load_full(), self.kept.clone());
+        let (view, stored) = (self.view.load_full(), self.stored.clone());
         let (free_bytes, counters) = (self.free_bytes.clone(), self.counters.clone());
         let step = tokio::task::spawn_blocking(move || {
             let step = free_bytes(&taken.data_dir).and_then(|free| {
                 let has_room = has_room(free, &counters);
-                has_room.then(|| taken.step(&view, &kept, left)).transpose()
+                has_room.then(|| taken.step(&view, &stored, left)).transpose()
             });
             (taken, step)
         });
@@ -135,7 +140,7 @@ impl Writer {
     }
 }
 
-/// Whether a disk with so many free bytes has room for what agents reported; says so where that has changed.
+/// Whether a disk with so many free bytes takes a checkpoint; logs when that has changed.
 fn has_room(free: u64, counters: &WriteCounters) -> bool {
     let min = if counters.is_paused() { FREE_AGAIN_BYTES_MIN } else { FREE_BYTES_MIN };
     let has_room = free >= min;
@@ -157,7 +162,7 @@ fn time_for(bytes: usize) -> Duration {
 
 /// Part of a pass.
 #[derive(Debug)]
-struct Step {
+struct PassStep {
     bytes: usize,
     /// The files that are still to be written.
     left: VecDeque<u64>,
@@ -165,34 +170,34 @@ struct Step {
 
 /// Which state a view shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct State {
-    header: Header,
+struct StateVersion {
+    header: FileHeader,
     index: Index,
 }
 
-impl State {
+impl StateVersion {
     fn of(view: &View) -> Self {
         Self { header: header_of(&view.store), index: view.index }
     }
 }
 
 /// Whose state it is.
-pub(super) fn header_of(store: &Store) -> Header {
-    Header { cluster: store.cluster().id, restored_at: store.restored_at() }
+pub(super) fn header_of(store: &Store) -> FileHeader {
+    FileHeader { cluster: store.cluster().id, restored_at: store.restored_at() }
 }
 
 /// What is on the disk.
-pub(super) struct Written {
+pub(super) struct DiskContents {
     data_dir: PathBuf,
     /// Whose state it is, and up to which index, by file.
-    files: BTreeMap<u64, (Header, Index)>,
+    files: BTreeMap<u64, (FileHeader, Index)>,
     /// The nodes of each file by the last state that was looked at.
     nodes: Vec<Vec<NodeSlot>>,
     /// The state all of which is written; none before that is so of any.
-    up_to: Option<State>,
+    up_to: Option<StateVersion>,
 }
 
-impl Written {
+impl DiskContents {
     pub fn new(data_dir: PathBuf) -> Self {
         Self { data_dir, files: BTreeMap::new(), nodes: vec![Vec::new(); FILES as usize], up_to: None }
     }
@@ -200,21 +205,26 @@ impl Written {
     /// Whether all that a view shows is written.
     #[cfg(test)]
     pub fn has_all_of(&self, view: &View) -> bool {
-        self.up_to == Some(State::of(view))
+        self.up_to == Some(StateVersion::of(view))
     }
 
     /// Writes files until it is enough for now; at the beginning of a pass, which are not known yet.
-    fn step(&mut self, view: &View, kept: &KeptNodes, left: Option<VecDeque<u64>>) -> io::Result<Step> {
-        let mut left = left.unwrap_or_else(|| self.changed(view, kept));
+    fn step(
+        &mut self,
+        view: &View,
+        stored: &StoredNodes,
+        left: Option<VecDeque<u64>>,
+    ) -> io::Result<PassStep> {
+        let mut left = left.unwrap_or_else(|| self.changed(view, stored));
         let mut bytes = 0;
         while let Some(number) = left.pop_front_if(|_| bytes < STEP_BYTES) {
-            bytes += self.write(number, view, kept)?;
+            bytes += self.write(number, view, stored)?;
         }
-        Ok(Step { bytes, left })
+        Ok(PassStep { bytes, left })
     }
 
     /// The files of whose nodes something has changed. Walks the nodes once.
-    pub fn changed(&mut self, view: &View, kept: &KeptNodes) -> VecDeque<u64> {
+    pub fn changed(&mut self, view: &View, stored: &StoredNodes) -> VecDeque<u64> {
         let header = header_of(&view.store);
         self.nodes.iter_mut().for_each(Vec::clear);
         if header.cluster == 0 {
@@ -229,7 +239,7 @@ impl Written {
                 self.nodes[number as usize].push(slot);
             }
         }
-        kept.keep_only(|node| {
+        stored.retain(|node| {
             let slot = view.store.nodes().find(node);
             slot.is_none_or(|slot| view.observed.reported(slot, node).is_none())
         });
@@ -239,7 +249,7 @@ impl Written {
     }
 
     /// Writes a file: how many bytes; none of one that has no nodes in this state any more.
-    pub fn write(&mut self, number: u64, view: &View, kept: &KeptNodes) -> io::Result<usize> {
+    pub fn write(&mut self, number: u64, view: &View, stored: &StoredNodes) -> io::Result<usize> {
         let (store, observed) = (&view.store, &view.observed);
         let header = header_of(store);
         let mut nodes: BTreeMap<NodeId, NodeSlot> = BTreeMap::new();
@@ -257,12 +267,12 @@ impl Written {
         let mut out = Vec::new();
         header.write(&mut out);
         for (node, slot) in &nodes {
-            if let Some(kept) = KeptReport::of(store, observed, *slot) {
-                append(&mut out, *node, &kept);
+            if let Some(stored) = KeptReport::of(store, observed, *slot) {
+                append(&mut out, *node, &stored);
             }
         }
         // Nodes whose agents have not come back since the start.
-        let gone = kept.encoded(number, header, store).into_iter();
+        let gone = stored.encoded(number, header, store).into_iter();
         for (head, payload) in gone.filter(|(head, _)| !nodes.contains_key(&head.node)) {
             append_encoded(&mut out, &head, &payload);
         }

@@ -1,4 +1,4 @@
-//! Each certificate at the servers' port, with each request that it could send there, and who it is believed to be.
+//! Tests each kind of certificate at the servers' port with each request, and which server it is accepted as.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -10,20 +10,20 @@ use futures_util::future::BoxFuture;
 use tokio::{net::TcpStream, sync::mpsc};
 
 use super::{
-    agents::AgentRequest,
+    agents::RelayedRequest,
     keys::KekBytes,
-    wire::{self, Answer, Change, Joining, Known, Meeting, Request},
+    wire::{self, FoundingPeers, JoinRequest, KnownServer, MembershipChange, PeerAnswer, PeerRequest},
 };
 use crate::{
     Server,
     net::{
-        Stream,
-        shown::{Certificates, Fault, Shown, server, until_expired},
+        NetStream,
+        test_certificates::{Fault, TestCertificate, TestCertificates, server, until_expired},
     },
     peers::{self, channel},
 };
 
-/// Nobody's id.
+/// The id of a server that is no member.
 const STRANGER: u64 = 99;
 /// Of the server that founds a cluster.
 const FOUNDER: u64 = 1;
@@ -39,21 +39,23 @@ enum Takes {
 }
 
 /// Whoever adds a request says here who may ask, and adds it to [`requests`].
-fn taken_from(request: &Request) -> Takes {
+fn taken_from(request: &PeerRequest) -> Takes {
     match request {
-        Request::Propose(_)
-        | Request::ReadPosition
-        | Request::Change(_)
-        | Request::Agent(_)
-        | Request::Kek(_)
-        | Request::HoldKek(_)
-        | Request::Stopping => Takes::Members,
-        Request::Join(_) | Request::Meet(_) | Request::Agree(_) | Request::Ping => Takes::Anybody,
+        PeerRequest::Propose(_)
+        | PeerRequest::ReadPosition
+        | PeerRequest::Change(_)
+        | PeerRequest::Agent(_)
+        | PeerRequest::Kek(_)
+        | PeerRequest::HoldKek(_)
+        | PeerRequest::Stopping => Takes::Members,
+        PeerRequest::Join(_) | PeerRequest::Meet(_) | PeerRequest::Agree(_) | PeerRequest::Ping => {
+            Takes::Anybody
+        }
     }
 }
 
 /// One of each. The server that asks to join is not the one that sends it.
-fn requests() -> Vec<Request> {
+fn requests() -> Vec<PeerRequest> {
     let peer = berth_replication::Peer {
         address: "127.0.0.1:1".to_owned(),
         name: "thief".to_owned(),
@@ -61,30 +63,30 @@ fn requests() -> Vec<Request> {
         agent: "127.0.0.1:1".to_owned(),
     };
     vec![
-        Request::Join(Joining { id: STRANGER + 1, peer: peer.clone(), member: false }),
-        Request::Propose(wire::encode_commands(Vec::new())),
-        Request::ReadPosition,
-        Request::Change(Change::Remove(FOUNDER)),
-        Request::Meet(Meeting { expect: 3, known: vec![Known { id: STRANGER, peer }] }),
-        Request::Agree(vec![STRANGER]),
-        Request::Ping,
-        Request::Agent(AgentRequest::Find(NodeId(1))),
-        Request::Kek(KekId(1)),
-        Request::HoldKek(KekBytes::new(vec![1; 32])),
-        Request::Stopping,
+        PeerRequest::Join(JoinRequest { id: STRANGER + 1, peer: peer.clone(), member: false }),
+        PeerRequest::Propose(wire::encode_commands(Vec::new())),
+        PeerRequest::ReadPosition,
+        PeerRequest::Change(MembershipChange::Remove(FOUNDER)),
+        PeerRequest::Meet(FoundingPeers { expect: 3, known: vec![KnownServer { id: STRANGER, peer }] }),
+        PeerRequest::Agree(vec![STRANGER]),
+        PeerRequest::Ping,
+        PeerRequest::Agent(RelayedRequest::Find(NodeId(1))),
+        PeerRequest::Kek(KekId(1)),
+        PeerRequest::HoldKek(KekBytes::new(vec![1; 32])),
+        PeerRequest::Stopping,
     ]
 }
 
 /// Dials with a certificate.
-struct ShownDial(Arc<Connector>);
+struct TestDial(Arc<Connector>);
 
-impl Dial for ShownDial {
+impl Dial for TestDial {
     fn dial(&self, to: &PeerAddress) -> BoxFuture<'static, io::Result<Channel>> {
         let (connector, to) = (self.0.clone(), to.0.clone());
         Box::pin(async move {
             let address: SocketAddr = to.parse().map_err(io::Error::other)?;
             let stream = connector.connect(TcpStream::connect(address).await?, &to).await?;
-            channel(Stream::dialed(stream, address), &peers::Certificates::new(None))
+            channel(NetStream::dialed(stream, address), &peers::TestCertificates::new(None))
         })
     }
 }
@@ -104,36 +106,42 @@ impl Service for Deaf {
 }
 
 /// What a server answers to whoever shows this and says that it is that server.
-async fn ask(to: &Server, shown: &Shown, id: u64, request: &Request) -> Result<Answer, RequestError> {
-    let (told, mut heard) = mpsc::unbounded_channel();
-    let peers: Peers = Peers::new(id, Arc::new(ShownDial(Arc::new(shown.connector()))), Arc::new(Deaf(told)));
+async fn ask(
+    to: &Server,
+    certificate: &TestCertificate,
+    id: u64,
+    request: &PeerRequest,
+) -> Result<PeerAnswer, RequestError> {
+    let (sender, mut received) = mpsc::unbounded_channel();
+    let peers: Peers =
+        Peers::new(id, Arc::new(TestDial(Arc::new(certificate.connector()))), Arc::new(Deaf(sender)));
     let address = PeerAddress(to.server_addr().to_string());
     let answer: Bytes = peers.request_of_stranger(&address, &wire::encode(request), PATIENCE).await?;
-    assert!(heard.try_recv().is_err(), "the server asks nothing of who asks it");
+    assert!(received.try_recv().is_err(), "the server asks nothing of who asks it");
     Ok(wire::decode(&answer).expect("it is understood"))
 }
 
-fn refused(answer: Result<Answer, RequestError>) -> String {
+fn refused(answer: Result<PeerAnswer, RequestError>) -> String {
     match answer {
-        Ok(Answer::Refused(why)) | Err(RequestError::Refused(why)) => why,
+        Ok(PeerAnswer::Refused(why)) | Err(RequestError::Refused(why)) => why,
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_take_requests_from_servers_alone_and_most_from_members_alone() {
-    let certificates = Certificates::new();
+    let certificates = TestCertificates::new();
     let roles =
         [Role::Server(None), Role::Agent(Some(NodeId(7).to_string())), Role::Agent(None), Role::Client];
-    let all: Vec<Shown> = roles.iter().flat_map(|role| certificates.of(role)).collect();
+    let all: Vec<TestCertificate> = roles.iter().flat_map(|role| certificates.of(role)).collect();
     let running = server(&certificates, "s1", &[]).await;
     until_expired(&all).await;
-    for shown in &all {
+    for certificate in &all {
         for request in &requests() {
-            let row = format!("{shown} asks {request:?}");
+            let row = format!("{certificate} asks {request:?}");
             // A new one has no id in the cluster; a thief may have heard that of a member.
-            let answer = ask(&running, shown, STRANGER, request).await;
-            let believed = shown.role == Role::Server(None) && shown.fault == Fault::Nothing;
+            let answer = ask(&running, certificate, STRANGER, request).await;
+            let believed = certificate.role == Role::Server(None) && certificate.fault == Fault::Nothing;
             if !believed {
                 // Whether what it has sent was read it cannot know; that is why all of it is asked once.
                 assert!(
@@ -148,14 +156,14 @@ async fn servers_take_requests_from_servers_alone_and_most_from_members_alone() 
                     assert!(why.contains("server 99 is not of this cluster"), "{row}: {why}");
                 }
                 Takes::Anybody => match (request, answer) {
-                    (Request::Join(_), answer) => {
+                    (PeerRequest::Join(_), answer) => {
                         let why = refused(answer);
                         assert!(why.contains("server 99 asks for server 100"), "{row}: {why}");
                     }
-                    (Request::Ping, Ok(Answer::Here(pulse))) => {
+                    (PeerRequest::Ping, Ok(PeerAnswer::Here(pulse))) => {
                         assert_eq!(pulse.knows_you, Some(false), "{row}");
                     }
-                    (_, answer) => assert!(matches!(answer, Ok(Answer::Taken)), "{row}: {answer:?}"),
+                    (_, answer) => assert!(matches!(answer, Ok(PeerAnswer::Taken)), "{row}: {answer:?}"),
                 },
             }
         }
@@ -165,22 +173,25 @@ async fn servers_take_requests_from_servers_alone_and_most_from_members_alone() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_is_believed_the_id_that_it_says_and_nobody_else_is() {
-    let certificates = Certificates::new();
+    let certificates = TestCertificates::new();
     let founder = server(&certificates, "s1", &[]).await;
     let own = certificates.good(Role::Server(None));
-    let why = ask(&founder, &own, FOUNDER, &Request::ReadPosition).await.expect_err("that is its own");
+    let why = ask(&founder, &own, FOUNDER, &PeerRequest::ReadPosition).await.expect_err("that is its own");
     assert!(why.to_string().contains("same id"), "{why}");
     let second = server(&certificates, "s2", &[founder.server_addr().to_string()]).await;
     let joined = async {
         // It knows who the others are once it has heard of the cluster.
-        while !matches!(ask(&second, &own, FOUNDER, &Request::Kek(KekId(1))).await, Ok(Answer::Kek(None))) {
+        while !matches!(
+            ask(&second, &own, FOUNDER, &PeerRequest::Kek(KekId(1))).await,
+            Ok(PeerAnswer::Kek(None))
+        ) {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
     tokio::time::timeout(PATIENCE, joined).await.expect("certificates of servers name no server");
     for role in [Role::Agent(None), Role::Client] {
-        let asked = ask(&second, &certificates.good(role), FOUNDER, &Request::Kek(KekId(1))).await;
-        assert!(matches!(asked, Err(RequestError::NotSent(_) | RequestError::Unknown(_))), "{asked:?}");
+        let request = ask(&second, &certificates.good(role), FOUNDER, &PeerRequest::Kek(KekId(1))).await;
+        assert!(matches!(request, Err(RequestError::NotSent(_) | RequestError::Unknown(_))), "{request:?}");
     }
     Server::shutdown_all(vec![founder, second]).await;
 }
@@ -188,22 +199,25 @@ async fn a_server_is_believed_the_id_that_it_says_and_nobody_else_is() {
 /// It may have been gone before it had learned that it was of the cluster at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_was_removed_hears_so_and_is_not_taken_in_again() {
-    let certificates = Certificates::new();
+    let certificates = TestCertificates::new();
     let (founder, own) = (server(&certificates, "s1", &[]).await, certificates.good(Role::Server(None)));
     let address = "127.0.0.1:1".to_owned();
     let peer = berth_replication::Peer { address, name: "s9".to_owned(), ..Default::default() };
-    let join = Request::Join(Joining { id: STRANGER, peer, member: false });
-    let ask = async |request: &Request| ask(&founder, &own, STRANGER, request).await;
-    let knows_it = async || match ask(&Request::Ping).await {
-        Ok(Answer::Here(pulse)) => pulse.knows_you,
+    let join = PeerRequest::Join(JoinRequest { id: STRANGER, peer, member: false });
+    let ask = async |request: &PeerRequest| ask(&founder, &own, STRANGER, request).await;
+    let knows_it = async || match ask(&PeerRequest::Ping).await {
+        Ok(PeerAnswer::Here(pulse)) => pulse.knows_you,
         other => panic!("{other:?}"),
     };
-    assert!(matches!(ask(&join).await, Ok(Answer::Done)));
+    assert!(matches!(ask(&join).await, Ok(PeerAnswer::Done)));
     assert_eq!(knows_it().await, Some(true));
     // With a vote nobody would be heard who could answer with it, for ever.
-    let why = refused(ask(&Request::Change(Change::Promote(STRANGER))).await);
+    let why = refused(ask(&PeerRequest::Change(MembershipChange::Promote(STRANGER))).await);
     assert!(why.contains("99 s9 has received nothing of the log yet at 127.0.0.1:1"), "{why}");
-    assert!(matches!(ask(&Request::Change(Change::Remove(STRANGER))).await, Ok(Answer::Done)));
+    assert!(matches!(
+        ask(&PeerRequest::Change(MembershipChange::Remove(STRANGER))).await,
+        Ok(PeerAnswer::Done)
+    ));
     assert_eq!(knows_it().await, Some(false));
     let why = refused(ask(&join).await);
     assert!(why.contains("server 99 was removed from this cluster"), "{why}");
@@ -212,19 +226,20 @@ async fn a_server_that_was_removed_hears_so_and_is_not_taken_in_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_between_servers_ends_with_the_certificate_that_was_shown_for_it() {
-    let certificates = Certificates::new();
+    let certificates = TestCertificates::new();
     let founder = server(&certificates, "s1", &[]).await;
-    let (told, _heard) = mpsc::unbounded_channel();
+    let (sender, _heard) = mpsc::unbounded_channel();
     let (soon, good) =
         (certificates.one(&Role::Server(None), Fault::Expired), certificates.good(Role::Server(None)));
-    let peers = |shown: &Shown, id| -> Peers {
-        Peers::new(id, Arc::new(ShownDial(Arc::new(shown.connector()))), Arc::new(Deaf(told.clone())))
+    let peers = |certificate: &TestCertificate, id| -> Peers {
+        Peers::new(id, Arc::new(TestDial(Arc::new(certificate.connector()))), Arc::new(Deaf(sender.clone())))
     };
     let (expires, lasts) = (peers(&soon, STRANGER), peers(&good, STRANGER + 1));
     let address = PeerAddress(founder.server_addr().to_string());
     // Whoever asks twice has one connection for it.
-    let ask =
-        async |peers: &Peers| peers.request(FOUNDER, &address, &wire::encode(&Request::Ping), PATIENCE).await;
+    let ask = async |peers: &Peers| {
+        peers.request(FOUNDER, &address, &wire::encode(&PeerRequest::Ping), PATIENCE).await
+    };
     assert!(ask(&expires).await.is_ok() && ask(&lasts).await.is_ok(), "both are good still");
     until_expired(&[soon]).await;
     let ended = async {

@@ -1,19 +1,19 @@
-//! Changes of who is there, made by who leads.
+//! Membership changes, made by the leader.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use berth_replication::{ChangeError, Member, Peer, peer::RequestError};
 
 use super::{
-    Change, Cluster, LEADER_MAX, LOOK,
-    recorded::named,
+    Cluster, LEADER_MAX, MembershipChange, POLL_INTERVAL,
+    membership_audit::named,
     status::MAJORITY_MAX,
-    wire::{Answer, Joining, Known, Request},
+    wire::{JoinRequest, KnownServer, PeerAnswer, PeerRequest},
 };
 
 /// A server that has not answered for so long may be replaced by one of the same name.
 const DEAD_AFTER: Duration = Duration::from_secs(3);
-/// How lately a server must have been heard whose vote is to count.
+/// How lately a server must have been in contact for its vote to count.
 const HEARD_MAX: Duration = Duration::from_secs(2);
 /// Records by which a server may be behind that is to vote.
 const BEHIND_MAX: u64 = 64;
@@ -21,48 +21,48 @@ const BEHIND_MAX: u64 = 64;
 const TRANSFER_MAX: Duration = Duration::from_secs(5);
 
 impl Cluster {
-    /// Changes who is there, through whoever leads.
+    /// Changes who is there, through the leader.
     ///
     /// # Errors
-    /// Why it was not done, or may have been: for people.
-    pub async fn change(&self, change: Change) -> Result<(), String> {
+    /// Why it was not done, or may have been: for users.
+    pub async fn change(&self, change: MembershipChange) -> Result<(), String> {
         let deadline = tokio::time::Instant::now() + LEADER_MAX;
         loop {
             let answer = match self.other_leader() {
-                Some(leader) => match self.ask(&leader, &Request::Change(change)).await {
+                Some(leader) => match self.ask(&leader, &PeerRequest::Change(change)).await {
                     Ok(answer) => answer,
-                    Err(RequestError::NotSent(_)) => Answer::NotLeader(None),
-                    Err(RequestError::Refused(why)) => Answer::Refused(why),
-                    Err(RequestError::Unknown(why)) => Answer::Unknown(why),
+                    Err(RequestError::NotSent(_)) => PeerAnswer::NotLeader(None),
+                    Err(RequestError::Refused(why)) => PeerAnswer::Refused(why),
+                    Err(RequestError::Unknown(why)) => PeerAnswer::Unknown(why),
                 },
                 None => self.change_here(change).await,
             };
             match answer {
-                Answer::Done => {
+                PeerAnswer::Done => {
                     self.until_led(deadline).await;
                     return Ok(());
                 }
-                Answer::Refused(why) => return Err(why),
-                Answer::Unknown(why) => return Err(format!("whether it was done is not known: {why}")),
+                PeerAnswer::Refused(why) => return Err(why),
+                PeerAnswer::Unknown(why) => return Err(format!("whether it was done is not known: {why}")),
                 _ if tokio::time::Instant::now() >= deadline => return Err(self.no_leader()),
-                _ => tokio::time::sleep(LOOK).await,
+                _ => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
 
     /// The same on the server that leads.
-    pub(super) async fn change_here(&self, change: Change) -> Answer {
+    pub(super) async fn change_here(&self, change: MembershipChange) -> PeerAnswer {
         if !self.replication.is_leader() {
             return self.not_leader();
         }
         if self.replication.majority_contact().is_some_and(|ago| ago >= MAJORITY_MAX) {
             // What a leader begins that nobody hears is never over.
-            return Answer::Refused(self.no_leader());
+            return PeerAnswer::Refused(self.no_leader());
         }
         let done = match change {
-            Change::Remove(id) => self.remove(id).await,
-            Change::Promote(id) => self.promote(id).await,
-            Change::Transfer(to) => self.transfer_as_asked(to).await,
+            MembershipChange::Remove(id) => self.remove(id).await,
+            MembershipChange::Promote(id) => self.promote(id).await,
+            MembershipChange::Transfer(to) => self.transfer_as_asked(to).await,
         };
         self.answer(done)
     }
@@ -75,7 +75,7 @@ impl Cluster {
             if !member.voter {
                 return refuse(member.id, "does not vote yet: it cannot lead");
             }
-            if !self.is_heard(member.id) {
+            if !self.is_reachable(member.id) {
                 return refuse(member.id, "is not reached: it cannot take over");
             }
         }
@@ -88,15 +88,15 @@ impl Cluster {
         }
     }
 
-    /// Waits until this server knows who leads: whoever handed the leadership over asks next who has it.
+    /// Waits until this server knows the leader: whoever handed the leadership over asks next who has it.
     async fn until_led(&self, deadline: tokio::time::Instant) {
         while !self.has_leader() && tokio::time::Instant::now() < deadline {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// A server asks to be taken in, or to be known otherwise.
-    pub(super) async fn take_in(&self, joining: Joining) -> Answer {
+    /// Handles a request to join, or to change a member's address or name.
+    pub(super) async fn take_in(&self, joining: JoinRequest) -> PeerAnswer {
         if !self.leads() {
             return self.not_leader();
         }
@@ -104,27 +104,27 @@ impl Cluster {
         // One that was removed may not know it; its id stays with what it had then.
         let was_member = joining.member || self.replication.was_removed(joining.id);
         if was_member && members.find(joining.id).is_none() {
-            return Answer::Refused(format!(
+            return PeerAnswer::Refused(format!(
                 "server {} was removed from this cluster: to take part again, start it with an empty data directory and --join",
                 joining.id
             ));
         }
         match self.check_unlike_others(&members.all, &joining) {
-            Err(why) => Answer::Refused(why),
+            Err(why) => PeerAnswer::Refused(why),
             Ok(()) => self.answer(self.take(joining).await),
         }
     }
 
-    /// Whether no other server that is there has the address or the name of one that asks to be taken in. Two cannot listen at one
+    /// Whether no other server that is there has the address or the name of one that wants to join. Two cannot listen at one
     /// address, and by its name a server takes the place of a dead one: two of one name would take each other's.
     ///
     /// # Errors
     /// Which server has it, and what to do.
-    fn check_unlike_others(&self, members: &[Member], joining: &Joining) -> Result<(), String> {
+    fn check_unlike_others(&self, members: &[Member], joining: &JoinRequest) -> Result<(), String> {
         let Peer { address, name, .. } = &joining.peer;
         let own = self.replication.server_id();
-        let is_heard = |id| self.silence(id).is_some_and(|silence| silence <= DEAD_AFTER);
-        let is_there = |other: &&Member| other.id == own || is_heard(other.id);
+        let is_reachable = |id| self.silence(id).is_some_and(|silence| silence <= DEAD_AFTER);
+        let is_there = |other: &&Member| other.id == own || is_reachable(other.id);
         for other in members.iter().filter(|other| other.id != joining.id).filter(is_there) {
             if other.peer.address == *address {
                 return Err(format!("server {} listens on {address} already", other.id));
@@ -140,7 +140,7 @@ impl Cluster {
     }
 
     /// Takes a server in, or learns how it is known now, and records that.
-    async fn take(&self, Joining { id, peer, .. }: Joining) -> Result<(), ChangeError> {
+    async fn take(&self, JoinRequest { id, peer, .. }: JoinRequest) -> Result<(), ChangeError> {
         let known = self.replication.peer(id);
         if known.as_ref() == Some(&peer) {
             return Ok(());
@@ -210,7 +210,7 @@ impl Cluster {
     /// Why it may not yet.
     pub(super) fn check_caught_up(&self, id: u64) -> Result<(), ChangeError> {
         let refuse = |why: String| Err(ChangeError::Refused(format!("server {} {why}", self.named(id))));
-        if !self.is_heard(id) {
+        if !self.is_reachable(id) {
             return refuse(
                 "is not reached: start it first, it votes by itself once it has caught up".to_owned(),
             );
@@ -242,7 +242,7 @@ impl Cluster {
         if next == now || next.is_empty() {
             return Ok(());
         }
-        let is_reached = |id: &u64| *id == own || self.is_heard(*id);
+        let is_reached = |id: &u64| *id == own || self.is_reachable(*id);
         let lost: Vec<String> = next.iter().filter(|id| !is_reached(id)).map(|id| self.named(*id)).collect();
         let needed = next.len() / 2 + 1;
         if next.len() - lost.len() >= needed {
@@ -256,31 +256,31 @@ impl Cluster {
         )))
     }
 
-    /// Whether a server has answered lately, or was heard where it was not asked yet; for who leads.
-    fn is_heard(&self, id: u64) -> bool {
+    /// Whether a server has responded lately, or was in contact before its first request; for the leader.
+    fn is_reachable(&self, id: u64) -> bool {
         let answered = self.replication.progress().get(&id).and_then(|progress| progress.last_contact);
         answered.or_else(|| self.silence(id)).is_some_and(|silence| silence < HEARD_MAX)
     }
 
-    /// How long a server has not been heard; none for never. For who leads.
+    /// How long there was no contact with a server; none for never. For the leader.
     pub(super) fn silence(&self, id: u64) -> Option<Duration> {
         let answered = self.replication.progress().get(&id).and_then(|progress| progress.last_contact);
         answered.into_iter().chain(self.replication.peers().silence(id)).min()
     }
 
-    fn answer(&self, done: Result<(), ChangeError>) -> Answer {
+    fn answer(&self, done: Result<(), ChangeError>) -> PeerAnswer {
         match done {
-            Ok(()) => Answer::Done,
+            Ok(()) => PeerAnswer::Done,
             Err(ChangeError::NotLeader { .. }) => self.not_leader(),
-            Err(ChangeError::Refused(why)) => Answer::Refused(why),
-            Err(error @ ChangeError::Unknown(_)) => Answer::Unknown(error.to_string()),
+            Err(ChangeError::Refused(why)) => PeerAnswer::Refused(why),
+            Err(error @ ChangeError::Unknown(_)) => PeerAnswer::Unknown(error.to_string()),
         }
     }
 
-    /// Who leads instead.
-    pub(super) fn not_leader(&self) -> Answer {
+    /// The response that names the leader.
+    pub(super) fn not_leader(&self) -> PeerAnswer {
         let leader = self.replication.leader().filter(|leader| *leader != self.replication.server_id());
-        let known = |leader| Some(Known { id: leader, peer: self.replication.peer(leader)? });
-        Answer::NotLeader(leader.and_then(known))
+        let known = |leader| Some(KnownServer { id: leader, peer: self.replication.peer(leader)? });
+        PeerAnswer::NotLeader(leader.and_then(known))
     }
 }

@@ -6,17 +6,17 @@ use std::{fmt, sync::atomic::Ordering, time::Duration};
 use berth_replication::{DiskFull, peer::PeerAddress};
 use tokio::time::Instant;
 
-use super::{Cluster, wire::Request};
-use crate::counted::Counted;
+use super::{Cluster, wire::PeerRequest};
+use crate::gauge_guard::GaugeGuard;
 
 /// How long to wait for what is being written.
 const WRITING_MAX: Duration = Duration::from_secs(1);
 /// How long to wait for another to take over; the others elect one by themselves if nobody does.
 const TRANSFER_MAX: Duration = Duration::from_secs(2);
-/// How long another server may take to hear that this one is stopping.
+/// How long another server may take to learn that this one is stopping.
 const ANNOUNCE_MAX: Duration = Duration::from_millis(200);
 /// Time between two looks.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Time between two attempts to hand over because of the disk.
 const AGAIN: Duration = Duration::from_secs(3);
 
@@ -43,7 +43,7 @@ impl Cluster {
         let others = members.filter(|member| member.id != self.replication.server_id());
         let announced = others.map(async |member| {
             let to = (member.id, PeerAddress(member.peer.address));
-            if let Err(error) = self.ask_for(&to, &Request::Stopping, ANNOUNCE_MAX).await {
+            if let Err(error) = self.ask_for(&to, &PeerRequest::Stopping, ANNOUNCE_MAX).await {
                 // One of an older version does not know what this means, and others may be gone.
                 tracing::debug!(server = to.0, %error, "announce the stop of this server");
             }
@@ -57,7 +57,7 @@ impl Cluster {
         let goes_on = || to.or_else(|| self.successor());
         while self.writing.load(Ordering::Acquire) > 0 && begun.elapsed() < WRITING_MAX && goes_on().is_some()
         {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         let next = to.map_or_else(|| "any other server".to_owned(), |to| self.named(to));
         let recorded = self.record_own("transfer_leadership", [next]);
@@ -68,7 +68,7 @@ impl Cluster {
             tokio::select! {
                 biased;
                 transferred = self.transfer(Some(next), left) => break Some(transferred),
-                // The next one is asked instead, and nobody where there is none.
+                // The next one is tried instead, if there is one.
                 () = self.until_stopping(next), if to.is_none() => {}
             }
         };
@@ -89,7 +89,7 @@ impl Cluster {
     /// Until a server says that it is stopping.
     async fn until_stopping(&self, server: u64) {
         while !self.pulses.is_stopping(server) {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
@@ -117,23 +117,23 @@ impl Cluster {
     }
 }
 
-/// Whether a leader's disk keeps up and has room.
+/// Whether a leader's disk keeps up and has free space.
 #[derive(Default)]
 pub(super) struct UnfitDisk {
     tried: Option<Instant>,
-    told: bool,
+    reported: bool,
 }
 
 impl UnfitDisk {
     /// Hands over if this server leads on a slow or full disk, and another has a better one. Where none has, it goes on.
-    pub async fn look(&mut self, cluster: &Cluster) {
+    pub async fn check(&mut self, cluster: &Cluster) {
         let unfit = if cluster.leads() { cluster.unfit_disk() } else { None };
         let Some(why) = unfit else {
-            self.told = false;
+            self.reported = false;
             return;
         };
         let Some(to) = cluster.successor_with_a_good_disk() else {
-            if !std::mem::replace(&mut self.told, true) && !cluster.is_alone() {
+            if !std::mem::replace(&mut self.reported, true) && !cluster.is_alone() {
                 tracing::warn!(%why, "no other server has a better disk: this one leads on");
             }
             return;
@@ -143,7 +143,7 @@ impl UnfitDisk {
         }
         self.tried = Some(Instant::now());
         tracing::warn!(%why, server = to, "another server is to lead");
-        let _leaving = Counted::new(&cluster.leaving);
+        let _leaving = GaugeGuard::new(&cluster.leaving);
         cluster.hand_over_to(Some(to)).await;
     }
 }

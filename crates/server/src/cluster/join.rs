@@ -1,4 +1,4 @@
-//! How a server becomes part of a cluster, and tells it when it is found elsewhere than before.
+//! Joins a server to a cluster, and reports its new address to the cluster after a move.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -7,14 +7,14 @@ use tokio::sync::watch;
 
 use super::{
     Cluster,
-    wire::{self, Answer, Joining, Request},
+    wire::{self, JoinRequest, PeerAnswer, PeerRequest},
 };
 
 /// Time between two rounds.
 const AGAIN: Duration = Duration::from_millis(500);
 /// How long one server may take to answer: it may wait for a majority.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
-/// Servers that are asked in one round, those that others point at included.
+/// Servers that are tried in one round, redirects included.
 const ASKED_MAX: usize = 16;
 
 /// Time between two questions which cluster is at the addresses that have not answered yet.
@@ -22,20 +22,20 @@ const LOOK_AT_OTHERS: Duration = Duration::from_secs(3);
 
 /// Asks those that are known, and those at `addresses`, to take this server in, until they have. Ends when `stop` says so.
 pub(crate) async fn join(cluster: Arc<Cluster>, addresses: Vec<String>, mut stop: watch::Receiver<bool>) {
-    let own = Joining {
+    let own = JoinRequest {
         id: cluster.replication.server_id(),
         peer: cluster.replication.own().clone(),
         member: false,
     };
-    let mut told = String::new();
+    let mut last_error = String::new();
     loop {
         if !cluster.is_removed() && !cluster.is_known(&own.peer) {
             let member = cluster.replication.members().find(own.id).is_some();
-            let asked = cluster.ask_to_join(&Joining { member, ..own.clone() }, &addresses).await;
-            match asked {
-                Err(why) if why != told => {
+            let joined = cluster.ask_to_join(&JoinRequest { member, ..own.clone() }, &addresses).await;
+            match joined {
+                Err(why) if why != last_error => {
                     tracing::warn!(why, "this server is not taken in yet, it asks again");
-                    told = why;
+                    last_error = why;
                 }
                 _ => {}
             }
@@ -76,18 +76,21 @@ impl Cluster {
     /// two are of the same.
     ///
     /// # Errors
-    /// Why they are not in one cluster: for people.
+    /// Why they are not in one cluster: for users.
     pub async fn join(&self, address: &str) -> Result<(), String> {
         if self.belongs() {
-            let together = self.ask_address(address, &Request::Ping).await;
-            return together.map(drop).map_err(|why| {
+            let ping = self.ask_address(address, &PeerRequest::Ping).await;
+            return ping.map(drop).map_err(|why| {
                 format!(
                     "this server belongs to a cluster already, and {address} is not known to be of it: {why}"
                 )
             });
         }
-        let own =
-            Joining { id: self.replication.server_id(), peer: self.replication.own().clone(), member: false };
+        let own = JoinRequest {
+            id: self.replication.server_id(),
+            peer: self.replication.own().clone(),
+            member: false,
+        };
         self.ask_to_join(&own, &[address.to_owned()]).await
     }
 
@@ -118,7 +121,7 @@ impl Cluster {
     }
 
     /// Asks one server after the other, and whoever they say leads.
-    async fn ask_to_join(&self, own: &Joining, addresses: &[String]) -> Result<(), String> {
+    async fn ask_to_join(&self, own: &JoinRequest, addresses: &[String]) -> Result<(), String> {
         if self.replication.is_leader() {
             let known = self.replication.set_member(own.id, own.peer.clone()).await;
             return known.map_err(|error| error.to_string());
@@ -129,20 +132,20 @@ impl Cluster {
         let mut to_ask: VecDeque<String> =
             addresses.iter().cloned().chain(known).filter(|address| *address != own.peer.address).collect();
         let mut last = Err("there is nobody to ask: name a server of the cluster with --join".to_owned());
-        let mut asked = Vec::new();
+        let mut tried = Vec::new();
         while let Some(address) = to_ask.pop_front() {
-            if asked.contains(&address) || asked.len() >= ASKED_MAX {
+            if tried.contains(&address) || tried.len() >= ASKED_MAX {
                 continue;
             }
-            asked.push(address.clone());
-            last = match self.ask_address(&address, &Request::Join(own.clone())).await {
-                Ok(Answer::Done) => return Ok(()),
-                Ok(Answer::NotLeader(Some(leader))) => {
+            tried.push(address.clone());
+            last = match self.ask_address(&address, &PeerRequest::Join(own.clone())).await {
+                Ok(PeerAnswer::Done) => return Ok(()),
+                Ok(PeerAnswer::NotLeader(Some(leader))) => {
                     to_ask.push_front(leader.peer.address.clone());
                     Err(format!("{} leads", leader.peer.address))
                 }
-                Ok(Answer::NotLeader(None)) => Err(format!("{address} knows no leader")),
-                Ok(Answer::Refused(why) | Answer::Unknown(why)) => Err(why),
+                Ok(PeerAnswer::NotLeader(None)) => Err(format!("{address} knows no leader")),
+                Ok(PeerAnswer::Refused(why) | PeerAnswer::Unknown(why)) => Err(why),
                 Ok(_) => Err(format!("{address} gives an answer that makes no sense")),
                 Err(why) => Err(why),
             };
@@ -151,10 +154,14 @@ impl Cluster {
     }
 
     /// Asks whoever listens at an address.
-    pub(super) async fn ask_address(&self, address: &str, request: &Request) -> Result<Answer, String> {
+    pub(super) async fn ask_address(
+        &self,
+        address: &str,
+        request: &PeerRequest,
+    ) -> Result<PeerAnswer, String> {
         let body = wire::encode(request);
         let to = PeerAddress(address.to_owned());
-        let asked = self.replication.peers().request_of_stranger(&to, &body, ANSWER_MAX).await;
-        wire::decode(&asked.map_err(|error| error.to_string())?)
+        let response = self.replication.peers().request_of_stranger(&to, &body, ANSWER_MAX).await;
+        wire::decode(&response.map_err(|error| error.to_string())?)
     }
 }

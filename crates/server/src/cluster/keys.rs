@@ -11,7 +11,7 @@ use zeroize::Zeroize;
 
 use super::{
     Cluster,
-    wire::{Answer, Request},
+    wire::{PeerAnswer, PeerRequest},
 };
 use crate::{PANICKED, keyring::Kek};
 
@@ -57,7 +57,7 @@ impl Cluster {
     /// with no fewer servers than what the log holds.
     ///
     /// # Errors
-    /// Why too few have it: for people.
+    /// Why too few have it: for users.
     pub async fn share_kek(&self, kek: &Kek) -> Result<(), String> {
         let own = self.replication.server_id();
         let members = self.replication.members();
@@ -66,11 +66,11 @@ impl Cluster {
         let mut given: FuturesUnordered<_> = others
             .map(|member| async move {
                 let to = (member.id, PeerAddress(member.peer.address.clone()));
-                let request = Request::HoldKek(kek.into());
+                let request = PeerRequest::HoldKek(kek.into());
                 let answer = self.ask_for(&to, &request, ANSWER_MAX).await;
                 let held = match answer {
-                    Ok(Answer::Done) => Ok(()),
-                    Ok(Answer::Refused(why) | Answer::Unknown(why)) => Err(why),
+                    Ok(PeerAnswer::Done) => Ok(()),
+                    Ok(PeerAnswer::Refused(why) | PeerAnswer::Unknown(why)) => Err(why),
                     Ok(_) => Err("its answer makes no sense".to_owned()),
                     Err(error) => Err(error.to_string()),
                 };
@@ -96,7 +96,7 @@ impl Cluster {
         ))
     }
 
-    /// Asks the other servers for a key that this one lacks; who leads first. Whether it has it now.
+    /// Asks the other servers for a key that this one lacks, the leader first. Whether it has it now.
     pub async fn ask_for_kek(&self, id: KekId) -> bool {
         let (own, leader) = (self.replication.server_id(), self.replication.leader());
         let mut members = self.replication.members().all;
@@ -104,7 +104,8 @@ impl Cluster {
         members.sort_by_key(|member| Some(member.id) != leader);
         for member in members {
             let to = (member.id, PeerAddress(member.peer.address));
-            if let Ok(Answer::Kek(Some(bytes))) = self.ask_for(&to, &Request::Kek(id), ANSWER_MAX).await
+            if let Ok(PeerAnswer::Kek(Some(bytes))) =
+                self.ask_for(&to, &PeerRequest::Kek(id), ANSWER_MAX).await
                 && self.hold(bytes).await == Ok(Some(id))
             {
                 tracing::info!(kek = %id, from = %to.1, "got a key-encryption key");
@@ -114,17 +115,17 @@ impl Cluster {
         false
     }
 
-    /// Another server of this cluster asks for a key.
-    pub(super) fn on_kek_asked(&self, id: KekId) -> Answer {
-        Answer::Kek(self.keyring.kek(id).map(|kek| (&*kek).into()))
+    /// Handles a request of another server of this cluster for a key.
+    pub(super) fn on_kek_asked(&self, id: KekId) -> PeerAnswer {
+        PeerAnswer::Kek(self.keyring.kek(id).map(|kek| (&*kek).into()))
     }
 
     /// Another server of this cluster gives a key, with which something is about to be encrypted.
-    pub(super) async fn on_kek_given(&self, bytes: KekBytes) -> Answer {
+    pub(super) async fn on_kek_given(&self, bytes: KekBytes) -> PeerAnswer {
         match self.hold(bytes).await {
-            Ok(Some(_)) => Answer::Done,
-            Ok(None) => Answer::Refused("that is no key-encryption key".to_owned()),
-            Err(why) => Answer::Refused(why),
+            Ok(Some(_)) => PeerAnswer::Done,
+            Ok(None) => PeerAnswer::Refused("that is no key-encryption key".to_owned()),
+            Err(why) => PeerAnswer::Refused(why),
         }
     }
 

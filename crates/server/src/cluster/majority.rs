@@ -1,6 +1,6 @@
-//! What the leader says of its contact with a majority. A follower that hears a leader knows nothing of the others: they may
-//! have elected another one, on the far side of a cut, so its state is only as fresh as the leader's word of a majority. Nor does it
-//! know from hearing it what it has missed while it was away: the word counts once readers see all that the leader's log held then.
+//! The age of the leader's contact with a majority. A follower that hears a leader knows nothing of the others: on the other side
+//! of a partition they may have elected another one, so its state is only as fresh as the leader's contact. A report counts once
+//! readers see all that the leader's log held when it was made.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -11,23 +11,23 @@ use berth_model::Index;
 
 use super::status::MAJORITY_MAX;
 
-/// What the leader said last. Times are of any clock that never goes back, so that the simulation goes by the same rule.
+/// The leader's latest reports. Times are of any monotonic clock, so that the simulation goes by the same rule.
 #[derive(Default)]
-pub struct LeadersMajority(Mutex<Words>);
+pub struct LeadersMajority(Mutex<ContactReports>);
 
 #[derive(Default)]
-struct Words {
+struct ContactReports {
     /// The newest: whether the leader is cut off is known from it at once.
-    newest: Option<Word>,
+    newest: Option<ContactReport>,
     /// The newest that this server has caught up with: its state is as fresh as that one.
-    reached: Option<Word>,
+    reached: Option<ContactReport>,
     /// One that this server has not caught up with yet. Newer ones do not replace it: a server that lags would wait for ever.
-    awaited: Option<(Word, Awaited)>,
+    awaited: Option<(ContactReport, AwaitedProgress)>,
 }
 
 /// What has to happen before a word counts.
 #[derive(Debug, Clone, Copy)]
-enum Awaited {
+enum AwaitedProgress {
     /// That this server has applied a record of the log.
     Record(u64),
     /// That readers see the state at an index.
@@ -46,29 +46,29 @@ pub struct OwnProgress {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Word {
+struct ContactReport {
     leader: u64,
     term: u64,
-    /// When it was asked: what it said was true at some time after that.
+    /// When it was asked: the report was true at some time after that.
     asked_at: Duration,
-    /// How long before that it had heard a majority; none when it never had.
+    /// The age of its contact with a majority at that time; none for never.
     ago: Option<Duration>,
 }
 
 /// A leader's contact with a majority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MajorityContact {
-    /// How long ago it had heard one, at the least favourable reading.
+    /// The age of the contact, at the least favourable reading.
     pub age: Duration,
-    /// It said itself that it leads nobody any more.
+    /// It reported that it leads no more.
     pub is_cut_off: bool,
 }
 
-/// How many milliseconds ago a server heard a majority, as its answer has it: the greatest number for never, and none where it
+/// The age in milliseconds of a server's contact with a majority, by its response: the greatest number for never, and none where it
 /// says nothing of it. `leads` is whether it says that it leads, none for a server of a version that says neither: that such a
 /// one answers, while it is believed to lead, has to be enough. One that says whether it leads leaves the other out only when it
 /// does not, so that its answer makes nothing fresher.
-pub(super) fn said_of_majority(
+pub(super) fn majority_age(
     majority_ms: Option<u64>,
     leads: Option<bool>,
     is_believed_to_lead: bool,
@@ -76,21 +76,21 @@ pub(super) fn said_of_majority(
     majority_ms.or((leads.is_none() && is_believed_to_lead).then_some(0))
 }
 
-/// What a leader says when it is asked how it is, as far as the freshness of states goes.
+/// The part of a leader's status report that the freshness of states follows from.
 #[derive(Debug, Clone, Copy)]
-pub struct LeadersAnswer {
-    /// The server that was asked.
+pub struct LeaderReport {
+    /// The server that reports.
     pub leader: u64,
     /// Its term.
     pub term: u64,
-    /// How many milliseconds ago it had heard a majority; the greatest number for never.
+    /// The age of its contact with a majority in milliseconds; the greatest number for never.
     pub ago_ms: u64,
     /// The last record of its log: nothing behind it was acknowledged before it answered.
     pub log_index: u64,
 }
 
-impl LeadersAnswer {
-    /// Whether it leads, by what it said.
+impl LeaderReport {
+    /// Whether it leads, by its report.
     pub fn hears_majority(&self) -> bool {
         Duration::from_millis(self.ago_ms) < MAJORITY_MAX
     }
@@ -98,58 +98,58 @@ impl LeadersAnswer {
 
 impl LeadersMajority {
     /// A leader was asked at that time; `own` is how far this server has come by now.
-    pub fn set(&self, said: LeadersAnswer, asked_at: Duration, own: OwnProgress) {
-        let LeadersAnswer { leader, term, ago_ms, log_index } = said;
+    pub fn set(&self, report: LeaderReport, asked_at: Duration, own: OwnProgress) {
+        let LeaderReport { leader, term, ago_ms, log_index } = report;
         let ago = (ago_ms != u64::MAX).then(|| Duration::from_millis(ago_ms));
-        let word = Word { leader, term, asked_at, ago };
-        let mut words = self.words();
-        words.catch_up(own);
+        let report = ContactReport { leader, term, asked_at, ago };
+        let mut reports = self.reports();
+        reports.catch_up(own);
         // Answers may overtake each other.
-        if !word.is_newer_than(words.newest) {
+        if !report.is_newer_than(reports.newest) {
             return;
         }
-        words.newest = Some(word);
+        reports.newest = Some(report);
         // What a leader of an older term had in its log may never be applied by anybody.
-        if words.awaited.is_none_or(|(awaited, _)| awaited.term < term) {
-            words.awaited = Some((word, Awaited::Record(log_index)));
-            words.catch_up(own);
+        if reports.awaited.is_none_or(|(awaited, _)| awaited.term < term) {
+            reports.awaited = Some((report, AwaitedProgress::Record(log_index)));
+            reports.catch_up(own);
         }
     }
 
     /// What the leader of a term said, at `now`, to a server that has come so far. Before this server has caught up with anything,
     /// nothing is known of the age of its state, however long it has run.
     pub fn of(&self, leader: u64, term: u64, now: Duration, own: OwnProgress) -> MajorityContact {
-        let mut words = self.words();
-        words.catch_up(own);
-        if words.newest.is_some_and(|word| word.term > term) {
+        let mut reports = self.reports();
+        reports.catch_up(own);
+        if reports.newest.is_some_and(|report| report.term > term) {
             // Another was elected since, with a majority that the older one has not any more.
             return MajorityContact { age: Duration::MAX, is_cut_off: true };
         }
-        let age = words.reached.map_or(Duration::MAX, |word| word.age(now));
-        let its_own = words.newest.filter(|word| (word.leader, word.term) == (leader, term));
-        let is_cut_off = its_own.is_some_and(|word| word.ago.is_none_or(|ago| ago >= MAJORITY_MAX));
+        let age = reports.reached.map_or(Duration::MAX, |report| report.age(now));
+        let its_own = reports.newest.filter(|report| (report.leader, report.term) == (leader, term));
+        let is_cut_off = its_own.is_some_and(|report| report.ago.is_none_or(|ago| ago >= MAJORITY_MAX));
         MajorityContact { age, is_cut_off }
     }
 
-    fn words(&self) -> MutexGuard<'_, Words> {
+    fn reports(&self) -> MutexGuard<'_, ContactReports> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Words {
+impl ContactReports {
     fn catch_up(&mut self, own: OwnProgress) {
-        let Some((word, awaited)) = &mut self.awaited else { return };
-        if matches!(awaited, Awaited::Record(log_index) if *log_index <= own.log_index) {
-            *awaited = Awaited::Index(own.applied);
+        let Some((report, awaited)) = &mut self.awaited else { return };
+        if matches!(awaited, AwaitedProgress::Record(log_index) if *log_index <= own.log_index) {
+            *awaited = AwaitedProgress::Index(own.applied);
         }
-        if matches!(awaited, Awaited::Index(index) if *index <= own.published) {
-            self.reached = Some(*word);
+        if matches!(awaited, AwaitedProgress::Index(index) if *index <= own.published) {
+            self.reached = Some(*report);
             self.awaited = None;
         }
     }
 }
 
-impl Word {
+impl ContactReport {
     fn is_newer_than(&self, other: Option<Self>) -> bool {
         other.is_none_or(|other| (other.term, other.asked_at) < (self.term, self.asked_at))
     }
@@ -169,8 +169,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn said(leader: u64, term: u64, ago_ms: u64, log_index: u64) -> LeadersAnswer {
-        LeadersAnswer { leader, term, ago_ms, log_index }
+    fn report(leader: u64, term: u64, ago_ms: u64, log_index: u64) -> LeaderReport {
+        LeaderReport { leader, term, ago_ms, log_index }
     }
 
     /// Readers see all that is applied: as much of the state as of the log.
@@ -184,18 +184,18 @@ mod tests {
 
     #[test]
     fn contact_with_a_leader_is_as_old_as_that_one_s_with_a_majority() {
-        let words = LeadersMajority::default();
+        let reports = LeadersMajority::default();
         let unknown = MajorityContact { age: Duration::MAX, is_cut_off: false };
-        assert_eq!(words.of(1, 5, at(300), own(10)), unknown, "no server was heard since this one started");
-        words.set(said(1, 5, 100, 10), at(0), own(10));
-        assert_eq!(words.of(1, 5, at(50), own(10)), contact(150, false));
-        let old = words.of(1, 5, at(60_000), own(10));
+        assert_eq!(reports.of(1, 5, at(300), own(10)), unknown, "no server was heard since this one started");
+        reports.set(report(1, 5, 100, 10), at(0), own(10));
+        assert_eq!(reports.of(1, 5, at(50), own(10)), contact(150, false));
+        let old = reports.of(1, 5, at(60_000), own(10));
         assert_eq!(old.age, at(60_100), "the age grows while nothing new is said");
         assert!(!old.is_cut_off, "silence about it is no word that the leader is cut off");
-        words.set(said(1, 5, 2_000, 10), at(60_000), own(10));
-        assert!(words.of(1, 5, at(60_000), own(10)).is_cut_off);
+        reports.set(report(1, 5, 2_000, 10), at(60_000), own(10));
+        assert!(reports.of(1, 5, at(60_000), own(10)).is_cut_off);
         assert_eq!(
-            words.of(2, 6, at(60_500), own(10)),
+            reports.of(2, 6, at(60_500), own(10)),
             contact(2_500, false),
             "who leads next has not said yet that it hears a majority"
         );
@@ -203,54 +203,58 @@ mod tests {
 
     #[test]
     fn a_state_is_fresh_once_it_holds_what_the_leader_had() {
-        let words = LeadersMajority::default();
-        words.set(said(1, 5, 0, 100), at(0), own(40));
+        let reports = LeadersMajority::default();
+        reports.set(report(1, 5, 0, 100), at(0), own(40));
         assert_eq!(
-            words.of(1, 5, at(200), own(40)).age,
+            reports.of(1, 5, at(200), own(40)).age,
             Duration::MAX,
             "it was away, nobody knows for how long"
         );
         // A log that grows all the time is never reached as it is now: it need not be.
         for step in 1..10 {
-            words.set(said(1, 5, 0, 100 + 10 * step), at(100 * step), own(40 + 6 * step));
-            assert_eq!(words.of(1, 5, at(100 * step), own(40 + 6 * step)).age, Duration::MAX);
+            reports.set(report(1, 5, 0, 100 + 10 * step), at(100 * step), own(40 + 6 * step));
+            assert_eq!(reports.of(1, 5, at(100 * step), own(40 + 6 * step)).age, Duration::MAX);
         }
-        assert_eq!(words.of(1, 5, at(1_000), own(100)), contact(1_000, false), "as it was when first asked");
-        words.set(said(1, 5, 0, 230), at(1_000), own(101));
-        assert_eq!(words.of(1, 5, at(1_500), own(229)), contact(1_500, false));
-        assert_eq!(words.of(1, 5, at(1_500), own(230)), contact(500, false));
+        assert_eq!(
+            reports.of(1, 5, at(1_000), own(100)),
+            contact(1_000, false),
+            "as it was when first asked"
+        );
+        reports.set(report(1, 5, 0, 230), at(1_000), own(101));
+        assert_eq!(reports.of(1, 5, at(1_500), own(229)), contact(1_500, false));
+        assert_eq!(reports.of(1, 5, at(1_500), own(230)), contact(500, false));
     }
 
     #[test]
     fn what_is_applied_is_fresh_only_once_readers_see_it() {
-        let words = LeadersMajority::default();
+        let reports = LeadersMajority::default();
         let progress = |log_index, applied, published| OwnProgress {
             log_index,
             applied: Index(applied),
             published: Index(published),
         };
-        words.set(said(1, 5, 0, 100), at(0), progress(99, 990, 700));
-        assert_eq!(words.of(1, 5, at(100), progress(100, 1_000, 700)).age, Duration::MAX);
-        assert_eq!(words.of(1, 5, at(200), progress(120, 1_200, 999)).age, Duration::MAX);
-        let reached = words.of(1, 5, at(300), progress(120, 1_200, 1_000));
+        reports.set(report(1, 5, 0, 100), at(0), progress(99, 990, 700));
+        assert_eq!(reports.of(1, 5, at(100), progress(100, 1_000, 700)).age, Duration::MAX);
+        assert_eq!(reports.of(1, 5, at(200), progress(120, 1_200, 999)).age, Duration::MAX);
+        let reached = reports.of(1, 5, at(300), progress(120, 1_200, 1_000));
         assert_eq!(reached, contact(300, false), "what came later is not waited for");
     }
 
     #[test]
     fn a_leader_s_word_that_it_is_cut_off_waits_for_nothing() {
-        let words = LeadersMajority::default();
-        words.set(said(1, 5, 0, 100), at(0), own(100));
-        words.set(said(1, 5, 3_000, 200), at(3_000), own(100));
-        assert_eq!(words.of(1, 5, at(3_000), own(100)), contact(3_000, true));
+        let reports = LeadersMajority::default();
+        reports.set(report(1, 5, 0, 100), at(0), own(100));
+        reports.set(report(1, 5, 3_000, 200), at(3_000), own(100));
+        assert_eq!(reports.of(1, 5, at(3_000), own(100)), contact(3_000, true));
     }
 
     #[test]
     fn records_of_a_leader_that_was_replaced_are_not_waited_for() {
-        let words = LeadersMajority::default();
-        words.set(said(1, 5, 0, 100), at(0), own(80));
-        words.set(said(2, 6, 0, 90), at(1_000), own(80));
+        let reports = LeadersMajority::default();
+        reports.set(report(1, 5, 0, 100), at(0), own(80));
+        reports.set(report(2, 6, 0, 90), at(1_000), own(80));
         assert_eq!(
-            words.of(2, 6, at(1_100), own(90)),
+            reports.of(2, 6, at(1_100), own(90)),
             contact(100, false),
             "nobody has its last ten records"
         );
@@ -258,25 +262,25 @@ mod tests {
 
     #[test]
     fn silence_about_a_majority_is_fresh_only_from_a_version_that_cannot_say_it() {
-        assert_eq!(said_of_majority(Some(700), Some(true), true), Some(700));
-        assert_eq!(said_of_majority(Some(u64::MAX), Some(true), false), Some(u64::MAX));
-        assert_eq!(said_of_majority(None, None, true), Some(0), "an older server leads");
-        assert_eq!(said_of_majority(None, None, false), None, "an older server follows");
-        assert_eq!(said_of_majority(None, Some(false), true), None, "it leads no more, and says so");
-        assert_eq!(said_of_majority(None, Some(true), true), None, "it could have said it");
-        assert_eq!(said_of_majority(Some(700), None, true), Some(700), "it says one, and not yet the other");
+        assert_eq!(majority_age(Some(700), Some(true), true), Some(700));
+        assert_eq!(majority_age(Some(u64::MAX), Some(true), false), Some(u64::MAX));
+        assert_eq!(majority_age(None, None, true), Some(0), "an older server leads");
+        assert_eq!(majority_age(None, None, false), None, "an older server follows");
+        assert_eq!(majority_age(None, Some(false), true), None, "it leads no more, and says so");
+        assert_eq!(majority_age(None, Some(true), true), None, "it could have said it");
+        assert_eq!(majority_age(Some(700), None, true), Some(700), "it says one, and not yet the other");
     }
 
     #[test]
     fn what_was_asked_last_counts_and_an_old_leader_has_no_say() {
-        let words = LeadersMajority::default();
-        words.set(said(1, 5, NEVER, 10), at(1_000), own(10));
-        words.set(said(1, 5, 0, 10), at(0), own(10));
+        let reports = LeadersMajority::default();
+        reports.set(report(1, 5, NEVER, 10), at(1_000), own(10));
+        reports.set(report(1, 5, 0, 10), at(0), own(10));
         let never = MajorityContact { age: Duration::MAX, is_cut_off: true };
-        assert_eq!(words.of(1, 5, at(1_000), own(10)), never);
-        words.set(said(2, 6, 0, 10), at(1_000), own(10));
-        words.set(said(1, 5, 3_000, 10), at(2_000), own(10));
-        assert_eq!(words.of(2, 6, at(2_000), own(10)), contact(1_000, false));
-        assert_eq!(words.of(1, 5, at(2_000), own(10)), never, "it leads nobody, whatever it said before");
+        assert_eq!(reports.of(1, 5, at(1_000), own(10)), never);
+        reports.set(report(2, 6, 0, 10), at(1_000), own(10));
+        reports.set(report(1, 5, 3_000, 10), at(2_000), own(10));
+        assert_eq!(reports.of(2, 6, at(2_000), own(10)), contact(1_000, false));
+        assert_eq!(reports.of(1, 5, at(2_000), own(10)), never, "it leads nobody, whatever it said before");
     }
 }

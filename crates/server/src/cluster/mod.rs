@@ -1,17 +1,18 @@
-//! This server as one of several: it joins, writes and reads through whoever leads, and, while it leads, takes others in.
+//! This server as one of several: it joins, writes and reads through the leader, and, while it leads itself, accepts others.
 
 mod agents;
+mod bootstrap;
 #[cfg(test)]
 mod certificates;
 mod changes;
-mod found;
-mod fresh;
+mod founding;
 mod hand_over;
 mod join;
 mod keys;
+mod linearizable;
 mod majority;
-mod reached;
-mod recorded;
+mod membership_audit;
+mod reachability;
 mod recover;
 mod rejoin;
 mod relay;
@@ -19,7 +20,6 @@ mod revoked;
 mod serve;
 mod status;
 mod successor;
-mod together;
 mod upkeep;
 mod wire;
 mod write;
@@ -40,27 +40,29 @@ use berth_replication::{
 };
 use tokio::{sync::watch, time::Instant};
 
-use crate::{agents::Registry, audit::AuditLog, engine::EngineHandle, keyring::Keyring, peers::Certificates};
+use crate::{
+    agents::Registry, audit::AuditLog, engine::EngineHandle, keyring::Keyring, peers::PeerCertificates,
+};
+use agents::AgentService;
 pub(crate) use agents::AllAgents;
-use agents::Lent;
-use found::Founding;
-pub use majority::{LeadersAnswer, LeadersMajority, MajorityContact, OwnProgress};
+pub(crate) use bootstrap::Bootstrap;
+use founding::Founding;
+pub use majority::{LeaderReport, LeadersMajority, MajorityContact, OwnProgress};
 pub use recover::recover;
 pub use rejoin::rejoin;
 pub(crate) use relay::Relay;
-pub(crate) use revoked::{follow as follow_revoked, known as known_revoked};
+pub(crate) use revoked::{follow as follow_revoked, load as load_revoked};
 use serve::Requests;
-pub(crate) use together::Together;
-pub(crate) use wire::Change;
-use wire::{Answer, Request};
+pub(crate) use wire::MembershipChange;
+use wire::{PeerAnswer, PeerRequest};
 
-/// How long a request waits for a leader before its client is told that there is none: as long as an election takes, and
+/// How long a request waits for a leader before its client is answered that there is none: as long as an election takes, and
 /// some.
 const LEADER_MAX: Duration = Duration::from_secs(5);
 /// How long the leader may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 /// Time between two looks for a leader.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// This server among the others.
 pub(crate) struct Cluster {
@@ -79,18 +81,18 @@ pub(crate) struct Cluster {
     leaving: AtomicI64,
     /// This server is stopping.
     stopping: AtomicBool,
-    /// Who leads has said that this server is not of the cluster any more: nobody tells those that are removed.
-    removed: Mutex<Option<status::Removed>>,
+    /// The leader has reported that this server was removed from the cluster: removed servers are not informed otherwise.
+    removed: Mutex<Option<status::Removal>>,
     /// How the others are.
-    pulses: successor::Pulses,
-    /// How long ago who leads heard a majority.
+    pulses: successor::ServerPulses,
+    /// The age of the leader's contact with a majority.
     leaders_majority: LeadersMajority,
-    fresh: fresh::Rounds,
+    fresh: linearizable::ReadRounds,
     /// What other servers have under way with the agents of this one.
-    lent: Lent,
+    agent_service: AgentService,
     agents: Arc<Registry>,
     keyring: Arc<Keyring>,
-    certificates: Arc<Certificates>,
+    certificates: Arc<PeerCertificates>,
     /// Where changes of the servers are recorded; none where nothing is.
     audit: OnceLock<AuditLog>,
 }
@@ -102,7 +104,7 @@ impl Cluster {
         applied: Arc<AtomicU64>,
         agents: Arc<Registry>,
         keyring: Arc<Keyring>,
-        certificates: Arc<Certificates>,
+        certificates: Arc<PeerCertificates>,
         log_feed: LogFeed,
     ) -> Self {
         let cluster = Self {
@@ -115,20 +117,20 @@ impl Cluster {
             leaving: AtomicI64::new(0),
             stopping: AtomicBool::new(false),
             removed: Mutex::new(None),
-            pulses: successor::Pulses::default(),
+            pulses: successor::ServerPulses::default(),
             leaders_majority: LeadersMajority::default(),
-            fresh: fresh::Rounds::default(),
-            lent: Lent::new(agents.clone(), log_feed),
+            fresh: linearizable::ReadRounds::default(),
+            agent_service: AgentService::new(agents.clone(), log_feed),
             agents,
             keyring,
             certificates,
             audit: OnceLock::new(),
         };
-        cluster.tell_peers_of_members();
+        cluster.send_members_to_peers();
         cluster
     }
 
-    /// The engine runs.
+    /// Sets the engine, once it runs.
     pub fn set_engine(&self, engine: Arc<EngineHandle>) {
         self.engine.set(engine).ok();
     }
@@ -157,8 +159,8 @@ impl Cluster {
         Some((leader, PeerAddress(self.replication.peer(leader)?.address)))
     }
 
-    /// Asks another server.
-    async fn ask(&self, to: &(u64, PeerAddress), request: &Request) -> Result<Answer, RequestError> {
+    /// Sends a request to another server.
+    async fn ask(&self, to: &(u64, PeerAddress), request: &PeerRequest) -> Result<PeerAnswer, RequestError> {
         self.ask_for(to, request, ANSWER_MAX).await
     }
 
@@ -166,9 +168,9 @@ impl Cluster {
     async fn ask_for(
         &self,
         (server, address): &(u64, PeerAddress),
-        request: &Request,
+        request: &PeerRequest,
         patience: Duration,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<PeerAnswer, RequestError> {
         let body = wire::encode(request);
         let answer = self.replication.peers().request(*server, address, &body, patience).await?;
         wire::decode(&answer).map_err(RequestError::Unknown)

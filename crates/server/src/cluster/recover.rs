@@ -1,4 +1,4 @@
-//! A way out when most servers are lost for good: one of them becomes the only one of its cluster.
+//! Recovery after a majority of the servers is lost for good: one of them becomes the only member of its cluster.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -15,12 +15,12 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
 
 use super::{
-    together::random_id,
-    wire::{self, Request},
+    bootstrap::random_id,
+    wire::{self, PeerRequest},
 };
 use crate::{
     net::{Secure, TlsConfig},
-    peers::{Certificates, TcpDial},
+    peers::{PeerCertificates, TcpDial},
     server::StartError,
 };
 
@@ -57,10 +57,10 @@ async fn nobody_runs(recovery: &Recovery, secure: Option<Arc<Secure>>) -> Result
     // Asked as a server that belongs to nobody.
     let peers: Peers = Peers::new(
         random_id(),
-        Arc::new(TcpDial { from, certificates: Certificates::new(secure) }),
-        Arc::new(Nobody),
+        Arc::new(TcpDial { from, certificates: PeerCertificates::new(secure) }),
+        Arc::new(NoRequests),
     );
-    let ping = wire::encode(&Request::Ping);
+    let ping = wire::encode(&PeerRequest::Ping);
     let running = recovery.left_out.iter().map(async |member| {
         let address = PeerAddress(member.peer.address.clone());
         let answer = peers.request_of_stranger(&address, &ping, ANSWER_MAX).await;
@@ -78,10 +78,10 @@ async fn nobody_runs(recovery: &Recovery, secure: Option<Arc<Secure>>) -> Result
     ))
 }
 
-/// Serves nobody.
-struct Nobody;
+/// Refuses all requests.
+struct NoRequests;
 
-impl Service for Nobody {
+impl Service for NoRequests {
     fn request(&self, _: From, _: Bytes) -> BoxFuture<'static, Result<Bytes, String>> {
         Box::pin(std::future::ready(Err("no server runs here".to_owned())))
     }

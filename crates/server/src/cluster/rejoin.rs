@@ -49,7 +49,7 @@ pub fn rejoin(data_dir: &Path, addresses: &[String]) -> Result<Option<PathBuf>, 
 ///
 /// # Errors
 /// When that cannot be read.
-pub(super) fn asked(data_dir: &Path) -> io::Result<Option<Vec<String>>> {
+pub(super) fn requested(data_dir: &Path) -> io::Result<Option<Vec<String>>> {
     match fs::read_to_string(data_dir.join(FILE)) {
         Ok(text) => Ok(Some(text.lines().map(str::to_owned).collect())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,5 +1,5 @@
-//! Carries what the controllers of servers tell each other about agents: out in order, server by server, as far as a
-//! connection takes it, and in as far as there is room. What cannot be carried is dropped, and whoever misses it begins anew.
+//! Carries messages between the controllers of servers: sent in order by server, as far as a connection takes them, and received
+//! within a memory budget. What cannot be sent is dropped, and the receiver starts over.
 
 #[cfg(test)]
 mod tests;
@@ -25,14 +25,14 @@ use super::Cluster;
 
 /// Bytes that wait for one server, beyond which its controller keeps the rest, as differences.
 const OUTGOING_BYTES_MAX: usize = 2 << 20;
-/// Bytes that other servers told and that are not dealt with yet. Ends with what one frame may hold, and some more.
+/// Bytes of received messages that are not dealt with yet. Ends with what one frame may hold, and some more.
 const INCOMING_BYTES_MAX: usize = 64 << 20;
 
 /// A message of fewer bytes is encoded where it is sent.
 const ENCODED_AT_ONCE_BYTES: usize = 16 << 10;
 
 /// What a relay needs of the cluster that it works for.
-pub(crate) trait Around: Send + Sync + 'static {
+pub(crate) trait PeerTransport: Send + Sync + 'static {
     /// Where a server is reached; none of one that is not of this cluster.
     fn address(&self, server: ServerId) -> Option<PeerAddress>;
 
@@ -47,47 +47,47 @@ pub(crate) trait Around: Send + Sync + 'static {
         message: &'a [u8],
     ) -> BoxFuture<'a, Result<(), RequestError>>;
 
-    /// Hands a message to this server's controller; whether there was room. It holds its share of what may wait until it is
+    /// Hands a message to this server's controller; false when its queue is full. It holds its share of the budget until it is
     /// dealt with.
-    fn told(&self, from: ServerId, message: Box<ServerMessage>, share: OwnedSemaphorePermit) -> bool;
+    fn deliver(&self, from: ServerId, message: Box<ServerMessage>, share: OwnedSemaphorePermit) -> bool;
 
-    /// Tells this server's controller that the way to a server takes more, on which it found no room.
+    /// Informs this server's controller that the queue to a server, which it found full, takes more.
     fn has_room_again(&self);
 }
 
-/// What controllers tell each other, on its way.
+/// Carries the messages between controllers.
 pub(crate) struct Relay {
     /// Set once the log is open.
-    cluster: OnceLock<Arc<dyn Around>>,
-    ways: Mutex<BTreeMap<ServerId, Way>>,
+    cluster: OnceLock<Arc<dyn PeerTransport>>,
+    queues: Mutex<BTreeMap<ServerId, PeerQueue>>,
     /// Where tasks run: the controller's thread is none of the runtime's.
     runtime: Handle,
     incoming: Arc<Semaphore>,
 }
 
-/// The way to one server.
-struct Way {
+/// The queue of messages to one server.
+struct PeerQueue {
     /// Each with how many bytes it takes, about.
     messages: mpsc::UnboundedSender<(ServerMessage, usize)>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<QueueDepth>,
 }
 
-/// What waits on a way.
+/// The bytes that wait in a queue.
 #[derive(Default)]
-struct Waiting {
+struct QueueDepth {
     bytes: AtomicUsize,
-    /// Somebody looked for room and found none: he is told once there is some.
+    /// Somebody found the queue full, and is informed once it takes more.
     is_awaited: AtomicBool,
 }
 
-impl Way {
+impl PeerQueue {
     /// What waited when it ended is gone: the next message makes another way.
     fn has_room(&self) -> bool {
         self.messages.is_closed() || self.waiting.has_room()
     }
 }
 
-impl Waiting {
+impl QueueDepth {
     fn has_room(&self) -> bool {
         let is_below = || self.bytes.load(Ordering::SeqCst) < OUTGOING_BYTES_MAX;
         if is_below() {
@@ -98,7 +98,7 @@ impl Waiting {
         is_below()
     }
 
-    /// So many bytes wait no more; whether somebody is to be told that there is room. Not for each message, once half is gone.
+    /// So many bytes wait no more; whether to inform those who found the queue full. Not for each message, once half is gone.
     fn less(&self, bytes: usize) -> bool {
         let left = self.bytes.fetch_sub(bytes, Ordering::SeqCst) - bytes;
         left < OUTGOING_BYTES_MAX / 2 && self.is_awaited.swap(false, Ordering::SeqCst)
@@ -110,42 +110,42 @@ impl Relay {
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             cluster: OnceLock::new(),
-            ways: Mutex::default(),
+            queues: Mutex::default(),
             runtime: Handle::current(),
             incoming: Arc::new(Semaphore::new(INCOMING_BYTES_MAX)),
         })
     }
 
     /// From now on there are others.
-    pub fn begin(&self, cluster: Arc<dyn Around>) {
+    pub fn begin(&self, cluster: Arc<dyn PeerTransport>) {
         self.cluster.set(cluster).ok();
     }
 
     /// Whether a message to a server would be on its way soon.
     pub fn has_room(&self, server: ServerId) -> bool {
-        let ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        ways.get(&server).is_none_or(Way::has_room)
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.get(&server).is_none_or(PeerQueue::has_room)
     }
 
-    /// Tells a server something. Who has asked whether there is room finds some for a frame.
-    pub fn tell(&self, server: ServerId, message: ServerMessage) {
+    /// Queues a message to a server. After [`Self::has_room`] a frame always fits.
+    pub fn send(&self, server: ServerId, message: ServerMessage) {
         let Some(cluster) = self.cluster.get() else { return };
-        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        ways.retain(|_, way| !way.messages.is_closed());
-        let way = ways.entry(server).or_insert_with(|| {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.retain(|_, queue| !queue.messages.is_closed());
+        let queue = queues.entry(server).or_insert_with(|| {
             let (messages, received) = mpsc::unbounded_channel();
-            let waiting = Arc::<Waiting>::default();
+            let waiting = Arc::<QueueDepth>::default();
             self.runtime.spawn(carry(cluster.clone(), server, received, waiting.clone()));
-            Way { messages, waiting }
+            PeerQueue { messages, waiting }
         });
         let bytes = message.bytes();
-        way.waiting.bytes.fetch_add(bytes, Ordering::SeqCst);
-        if way.messages.send((message, bytes)).is_err() {
-            way.waiting.less(bytes);
+        queue.waiting.bytes.fetch_add(bytes, Ordering::SeqCst);
+        if queue.messages.send((message, bytes)).is_err() {
+            queue.waiting.less(bytes);
         }
     }
 
-    /// Takes in what a server tells.
+    /// Receives a message of a server.
     pub fn take(&self, from: From, message: &Bytes) {
         let Some(cluster) = self.cluster.get() else { return };
         let server = ServerId(from.server);
@@ -160,7 +160,7 @@ impl Relay {
         };
         match ServerMessage::decode(message) {
             Ok(message) => {
-                if !cluster.told(server, Box::new(message), share) {
+                if !cluster.deliver(server, Box::new(message), share) {
                     tracing::debug!(
                         server = from.server,
                         "a message of a server was dropped: the queue is full"
@@ -188,10 +188,10 @@ async fn encode(message: ServerMessage, bytes: usize) -> Vec<u8> {
 
 /// Carries messages to a server, until it is one of this cluster no more.
 async fn carry(
-    cluster: Arc<dyn Around>,
+    cluster: Arc<dyn PeerTransport>,
     server: ServerId,
     mut messages: mpsc::UnboundedReceiver<(ServerMessage, usize)>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<QueueDepth>,
 ) {
     while let Some((message, bytes)) = messages.recv().await {
         let Some(address) = cluster.address(server) else { return };
@@ -204,7 +204,7 @@ async fn carry(
     }
 }
 
-impl Around for Cluster {
+impl PeerTransport for Cluster {
     fn address(&self, server: ServerId) -> Option<PeerAddress> {
         let members = self.replication.members();
         members.find(server.0).map(|member| PeerAddress(member.peer.address.clone()))
@@ -219,8 +219,8 @@ impl Around for Cluster {
         Box::pin(self.replication.peers().tell(server.0, address, message))
     }
 
-    fn told(&self, from: ServerId, message: Box<ServerMessage>, share: OwnedSemaphorePermit) -> bool {
-        self.engine.get().is_some_and(|engine| engine.told(from, message, share.into()))
+    fn deliver(&self, from: ServerId, message: Box<ServerMessage>, share: OwnedSemaphorePermit) -> bool {
+        self.engine.get().is_some_and(|engine| engine.deliver(from, message, share.into()))
     }
 
     fn has_room_again(&self) {

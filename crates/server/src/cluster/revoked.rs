@@ -1,5 +1,5 @@
-//! Which servers were revoked: read from the state as it is applied, kept in a file so that a server that is started again believes
-//! none of them before it has the state, and told to agents.
+//! Revoked servers: read from the state as it is applied, stored in a file so that a restarted server rejects them before it has
+//! the state, and sent to agents.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use berth_model::store::Joins;
-use berth_tls::{RevokedServers, write_over};
+use berth_tls::{RevokedServers, replace_file};
 use tokio::{sync::watch, time::Instant};
 
 use crate::{PANICKED, agents::Registry, net::Secure, shared::State};
@@ -18,7 +18,7 @@ use crate::{PANICKED, agents::Registry, net::Secure, shared::State};
 /// In the data directory.
 const FILE: &str = "revoked-servers.json";
 /// Time between two looks.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// After the file could not be written, time until that is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 const NANOS_PER_SEC: u64 = 1_000_000_000;
@@ -27,7 +27,7 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 ///
 /// # Errors
 /// When the file cannot be read or understood, with what helps.
-pub(crate) fn known(data_dir: &Path) -> Result<RevokedServers, String> {
+pub(crate) fn load(data_dir: &Path) -> Result<RevokedServers, String> {
     let path = data_dir.join(FILE);
     let failed = |why: String| {
         format!("{}: {why}: remove it if it is damaged: it is written again from the log", path.display())
@@ -53,8 +53,8 @@ pub(crate) async fn follow(
     data_dir: PathBuf,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut kept = secure.revoked().all();
-    let mut own = OwnCertificate { name: state.server.name.clone(), told: false };
+    let mut stored = secure.revoked().all();
+    let mut own = OwnCertificate { name: state.server.name.clone(), reported: false };
     let mut write_from = Instant::now();
     loop {
         if secure.revoked().add(of(state.view().store.acl().joins())) {
@@ -62,18 +62,18 @@ pub(crate) async fn follow(
         }
         let all = secure.revoked().all();
         agents.set_revoked(&all);
-        if all != kept && Instant::now() >= write_from {
-            match keep(&data_dir, &all).await {
-                Ok(()) => kept = all,
+        if all != stored && Instant::now() >= write_from {
+            match store(&data_dir, &all).await {
+                Ok(()) => stored = all,
                 Err(error) => {
                     tracing::error!(%error, "write which servers were revoked: it is tried again");
                     write_from = Instant::now() + AGAIN;
                 }
             }
         }
-        own.look(&secure);
+        own.check(&secure);
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
     }
@@ -84,24 +84,24 @@ fn of(joins: &Joins) -> impl Iterator<Item = (String, u64)> {
     joins.revoked_servers().map(|revoked| (revoked.name, revoked.at.0 / NANOS_PER_SEC))
 }
 
-async fn keep(data_dir: &Path, all: &BTreeMap<String, u64>) -> Result<(), String> {
+async fn store(data_dir: &Path, all: &BTreeMap<String, u64>) -> Result<(), String> {
     let path = data_dir.join(FILE);
     let text = serde_json::to_string(all).map_err(|error| error.to_string())?;
-    let written = tokio::task::spawn_blocking(move || write_over(&path, &text)).await;
+    let written = tokio::task::spawn_blocking(move || replace_file(&path, &text)).await;
     written.map_err(|_| PANICKED.to_owned())?.map_err(|error| error.to_string())
 }
 
 /// Whether this server's own certificate was revoked.
 struct OwnCertificate {
     name: String,
-    told: bool,
+    reported: bool,
 }
 
 impl OwnCertificate {
     /// Says so once, and once that it has another.
-    fn look(&mut self, secure: &Secure) {
+    fn check(&mut self, secure: &Secure) {
         let revoked = secure.revoked().check(&secure.own(), Some(&self.name)).is_err();
-        if std::mem::replace(&mut self.told, revoked) == revoked {
+        if std::mem::replace(&mut self.reported, revoked) == revoked {
             return;
         }
         if revoked {
@@ -124,12 +124,12 @@ mod tests {
     #[tokio::test]
     async fn what_was_revoked_is_known_after_a_restart_and_damage_is_named() {
         let dir = tempfile::tempdir().expect("a directory");
-        assert_eq!(known(dir.path()).expect("nothing is there").all(), BTreeMap::new());
+        assert_eq!(load(dir.path()).expect("nothing is there").all(), BTreeMap::new());
         let all = BTreeMap::from([("s1".to_owned(), 7), ("s2.example".to_owned(), 8)]);
-        keep(dir.path(), &all).await.expect("it is written");
-        assert_eq!(known(dir.path()).expect("it is read").all(), all);
+        store(dir.path(), &all).await.expect("it is written");
+        assert_eq!(load(dir.path()).expect("it is read").all(), all);
         std::fs::write(dir.path().join(FILE), "{\"s1\": ").expect("it is written");
-        let why = known(dir.path()).expect_err("it is damaged");
+        let why = load(dir.path()).expect_err("it is damaged");
         assert!(why.contains(FILE) && why.contains("remove it if it is damaged"), "{why}");
     }
 }

@@ -1,4 +1,4 @@
-//! What other servers ask this one.
+//! Handles the requests of other servers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,9 +8,9 @@ use futures_util::future::BoxFuture;
 
 use super::{
     Cluster,
-    found::Founding,
+    founding::Founding,
     relay::Relay,
-    wire::{self, Answer, Pulse, Request},
+    wire::{self, PeerAnswer, PeerRequest, ServerPulse},
 };
 
 /// Answers other servers. There is a moment between the listener and the cluster: until then it answers that it starts.
@@ -55,27 +55,27 @@ async fn answer(
     cluster: &Cluster,
     founding: Option<&Founding>,
     from: From,
-    request: Request,
-) -> Result<Answer, String> {
+    request: PeerRequest,
+) -> Result<PeerAnswer, String> {
     let needs_member = matches!(
         request,
-        Request::Propose(_)
-            | Request::ReadPosition
-            | Request::Change(_)
-            | Request::Agent(_)
-            | Request::Kek(_)
-            | Request::HoldKek(_)
-            | Request::Stopping
+        PeerRequest::Propose(_)
+            | PeerRequest::ReadPosition
+            | PeerRequest::Change(_)
+            | PeerRequest::Agent(_)
+            | PeerRequest::Kek(_)
+            | PeerRequest::HoldKek(_)
+            | PeerRequest::Stopping
     );
     if needs_member && cluster.replication.peer(from.server).is_none() {
         return Err(format!("server {} is not of this cluster", from.server));
     }
     Ok(match request {
-        Request::Join(joining) if joining.id != from.server => {
+        PeerRequest::Join(joining) if joining.id != from.server => {
             return Err(format!("server {} asks for server {}", from.server, joining.id));
         }
-        Request::Join(joining) => cluster.take_in(joining).await,
-        Request::Propose(commands) => {
+        PeerRequest::Join(joining) => cluster.take_in(joining).await,
+        PeerRequest::Propose(commands) => {
             let commands = wire::decode_commands(&commands)?;
             if !cluster.leads() {
                 return Ok(cluster.not_leader());
@@ -83,32 +83,34 @@ async fn answer(
             let written = cluster.write_here(commands).await;
             if cluster.is_passing(&written) { cluster.not_leader() } else { written.into() }
         }
-        Request::ReadPosition => cluster.position().await,
-        Request::Change(change) if cluster.replication.is_leader() => cluster.change_here(change).await,
-        Request::Change(_) => cluster.not_leader(),
-        Request::Ping => {
+        PeerRequest::ReadPosition => cluster.position().await,
+        PeerRequest::Change(change) if cluster.replication.is_leader() => cluster.change_here(change).await,
+        PeerRequest::Change(_) => cluster.not_leader(),
+        PeerRequest::Ping => {
             let knows_you = cluster.knows_as_member(from.server);
-            Answer::Here(Pulse { knows_you, ..cluster.pulse() })
+            PeerAnswer::Here(ServerPulse { knows_you, ..cluster.pulse() })
         }
-        Request::Stopping => {
+        PeerRequest::Stopping => {
             cluster.pulses.on_stopping(from.server);
-            Answer::Done
+            PeerAnswer::Done
         }
-        Request::Agent(request) => Answer::Agent(cluster.lent.answer(from.server, request).await),
-        Request::Kek(id) => cluster.on_kek_asked(id),
-        Request::HoldKek(kek) => cluster.on_kek_given(kek).await,
-        Request::Meet(meeting) => {
-            founding.map_or(Answer::Taken, |founding| founding.on_meet(cluster, meeting))
+        PeerRequest::Agent(request) => {
+            PeerAnswer::Agent(cluster.agent_service.answer(from.server, request).await)
         }
-        Request::Agree(servers) => {
-            founding.map_or(Answer::Taken, |founding| founding.on_agree(cluster, servers))
+        PeerRequest::Kek(id) => cluster.on_kek_asked(id),
+        PeerRequest::HoldKek(kek) => cluster.on_kek_given(kek).await,
+        PeerRequest::Meet(meeting) => {
+            founding.map_or(PeerAnswer::Taken, |founding| founding.on_meet(cluster, meeting))
+        }
+        PeerRequest::Agree(servers) => {
+            founding.map_or(PeerAnswer::Taken, |founding| founding.on_agree(cluster, servers))
         }
     })
 }
 
 impl Cluster {
-    /// Whether a server is of this cluster: what who leads says of it. Another server says so of one that was removed and of no
-    /// other, since who leads may be one that the removed server has never heard of.
+    /// Whether a server is of this cluster: what the leader says of it. Another server says so of one that was removed and of no
+    /// other, since the leader may be one that the removed server has never heard of.
     fn knows_as_member(&self, server: u64) -> Option<bool> {
         if self.leads() {
             return Some(self.replication.peer(server).is_some());
@@ -117,11 +119,11 @@ impl Cluster {
     }
 
     /// Where a read has to be.
-    async fn position(&self) -> Answer {
+    async fn position(&self) -> PeerAnswer {
         match self.replication.read_position().await {
-            Ok(position) => Answer::Position(position, Some(self.published.borrow().0)),
+            Ok(position) => PeerAnswer::Position(position, Some(self.published.borrow().0)),
             Err(berth_replication::ReadError::NotLeader { .. }) => self.not_leader(),
-            Err(error) => Answer::Refused(error.to_string()),
+            Err(error) => PeerAnswer::Refused(error.to_string()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How the servers are, as this one knows them.
+//! The status of the servers as this one knows it.
 
 use std::{
     sync::{PoisonError, atomic::Ordering},
@@ -15,16 +15,16 @@ use super::{
 };
 use crate::shared::{Contact, ServerStatus, Servers};
 
-/// What people are told whose server was removed.
+/// The message of a removed server.
 const REMOVED: &str = "this server was removed from its cluster: stop it; to have it take part again, run `berth server rejoin` on its \
                        data directory, and start it";
-/// A server that was not heard for so long is called failed.
+/// A server without contact for so long has failed.
 const ALIVE_MAX: Duration = Duration::from_secs(3);
-/// A leader that has not heard a majority for so long leads nobody.
+/// A leader without contact to a majority for so long leads no more.
 pub(super) const MAJORITY_MAX: Duration = Duration::from_secs(2);
 
 impl Cluster {
-    /// Whether somebody leads, as far as this server can tell.
+    /// Whether there is a leader, as far as this server knows.
     pub(super) fn has_leader(&self) -> bool {
         if self.replication.is_leader() {
             return !self.is_cut_off();
@@ -60,17 +60,17 @@ impl Cluster {
         self.replication.is_leader().then_some(ms)
     }
 
-    /// Whether this server was taken out of its cluster, as whoever leads says.
+    /// Whether this server was taken out of its cluster, as the leader says.
     pub(super) fn is_removed(&self) -> bool {
         self.removed.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Another server says whether this one is of the cluster. People are told at once, whatever they were told before.
+    /// Another server says whether this one is of the cluster. That is logged at once, whatever was logged before.
     pub(super) fn set_removed(&self, removed: bool) {
         let mut known = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
         let was_removed = known.is_some();
         *known = removed
-            .then(|| known.unwrap_or_else(|| Removed { at: Instant::now(), age: self.age_as_a_follower() }));
+            .then(|| known.unwrap_or_else(|| Removal { at: Instant::now(), age: self.age_as_a_follower() }));
         drop(known);
         match (was_removed, removed) {
             (false, true) => tracing::error!("{REMOVED}"),
@@ -79,7 +79,7 @@ impl Cluster {
         }
     }
 
-    /// Whether this server leads and has not heard a majority for too long: another may lead, or nobody.
+    /// Whether this server leads without contact to a majority for too long: another may lead, or nobody.
     pub(super) fn is_cut_off(&self) -> bool {
         self.replication.is_leader() && !self.contact_of_leader().known_leader
     }
@@ -88,7 +88,7 @@ impl Cluster {
         contact_of_leader(self.replication.majority_contact())
     }
 
-    /// Whether a change would be written now, here or by whoever leads.
+    /// Whether a change would be written now, here or by the leader.
     ///
     /// # Errors
     /// Why not, and what to do.
@@ -113,7 +113,7 @@ impl Cluster {
 
     fn age_as_a_follower(&self) -> Duration {
         let silence = self.replication.leader().and_then(|leader| self.replication.peers().silence(leader));
-        // A leader that does not hear a majority may know nothing of what is acknowledged elsewhere.
+        // A leader without contact to a majority may know nothing of what is acknowledged elsewhere.
         let majority = self.leaders_majority().map_or(Duration::ZERO, |contact| contact.age);
         silence.unwrap_or(Duration::MAX).max(majority)
     }
@@ -161,10 +161,10 @@ impl Cluster {
         }
     }
 
-    /// Whether this server's disk takes what would be written, whoever leads.
+    /// Whether this server's disk takes what would be written, whichever server leads.
     ///
     /// # Errors
-    /// Why not: for people.
+    /// Why not: for users.
     pub fn disk(&self) -> Result<(), String> {
         self.replication.room().map_err(|full| full.to_string())?;
         self.replication.slow_sync().map_or(Ok(()), |sync| Err(format!("a sync of the log takes {sync:.1?}")))
@@ -236,13 +236,13 @@ impl Cluster {
 
 /// That a server learned that it is not of its cluster any more.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Removed {
+pub(super) struct Removal {
     at: Instant,
     /// How old its state was at most by then: whoever was away while it was taken out has missed what came before that, too.
     age: Duration,
 }
 
-impl Removed {
+impl Removal {
     /// How old its state is at most, which nobody makes fresher any more.
     fn age_by(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.at).saturating_add(self.age)
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn a_server_that_is_taken_out_calls_its_state_no_fresher_than_it_was() {
         let (at, age) = (Instant::now(), Duration::from_secs(12));
-        let after = |age, secs| Removed { at, age }.age_by(at + Duration::from_secs(secs));
+        let after = |age, secs| Removal { at, age }.age_by(at + Duration::from_secs(secs));
         assert_eq!([0, 5].map(|secs| after(age, secs).as_secs()), [12, 17]);
         assert_eq!(after(Duration::MAX, 5), Duration::MAX, "it had heard nobody");
     }

@@ -1,5 +1,5 @@
-//! Who takes over from a leader that stops, or whose disk is slow or full: of those that can be reached the one that has come
-//! farthest, and none with such a disk while there is another.
+//! Chooses the successor of a leader that stops, or whose disk is slow or full: the reachable server with the longest log, with a
+//! healthy disk if there is one.
 
 use std::{
     collections::BTreeMap,
@@ -10,69 +10,69 @@ use std::{
 use berth_replication::ChangeError;
 use tokio::time::Instant;
 
-use super::{Cluster, wire::Pulse};
+use super::{Cluster, wire::ServerPulse};
 
-/// What a server said of itself longer ago than this is not known any more.
+/// Status reports older than this are discarded.
 const PULSE_MAX: Duration = Duration::from_secs(4);
 /// Servers of which it is remembered that they are stopping.
 const STOPPING_MAX: usize = 256;
-/// A server must have been heard as lately to take over.
+/// A successor must have been in contact within this time.
 const HEARD_MAX: Duration = Duration::from_secs(2);
 
-/// What other servers said of themselves last.
+/// The latest status reports of other servers.
 #[derive(Default)]
-pub(super) struct Pulses(Mutex<Said>);
+pub(super) struct ServerPulses(Mutex<PulseState>);
 
 #[derive(Default)]
-struct Said {
-    pulses: BTreeMap<u64, (Instant, Pulse)>,
+struct PulseState {
+    pulses: BTreeMap<u64, (Instant, ServerPulse)>,
     /// Those that are stopping, or have stopped, since when; none that was asked after that and goes on.
     stopping: BTreeMap<u64, Instant>,
 }
 
-impl Pulses {
-    fn said(&self) -> MutexGuard<'_, Said> {
+impl ServerPulses {
+    fn state(&self) -> MutexGuard<'_, PulseState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A server that was asked at that time has said how it is.
-    pub fn set(&self, server: u64, asked_at: Instant, pulse: Pulse) {
-        let mut said = self.said();
+    /// Stores the status report of a server that was asked at that time.
+    pub fn set(&self, server: u64, asked_at: Instant, pulse: ServerPulse) {
+        let mut state = self.state();
         if pulse.stopping == Some(true) {
-            said.stopping.entry(server).or_insert(asked_at);
-        } else if said.stopping.get(&server).is_some_and(|since| *since < asked_at) {
-            said.stopping.remove(&server);
+            state.stopping.entry(server).or_insert(asked_at);
+        } else if state.stopping.get(&server).is_some_and(|since| *since < asked_at) {
+            state.stopping.remove(&server);
         }
-        said.pulses.retain(|_, (at, _)| at.elapsed() < PULSE_MAX);
-        said.pulses.insert(server, (Instant::now(), pulse));
+        state.pulses.retain(|_, (at, _)| at.elapsed() < PULSE_MAX);
+        state.pulses.insert(server, (Instant::now(), pulse));
     }
 
     /// A server of the cluster says that it is stopping.
     pub fn on_stopping(&self, server: u64) {
-        let mut said = self.said();
-        if said.stopping.len() >= STOPPING_MAX && !said.stopping.contains_key(&server) {
-            said.stopping.pop_first();
+        let mut state = self.state();
+        if state.stopping.len() >= STOPPING_MAX && !state.stopping.contains_key(&server) {
+            state.stopping.pop_first();
         }
-        said.stopping.insert(server, Instant::now());
+        state.stopping.insert(server, Instant::now());
     }
 
-    /// Whether a server is stopping, or has stopped and not been heard since.
+    /// Whether a server is stopping, or has stopped and not been in contact since.
     pub fn is_stopping(&self, server: u64) -> bool {
-        self.said().stopping.contains_key(&server)
+        self.state().stopping.contains_key(&server)
     }
 
-    /// How a server is; none when it has not said so lately.
-    pub fn of(&self, server: u64) -> Option<Pulse> {
-        let said = self.said();
-        said.pulses.get(&server).filter(|(at, _)| at.elapsed() < PULSE_MAX).map(|(_, pulse)| pulse.clone())
+    /// The latest report of a server; none when that is too old.
+    pub fn of(&self, server: u64) -> Option<ServerPulse> {
+        let state = self.state();
+        state.pulses.get(&server).filter(|(at, _)| at.elapsed() < PULSE_MAX).map(|(_, pulse)| pulse.clone())
     }
 }
 
 impl Cluster {
     /// How this server is.
-    pub(super) fn pulse(&self) -> Pulse {
+    pub(super) fn pulse(&self) -> ServerPulse {
         let (slow, mean) = (self.replication.slow_sync(), self.replication.mean_sync());
-        Pulse {
+        ServerPulse {
             slow_sync_ms: slow.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
             log_index: self.replication.last_log(),
             term: self.replication.term(),
@@ -92,7 +92,7 @@ impl Cluster {
         self.pulses.of(server).is_some_and(|pulse| pulse.has_good_disk())
     }
 
-    /// Who takes over best, none of those that are stopping; for who leads.
+    /// Who takes over best, none of those that are stopping; for the leader.
     pub(super) fn successor(&self) -> Option<u64> {
         let (own, progress) = (self.replication.server_id(), self.replication.progress());
         let come = |id: u64| progress.get(&id).copied().unwrap_or_default();
@@ -100,8 +100,13 @@ impl Cluster {
         let others = members.voters().map(|member| member.id).filter(|id| *id != own);
         let others = others.filter(|id| !self.pulses.is_stopping(*id));
         others.max_by_key(|id| {
-            let heard = self.silence(*id).is_some_and(|silence| silence < HEARD_MAX);
-            (heard, self.has_good_disk(*id), come(*id).log_index, std::cmp::Reverse(come(*id).last_contact))
+            let in_contact = self.silence(*id).is_some_and(|silence| silence < HEARD_MAX);
+            (
+                in_contact,
+                self.has_good_disk(*id),
+                come(*id).log_index,
+                std::cmp::Reverse(come(*id).last_contact),
+            )
         })
     }
 
@@ -110,7 +115,7 @@ impl Cluster {
         self.successor().filter(|id| self.has_good_disk(*id))
     }
 
-    /// Hands the leadership over, to the best unless another is named. Returns who leads then.
+    /// Hands the leadership over, to the best unless another is named. Returns the new leader.
     ///
     /// # Errors
     /// When nobody takes it over within `patience`.
@@ -131,23 +136,23 @@ mod tests {
 
     #[test]
     fn a_server_that_stops_takes_over_again_once_it_answers_that_it_goes_on() {
-        let (pulses, before) = (Pulses::default(), Instant::now());
-        pulses.set(2, before, Pulse::default());
+        let (pulses, before) = (ServerPulses::default(), Instant::now());
+        pulses.set(2, before, ServerPulse::default());
         assert!(!pulses.is_stopping(2));
         pulses.on_stopping(2);
         assert!(pulses.is_stopping(2) && !pulses.is_stopping(3));
-        pulses.set(2, before, Pulse::default());
+        pulses.set(2, before, ServerPulse::default());
         assert!(pulses.is_stopping(2), "what it was asked before, it answered before");
         let after = Instant::now() + Duration::from_millis(1);
-        pulses.set(2, after, Pulse { stopping: Some(true), ..Pulse::default() });
+        pulses.set(2, after, ServerPulse { stopping: Some(true), ..ServerPulse::default() });
         assert!(pulses.is_stopping(2));
-        pulses.set(2, after, Pulse::default());
+        pulses.set(2, after, ServerPulse::default());
         assert!(!pulses.is_stopping(2), "it was started again");
-        pulses.set(3, after, Pulse { stopping: Some(true), ..Pulse::default() });
+        pulses.set(3, after, ServerPulse { stopping: Some(true), ..ServerPulse::default() });
         assert!(pulses.is_stopping(3), "its answer says it, too");
         for server in 0..=2 * STOPPING_MAX as u64 {
             pulses.on_stopping(server);
         }
-        assert_eq!(pulses.said().stopping.len(), STOPPING_MAX);
+        assert_eq!(pulses.state().stopping.len(), STOPPING_MAX);
     }
 }

@@ -1,5 +1,5 @@
-//! What servers do for each other: all of them see who is there and say when too few are; the leader lets those vote that
-//! have caught up, and hands over when its disk is slow or full.
+//! Background work of the cluster: every server monitors the others and logs when too few are reachable; the leader promotes
+//! servers that have caught up, and transfers the leadership when its disk is slow or full.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -10,46 +10,46 @@ use tokio::sync::watch;
 use super::{
     Cluster,
     hand_over::UnfitDisk,
-    majority::{LeadersAnswer, said_of_majority},
-    reached::Reached,
-    wire::{Answer, Pulse, Request},
+    majority::{LeaderReport, majority_age},
+    reachability::Reachability,
+    wire::{PeerAnswer, PeerRequest, ServerPulse},
 };
 
 /// Time between two looks.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Time between two questions whether another is there.
 const PING: Duration = Duration::from_secs(1);
-/// After so long without a leader, people are told.
+/// After so long without a leader, that is logged.
 const LEADERLESS_MAX: Duration = Duration::from_secs(3);
 
-/// After so long as one that only follows, people are told why a server does not vote.
+/// After so long as a learner, it is logged why a server does not vote.
 const LEARNER_MAX: Duration = Duration::from_secs(10);
 
 /// Looks after the others until `stop` says so.
-pub(crate) async fn look_after(cluster: Arc<Cluster>, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn maintain(cluster: Arc<Cluster>, mut stop: watch::Receiver<bool>) {
     let (mut leaderless, mut unfit_disk) = (Leaderless::default(), UnfitDisk::default());
     let mut pinged = tokio::time::Instant::now();
-    let (mut versions, mut reached) = (Versions::default(), Reached::default());
+    let (mut versions, mut reached) = (Versions::default(), Reachability::default());
     let (mut majority_heard, mut learners) = (true, Learners::default());
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             _ = stop.wait_for(|stop| *stop) => return,
         }
-        leaderless.look(&cluster);
-        reached.look(&cluster);
-        cluster.tell_peers_of_members();
-        cluster.tell_agents_of_servers();
-        cluster.tell_versions(&mut versions);
-        cluster.tell_majority(&mut majority_heard);
-        unfit_disk.look(&cluster).await;
+        leaderless.check(&cluster);
+        reached.check(&cluster);
+        cluster.send_members_to_peers();
+        cluster.send_servers_to_agents();
+        cluster.report_versions(&mut versions);
+        cluster.report_majority(&mut majority_heard);
+        unfit_disk.check(&cluster).await;
         if pinged.elapsed() >= PING {
             pinged = tokio::time::Instant::now();
             cluster.ping_others();
         } else {
             cluster.ping_leader();
         }
-        learners.look(&cluster);
+        learners.check(&cluster);
         if cluster.leads()
             && let Some(id) = cluster.next_voter()
             && let Err(error) = cluster.promote(id).await
@@ -70,7 +70,7 @@ impl Cluster {
         }
     }
 
-    /// Asks whoever leads, oftener than the others: what this server shows is as fresh as that one's word of a majority.
+    /// Asks the leader, oftener than the others: what this server shows is as fresh as that one's word of a majority.
     fn ping_leader(self: &Arc<Self>) {
         let leader = self.replication.leader().filter(|leader| *leader != self.replication.server_id());
         let peer = leader.and_then(|leader| Some((leader, self.replication.peer(leader)?)));
@@ -84,13 +84,13 @@ impl Cluster {
         let cluster = self.clone();
         let asked_at = self.begun.elapsed();
         tokio::spawn(async move {
-            if let Ok(Answer::Here(pulse)) = cluster.ask_for(&to, &Request::Ping, PING).await {
+            if let Ok(PeerAnswer::Here(pulse)) = cluster.ask_for(&to, &PeerRequest::Ping, PING).await {
                 cluster.note_removal(&pulse);
                 let is_believed_to_lead = cluster.replication.leader() == Some(to.0);
-                let said = said_of_majority(pulse.majority_ms, pulse.leads, is_believed_to_lead);
-                if let Some(ago_ms) = said {
+                let age = majority_age(pulse.majority_ms, pulse.leads, is_believed_to_lead);
+                if let Some(ago_ms) = age {
                     let (term, log_index) = (pulse.term, pulse.log_index);
-                    let answer = LeadersAnswer { leader: to.0, term, ago_ms, log_index };
+                    let answer = LeaderReport { leader: to.0, term, ago_ms, log_index };
                     cluster.leaders_majority.set(answer, asked_at, cluster.progress());
                     if answer.hears_majority()
                         && let Some(engine) = cluster.engine.get()
@@ -104,41 +104,43 @@ impl Cluster {
     }
 
     /// Notes what another server says of this one's part in the cluster. One that led before may not know of it yet.
-    fn note_removal(&self, pulse: &Pulse) {
+    fn note_removal(&self, pulse: &ServerPulse) {
         if let Some(knows_us) = pulse.knows_you.filter(|_| pulse.term >= self.replication.term()) {
             self.set_removed(!knows_us);
         }
     }
 
     /// Nothing is written that one of the servers could not apply.
-    fn tell_versions(&self, told: &mut Versions) {
+    fn report_versions(&self, reported: &mut Versions) {
         let (entries, held_by) = self.replication.entries_known();
         let now = Versions { entries, held_by };
-        if now != *told && self.engine.get().is_some_and(|engine| engine.tell_versions(now.clone())) {
-            if now.entries != told.entries {
+        if now != *reported && self.engine.get().is_some_and(|engine| engine.report_versions(now.clone())) {
+            if now.entries != reported.entries {
                 tracing::info!(entries, held_by = now.held_by, "entries of the log that all servers know");
             }
-            *told = now;
+            *reported = now;
         }
     }
 
     /// Agents of a leader that hears no majority, and of those that follow it, are heard by nobody who can tell that their
     /// nodes live. The lack of one is repeated: who follows another leader forgets what was said of the one before.
-    fn tell_majority(&self, told: &mut bool) {
-        let heard = !self.is_cut_off() && !self.is_leader_cut_off();
-        if !(heard && *told) && self.engine.get().is_some_and(|engine| engine.tell_majority(heard)) {
-            *told = heard;
+    fn report_majority(&self, reported: &mut bool) {
+        let in_contact = !self.is_cut_off() && !self.is_leader_cut_off();
+        if !(in_contact && *reported)
+            && self.engine.get().is_some_and(|engine| engine.report_majority(in_contact))
+        {
+            *reported = in_contact;
         }
     }
 
     /// Each member speaks for itself alone.
-    pub(super) fn tell_peers_of_members(&self) {
+    pub(super) fn send_members_to_peers(&self) {
         let members = self.replication.members().all.into_iter();
         self.certificates.set_members(members.map(|member| (member.id, member.peer.name)));
     }
 
     /// Agents dial another server when theirs is lost.
-    fn tell_agents_of_servers(&self) {
+    fn send_servers_to_agents(&self) {
         let members = self.replication.members().all.into_iter();
         self.agents.set_servers(members.map(|member| member.peer.agent).filter(|a| !a.is_empty()).collect());
     }
@@ -170,21 +172,21 @@ impl Cluster {
     }
 }
 
-/// Servers that follow this leader and do not vote yet, since when, and whether people were told of it.
+/// Servers that follow this leader and do not vote yet, since when, and whether that was logged.
 #[derive(Default)]
 struct Learners(BTreeMap<u64, (tokio::time::Instant, bool)>);
 
 impl Learners {
-    fn look(&mut self, cluster: &Cluster) {
+    fn check(&mut self, cluster: &Cluster) {
         let members = if cluster.leads() { cluster.replication.members().all } else { Vec::new() };
         let is_learner = |id: u64| members.iter().any(|member| member.id == id && !member.voter);
         self.0.retain(|id, _| is_learner(*id));
         for member in members.iter().filter(|member| !member.voter) {
-            let (since, told) = self.0.entry(member.id).or_insert((tokio::time::Instant::now(), false));
-            if *told || since.elapsed() < LEARNER_MAX {
+            let (since, reported) = self.0.entry(member.id).or_insert((tokio::time::Instant::now(), false));
+            if *reported || since.elapsed() < LEARNER_MAX {
                 continue;
             }
-            *told = true;
+            *reported = true;
             let (name, why) = (&member.peer.name, cluster.not_ready(member.id).unwrap_or_default());
             tracing::warn!(server = member.id, name, why, "a server follows and does not vote yet");
         }
@@ -195,13 +197,13 @@ impl Learners {
 #[derive(Default)]
 struct Leaderless {
     since: Option<tokio::time::Instant>,
-    told: bool,
+    reported: bool,
 }
 
 impl Leaderless {
-    fn look(&mut self, cluster: &Cluster) {
+    fn check(&mut self, cluster: &Cluster) {
         if !cluster.belongs() || cluster.has_leader() {
-            if self.told {
+            if self.reported {
                 tracing::warn!("the servers have a leader again");
             }
             *self = Self::default();
@@ -209,8 +211,8 @@ impl Leaderless {
         }
         let since = *self.since.get_or_insert_with(tokio::time::Instant::now);
         // Of its removal a server speaks as soon as it learns of it.
-        if !self.told && !cluster.is_removed() && since.elapsed() > LEADERLESS_MAX {
-            self.told = true;
+        if !self.reported && !cluster.is_removed() && since.elapsed() > LEADERLESS_MAX {
+            self.reported = true;
             tracing::error!("{}", cluster.no_leader());
         }
     }

@@ -1,4 +1,4 @@
-//! What servers ask each other, apart from what the log says: to be taken in, to write, to read, to change who is there.
+//! Messages between servers besides the log: joins, writes, reads and membership changes.
 
 #[cfg(test)]
 mod golden;
@@ -11,18 +11,18 @@ use berth_replication::Peer;
 use minicbor::{Decode, Encode};
 
 use super::{
-    agents::{AgentAnswer, AgentRequest},
+    agents::{RelayedAnswer, RelayedRequest},
     keys::KekBytes,
 };
 use crate::shared::{Committed, ProposeError};
 
 /// A request of another server.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(super) enum Request {
+pub(super) enum PeerRequest {
     /// To be taken in, or to be known otherwise than before.
     #[n(0)]
-    Join(#[n(0)] Joining),
-    /// To write commands: an entry of the log without an index and a time. Only who leads does, and passes it on to nobody.
+    Join(#[n(0)] JoinRequest),
+    /// To write commands: an entry of the log without an index and a time. Only the leader does, and passes it on to nobody.
     #[n(1)]
     Propose(
         #[n(0)]
@@ -34,33 +34,33 @@ pub(super) enum Request {
     ReadPosition,
     /// To change who is there.
     #[n(3)]
-    Change(#[n(0)] Change),
+    Change(#[n(0)] MembershipChange),
     /// To found a cluster together.
     #[n(4)]
-    Meet(#[n(0)] Meeting),
+    Meet(#[n(0)] FoundingPeers),
     /// To agree to the servers that found a cluster.
     #[n(5)]
     Agree(#[n(0)] Vec<u64>),
-    /// How it is.
+    /// The status of the server.
     #[n(6)]
     Ping,
     /// Something of an agent that is connected there.
     #[n(7)]
-    Agent(#[n(0)] AgentRequest),
+    Agent(#[n(0)] RelayedRequest),
     /// For a key-encryption key.
     #[n(8)]
     Kek(#[n(0)] KekId),
     /// To keep a key-encryption key, with which something is about to be encrypted.
     #[n(9)]
     HoldKek(#[n(0)] KekBytes),
-    /// To expect nothing more of the server that asks, which is stopping: it takes over from nobody.
+    /// The requesting server is stopping, and must not become leader.
     #[n(10)]
     Stopping,
 }
 
 /// A server that is to be taken in.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(super) struct Joining {
+pub(super) struct JoinRequest {
     #[n(0)]
     pub id: u64,
     #[n(1)]
@@ -72,7 +72,7 @@ pub(super) struct Joining {
 
 /// A change of who is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub(crate) enum Change {
+pub(crate) enum MembershipChange {
     /// Takes a server out.
     #[n(0)]
     Remove(#[n(0)] u64),
@@ -86,18 +86,18 @@ pub(crate) enum Change {
 
 /// A server without a cluster, and those that it knows.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(super) struct Meeting {
+pub(super) struct FoundingPeers {
     /// How many found a cluster.
     #[n(0)]
     pub expect: u32,
     /// Those that are known, itself among them.
     #[n(1)]
-    pub known: Vec<Known>,
+    pub known: Vec<KnownServer>,
 }
 
 /// A server that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(super) struct Known {
+pub(super) struct KnownServer {
     #[n(0)]
     pub id: u64,
     #[n(1)]
@@ -106,13 +106,13 @@ pub(super) struct Known {
 
 /// The answer of a server.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(super) enum Answer {
-    /// It is done.
+pub(super) enum PeerAnswer {
+    /// The request was carried out.
     #[n(0)]
     Done,
     /// Nothing was done: another server leads, or none.
     #[n(1)]
-    NotLeader(#[n(0)] Option<Known>),
+    NotLeader(#[n(0)] Option<KnownServer>),
     /// Nothing was done, and why.
     #[n(2)]
     Refused(#[n(0)] String),
@@ -121,7 +121,7 @@ pub(super) enum Answer {
     Unknown(#[n(0)] String),
     /// Commands were committed at an index; what came of each that was refused.
     #[n(4)]
-    Committed(#[n(0)] Index, #[n(1)] Vec<Option<Refused>>),
+    Committed(#[n(0)] Index, #[n(1)] Vec<Option<CommandRefusal>>),
     /// Commands were not committed: too much waits.
     #[n(5)]
     Busy(#[n(0)] u64),
@@ -133,24 +133,24 @@ pub(super) enum Answer {
     Position(#[n(0)] u64, #[n(1)] Option<Index>),
     /// Those that a server without a cluster knows.
     #[n(8)]
-    Met(#[n(0)] Vec<Known>),
+    Met(#[n(0)] Vec<KnownServer>),
     /// It belongs to a cluster already, or has agreed to other servers.
     #[n(9)]
     Taken,
-    /// What came of what was asked of an agent.
+    /// The response to a relayed request.
     #[n(10)]
-    Agent(#[n(0)] AgentAnswer),
-    /// How the server is that was asked.
+    Agent(#[n(0)] RelayedAnswer),
+    /// The status of the server.
     #[n(11)]
-    Here(#[n(0)] Pulse),
-    /// A key-encryption key, if the server that was asked has it.
+    Here(#[n(0)] ServerPulse),
+    /// A key-encryption key, if the server has it.
     #[n(12)]
     Kek(#[n(0)] Option<KekBytes>),
 }
 
 /// How a server is, as it says itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Encode, Decode)]
-pub(super) struct Pulse {
+pub(super) struct ServerPulse {
     /// How long a sync of its log takes, in milliseconds, when its disk is too slow to lead on.
     #[n(0)]
     pub slow_sync_ms: Option<u64>,
@@ -160,22 +160,22 @@ pub(super) struct Pulse {
     /// The newest term that it knows.
     #[n(2)]
     pub term: u64,
-    /// Its Berth.
+    /// The version of Berth that it runs.
     #[n(3)]
     pub version: String,
-    /// Its disk has too little room to lead on; older servers do not say.
+    /// Its disk has too little free space to lead; older servers do not report it.
     #[n(4)]
     pub disk_full: Option<bool>,
     /// How long the last syncs of its log took in the mean, in microseconds; older servers do not say.
     #[n(5)]
     pub mean_sync_us: Option<u64>,
-    /// Whether the server that asks is of the cluster: said by who leads, and by others that know it was removed.
+    /// Whether the server that asks is of the cluster: reported by the leader, and by others that know it was removed.
     #[n(6)]
     pub knows_you: Option<bool>,
     /// Which key-encryption keys it has; older servers do not say.
     #[n(7)]
     pub keks: Option<Vec<KekId>>,
-    /// Said by who leads: how many milliseconds ago it heard a majority, the greatest number for never; older servers do not
+    /// Reported by the leader: the age of its contact with a majority in milliseconds, the greatest number for never; older servers do not
     /// say.
     #[n(8)]
     pub majority_ms: Option<u64>,
@@ -187,7 +187,7 @@ pub(super) struct Pulse {
     pub stopping: Option<bool>,
 }
 
-impl Pulse {
+impl ServerPulse {
     /// Whether it could lead, as far as its disk goes.
     pub fn has_good_disk(&self) -> bool {
         self.slow_sync_ms.is_none() && self.disk_full != Some(true)
@@ -196,7 +196,7 @@ impl Pulse {
 
 /// Why a command changed nothing: so that a server of another version still has the words.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(super) struct Refused {
+pub(super) struct CommandRefusal {
     #[n(0)]
     #[cbor(with = "minicbor::bytes")]
     refusal: Vec<u8>,
@@ -231,13 +231,13 @@ pub(super) fn decode<'b, T: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, String
     minicbor::decode(bytes).map_err(|error| format!("read what another server says: {error}"))
 }
 
-impl From<Result<Committed, ProposeError>> for Answer {
+impl From<Result<Committed, ProposeError>> for PeerAnswer {
     fn from(proposed: Result<Committed, ProposeError>) -> Self {
         match proposed {
             Ok(Committed { index, outcomes }) => {
                 let refused = |outcome: Outcome| {
                     let refusal = outcome.err()?;
-                    Some(Refused { refusal: encode(&refusal), text: refusal.to_string() })
+                    Some(CommandRefusal { refusal: encode(&refusal), text: refusal.to_string() })
                 };
                 Self::Committed(index, outcomes.into_iter().map(refused).collect())
             }
@@ -251,25 +251,25 @@ impl From<Result<Committed, ProposeError>> for Answer {
 }
 
 /// What another server answered to commands; none when it does not lead.
-pub(super) fn proposed(answer: Answer) -> Option<Result<Committed, ProposeError>> {
+pub(super) fn proposed(answer: PeerAnswer) -> Option<Result<Committed, ProposeError>> {
     Some(match answer {
-        Answer::Committed(index, refused) => {
+        PeerAnswer::Committed(index, refused) => {
             let outcomes: Result<Vec<_>, _> = refused.into_iter().map(outcome).collect();
             outcomes.map(|outcomes| Committed { index, outcomes })
         }
-        Answer::Busy(waiting) => Err(ProposeError::Busy(waiting as usize)),
-        Answer::TooLarge(bytes, max) => {
+        PeerAnswer::Busy(waiting) => Err(ProposeError::Busy(waiting as usize)),
+        PeerAnswer::TooLarge(bytes, max) => {
             Err(ProposeError::TooLarge { bytes: bytes as usize, max: max as usize })
         }
-        Answer::Refused(why) => Err(ProposeError::NotWritten(why)),
-        Answer::Unknown(why) => Err(ProposeError::Unknown(why)),
-        Answer::NotLeader(_) => return None,
+        PeerAnswer::Refused(why) => Err(ProposeError::NotWritten(why)),
+        PeerAnswer::Unknown(why) => Err(ProposeError::Unknown(why)),
+        PeerAnswer::NotLeader(_) => return None,
         other => Err(ProposeError::Unknown(format!("the leader's answer makes no sense: {other:?}"))),
     })
 }
 
-fn outcome(refused: Option<Refused>) -> Result<Outcome, ProposeError> {
-    let Some(Refused { refusal, text }) = refused else { return Ok(Ok(())) };
+fn outcome(refused: Option<CommandRefusal>) -> Result<Outcome, ProposeError> {
+    let Some(CommandRefusal { refusal, text }) = refused else { return Ok(Ok(())) };
     // A newer leader refuses for a reason that this version has no name for.
     let refusal: Refusal = minicbor::decode(&refusal).map_err(|_| ProposeError::NotWritten(text))?;
     Ok(Err(refusal))

@@ -1,15 +1,15 @@
-//! Writes: made here while this server leads, and otherwise handed to whoever does, once.
+//! Writes: proposed here while this server leads, and otherwise forwarded to the leader, once.
 
 use berth_model::command::{Command, ENTRY_BYTES_MAX, Entry};
 use berth_replication::peer::RequestError;
 use tokio::time::Instant;
 
 use super::{
-    Cluster, LEADER_MAX, LOOK,
-    wire::{self, Answer, Request},
+    Cluster, LEADER_MAX, POLL_INTERVAL,
+    wire::{self, PeerAnswer, PeerRequest},
 };
 use crate::{
-    counted::Counted,
+    gauge_guard::GaugeGuard,
     shared::{Committed, ProposeError},
 };
 
@@ -20,7 +20,7 @@ impl Cluster {
         if self.is_alone() {
             return self.write_here(commands).await;
         }
-        // An older leader would not even understand what is asked.
+        // An older leader does not know this request.
         let needed = Entry::version_for(&commands);
         self.replication.check_version(needed).map_err(|error| ProposeError::TooNew(error.to_string()))?;
         let deadline = Instant::now() + LEADER_MAX;
@@ -39,7 +39,7 @@ impl Cluster {
                     let why = self.writable().err().unwrap_or_else(|| self.no_leader());
                     return Err(ProposeError::NotWritten(why));
                 }
-                None => tokio::time::sleep(LOOK).await,
+                None => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
@@ -59,7 +59,7 @@ impl Cluster {
     /// Proposes commands to this server's own engine.
     pub(super) async fn write_here(&self, commands: Vec<Command>) -> Result<Committed, ProposeError> {
         let engine = self.engine.get().ok_or(ProposeError::NoLeader)?;
-        let _writing = Counted::new(&self.writing);
+        let _writing = GaugeGuard::new(&self.writing);
         tokio::select! {
             biased;
             written = engine.propose_here(commands) => written,
@@ -67,29 +67,29 @@ impl Cluster {
         }
     }
 
-    /// Until this server leads and hears no majority: what it has written may be kept by whoever leads next, or not, and it
+    /// Until this server leads and hears no majority: what it has written may be kept by the leader next, or not, and it
     /// may not learn which for as long as it is cut off.
     async fn until_cut_off(&self) {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             if self.is_cut_off() {
                 return;
             }
         }
     }
 
-    /// Hands commands to whoever leads; none when nobody was reached who does, and nothing was done.
+    /// Hands commands to the leader; none when nobody was reached who does, and nothing was done.
     async fn write_there(&self, commands: &[Command]) -> Option<Result<Committed, ProposeError>> {
         let leader = self.other_leader()?;
-        let request = Request::Propose(wire::encode_commands(commands.to_vec()));
-        if let Request::Propose(entry) = &request
+        let request = PeerRequest::Propose(wire::encode_commands(commands.to_vec()));
+        if let PeerRequest::Propose(entry) = &request
             && entry.len() > ENTRY_BYTES_MAX
         {
             let too_large = ProposeError::TooLarge { bytes: entry.len(), max: ENTRY_BYTES_MAX };
             return Some(Err(too_large));
         }
         let committed = match self.ask(&leader, &request).await {
-            Ok(Answer::NotLeader(_)) | Err(RequestError::NotSent(_) | RequestError::Refused(_)) => {
+            Ok(PeerAnswer::NotLeader(_)) | Err(RequestError::NotSent(_) | RequestError::Refused(_)) => {
                 return None;
             }
             Ok(answer) => wire::proposed(answer)?,

@@ -6,7 +6,7 @@ use berth_api::agent::{
     AllocHealth, AllocStatus, ArtifactSpec, ClientStatus as WireStatus, DeviceGrantSpec, DeviceSpec, DnsSpec,
     GroupSpec, HELLO_BYTES_MAX, HealthSpec, Heartbeat as WireHeartbeat, Hello as WireHello, HookSpec,
     IdentityChange, IdentitySpec, LogSpec, NetworkSpec, NodeChanged, NodeSpec, RestartModeSpec, RestartSpec,
-    SecretSpec, TaskDevices, TaskEvent as WireEvent, TaskEventKind, TaskSpec, TaskState as WireState,
+    SecretSpec, TaskDevices, TaskEventEntry as WireEvent, TaskEventKind, TaskPhase as WireState, TaskSpec,
     TaskStatus, TemplateChange, TemplateScript, TemplateSpec, VolumeMountSpec, VolumeSpec, observed_hash,
 };
 use berth_controller::{Heartbeat, Hello};
@@ -69,7 +69,7 @@ pub fn hello(wire: WireHello) -> Result<Hello, String> {
     })
 }
 
-/// A node that is another than its agent's session said so far, without the hash of its secret; if it makes no sense, why.
+/// A node that is another than its agent's session has reported so far, without the hash of its secret; if it makes no sense, why.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -291,7 +291,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Without the room that decoding left for more: observations are kept.
+/// Without spare capacity from decoding: observations are stored for long.
 fn tight<T>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut items: Vec<T> = items.collect();
     items.shrink_to_fit();
@@ -419,7 +419,7 @@ fn network_spec(network: &Network) -> Option<NetworkSpec> {
     (spec != NetworkSpec::default()).then_some(spec)
 }
 
-/// What its deployment asks of an allocation; an operator's word needs no agent.
+/// The health requirements of its deployment for an allocation; an operator's word needs no agent.
 fn health_spec(job: &Job, group: &Group) -> Option<HealthSpec> {
     let update = group.deployed_by(job.job_type)?;
     (update.health_check != HealthCheck::Manual).then(|| HealthSpec {
@@ -536,7 +536,7 @@ mod tests {
         hello(wire)
     }
 
-    /// Servers tell each other of observations, and keep them, by the names of the model alone.
+    /// Servers exchange and store observations by the names of the model alone.
     #[test]
     fn each_kind_of_a_tasks_event_is_known_to_those_who_keep_it() {
         let kinds: Vec<_> = (0..64).filter_map(|kind| TaskEventKind::try_from(kind).ok()).collect();
@@ -560,8 +560,8 @@ mod tests {
 
     #[test]
     fn agents_know_what_the_scheduler_asks_of_them() {
-        let asked: BTreeSet<&str> = filters::Feature::ALL.map(filters::Feature::name).into();
-        assert_eq!(asked, FEATURES.iter().copied().collect());
+        let requested: BTreeSet<&str> = filters::Feature::ALL.map(filters::Feature::name).into();
+        assert_eq!(requested, FEATURES.iter().copied().collect());
         assert_eq!(filters::FEATURES_ATTRIBUTE, FEATURES_ATTRIBUTE);
     }
 

@@ -1,4 +1,4 @@
-//! Checks of a group's services, as its agents ask them.
+//! Checks of a group's services, in the agents' protocol.
 
 use berth_api::agent::{
     CheckKindSpec, CheckNeed, CheckRestartSpec, CheckSpec, CheckState, HeaderSpec, HttpCheckSpec,
@@ -11,7 +11,7 @@ use berth_model::{
 
 use super::agent::millis;
 
-/// What agents ask, in order of declaration.
+/// The checks that agents run, in order of declaration.
 pub(super) fn check_specs(group: &Group) -> Vec<CheckSpec> {
     let of_group = group.services.iter().map(|service| (service, ""));
     let of_tasks =

@@ -1,4 +1,4 @@
-//! The thread that runs the controller: takes in all that has come, lets it decide once, and carries it out.
+//! The controller thread: collects pending inputs, has the controller decide once, and executes its actions.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,8 +12,8 @@ use berth_model::{AllocId, panic_text};
 use tokio::sync::watch;
 
 use super::{
-    Input, Receivers, Senders, Shared,
-    carry_out::CarryOut,
+    EngineInput, EngineShared, Receivers, Senders,
+    executor::ActionExecutor,
     planners::{PlannerPool, PlannersConfig},
     proposer::Proposals,
 };
@@ -35,7 +35,7 @@ pub(crate) struct ControllerThread {
 
 /// Starts the controller of a server and its planners; what it sends to others goes to `relay`.
 pub(crate) fn start(
-    shared: Arc<Shared>,
+    shared: Arc<EngineShared>,
     (senders, receivers): (Senders, Receivers),
     proposals: Proposals,
     planners: PlannersConfig,
@@ -45,7 +45,7 @@ pub(crate) fn start(
     let pool = PlannerPool::start(planners, &shared, &senders.inputs)?;
     let planning_max = planners.planning_max();
     let config = ControllerConfig { server, planning_max, desired_hash, seed: super::handle::random_u64() };
-    let carry_out = CarryOut::new(shared.clone(), pool, proposals, relay);
+    let carry_out = ActionExecutor::new(shared.clone(), pool, proposals, relay);
     let controller = Controller::new(config, shared.claims.clone());
     let thread = std::thread::Builder::new().name("controller".to_owned()).spawn(move || {
         ending_with(&shared.failure, || run(receivers, controller, carry_out));
@@ -54,9 +54,9 @@ pub(crate) fn start(
 }
 
 impl ControllerThread {
-    /// Ends the thread once it has carried out what it was asked.
+    /// Ends the thread once its pending inputs are dealt with.
     pub fn stop(mut self) {
-        let _ = self.senders.inputs.send(Input::Stop);
+        let _ = self.senders.inputs.send(EngineInput::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -76,7 +76,7 @@ fn ending_with(failure: &watch::Sender<Option<String>>, run: impl FnOnce()) {
     }
 }
 
-fn run(mut inputs: Receivers, mut controller: Controller, mut carry_out: CarryOut) {
+fn run(mut inputs: Receivers, mut controller: Controller, mut carry_out: ActionExecutor) {
     let clocks = Clocks::default();
     let mut actions = Vec::new();
     let mut last_tick = clocks.now().monotonic;

@@ -1,4 +1,4 @@
-//! The engine's own measurements.
+//! The engine's metrics.
 
 use std::{
     collections::BTreeMap,
@@ -20,9 +20,9 @@ use crate::{
 
 /// Counts since the start.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct EngineCounters {
     entries: AtomicU64,
-    /// Of each kind.
+    /// Applied commands by kind.
     commands: Mutex<BTreeMap<&'static str, u64>>,
     plans: AtomicU64,
     plans_overtaken: AtomicU64,
@@ -33,7 +33,7 @@ pub(crate) struct Counters {
     allocs_ended: AtomicU64,
     updates: AtomicU64,
     statuses: AtomicU64,
-    /// By what agents were asked to report.
+    /// Welcomes by the report that they requested.
     welcomes: [AtomicU64; 3],
     heartbeats: AtomicU64,
     /// What is written of what agents report.
@@ -42,11 +42,11 @@ pub(crate) struct Counters {
     pub plan_time: Histogram,
     /// From an entry that is handed to the log to its being applied.
     pub commit_time: Histogram,
-    /// From a change that is asked for to its answer.
+    /// From the proposal of a change to its response.
     pub change_time: Histogram,
 }
 
-impl Counters {
+impl EngineCounters {
     pub fn proposed(&self, entry: &Entry) {
         add(&self.entries, 1);
         let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn conflicts_of_planners_are_counted() {
         let trace = PlanTrace::new(&plan(), 0, [Timestamp(1), Timestamp(2)], 0);
-        let counters = Counters::default();
+        let counters = EngineCounters::default();
         let before = counters.metrics();
         counters.judged(&trace);
         assert_eq!(Metric::moved(&before, &counters.metrics()), [""; 0]);

@@ -1,4 +1,4 @@
-//! How the HTTP side reaches the engine.
+//! The handle through which the HTTP side uses the engine.
 
 use std::{
     collections::hash_map::RandomState,
@@ -19,11 +19,11 @@ use berth_replication::Replication;
 use crossbeam_channel::{Sender, TrySendError};
 use tokio::sync::oneshot;
 
-use super::{INPUTS_MAX, Input, Senders, Shared, log_metrics, state_metrics};
+use super::{EngineInput, EngineShared, INPUTS_MAX, Senders, log_metrics, state_metrics};
 use crate::{
-    agents::Share,
+    agents::BudgetShare,
     clock,
-    cluster::{Change, Cluster},
+    cluster::{Cluster, MembershipChange},
     keyring::Kek,
     shared::{
         AgentError, Committed, Contact, Engine, LogPosition, Measured, Metric, PlanTrace, ProposeError,
@@ -33,9 +33,9 @@ use crate::{
 
 /// The engine, seen from request handlers.
 pub(crate) struct EngineHandle {
-    shared: Arc<Shared>,
-    inputs: Sender<Input>,
-    of_servers: Sender<Input>,
+    shared: Arc<EngineShared>,
+    inputs: Sender<EngineInput>,
+    of_servers: Sender<EngineInput>,
     ids: Mutex<IdSeed>,
     replication: Replication,
     cluster: Arc<Cluster>,
@@ -43,7 +43,7 @@ pub(crate) struct EngineHandle {
 
 impl EngineHandle {
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<EngineShared>,
         Senders { inputs, of_servers }: Senders,
         replication: Replication,
         cluster: Arc<Cluster>,
@@ -51,30 +51,30 @@ impl EngineHandle {
         Self { shared, inputs, of_servers, ids: Mutex::new(IdSeed::new(random_u64())), replication, cluster }
     }
 
-    /// Passes on what another server sends; whether there was room. It holds its share of what may wait until it is dealt
+    /// Passes on a message of another server; false when the queue is full. It holds its share of the budget until it is dealt
     /// with.
-    pub fn told(&self, from: ServerId, message: Box<ServerMessage>, share: Share) -> bool {
-        self.of_servers.try_send(Input::Event(Event::Told(from, message), share)).is_ok()
+    pub fn deliver(&self, from: ServerId, message: Box<ServerMessage>, share: BudgetShare) -> bool {
+        self.of_servers.try_send(EngineInput::Event(Event::Told(from, message), share)).is_ok()
     }
 
     /// Tells the controller that the ways to other servers take more. One with much to do looks at them anyway.
     pub fn servers_have_room(&self) {
-        self.of_servers.try_send(Input::event(Event::ServersHaveRoom)).ok();
+        self.of_servers.try_send(EngineInput::event(Event::ServersHaveRoom)).ok();
     }
 
     /// Tells the controller that the server which leads has answered.
     pub fn leader_answered(&self, term: u64, leader: ServerId) {
-        self.of_servers.try_send(Input::event(Event::LeaderAnswered { term, leader })).ok();
+        self.of_servers.try_send(EngineInput::event(Event::LeaderAnswered { term, leader })).ok();
     }
 
-    /// Tells the controller what the servers of the cluster can apply; whether there was room.
-    pub fn tell_versions(&self, versions: Versions) -> bool {
-        self.inputs.try_send(Input::event(Event::Versions(versions))).is_ok()
+    /// Reports to the controller what the servers of the cluster can apply; false when its queue is full.
+    pub fn report_versions(&self, versions: Versions) -> bool {
+        self.inputs.try_send(EngineInput::event(Event::Versions(versions))).is_ok()
     }
 
-    /// Tells the controller whether a majority has been heard lately, should this server lead; whether there was room.
-    pub fn tell_majority(&self, heard: bool) -> bool {
-        self.inputs.try_send(Input::event(Event::Majority { heard })).is_ok()
+    /// Reports to the controller whether a majority is in contact, should this server lead; false when its queue is full.
+    pub fn report_majority(&self, in_contact: bool) -> bool {
+        self.inputs.try_send(EngineInput::event(Event::Majority { heard: in_contact })).is_ok()
     }
 
     /// Proposes commands to this server's own controller.
@@ -82,7 +82,7 @@ impl EngineHandle {
         let (reply, answer) = oneshot::channel();
         // Encoded here, so that the one thread through which all changes pass need not.
         let commands = commands.into();
-        match self.inputs.try_send(Input::Request { commands, reply }) {
+        match self.inputs.try_send(EngineInput::Request { commands, reply }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => return Err(ProposeError::Busy(INPUTS_MAX)),
             Err(TrySendError::Disconnected(_)) => return Err(ProposeError::Stopping),
@@ -135,9 +135,9 @@ impl Engine for EngineHandle {
 
     async fn change_servers(&self, change: ServerChange) -> Result<(), String> {
         let change = match change {
-            ServerChange::Remove(id) => Change::Remove(id),
-            ServerChange::Promote(id) => Change::Promote(id),
-            ServerChange::Transfer(to) => Change::Transfer(to),
+            ServerChange::Remove(id) => MembershipChange::Remove(id),
+            ServerChange::Promote(id) => MembershipChange::Promote(id),
+            ServerChange::Transfer(to) => MembershipChange::Transfer(to),
         };
         self.cluster.change(change).await
     }

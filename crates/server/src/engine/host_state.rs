@@ -1,4 +1,4 @@
-//! When a planner renews what it knows of the nodes: the three ways of Nova's study of 2016, on the same planner.
+//! How planners refresh their view of the nodes: three modes, after Nova's study of 2016, with the same planner.
 
 use std::{
     str::FromStr,

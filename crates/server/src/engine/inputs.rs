@@ -1,39 +1,39 @@
-//! The way of what happens into the controller.
+//! The input queues of the controller.
 
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvError, Sender};
 
-use super::Input;
+use super::EngineInput;
 
 /// Events for the controller that may wait.
 pub(crate) const INPUTS_MAX: usize = 1 << 16;
 /// Of other servers, which are few, and bounded in bytes besides.
 const OF_SERVERS_MAX: usize = 1 << 12;
-/// So much of what others say goes between two messages of servers, if there is any: agents of this server are heard as well, however
+/// So many other inputs are taken between two messages of servers, if there are any: agents of this server are served as well, however
 /// much the other servers' agents say.
 const BETWEEN: u32 = 64;
 
 /// What comes in for the controller.
 #[derive(Clone)]
 pub(crate) struct Senders {
-    pub inputs: Sender<Input>,
-    /// What other servers tell. It overtakes the rest: agents that come back all at once would otherwise make this server deaf for who
+    pub inputs: Sender<EngineInput>,
+    /// Messages of other servers. They overtake the rest: agents that come back all at once would otherwise make this server deaf for who
     /// leads, and the leader for its followers, until each took the other for dead.
-    pub of_servers: Sender<Input>,
+    pub of_servers: Sender<EngineInput>,
 }
 
 /// Where it comes out.
 pub(crate) struct Receivers {
-    inputs: Receiver<Input>,
-    of_servers: Receiver<Input>,
+    inputs: Receiver<EngineInput>,
+    of_servers: Receiver<EngineInput>,
     /// How much may still go before the next message of a server.
     between: u32,
 }
 
 impl Receivers {
     /// The next input, if one comes in time; an error once nobody can send any more.
-    pub fn next_within(&mut self, time: Duration) -> Result<Option<Input>, RecvError> {
+    pub fn next_within(&mut self, time: Duration) -> Result<Option<EngineInput>, RecvError> {
         if let Some(input) = self.next() {
             return Ok(Some(input));
         }
@@ -45,7 +45,7 @@ impl Receivers {
     }
 
     /// The next input, if there is one.
-    pub fn next(&mut self) -> Option<Input> {
+    pub fn next(&mut self) -> Option<EngineInput> {
         if self.between > 0
             && let Ok(input) = self.inputs.try_recv()
         {
@@ -73,9 +73,9 @@ mod tests {
     use super::*;
 
     /// Which it is: a session that has ended, or none.
-    fn session(input: Option<Input>) -> Option<u64> {
+    fn session(input: Option<EngineInput>) -> Option<u64> {
         match input {
-            Some(Input::Event(Event::SessionClosed(SessionId(number)), _)) => Some(number),
+            Some(EngineInput::Event(Event::SessionClosed(SessionId(number)), _)) => Some(number),
             _ => None,
         }
     }
@@ -84,7 +84,7 @@ mod tests {
     fn what_other_servers_tell_overtakes_the_rest_and_leaves_it_its_turns() {
         let (senders, mut receivers) = inputs();
         let (agents, between) = (200, u64::from(BETWEEN));
-        let closed = |number| Input::event(Event::SessionClosed(SessionId(number)));
+        let closed = |number| EngineInput::event(Event::SessionClosed(SessionId(number)));
         (0..agents).for_each(|number| senders.inputs.send(closed(number)).unwrap());
         (1_000..1_003).for_each(|number| senders.of_servers.send(closed(number)).unwrap());
         let mut order = vec![session(receivers.next_within(Duration::ZERO).unwrap())];

@@ -1,9 +1,9 @@
-//! Measurements of the log, of its disk, and of the servers that keep it.
+//! Metrics of the replicated log, its disk, and its servers.
 
 use berth_replication::{Metrics, SYNC_BOUNDS_US, SyncTimes};
 
 use crate::{
-    histogram::Spread,
+    histogram::HistogramValues,
     shared::{Measured, Metric, ServerStatus, Servers},
 };
 
@@ -92,14 +92,14 @@ pub(super) fn of_servers(servers: &Servers) -> Vec<Metric> {
     ]
 }
 
-fn spread(times: &SyncTimes) -> Spread {
+fn spread(times: &SyncTimes) -> HistogramValues {
     let bounds = SYNC_BOUNDS_US.iter().map(|bound| *bound as f64 / MICROS_PER_SECOND);
     let mut below = 0;
     let buckets = bounds.chain([f64::INFINITY]).zip(times.counts).map(|(bound, count)| {
         below += count;
         (bound, below)
     });
-    Spread { buckets: buckets.collect(), sum: times.sum.as_secs_f64() }
+    HistogramValues { buckets: buckets.collect(), sum: times.sum.as_secs_f64() }
 }
 
 #[cfg(test)]

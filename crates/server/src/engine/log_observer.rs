@@ -1,4 +1,4 @@
-//! What the log applies, on its way to the controller.
+//! Passes what the log applies to the controller.
 
 use std::sync::{
     Arc, Mutex, MutexGuard,
@@ -11,11 +11,11 @@ use berth_replication::{Leadership, Observer};
 use crossbeam_channel::Sender;
 use tokio::sync::watch;
 
-use super::Input;
+use super::EngineInput;
 
 /// Passes what the log applies on to the controller. While the log is being opened it only keeps the latest state.
 pub(crate) struct LogObserver {
-    inputs: Sender<Input>,
+    inputs: Sender<EngineInput>,
     failures: watch::Sender<Option<String>>,
     /// The index of the state that was applied last.
     applied: Arc<AtomicU64>,
@@ -28,14 +28,14 @@ pub(crate) struct LogObserver {
 #[derive(Default)]
 struct Opening {
     store: Store,
-    /// The newest term, and who leads in it.
+    /// The newest term, and its leader.
     leader: (u64, Leadership),
 }
 
 impl LogObserver {
     /// `applied` is to follow the index of the state that was applied last.
     pub fn new(
-        inputs: Sender<Input>,
+        inputs: Sender<EngineInput>,
         failures: watch::Sender<Option<String>>,
         applied: Arc<AtomicU64>,
     ) -> Self {
@@ -52,7 +52,7 @@ impl LogObserver {
         let mut opening = self.opening();
         let Opening { store, leader } = opening.take().unwrap_or_default();
         let index = store.index();
-        let _ = self.inputs.send(Input::event(Event::Versions(versions)));
+        let _ = self.inputs.send(EngineInput::event(Event::Versions(versions)));
         self.send_recovered(store);
         if leader.1 != Leadership::Unknown {
             self.send_leader(leader);
@@ -62,7 +62,7 @@ impl LogObserver {
 
     fn send_recovered(&self, store: Store) {
         let term = self.term.load(Ordering::Acquire);
-        let _ = self.inputs.send(Input::event(Event::Recovered { term, store: Box::new(store) }));
+        let _ = self.inputs.send(EngineInput::event(Event::Recovered { term, store: Box::new(store) }));
     }
 
     fn send_leader(&self, (term, leadership): (u64, Leadership)) {
@@ -71,7 +71,7 @@ impl LogObserver {
             Leadership::Other(leader) => Event::Follows { term, leader: ServerId(leader) },
             Leadership::Unknown => Event::LeadershipLost,
         };
-        let _ = self.inputs.send(Input::event(event));
+        let _ = self.inputs.send(EngineInput::event(event));
     }
 
     fn on_store(&self, store: &Store) {
@@ -93,7 +93,7 @@ impl Observer for LogObserver {
         }
         let term = self.term.load(Ordering::Acquire);
         let event = Event::Applied { term, store: Box::new(store.clone()), applied: applied.to_vec() };
-        let _ = self.inputs.send(Input::event(event));
+        let _ = self.inputs.send(EngineInput::event(event));
     }
 
     fn on_restored(&self, store: &Store) {

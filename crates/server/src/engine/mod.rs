@@ -3,9 +3,9 @@
 //! One thread runs the controller, some run planners, the log writes on its own tasks. They speak through bounded
 //! channels, and share only the claims of planners and the view that readers see.
 
-mod carry_out;
 mod controller_thread;
 mod counters;
+mod executor;
 mod handle;
 mod host_state;
 mod inputs;
@@ -29,12 +29,12 @@ use tokio::sync::{oneshot, watch};
 
 use crate::{
     EventHub, Watchers,
-    agents::{Gone, Outbound, Pending, Registry, Share, frame},
+    agents::{BudgetShare, ConnectionClosed, Outbound, Registry, SessionRequests, frame},
     shared::{PlanTrace, View},
 };
 
 pub(crate) use controller_thread::{ControllerThread, start};
-pub(crate) use counters::Counters;
+pub(crate) use counters::EngineCounters;
 pub(crate) use handle::{EngineHandle, random_u64};
 pub use host_state::HostState;
 pub(crate) use inputs::{INPUTS_MAX, Receivers, Senders, inputs};
@@ -48,7 +48,7 @@ pub(crate) use state_metrics::of_state;
 pub(crate) use wake::keys as woken_by;
 
 /// What the threads share.
-pub(crate) struct Shared {
+pub(crate) struct EngineShared {
     pub view: Arc<ArcSwap<View>>,
     /// The index of the view, and the id of its cluster: 0 until there is one.
     pub published: watch::Sender<(Index, u128)>,
@@ -57,13 +57,13 @@ pub(crate) struct Shared {
     /// What planners and the controller claim of nodes.
     pub claims: Ledger,
     pub registry: Arc<Registry>,
-    pub counters: Counters,
+    pub counters: EngineCounters,
     pub plans: PlanTraces,
     /// Why the server cannot go on.
     pub failure: watch::Sender<Option<String>>,
 }
 
-impl Shared {
+impl EngineShared {
     pub fn new(failure: watch::Sender<Option<String>>) -> Self {
         Self {
             view: Arc::new(ArcSwap::from_pointee(View::default())),
@@ -72,7 +72,7 @@ impl Shared {
             events: Arc::default(),
             claims: Ledger::default(),
             registry: Arc::default(),
-            counters: Counters::default(),
+            counters: EngineCounters::default(),
             plans: PlanTraces::default(),
             failure,
         }
@@ -80,42 +80,42 @@ impl Shared {
 }
 
 /// What the controller thread is sent.
-pub(crate) enum Input {
+pub(crate) enum EngineInput {
     /// Something happened; with the share of the budget for incoming frames that it holds until it is dealt with.
-    Event(Event, Share),
-    /// Somebody asks for a change.
+    Event(Event, BudgetShare),
+    /// A proposed change.
     Request { commands: EncodedCommands, reply: oneshot::Sender<Answer> },
     /// A planner has answered an evaluation.
     Planned { term: u64, plan: Box<Plan>, ticket: Ticket, trace: Box<PlanTrace> },
     /// An agent opened a session; what it is sent goes to `link`. With the share of its hello.
-    Open { session: SessionId, hello: Box<Hello>, link: Box<Link>, share: Share },
-    /// No more.
+    Open { session: SessionId, hello: Box<Hello>, link: Box<SessionLink>, share: BudgetShare },
+    /// Ends the thread.
     Stop,
 }
 
-impl Input {
-    /// Something happened.
+impl EngineInput {
+    /// An event that holds nothing of the frame budget.
     pub fn event(event: Event) -> Self {
-        Self::Event(event, Share::default())
+        Self::Event(event, BudgetShare::default())
     }
 }
 
 /// Where a session's messages go.
 #[derive(Clone)]
-pub(crate) struct Link {
+pub(crate) struct SessionLink {
     pub node: NodeId,
     /// The connection's number for the session.
     pub number: u32,
     pub outbound: Outbound,
-    pub pending: Pending,
+    pub pending: SessionRequests,
 }
 
-impl Link {
+impl SessionLink {
     /// Sends a message once there is a place for it.
     ///
     /// # Errors
     /// When the connection has ended.
-    pub async fn tell(&self, message: Down) -> Result<(), Gone> {
+    pub async fn send(&self, message: Down) -> Result<(), ConnectionClosed> {
         self.outbound.send(frame(self.number, message)).await
     }
 }

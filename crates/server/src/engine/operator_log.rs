@@ -1,5 +1,5 @@
-//! What an operator reads at the level of information: jobs that are registered and stopped, and nodes that come and go, one line
-//! each. The leader alone says it, so that the logs of all servers together have each line once.
+//! Log records for operators at level INFO: registered and stopped jobs, and nodes that come and go. Only the leader writes them,
+//! so that the logs of all servers together have each line once.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ struct LineLimit {
 
 /// Whether one more line may be written.
 #[derive(Debug, PartialEq, Eq)]
-enum LineRoom {
+enum LineAllowance {
     Enough,
     /// This is the first that is left out.
     Over,
@@ -39,7 +39,7 @@ enum LineRoom {
 }
 
 impl OperatorLog {
-    /// Learns who leads.
+    /// Follows the leadership.
     pub fn happened(&mut self, event: &Event) {
         match event {
             Event::LeadershipGained { .. } => self.leads = true,
@@ -65,27 +65,27 @@ impl OperatorLog {
                 _ => continue,
             };
             match self.budget.take(now) {
-                LineRoom::Enough => write(store, change),
-                LineRoom::Over => tracing::info!(
+                LineAllowance::Enough => write(store, change),
+                LineAllowance::Over => tracing::info!(
                     lines = LINES_A_SECOND,
                     "more jobs and nodes change than are logged in a second: `berth event stream` has all"
                 ),
-                LineRoom::None => {}
+                LineAllowance::None => {}
             }
         }
     }
 }
 
 impl LineLimit {
-    fn take(&mut self, now: Instant) -> LineRoom {
+    fn take(&mut self, now: Instant) -> LineAllowance {
         if self.since.is_none_or(|since| now.saturating_duration_since(since) >= SECOND) {
             *self = Self { since: Some(now), lines: 0 };
         }
         self.lines = self.lines.saturating_add(1);
         match self.lines.checked_sub(LINES_A_SECOND) {
-            None | Some(0) => LineRoom::Enough,
-            Some(1) => LineRoom::Over,
-            Some(_) => LineRoom::None,
+            None | Some(0) => LineAllowance::Enough,
+            Some(1) => LineAllowance::Over,
+            Some(_) => LineAllowance::None,
         }
     }
 }
@@ -134,11 +134,11 @@ mod tests {
     #[test]
     fn a_second_has_so_many_lines_and_one_that_says_so() {
         let (mut budget, begun) = (LineLimit::default(), Instant::now());
-        let first: Vec<LineRoom> = (0..LINES_A_SECOND + 3).map(|_| budget.take(begun)).collect();
+        let first: Vec<LineAllowance> = (0..LINES_A_SECOND + 3).map(|_| budget.take(begun)).collect();
         let (enough, rest) = first.split_at(LINES_A_SECOND as usize);
-        assert!(enough.iter().all(|room| *room == LineRoom::Enough));
-        assert_eq!(rest, [LineRoom::Over, LineRoom::None, LineRoom::None]);
-        assert_eq!(budget.take(begun + Duration::from_millis(999)), LineRoom::None);
-        assert_eq!(budget.take(begun + SECOND), LineRoom::Enough);
+        assert!(enough.iter().all(|room| *room == LineAllowance::Enough));
+        assert_eq!(rest, [LineAllowance::Over, LineAllowance::None, LineAllowance::None]);
+        assert_eq!(budget.take(begun + Duration::from_millis(999)), LineAllowance::None);
+        assert_eq!(budget.take(begun + SECOND), LineAllowance::Enough);
     }
 }

@@ -1,4 +1,4 @@
-//! The latest plans, kept for whoever wants to know how evaluations were answered.
+//! Traces of the latest plans, in a bounded buffer.
 
 use std::{
     collections::VecDeque,
@@ -16,12 +16,12 @@ const CHUNK_PLANS: usize = 512;
 
 /// The latest plans, in the order in which the applier judged them.
 #[derive(Debug, Default)]
-pub(crate) struct PlanTraces(Mutex<Kept>);
+pub(crate) struct PlanTraces(Mutex<TraceChunks>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct TraceChunks {
     /// Oldest first; all but the last are full.
-    chunks: VecDeque<Chunk>,
+    chunks: VecDeque<TraceChunk>,
     /// Of the oldest chunk, so many are kept no longer.
     skipped: usize,
 }
@@ -29,8 +29,8 @@ struct Kept {
 /// Some plans, apart from what they are about: each would hold on to the name of a job long after the job is gone, and each of
 /// these few bytes would keep a page of memory from being used otherwise.
 #[derive(Debug)]
-struct Chunk {
-    plans: Vec<Packed>,
+struct TraceChunk {
+    plans: Vec<PackedTrace>,
     /// Namespaces and ids of their jobs, one behind the other.
     names: String,
     /// The nodes of placements that were refused, one behind the other.
@@ -39,7 +39,7 @@ struct Chunk {
 
 /// A plan, without what has no fixed length.
 #[derive(Debug, Clone, Copy)]
-struct Packed {
+struct PackedTrace {
     eval: EvalId,
     planner: u16,
     snapshot_index: Index,
@@ -53,25 +53,26 @@ struct Packed {
 }
 
 impl PlanTraces {
-    pub fn keep(&self, trace: PlanTrace) {
+    pub fn insert(&self, trace: PlanTrace) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(trace);
     }
 
     /// Those of an evaluation, or all.
     pub fn read(&self, eval: Option<EvalId>) -> Vec<PlanTrace> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = kept.chunks.iter().flat_map(|chunk| (0..chunk.plans.len()).map(move |at| (chunk, at)));
-        let asked = |(chunk, at): &(&Chunk, usize)| eval.is_none_or(|eval| chunk.plans[*at].eval == eval);
-        all.skip(kept.skipped).filter(asked).map(|(chunk, at)| chunk.read(at)).collect()
+        let stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = stored.chunks.iter().flat_map(|chunk| (0..chunk.plans.len()).map(move |at| (chunk, at)));
+        let matches =
+            |(chunk, at): &(&TraceChunk, usize)| eval.is_none_or(|eval| chunk.plans[*at].eval == eval);
+        all.skip(stored.skipped).filter(matches).map(|(chunk, at)| chunk.read(at)).collect()
     }
 }
 
-impl Kept {
+impl TraceChunks {
     fn push(&mut self, trace: PlanTrace) {
         match self.chunks.back_mut() {
             Some(last) if last.plans.len() < CHUNK_PLANS => last.push(trace),
             _ => {
-                let mut next = Chunk::default();
+                let mut next = TraceChunk::default();
                 next.push(trace);
                 self.chunks.push_back(next);
             }
@@ -86,13 +87,13 @@ impl Kept {
     }
 }
 
-impl Default for Chunk {
+impl Default for TraceChunk {
     fn default() -> Self {
         Self { plans: Vec::with_capacity(CHUNK_PLANS), names: String::new(), nodes: Vec::new() }
     }
 }
 
-impl Chunk {
+impl TraceChunk {
     fn push(&mut self, trace: PlanTrace) {
         let PlanTrace {
             eval,
@@ -111,7 +112,7 @@ impl Chunk {
         self.names.push_str(&job.id);
         self.nodes.extend(refused_nodes);
         let ends = [namespace_end, self.names.len(), self.nodes.len()];
-        self.plans.push(Packed {
+        self.plans.push(PackedTrace {
             eval,
             planner,
             snapshot_index,
@@ -125,8 +126,17 @@ impl Chunk {
     }
 
     fn read(&self, at: usize) -> PlanTrace {
-        let Packed { eval, planner, snapshot_index, begun_at, ended_at, overtaken, committed, refused, ends } =
-            self.plans[at];
+        let PackedTrace {
+            eval,
+            planner,
+            snapshot_index,
+            begun_at,
+            ended_at,
+            overtaken,
+            committed,
+            refused,
+            ends,
+        } = self.plans[at];
         let [_, name_begin, nodes_begin] = at.checked_sub(1).map_or([0; 3], |before| self.plans[before].ends);
         let [namespace_end, name_end, nodes_end] = ends;
         PlanTrace {
@@ -166,7 +176,7 @@ mod tests {
     #[test]
     fn the_latest_are_kept_and_found_by_their_evaluation() {
         let traces = PlanTraces::default();
-        (0..KEPT_MAX + 10).for_each(|number| traces.keep(trace(number)));
+        (0..KEPT_MAX + 10).for_each(|number| traces.insert(trace(number)));
         let all = traces.read(None);
         assert_eq!((all.len(), all[0].eval), (KEPT_MAX, EvalId(10)));
         assert_eq!((traces.read(Some(EvalId(10))).len(), traces.read(Some(EvalId(9))).len()), (1, 0));
@@ -176,10 +186,10 @@ mod tests {
     fn each_is_read_as_it_was_kept() {
         let traces = PlanTraces::default();
         let numbers = KEPT_MAX + 2 * CHUNK_PLANS + 7;
-        (0..numbers).for_each(|number| traces.keep(trace(number)));
-        let shown = |trace: &PlanTrace| (trace.eval, trace.job.clone(), trace.refused_nodes.clone());
-        let kept: Vec<_> = traces.read(None).iter().map(shown).collect();
-        let expected: Vec<_> = (numbers - KEPT_MAX..numbers).map(|number| shown(&trace(number))).collect();
-        assert!(kept == expected, "the first is {:?}", kept.first());
+        (0..numbers).for_each(|number| traces.insert(trace(number)));
+        let summary = |trace: &PlanTrace| (trace.eval, trace.job.clone(), trace.refused_nodes.clone());
+        let stored: Vec<_> = traces.read(None).iter().map(summary).collect();
+        let expected: Vec<_> = (numbers - KEPT_MAX..numbers).map(|number| summary(&trace(number))).collect();
+        assert!(stored == expected, "the first is {:?}", stored.first());
     }
 }

@@ -1,4 +1,4 @@
-//! The planner threads: each answers one evaluation after the other, on the state that readers see.
+//! The planner threads: each plans one evaluation after the other, on the published state.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,7 +12,7 @@ use berth_scheduler::{Claim, Ledger, Plan, Planner, Ticket};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{
-    Input, Shared,
+    EngineInput, EngineShared,
     handle::random_u64,
     host_state::{HostState, Renew, Renewal},
 };
@@ -67,8 +67,8 @@ pub(crate) struct PlannerPool {
 impl PlannerPool {
     pub fn start(
         config: PlannersConfig,
-        shared: &Arc<Shared>,
-        inputs: &Sender<Input>,
+        shared: &Arc<EngineShared>,
+        inputs: &Sender<EngineInput>,
     ) -> std::io::Result<Self> {
         let all = crossbeam_channel::bounded(config.planning_max());
         let mut queues = Vec::new();
@@ -95,9 +95,9 @@ impl PlannerPool {
     }
 
     /// Has an evaluation planned.
-    pub fn plan(&mut self, asked: ToPlan) {
+    pub fn plan(&mut self, request: ToPlan) {
         self.next = (self.next + 1) % self.queues.len();
-        let _ = self.queues[self.next].send(asked);
+        let _ = self.queues[self.next].send(request);
     }
 }
 
@@ -123,9 +123,9 @@ impl Drop for ClaimedByPlanner {
 
 struct PlannerThread {
     number: u16,
-    shared: Arc<Shared>,
+    shared: Arc<EngineShared>,
     planner: Planner,
-    /// How it plans.
+    /// The planner function.
     plan: PlanFn,
     host_state: HostState,
     refresh: Duration,
@@ -133,17 +133,17 @@ struct PlannerThread {
 }
 
 impl PlannerThread {
-    fn run(mut self, inputs: &Sender<Input>, todo: &Receiver<ToPlan>) {
-        while let Ok(asked) = todo.recv() {
-            let (term, eval) = (asked.term, &asked.eval);
+    fn run(mut self, inputs: &Sender<EngineInput>, todo: &Receiver<ToPlan>) {
+        while let Ok(request) = todo.recv() {
+            let (term, eval) = (request.term, &request.eval);
             // A planner that panics knows nothing reliable any more, and its evaluation would make the next one panic.
-            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(&asked)));
+            let answered = catch_unwind(AssertUnwindSafe(|| self.answer(&request)));
             let input = answered.unwrap_or_else(|panic| {
                 self.planner = Planner::default();
                 self.renewal = Renewal::new(self.host_state, self.refresh);
                 let reason = format!("the planner panicked: {}", panic_text(&*panic));
                 tracing::error!(eval = %eval.id, job = %eval.job, reason);
-                Input::event(Event::PlanFailed { term, eval: eval.id, reason })
+                EngineInput::event(Event::PlanFailed { term, eval: eval.id, reason })
             });
             if inputs.send(input).is_err() {
                 return;
@@ -151,7 +151,7 @@ impl PlannerThread {
         }
     }
 
-    fn answer(&mut self, ToPlan { term, eval, now: time, awaited_until }: &ToPlan) -> Input {
+    fn answer(&mut self, ToPlan { term, eval, now: time, awaited_until }: &ToPlan) -> EngineInput {
         let (begun_at, begun) = (now(), Instant::now());
         let mut overtaken = 0;
         let (plan, claimed) = loop {
@@ -171,7 +171,7 @@ impl PlannerThread {
         self.shared.counters.planned(&plan, overtaken);
         self.shared.counters.plan_time.record(begun.elapsed());
         let trace = PlanTrace::new(&plan, self.number, [begun_at, now()], overtaken);
-        Input::Planned {
+        EngineInput::Planned {
             term: *term,
             plan: Box::new(plan),
             ticket: claimed.hand_over(),
@@ -228,7 +228,7 @@ mod tests {
         let (host_state, refresh) = (HostState::Incremental, Duration::from_secs(60));
         PlannerThread {
             number: 0,
-            shared: Arc::new(Shared::new(watch::Sender::new(None))),
+            shared: Arc::new(EngineShared::new(watch::Sender::new(None))),
             planner: Planner::default(),
             plan,
             host_state,
@@ -258,11 +258,11 @@ mod tests {
         drop(evals);
         thread.run(&inputs, &todo);
         let failed = answers.recv().expect("it answered");
-        let Input::Event(Event::PlanFailed { term: 3, eval: EvalId(1), reason }, _) = failed else {
+        let EngineInput::Event(Event::PlanFailed { term: 3, eval: EvalId(1), reason }, _) = failed else {
             panic!("the evaluation did not fail");
         };
         assert_eq!(reason, "the planner panicked: its message is withheld, as it may hold secrets");
-        assert!(matches!(answers.recv(), Ok(Input::Planned { plan, .. }) if plan.eval == EvalId(2)));
+        assert!(matches!(answers.recv(), Ok(EngineInput::Planned { plan, .. }) if plan.eval == EvalId(2)));
     }
 
     #[test]

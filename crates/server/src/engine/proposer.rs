@@ -1,4 +1,4 @@
-//! Hands entries to the log in order, several at a time, and informs the controller of those that are not applied.
+//! Proposes entries to the log in order, several at a time, and reports to the controller those that are not applied.
 
 use std::{sync::Arc, time::Instant};
 
@@ -8,7 +8,7 @@ use berth_replication::{ProposeError, Replication};
 use crossbeam_channel::Sender;
 use tokio::{sync::mpsc, task::JoinSet};
 
-use super::{Input, Shared};
+use super::{EngineInput, EngineShared};
 
 /// Entries handed over and not taken; the controller has only a few in flight.
 const ENTRIES_MAX: usize = 64;
@@ -36,10 +36,10 @@ impl Proposals {
 
 /// Proposes entries until there are no more.
 pub(crate) async fn run(
-    shared: Arc<Shared>,
+    shared: Arc<EngineShared>,
     replication: Replication,
     mut proposals: mpsc::Receiver<Proposal>,
-    inputs: Sender<Input>,
+    inputs: Sender<EngineInput>,
 ) {
     let mut results = JoinSet::new();
     while let Some(Proposal { term, entry }) = proposals.recv().await {
@@ -57,7 +57,7 @@ pub(crate) async fn run(
                 Err(ProposeError::NotWritten(reason)) => Fate::NotWritten(reason.to_string()),
                 Err(ProposeError::Unknown(reason)) => Fate::Unknown(reason.to_string()),
             };
-            let event = Input::event(Event::NotApplied { term, index, fate });
+            let event = EngineInput::event(Event::NotApplied { term, index, fate });
             let _ = tokio::task::spawn_blocking(move || inputs.send(event).ok()).await;
         });
         while results.try_join_next().is_some() {}

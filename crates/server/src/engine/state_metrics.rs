@@ -1,5 +1,5 @@
-//! Measurements of the state. Nothing here walks all nodes, allocations, jobs or evaluations, of which the tables count what is in
-//! which state: a cluster may have millions.
+//! Metrics of the state. Nothing here scans all nodes, allocations, jobs or evaluations, of which a cluster may have millions:
+//! tables count their rows by status.
 
 use berth_model::{
     Timestamp,
@@ -110,7 +110,7 @@ fn allocs(view: &View) -> Metric {
     Metric { name: "berth_allocations", help, samples }
 }
 
-/// How many allocations are wanted on nodes that are disconnected, and how many of them ran when they were last heard of.
+/// How many allocations are wanted on nodes that are disconnected, and how many of them ran when they last reported.
 /// Walks what is on those nodes, which are none as a rule.
 fn unknown(view: &View) -> (usize, usize) {
     let (store, observed) = (&view.store, &view.observed);

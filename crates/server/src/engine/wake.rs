@@ -1,4 +1,4 @@
-//! Which blocked readers a change concerns.
+//! Which blocked readers a change wakes.
 
 use berth_model::{
     event::{AclObject, Event},

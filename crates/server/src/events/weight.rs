@@ -1,4 +1,4 @@
-//! How much memory a batch holds on to that the state is free to replace, about.
+//! Estimates the memory that a batch pins although the state has replaced it.
 
 use berth_model::{
     deployment::DeploymentGroup,
@@ -7,7 +7,7 @@ use berth_model::{
     store::{JobSlot, JobVersion},
 };
 
-use super::{Change, EventBatch, Past, Recorded};
+use super::{Change, ChangeRecord, EventBatch, EventObject};
 use crate::shared::View;
 
 /// A job in memory takes about so many times the bytes of its encoding.
@@ -22,7 +22,7 @@ const NODE_BYTES: u64 = 8 << 10;
 pub(super) fn bytes(before: &View, batch: &EventBatch) -> u64 {
     let mut last: Option<&Failures> = None;
     let failures = batch.changes.iter().filter_map(|recorded| match &recorded.past {
-        Past::Eval(eval, _) if !eval.failures.is_empty() => Some(&eval.failures),
+        EventObject::Eval(eval, _) if !eval.failures.is_empty() => Some(&eval.failures),
         _ => None,
     });
     let failure_bytes = failures.map(|failures| {
@@ -32,8 +32,8 @@ pub(super) fn bytes(before: &View, batch: &EventBatch) -> u64 {
     failure_bytes.sum::<u64>() + batch.changes.iter().map(|recorded| one(before, recorded)).sum::<u64>()
 }
 
-fn one(before: &View, Recorded { change, past }: &Recorded) -> u64 {
-    let own = size_of::<Recorded>() as u64 + past_bytes(past);
+fn one(before: &View, ChangeRecord { change, past }: &ChangeRecord) -> u64 {
+    let own = size_of::<ChangeRecord>() as u64 + past_bytes(past);
     own + match change {
         Change::Observed(..) => OBSERVATION_BYTES,
         Change::Logged(Event::JobRegistered(_) | Event::JobDeregistered(_) | Event::JobLaunched(_)) => {
@@ -47,25 +47,25 @@ fn one(before: &View, Recorded { change, past }: &Recorded) -> u64 {
 }
 
 /// What is held for this change alone.
-fn past_bytes(past: &Past) -> u64 {
+fn past_bytes(past: &EventObject) -> u64 {
     let bytes = match past {
-        Past::Nothing | Past::There => 0,
-        Past::Node(node) => size_of_val(&**node),
-        Past::Job(job) => size_of_val(&**job) + size_of::<JobVersion>(),
-        Past::Alloc(alloc) => {
+        EventObject::Nothing | EventObject::There => 0,
+        EventObject::Node(node) => size_of_val(&**node),
+        EventObject::Job(job) => size_of_val(&**job) + size_of::<JobVersion>(),
+        EventObject::Alloc(alloc) => {
             let extra = alloc.detail.extra().map_or(0, size_of_val);
             size_of_val(&**alloc) + extra + size_of_val(&*alloc.named)
         }
-        Past::Eval(eval, _) => size_of_val(&**eval),
-        Past::Deployment(of, _) => size_of_val(&**of) + size_of::<DeploymentGroup>() * of.groups.len(),
-        Past::NodePool(row) => size_of_val(&**row),
-        Past::Variable(variable) => size_of_val(&**variable) + variable.sealed.len(),
+        EventObject::Eval(eval, _) => size_of_val(&**eval),
+        EventObject::Deployment(of, _) => size_of_val(&**of) + size_of::<DeploymentGroup>() * of.groups.len(),
+        EventObject::NodePool(row) => size_of_val(&**row),
+        EventObject::Variable(variable) => size_of_val(&**variable) + variable.sealed.len(),
     };
     bytes as u64
 }
 
-fn newest_job_bytes(past: &Past) -> u64 {
-    let Past::Job(job) = past else { return 0 };
+fn newest_job_bytes(past: &EventObject) -> u64 {
+    let EventObject::Job(job) = past else { return 0 };
     job.row.job().encoded_len() as u64 * JOB_BYTES_FACTOR
 }
 

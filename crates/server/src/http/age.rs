@@ -1,4 +1,4 @@
-//! The order of allocations and evaluations in lists, as Nomad has it: oldest first; by id where a prefix says which.
+//! The order of allocations and evaluations in lists, as in Nomad: oldest first; by id where the request has a prefix.
 
 use std::{fmt, ops::Bound, str::FromStr};
 
@@ -29,13 +29,13 @@ impl<I> Age<I> {
 
 /// The same bounds, as the store has them.
 pub(crate) fn ages<I>((first, last): Span<Age<I>>) -> Span<(Index, I)> {
-    let age = |place: Age<I>| (place.created, place.id);
+    let age = |position: Age<I>| (position.created, position.id);
     (first.map(age), last.map(age))
 }
 
 /// The ids of places in a list by id.
 pub(crate) fn ids<I>((first, last): Span<Age<I>>) -> Span<I> {
-    (first.map(|place| place.id), last.map(|place| place.id))
+    (first.map(|position| position.id), last.map(|position| position.id))
 }
 
 impl<I: fmt::Display> fmt::Display for Age<I> {

@@ -1,17 +1,17 @@
-//! The agents that have what a caller sees.
+//! Access of request handlers to the agents of allocations and nodes that the caller may see.
 
 use std::{sync::Arc, time::Duration};
 
 use berth_api::{
     LogDetail,
-    agent::{Outcome, Question},
+    agent::{AgentOutcome, AgentQuery},
 };
 use berth_model::{AllocId, JobKey, NodeId};
 use tokio::time::timeout;
 
 use super::{call::Call, failure::Failure};
 use crate::{
-    access::{CallerView, Parts},
+    access::{AllocParts, CallerView},
     shared::{AgentError, Agents, ExecLink, ExecRequest, ReadPieces, ReadRequest, ReadSource},
 };
 
@@ -34,7 +34,7 @@ impl Call {
     ///
     /// # Errors
     /// When the allocation's node is gone.
-    pub fn agent_of(&self, parts: &Parts<'_>) -> Result<AllocAgent, Failure> {
+    pub fn agent_of(&self, parts: &AllocParts<'_>) -> Result<AllocAgent, Failure> {
         let gone = || Failure::not_found("the allocation's node is gone, and what its agent kept with it");
         let node = parts.node.ok_or_else(gone)?.id;
         Ok(AllocAgent {
@@ -53,10 +53,10 @@ impl Call {
         &self,
         view: &CallerView,
         node: NodeId,
-        question: Question,
-    ) -> Result<Outcome, Failure> {
+        query: AgentQuery,
+    ) -> Result<AgentOutcome, Failure> {
         view.node(node).ok_or_else(|| Failure::not_found("node not found"))?;
-        Ok(self.api.state.agents.ask(node, question).await?)
+        Ok(self.api.state.agents.ask(node, query).await?)
     }
 }
 
@@ -89,8 +89,8 @@ impl Call {
 
 impl AllocAgent {
     /// Asks about the allocation, whose id goes into the question.
-    pub async fn ask(&self, question: impl FnOnce(Vec<u8>) -> Question) -> Result<Outcome, Failure> {
-        Ok(self.agents.ask(self.node, question(self.alloc.to_bytes().to_vec())).await?)
+    pub async fn ask(&self, query: impl FnOnce(Vec<u8>) -> AgentQuery) -> Result<AgentOutcome, Failure> {
+        Ok(self.agents.ask(self.node, query(self.alloc.to_bytes().to_vec())).await?)
     }
 
     /// Reads the log of one of its tasks, or one of its files.

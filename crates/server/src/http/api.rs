@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State that all requests share.
 
 use std::{
     net::SocketAddr,
@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Limits, Table, counters::Counters, heavy::Heavy, lease::Leases, rates::Asked, shared::Shared,
-    together::Together, waiting::Waiting,
+    Limits, Table, counters::HttpCounters, heavy::Heavy, lease::Leases, rates::CallerRates,
+    response_cache::ResponseCache, shared_list::SharedLists, waiters::WaiterLimits,
 };
 use crate::{
     access::{CallerView, Policy},
@@ -31,32 +31,32 @@ pub(crate) struct Api {
     /// What requests may cost.
     pub limits: Arc<Limits>,
     /// What is measured of requests.
-    pub counters: Arc<Counters>,
+    pub counters: Arc<HttpCounters>,
     /// Cancelled when the server stops: blocked readers are answered, streams end.
     pub stopping: CancellationToken,
     /// Bytes that further bodies may take.
-    pub body_room: Arc<Semaphore>,
+    pub body_budget: Arc<Semaphore>,
     /// Bytes that further answers may take which clients have not read.
-    pub answer_room: Arc<Semaphore>,
+    pub answer_budget: Arc<Semaphore>,
     /// What callers may do.
     pub policy: Arc<dyn Policy>,
     /// Tasks that have shown who they are.
     pub workloads: Arc<Workloads>,
     /// What requests that are under way were allowed.
     pub leases: Leases,
-    /// How often callers have asked lately.
-    pub asked: Arc<Asked>,
-    /// Requests that wait.
-    pub waiting: Waiting,
+    /// The rate limits of callers.
+    pub rates: Arc<CallerRates>,
+    /// Limits of waiting requests.
+    pub waiters: WaiterLimits,
     /// Commands within tasks that may still begin.
-    pub exec_room: Arc<Semaphore>,
+    pub exec_slots: Arc<Semaphore>,
     /// Answers that many readers wait for together.
-    pub shared: Arc<Shared>,
+    pub response_cache: Arc<ResponseCache>,
     /// Long lists that several are sent at the moment.
-    pub together: Arc<Together<CallerView>>,
-    /// What is served.
+    pub shared_lists: Arc<SharedLists<CallerView>>,
+    /// The routes that are served.
     pub table: Arc<Table>,
-    /// Its description, made for the first who asks.
+    /// The OpenAPI description, made on its first request.
     pub description: Arc<OnceLock<Value>>,
     /// Threads for work of some milliseconds, which would hold up others.
     pub heavy: Heavy,
@@ -75,29 +75,29 @@ impl Api {
     }
 
     pub fn new(table: Table, state: State, limits: Limits, local: SocketAddr) -> Self {
-        let room = limits.bodies_bytes_max.min(Semaphore::MAX_PERMITS);
+        let budget = limits.bodies_bytes_max.min(Semaphore::MAX_PERMITS);
         let policy = state.policy.clone();
-        let answer_room = limits.answers_bytes_max.min(Semaphore::MAX_PERMITS);
+        let answer_budget = limits.answers_bytes_max.min(Semaphore::MAX_PERMITS);
         Self {
             state,
-            shared: Arc::default(),
-            together: Arc::default(),
+            response_cache: Arc::default(),
+            shared_lists: Arc::default(),
             table: Arc::new(table),
             description: Arc::default(),
             policy,
             workloads: Arc::default(),
             leases: Leases::default(),
-            asked: Arc::new(Asked::new(limits.rates)),
-            waiting: Waiting::new(&limits),
+            rates: Arc::new(CallerRates::new(limits.rates)),
+            waiters: WaiterLimits::new(&limits),
             heavy: Heavy::new(limits.heavy_threads_max),
             lists: Heavy::yielding(limits.heavy_threads_max),
             slow: Heavy::new(SLOW_THREADS_MAX),
-            exec_room: Arc::new(Semaphore::new(limits.execs_max)),
+            exec_slots: Arc::new(Semaphore::new(limits.execs_max)),
             limits: Arc::new(limits),
             counters: Arc::default(),
             stopping: CancellationToken::new(),
-            body_room: Arc::new(Semaphore::new(room)),
-            answer_room: Arc::new(Semaphore::new(answer_room)),
+            body_budget: Arc::new(Semaphore::new(budget)),
+            answer_budget: Arc::new(Semaphore::new(answer_budget)),
             local_only: local.ip().is_loopback(),
         }
     }

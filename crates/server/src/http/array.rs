@@ -1,5 +1,5 @@
-//! JSON arrays that are written while they are sent: a list of a million allocations takes no more memory than a piece,
-//! and is written on threads where it holds up nobody.
+//! JSON arrays that are written while they are sent: a list of a million allocations takes no more memory than one piece, and is
+//! written on threads where it blocks nobody.
 
 use std::io;
 
@@ -14,8 +14,8 @@ use super::{
     heavy::Heavy,
     json_text::JsonText,
     query::Query,
-    reply::{JSON, Shown, check_answer, whole, with_type},
-    together::{Begun, Produce},
+    reply::{JSON, ShownView, check_answer, whole, with_type},
+    shared_list::{ListProducer, StartedList},
 };
 use crate::access::CallerView;
 
@@ -29,9 +29,9 @@ pub(crate) const PIECE_BYTES_MAX: usize = 64 << 10;
 const HELD_BYTES_MAX: usize = 256 << 10;
 
 /// Where the items of an array come from.
-pub(crate) trait Source: Send + 'static {
+pub(crate) trait RowSource: Send + 'static {
     /// Writes the items among the next so many rows.
-    fn next(&mut self, rows_max: usize, items: &mut Items) -> Result<(), Failure>;
+    fn next(&mut self, rows_max: usize, items: &mut ArrayItems) -> Result<(), Failure>;
 
     /// Whether all rows have been looked at.
     fn is_done(&self) -> bool;
@@ -42,7 +42,7 @@ pub(crate) trait Source: Send + 'static {
 
 /// The text of an array, as far as it is written.
 #[derive(Debug)]
-pub(crate) struct Items {
+pub(crate) struct ArrayItems {
     text: JsonText,
     count: usize,
     query: Query,
@@ -50,8 +50,8 @@ pub(crate) struct Items {
     end: &'static [u8],
 }
 
-impl Items {
-    /// None yet.
+impl ArrayItems {
+    /// An empty array with the options of a request.
     pub fn of(call: &Call) -> Result<Self, Failure> {
         Self::between(call, b"[", b"]")
     }
@@ -80,7 +80,7 @@ impl Items {
         self.end = end;
     }
 
-    /// Adds one.
+    /// Appends an item.
     pub fn push<T: Serialize>(&mut self, item: &T) {
         check_answer::<Vec<T>>(&self.query);
         self.add(item);
@@ -115,7 +115,7 @@ impl Items {
         self.text.into_bytes()
     }
 
-    /// The same once more, without room for more.
+    /// A copy without spare capacity.
     fn copy(&self) -> Self {
         let mut text = JsonText::default();
         text.push(self.text.as_bytes());
@@ -125,18 +125,18 @@ impl Items {
     /// Takes what is written so far.
     fn take(&mut self) -> Bytes {
         // One large item must not make all further pieces take as much.
-        let room = self.text.capacity().min(2 * PIECE_BYTES_MAX);
-        std::mem::replace(&mut self.text, JsonText::with_capacity(room)).into_bytes()
+        let capacity = self.text.capacity().min(2 * PIECE_BYTES_MAX);
+        std::mem::replace(&mut self.text, JsonText::with_capacity(capacity)).into_bytes()
     }
 }
 
 /// Answers with an array of all items. A short one is sent whole, with its length.
-pub(crate) async fn array<S: Source>(call: &Call, source: S) -> Reply {
-    written(call, Items::of(call)?, source).await
+pub(crate) async fn array<S: RowSource>(call: &Call, source: S) -> Reply {
+    written(call, ArrayItems::of(call)?, source).await
 }
 
 /// The same for items that stand elsewhere than in an array by itself.
-pub(crate) async fn written<S: Source>(call: &Call, mut items: Items, mut source: S) -> Reply {
+pub(crate) async fn written<S: RowSource>(call: &Call, mut items: ArrayItems, mut source: S) -> Reply {
     if source.is_heavy() {
         while !source.is_done() && items.bytes() < HELD_BYTES_MAX {
             let next = move || (source.next(ROWS_MAX, &mut items), source, items);
@@ -150,12 +150,12 @@ pub(crate) async fn written<S: Source>(call: &Call, mut items: Items, mut source
     if source.is_done() {
         return Ok(whole(items.end()));
     }
-    Ok(with_type(body(Writer { source, items }, call.api.lists.clone()), JSON))
+    Ok(with_type(body(ArrayWriter { source, items }, call.api.lists.clone()), JSON))
 }
 
 /// The same for a list that others may read at the same time: a long one is written once for all of them. `source` shows the state of
 /// `view`; `begin` makes one of another state, and then the answer says which.
-pub(crate) async fn shared<S: Source + Clone>(
+pub(crate) async fn shared<S: RowSource + Clone>(
     call: &Call,
     mut source: S,
     view: CallerView,
@@ -165,18 +165,18 @@ pub(crate) async fn shared<S: Source + Clone>(
     if source.is_heavy() || contract.body.is_some() || contract.is_personal {
         return array(call, source).await;
     }
-    let mut items = Items::of(call)?;
+    let mut items = ArrayItems::of(call)?;
     source.next(ROWS_HERE_MAX, &mut items)?;
     if source.is_done() {
         return Ok(whole(items.end()));
     }
-    let begun: Begun<CallerView> = (Box::new(Writer { source, items }), view);
+    let begun: StartedList<CallerView> = (Box::new(ArrayWriter { source, items }), view);
     let begin = || {
         let view = call.view();
-        let writer = Writer { source: begin(view.clone()), items: Items::of(call)? };
-        Ok::<Begun<CallerView>, Failure>((Box::new(writer), view))
+        let writer = ArrayWriter { source: begin(view.clone()), items: ArrayItems::of(call)? };
+        Ok::<StartedList<CallerView>, Failure>((Box::new(writer), view))
     };
-    let reader = call.api.together.read(call.access().rights(), &call.target(), begun, begin).await?;
+    let reader = call.api.shared_lists.read(call.access().rights(), &call.target(), begun, begin).await?;
     let view = reader.view().cloned();
     let heavy = call.api.lists.clone();
     let body = Body::from_stream(stream::try_unfold(reader, move |mut reader| {
@@ -188,27 +188,27 @@ pub(crate) async fn shared<S: Source + Clone>(
     }));
     let mut response = with_type(body, JSON);
     if let Some(view) = view {
-        response.extensions_mut().insert(Shown(view));
+        response.extensions_mut().insert(ShownView(view));
     }
     Ok(response)
 }
 
-struct Writer<S> {
+struct ArrayWriter<S> {
     source: S,
-    items: Items,
+    items: ArrayItems,
 }
 
-impl<S: Source + Clone> Produce for Writer<S> {
+impl<S: RowSource + Clone> ListProducer for ArrayWriter<S> {
     fn next(&mut self) -> Result<(Bytes, bool), Failure> {
         self.piece()
     }
 
-    fn fork(&self) -> Box<dyn Produce> {
+    fn fork(&self) -> Box<dyn ListProducer> {
         Box::new(Self { source: self.source.clone(), items: self.items.copy() })
     }
 }
 
-fn body<S: Source>(writer: Writer<S>, heavy: Heavy) -> Body {
+fn body<S: RowSource>(writer: ArrayWriter<S>, heavy: Heavy) -> Body {
     Body::from_stream(stream::try_unfold(Some(writer), move |writer| {
         let heavy = heavy.clone();
         async move {
@@ -221,7 +221,7 @@ fn body<S: Source>(writer: Writer<S>, heavy: Heavy) -> Body {
     }))
 }
 
-impl<S: Source> Writer<S> {
+impl<S: RowSource> ArrayWriter<S> {
     /// What was written before and the items among the next rows; and whether these were the last.
     fn piece(&mut self) -> Result<(Bytes, bool), Failure> {
         // What was written before the answer began may be a piece by itself.

@@ -1,5 +1,5 @@
-//! What is recorded of a request: room for its lines before it is carried out, what it changed meanwhile, and what came of it,
-//! by whatever end.
+//! The audit of a request: space for its records is reserved before it is executed, and its changes and outcome are recorded,
+//! however it ends.
 
 use std::{
     collections::BTreeMap,
@@ -32,11 +32,14 @@ use super::{
     caller::Caller,
     failure::Failure,
     query::Query,
-    routes::{Answer, Capability, Recorded, Route},
+    routes::{AuditMode, Capability, ResponseBody, Route},
 };
 use crate::{
     access::{Identity, SECRET_BYTES, SECRET_PREFIX, hash},
-    audit::{AuditLog, Changed, Ended, Requested, Reservation, What, Who, WhoseToken, cut, now},
+    audit::{
+        AuditCaller, AuditChange, AuditLog, AuditOperation, EndRecord, RequestRecord, Reservation,
+        TokenOwner, cut, now,
+    },
     engine::random_u64,
     workload::is_token,
 };
@@ -56,18 +59,18 @@ const SECRET: &str = "(a secret)";
 pub(crate) struct Audited {
     log: AuditLog,
     id: String,
-    who: Who,
-    what: What,
-    recorded: Recorded,
-    /// Where it comes from, if anybody may ask; a request of that kind that changes nothing counts as a refusal.
+    who: AuditCaller,
+    what: AuditOperation,
+    recorded: AuditMode,
+    /// Where it comes from, if it needs no token; a request of that kind that changes nothing counts as a refusal.
     stranger: Option<Option<IpAddr>>,
     begun: Instant,
     sent_bytes: AtomicU64,
-    progress: Mutex<Progress>,
+    progress: Mutex<AuditProgress>,
 }
 
 #[derive(Debug, Default)]
-struct Progress {
+struct AuditProgress {
     /// Room for the line that records the outcome; none once that is recorded.
     line: Option<Reservation>,
     /// Room for the line that reports the end of a stream.
@@ -78,14 +81,14 @@ struct Progress {
     exit_code: Option<i32>,
     /// Of the answer, where that is another than was recorded before.
     status: Option<u16>,
-    changes: Vec<Changed>,
+    changes: Vec<AuditChange>,
     more_changes: u64,
     /// Changes that have been recorded.
-    told: usize,
+    recorded: usize,
 }
 
 /// What a request says that may be recorded.
-pub(crate) struct Seen<'r> {
+pub(crate) struct AuditedRequest<'r> {
     pub api: &'r Api,
     pub route: &'r Route,
     pub method: &'r str,
@@ -95,9 +98,9 @@ pub(crate) struct Seen<'r> {
     pub namespace: &'r str,
 }
 
-impl Seen<'_> {
-    fn who(&self, identity: &Identity) -> Who {
-        Who {
+impl AuditedRequest<'_> {
+    fn who(&self, identity: &Identity) -> AuditCaller {
+        AuditCaller {
             address: self.caller.map(|caller| caller.peer.to_string()).unwrap_or_default(),
             token: self.token(identity),
             certificate: self
@@ -109,19 +112,19 @@ impl Seen<'_> {
     }
 
     /// The token that was shown, if it is one. A task's is signed again all the time: it is known by its allocation.
-    fn token(&self, identity: &Identity) -> Option<WhoseToken> {
+    fn token(&self, identity: &Identity) -> Option<TokenOwner> {
         match identity {
             Identity::Anonymous => None,
             Identity::Token(secret) => {
                 let view = self.api.state.view();
-                view.store.acl().token_of(secret).map(|token| WhoseToken {
+                view.store.acl().token_of(secret).map(|token| TokenOwner {
                     accessor: token.id.to_string(),
                     name: cut(&token.name),
                     task: String::new(),
                     token_type: token.token_type.as_str(),
                 })
             }
-            Identity::Workload(workload) => Some(WhoseToken {
+            Identity::Workload(workload) => Some(TokenOwner {
                 accessor: workload.alloc.to_string(),
                 name: cut(&workload.subject),
                 task: cut(&workload.name.task),
@@ -130,12 +133,12 @@ impl Seen<'_> {
         }
     }
 
-    fn what(&self) -> What {
+    fn what(&self) -> AuditOperation {
         let takes = &self.query.contract().parameters;
         let named = |name: &str| NAMING.contains(&name) && name != "namespace" && takes.contains(&name);
         let query = self.query.given().filter(|(name, _)| named(name));
         let shown = |(name, value): &(String, String)| (name.clone(), self.shown(value));
-        What {
+        AuditOperation {
             method: self.method.to_owned(),
             route: self.route.path,
             capability: self.route.capability.word(),
@@ -145,7 +148,7 @@ impl Seen<'_> {
         }
     }
 
-    /// A text, unless it is the secret of a token: people take that for its accessor.
+    /// A text, unless it is the secret of a token: users take that for its accessor.
     fn shown(&self, text: &str) -> String {
         let is_secret = is_secret(text)
             || text.parse::<JoinCode>().is_ok()
@@ -156,7 +159,7 @@ impl Seen<'_> {
 
     /// Records that it was refused, before anything was looked at. Nothing waits for that.
     pub fn refused(&self, identity: &Identity, failure: &Failure) {
-        let Some(log) = self.api.audit().filter(|_| self.route.recorded != Recorded::Never) else { return };
+        let Some(log) = self.api.audit().filter(|_| self.route.recorded != AuditMode::Never) else { return };
         let Some(line) = log.reserve_for_refusal(self.caller.and_then(Caller::is_refused_with)) else {
             return;
         };
@@ -165,8 +168,8 @@ impl Seen<'_> {
             // Whoever shows no token may have put it anywhere.
             (what.objects, what.query) = Default::default();
         }
-        line.tell(
-            Requested {
+        line.record(
+            RequestRecord {
                 time: &now(),
                 request: &new_id(),
                 who: &who,
@@ -185,22 +188,25 @@ impl Seen<'_> {
 }
 
 impl Audited {
-    /// Has room for what will be recorded of a request; none where nothing is.
+    /// Reserves space for the records of a request; none where nothing is recorded.
     ///
     /// # Errors
-    /// When there is no room, and the request must be recorded.
-    pub async fn begin(seen: Seen<'_>, identity: &Identity) -> Result<Option<Arc<Self>>, Failure> {
+    /// When no space is left, and the request must be recorded.
+    pub async fn begin(seen: AuditedRequest<'_>, identity: &Identity) -> Result<Option<Arc<Self>>, Failure> {
         let recorded = seen.route.recorded;
         let Some(log) = seen.api.audit().filter(|log| recorded.is_by(log.records_all_reads())) else {
             return Ok(None);
         };
-        let untold =
-            |untold: crate::audit::Untold| Failure::new(StatusCode::SERVICE_UNAVAILABLE, untold.to_string());
-        let line = log.reserve().await.map_err(untold)?;
-        let may_stream =
-            matches!(seen.route.contract.answer, Answer::Lines(_) | Answer::Socket { .. } | Answer::Bytes);
-        let end = if may_stream { Some(log.reserve().await.map_err(untold)?) } else { None };
-        let progress = Progress { line: Some(line), end, ..Progress::default() };
+        let unrecorded = |unrecorded: crate::audit::NotRecorded| {
+            Failure::new(StatusCode::SERVICE_UNAVAILABLE, unrecorded.to_string())
+        };
+        let line = log.reserve().await.map_err(unrecorded)?;
+        let may_stream = matches!(
+            seen.route.contract.answer,
+            ResponseBody::Lines(_) | ResponseBody::Socket { .. } | ResponseBody::Bytes
+        );
+        let end = if may_stream { Some(log.reserve().await.map_err(unrecorded)?) } else { None };
+        let progress = AuditProgress { line: Some(line), end, ..AuditProgress::default() };
         Ok(Some(Arc::new(Self {
             log: log.clone(),
             id: new_id(),
@@ -215,8 +221,8 @@ impl Audited {
         })))
     }
 
-    /// A change is about to be asked for. Returns its number.
-    pub fn begin_change(&self, change: Changed) -> usize {
+    /// A change is about to be proposed. Returns its number.
+    pub fn begin_change(&self, change: AuditChange) -> usize {
         let mut progress = self.progress();
         if progress.changes.len() < CHANGES_MAX {
             progress.changes.push(change);
@@ -253,7 +259,7 @@ impl Audited {
     ///
     /// # Errors
     /// When it is not on disk: nothing may be done.
-    pub async fn announce(&self, change: Changed) -> Result<(), Failure> {
+    pub async fn announce(&self, change: AuditChange) -> Result<(), Failure> {
         let (line, fields) = {
             let mut progress = self.progress();
             let Some(line) = progress.line.take() else { return Ok(()) };
@@ -261,8 +267,8 @@ impl Audited {
             progress.streams = true;
             (line, self.fields(&mut progress, StatusCode::SWITCHING_PROTOCOLS.as_u16(), None))
         };
-        line.tell_and_wait(fields).await.map_err(|untold| {
-            let text = format!("nothing was done: its record in the audit log is not on disk: {untold}");
+        line.record_synced(fields).await.map_err(|unrecorded| {
+            let text = format!("nothing was done: its record in the audit log is not on disk: {unrecorded}");
             Failure::new(StatusCode::SERVICE_UNAVAILABLE, text)
         })
     }
@@ -290,24 +296,24 @@ impl Audited {
             (line, fields, !progress.changes.is_empty())
         };
         if self.recorded.is_awaited() && (changes || status.as_u16() < 400) {
-            if let Err(untold) = line.tell_and_wait(fields).await {
-                let may_be_done = changes || self.recorded == Recorded::Change;
+            if let Err(unrecorded) = line.record_synced(fields).await {
+                let may_be_done = changes || self.recorded == AuditMode::Change;
                 let done =
                     if may_be_done { "what was asked for may have been done" } else { "nothing is told" };
                 let text = format!(
-                    "{done}, but its record in the audit log is not on disk yet: {untold}; the server tries on, look at the state \
+                    "{done}, but its record in the audit log is not on disk yet: {unrecorded}; the server tries on, look at the state \
                      before you try again"
                 );
                 return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text));
             }
         } else {
-            line.tell(fields);
+            line.record(fields);
         }
         let response = self.named(reply?);
         if !streams || status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(response);
         }
-        Ok(response.map(|body| Body::new(Watched { body, audited: self })))
+        Ok(response.map(|body| Body::new(AuditedBody { body, audited: self })))
     }
 
     /// An answer that says by which id its request is found.
@@ -319,7 +325,7 @@ impl Audited {
     }
 
     /// Whether a request that ends without success has a line.
-    fn takes(&self, progress: &Progress) -> bool {
+    fn takes(&self, progress: &AuditProgress) -> bool {
         let changes_nothing = progress.changes.iter().all(|change| change.error.is_some());
         match self.stranger {
             Some(address) if changes_nothing => self.log.takes_refusal(address),
@@ -327,9 +333,9 @@ impl Audited {
         }
     }
 
-    fn fields(&self, progress: &mut Progress, status: u16, reason: Option<&'static str>) -> Vec<u8> {
-        progress.told = progress.changes.len();
-        let requested = Requested {
+    fn fields(&self, progress: &mut AuditProgress, status: u16, reason: Option<&'static str>) -> Vec<u8> {
+        progress.recorded = progress.changes.len();
+        let requested = RequestRecord {
             time: &now(),
             request: &self.id,
             who: &self.who,
@@ -349,7 +355,7 @@ impl Audited {
         u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn progress(&self) -> MutexGuard<'_, Progress> {
+    fn progress(&self) -> MutexGuard<'_, AuditProgress> {
         self.progress.lock().expect("nothing panics while it holds this lock")
     }
 }
@@ -363,32 +369,32 @@ impl Drop for Audited {
             }
             // The client is gone before it was answered: the outcome of its changes is recorded as far as it is known.
             let fields = self.fields(&mut progress, 0, None);
-            line.tell(fields);
+            line.record(fields);
         } else if let Some(end) = progress.end.take().filter(|_| progress.streams) {
-            let ended = Ended {
+            let ended = EndRecord {
                 time: &now(),
                 request: &self.id,
                 who: &self.who,
                 route: self.what.route,
-                changes: &progress.changes[progress.told..],
+                changes: &progress.changes[progress.recorded..],
                 whole: progress.sent_all,
                 bytes: self.sent_bytes.load(Relaxed),
                 exit_code: progress.exit_code,
                 status: progress.status,
                 took_us: self.took_us(),
             };
-            end.tell(ended.fields());
+            end.record(ended.fields());
         }
     }
 }
 
 /// A body whose end is recorded.
-struct Watched {
+struct AuditedBody {
     body: Body,
     audited: Arc<Audited>,
 }
 
-impl HttpBody for Watched {
+impl HttpBody for AuditedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -433,7 +439,7 @@ fn new_id() -> String {
     format!("{process:016x}{:016x}", NEXT.fetch_add(1, Relaxed))
 }
 
-impl Recorded {
+impl AuditMode {
     /// What is recorded of a route by what it does and what it takes.
     pub(super) fn of(changes: bool, capability: Capability) -> Self {
         use Capability::*;

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use super::{
     call::{Call, Reply},
     failure::Failure,
+    leader_contact::NO_CONTACT,
     query::Query,
     reply,
-    sure::UNSURE,
 };
 use crate::{
     WatchKey,
@@ -53,18 +53,18 @@ pub(crate) async fn answer(
     let target = call.target();
     let (view, woken) = changed(call, keys, known, &index_of).await?;
     let index = index_of(&view);
-    // What a body asks for is not in the target.
+    // A request in a body is not part of the target.
     let is_shared = call.query.contract().body.is_none() && !call.query.contract().is_personal;
     if !woken || !is_shared {
         return stamped(call, view, index_of, render).await;
     }
     let rights = call.access().rights();
-    if let Some(mut response) = call.api.shared.find(rights, &target, index) {
+    if let Some(mut response) = call.api.response_cache.find(rights, &target, index) {
         reply::stamp_moment(response.headers_mut(), &view);
         return Ok(response);
     }
     let response = stamped(call, view, index_of, render).await?;
-    call.api.shared.keep(rights, target, index, &response);
+    call.api.response_cache.insert(rights, target, index, &response);
     Ok(response)
 }
 
@@ -79,12 +79,12 @@ async fn stamped(
         StatusCode::NOT_FOUND => failure.at(index_of(&view)),
         _ => failure,
     })?;
-    let view = response.extensions_mut().remove().map_or(view, |reply::Shown(newer)| newer);
+    let view = response.extensions_mut().remove().map_or(view, |reply::ShownView(newer)| newer);
     reply::stamp_read(response.headers_mut(), index_of(&view), &view, call.query.waits());
     Ok(response)
 }
 
-/// The index after which the reader wants to hear of a change; none when it does not want to wait.
+/// The index after which the reader waits for a change; none when it does not want to wait.
 fn known_index(query: &Query) -> Result<Option<Index>, Failure> {
     query.flag("stale", false)?;
     query.duration("wait")?;
@@ -127,7 +127,7 @@ async fn changed(
         let view = call.view();
         if index_of(&view) > known {
             if waiter.is_some() {
-                still_lent(call, deadline).await?;
+                still_granted(call, deadline).await?;
             }
             return Ok((view, waiter.is_some()));
         }
@@ -145,19 +145,19 @@ async fn changed(
 }
 
 /// Who has waited is answered only while this server knows that what allowed it holds still.
-async fn still_lent(call: &Call, deadline: Instant) -> Result<(), Failure> {
+async fn still_granted(call: &Call, deadline: Instant) -> Result<(), Failure> {
     let Some(lease) = call.lease() else { return Ok(()) };
-    let sure = lease.sure();
+    let contact = lease.contact();
     tokio::select! {
-        () = sure.goes_on() => lease.check(),
-        () = tokio::time::sleep_until(deadline) => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, UNSURE)),
+        () = contact.until_contact_again() => lease.check(),
+        () = tokio::time::sleep_until(deadline) => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, NO_CONTACT)),
         () = call.api.stopping.cancelled() => Ok(()),
     }
 }
 
 fn patience(call: &Call) -> Result<Duration, Failure> {
-    let asked = call.query.duration("wait")?.filter(|wait| !wait.is_zero()).unwrap_or(WAIT_MAX);
-    let wait = asked.min(WAIT_MAX);
+    let requested = call.query.duration("wait")?.filter(|wait| !wait.is_zero()).unwrap_or(WAIT_MAX);
+    let wait = requested.min(WAIT_MAX);
     let jitter_max = (wait / JITTER_PART).as_nanos();
     let jitter = call.mint_id() % (jitter_max + 1);
     Ok(wait + Duration::from_nanos(u64::try_from(jitter).unwrap_or_default()))

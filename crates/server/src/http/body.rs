@@ -9,17 +9,22 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{api::Api, failure::Failure};
 
-/// A body in memory, and its share of the room that all bodies have.
+/// A body in memory, and its share of the budget of all bodies.
 #[derive(Debug, Default)]
-pub(crate) struct Text {
+pub(crate) struct BodyText {
     pub bytes: Vec<u8>,
     _room: Option<OwnedSemaphorePermit>,
 }
 
 /// Reads a body of at most `max` bytes. One that says that it is longer is refused before its first byte.
-pub(crate) async fn read(api: &Api, headers: &HeaderMap, body: Body, max: usize) -> Result<Text, Failure> {
-    let told = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    let least = told.unwrap_or_default().max(body.size_hint().lower());
+pub(crate) async fn read(
+    api: &Api,
+    headers: &HeaderMap,
+    body: Body,
+    max: usize,
+) -> Result<BodyText, Failure> {
+    let declared = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let least = declared.unwrap_or_default().max(body.size_hint().lower());
     if usize::try_from(least).is_ok_and(|least| least <= max) {
         let patience = Duration::from_millis(api.limits.body_timeout_ms);
         let read = tokio::time::timeout(patience, collect(api, body, max)).await;
@@ -31,9 +36,9 @@ pub(crate) async fn read(api: &Api, headers: &HeaderMap, body: Body, max: usize)
     Err(too_large(max))
 }
 
-async fn collect(api: &Api, mut body: Body, max: usize) -> Result<Text, Failure> {
+async fn collect(api: &Api, mut body: Body, max: usize) -> Result<BodyText, Failure> {
     let mut bytes = Vec::new();
-    let mut room: Option<OwnedSemaphorePermit> = None;
+    let mut budget: Option<OwnedSemaphorePermit> = None;
     while let Some(frame) = body.frame().await {
         let broken = |error| Failure::bad_request(format!("read the request's body: {error}"));
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
@@ -41,14 +46,14 @@ async fn collect(api: &Api, mut body: Body, max: usize) -> Result<Text, Failure>
             return Err(too_large(max));
         }
         let more = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        let Ok(permit) = api.body_room.clone().try_acquire_many_owned(more) else { return Err(busy()) };
-        match &mut room {
-            None => room = Some(permit),
-            Some(room) => room.merge(permit),
+        let Ok(permit) = api.body_budget.clone().try_acquire_many_owned(more) else { return Err(busy()) };
+        match &mut budget {
+            None => budget = Some(permit),
+            Some(budget) => budget.merge(permit),
         }
         bytes.extend_from_slice(&data);
     }
-    Ok(Text { bytes, _room: room })
+    Ok(BodyText { bytes, _room: budget })
 }
 
 fn too_large(max: usize) -> Failure {

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::{
     api::Api, audited::Audited, body, caller::Caller, depth, failure::Failure, ignored::Ignored,
-    lease::Lease, nulls, propose::Proposer, query::Query, routes::Carried, waiting::Waiter,
+    lease::Lease, nulls, propose::Proposer, query::Query, routes::RequestBody, waiters::Waiter,
 };
 use crate::{
     FollowFrom, SubscriptionError,
@@ -30,8 +30,8 @@ pub(crate) type Reply = Result<Response, Failure>;
 /// A body that is read here and now: going to another thread would cost more.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 
-/// Who asks, and by which connection.
-pub(crate) struct Asker {
+/// The caller of a request, and its connection.
+pub(crate) struct CallerContext {
     /// What the request may reach.
     pub access: Arc<Access>,
     /// By the token that was shown.
@@ -51,7 +51,7 @@ pub(crate) struct Call {
     path: String,
     params: Vec<(String, String)>,
     headers: HeaderMap,
-    asker: Asker,
+    caller_context: CallerContext,
     /// Where its last change was committed; 0 for none yet.
     written: Arc<AtomicU64>,
     ignored: Ignored,
@@ -66,11 +66,11 @@ impl Call {
         path: String,
         params: Vec<(String, String)>,
         headers: HeaderMap,
-        asker: Asker,
+        caller_context: CallerContext,
         body: Body,
     ) -> Self {
         let (written, ignored) = (Arc::default(), Ignored::of(&query));
-        Self { api, query, path, params, headers, asker, written, ignored, body: Mutex::new(body) }
+        Self { api, query, path, params, headers, caller_context, written, ignored, body: Mutex::new(body) }
     }
 
     /// The request's headers.
@@ -80,7 +80,7 @@ impl Call {
 
     /// The connection by which it came; none when it did not come over one.
     pub fn caller(&self) -> Option<&Caller> {
-        self.asker.caller.as_ref()
+        self.caller_context.caller.as_ref()
     }
 
     /// The client follows something, and may look at it for as long as it likes: what waits for it is little.
@@ -90,39 +90,39 @@ impl Call {
 
     /// Counts the request among those that wait, for as long as what comes back lives.
     pub fn begin_to_wait(&self) -> Result<Waiter, Failure> {
-        self.api.waiting.begin(self.asker.caller.as_ref(), &self.asker.identity)
+        self.api.waiters.begin(self.caller_context.caller.as_ref(), &self.caller_context.identity)
     }
 
-    /// Who asks, by the token that was shown.
+    /// The caller's identity, by its token.
     pub fn identity(&self) -> &Identity {
-        &self.asker.identity
+        &self.caller_context.identity
     }
 
     /// Watches over what the request may reach; none where everybody may do everything.
     pub fn lease(&self) -> Option<&Arc<Lease>> {
-        self.asker.lease.as_ref()
+        self.caller_context.lease.as_ref()
     }
 
     /// What is recorded of the request; none where nothing is.
     pub fn audited(&self) -> Option<&Arc<Audited>> {
-        self.asker.audited.as_ref()
+        self.caller_context.audited.as_ref()
     }
 
     /// What the request may reach.
     pub fn access(&self) -> &Arc<Access> {
-        &self.asker.access
+        &self.caller_context.access
     }
 
     /// The latest state, as the caller sees it.
     pub fn view(&self) -> CallerView {
         let contact = self.contact();
-        CallerView::new(self.api.state.view(), self.asker.access.clone(), contact)
+        CallerView::new(self.api.state.view(), self.caller_context.access.clone(), contact)
     }
 
     /// What gives the latest state of when it is asked, as the caller sees it: for work that follows a body, which may take
     /// its time to arrive.
     pub fn later_view(&self) -> impl Fn() -> CallerView + Send + use<> {
-        let (state, access) = (self.api.state.clone(), self.asker.access.clone());
+        let (state, access) = (self.api.state.clone(), self.caller_context.access.clone());
         move || {
             let contact = state.engine.contact();
             CallerView::new(state.view(), access.clone(), contact)
@@ -135,7 +135,7 @@ impl Call {
     /// When changes from there on are no longer kept.
     pub fn follow(&self, from: FollowFrom) -> Result<CallerEvents, SubscriptionError> {
         let subscription = self.api.state.events.subscribe(from)?;
-        Ok(CallerEvents::new(subscription, self.asker.access.clone()))
+        Ok(CallerEvents::new(subscription, self.caller_context.access.clone()))
     }
 
     /// Changes the state, and says where that was committed.
@@ -148,7 +148,7 @@ impl Call {
 
     /// Changes the state for this request, even after its end.
     pub fn proposer(&self) -> Proposer {
-        let Asker { access, lease, audited, .. } = &self.asker;
+        let CallerContext { access, lease, audited, .. } = &self.caller_context;
         let (lease, audited, written) = (lease.clone(), audited.clone(), self.written.clone());
         Proposer::new(self.api.state.clone(), access.clone(), lease, audited, written)
     }
@@ -176,7 +176,7 @@ impl Call {
     /// The latest plans, of an evaluation or of all, for jobs that the caller sees, with the nodes that it sees.
     pub fn plans(&self, eval: Option<EvalId>) -> Vec<PlanTrace> {
         let mut plans = self.api.state.engine.plans(eval);
-        plans.retain(|plan| self.asker.access.reaches(&plan.job.namespace));
+        plans.retain(|plan| self.caller_context.access.reaches(&plan.job.namespace));
         let view = self.view();
         for plan in &mut plans {
             plan.refused_nodes.retain(|id| view.node(*id).is_some());
@@ -194,12 +194,12 @@ impl Call {
         self.api.state.engine.log_position()
     }
 
-    /// Whether changes can be written at the moment; if not, why, for people.
+    /// Whether changes can be written at the moment; if not, why, for users.
     pub fn writable(&self) -> Result<(), String> {
         self.api.state.engine.writable()
     }
 
-    /// Whether this server's own disk takes what would be written; if not, why, for people.
+    /// Whether this server's own disk takes what would be written; if not, why, for users.
     pub fn disk(&self) -> Result<(), String> {
         self.api.state.engine.disk()
     }
@@ -217,7 +217,7 @@ impl Call {
     /// Gives a key-encryption key to the other servers, before anything is encrypted with it.
     ///
     /// # Errors
-    /// Why too few have it: for people.
+    /// Why too few have it: for users.
     pub async fn share_kek(&self, kek: &Kek) -> Result<(), String> {
         self.api.state.engine.share_kek(kek).await
     }
@@ -235,7 +235,7 @@ impl Call {
     /// Changes who the servers are.
     ///
     /// # Errors
-    /// Why it was not done, or may have been: for people.
+    /// Why it was not done, or may have been: for users.
     pub async fn change_servers(&self, change: ServerChange) -> Result<(), String> {
         self.api.state.engine.change_servers(change).await
     }
@@ -251,7 +251,7 @@ impl Call {
     /// Joins the cluster of the server that listens at an address.
     ///
     /// # Errors
-    /// Why this server is not in one cluster with it: for people.
+    /// Why this server is not in one cluster with it: for users.
     pub async fn join_servers(&self, address: &str) -> Result<(), String> {
         self.api.state.engine.join_servers(address).await
     }
@@ -261,7 +261,7 @@ impl Call {
         self.api.state.engine.metrics()
     }
 
-    /// What is asked for, apart from how long to wait for it: path and parameters.
+    /// The target of the request without `wait`: path and parameters.
     pub fn target(&self) -> String {
         let lasting =
             self.query.given().filter(|(name, _)| !matches!(name.as_str(), "index" | "wait" | "stale"));
@@ -332,7 +332,7 @@ impl Call {
     /// The table of routes names the type of every body; the description of the API comes from there.
     fn check_body<T>(&self) {
         let declared = match self.query.contract().body {
-            Some(Carried::Json(shape)) => Some(shape.type_name),
+            Some(RequestBody::Json(shape)) => Some(shape.type_name),
             _ => None,
         };
         debug_assert_eq!(declared, Some(type_name::<T>()), "the table of routes names another body");

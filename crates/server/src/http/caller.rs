@@ -1,4 +1,4 @@
-//! The connection by which a request came, for the few that ask who calls, or go on in another protocol than HTTP.
+//! The connection of a request, for the few handlers that need the peer or switch to another protocol.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -9,11 +9,11 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    net::{Leisure, Stream, host},
+    net::{NetStream, StallExemption, host},
     workload::TaskAt,
 };
 
-type Takeover = Box<dyn FnOnce(Stream, Bytes) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+type Takeover = Box<dyn FnOnce(NetStream, Bytes) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// The connection by which a request came.
 #[derive(Clone)]
@@ -22,12 +22,12 @@ pub(crate) struct Caller {
     pub peer: SocketAddr,
     /// Who the certificate that was shown is for.
     pub certificate: Option<Arc<str>>,
-    /// There was no other room for it than that which is reserved for those who ask how the server is.
+    /// It has one of the slots reserved for health checks: no other was free.
     pub is_reserved: bool,
     /// The task by whose own socket it comes: it has to show who it is, whatever else is allowed.
     pub of_task: Option<Arc<TaskAt>>,
     /// Whether it may take as long as it likes to read the present answer.
-    pub leisure: Leisure,
+    pub leisure: StallExemption,
     takeover: Arc<Mutex<Option<Takeover>>>,
 }
 
@@ -38,7 +38,7 @@ impl Caller {
             certificate,
             is_reserved,
             of_task: None,
-            leisure: Leisure::default(),
+            leisure: StallExemption::default(),
             takeover: Arc::default(),
         }
     }
@@ -71,7 +71,7 @@ impl Caller {
     }
 
     /// Once the answer is sent, which must be of status 101, `work` gets the connection, and what was read of it already.
-    pub fn take_over<F>(&self, work: impl FnOnce(Stream, Bytes) -> F + Send + 'static)
+    pub fn take_over<F>(&self, work: impl FnOnce(NetStream, Bytes) -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
     {

@@ -1,4 +1,4 @@
-//! What a command changes, in the words of the audit log.
+//! What a command changes, in the terms of the audit log.
 
 use berth_model::{
     JobKey,
@@ -9,16 +9,16 @@ use berth_model::{
     variable::{ChangeVariable, VariableKey},
 };
 
-use crate::audit::Changed;
+use crate::audit::AuditChange;
 
 /// What a command changes; `store` holds the things that it names.
-pub(super) fn changed(command: &Command, store: &Store) -> Changed {
-    let of_cluster = |objects: Vec<String>| Changed::new(command.kind(), "", objects);
-    let of_job = |job: &JobKey| Changed::new(command.kind(), &job.namespace, [job.id.to_string()]);
+pub(super) fn changed(command: &Command, store: &Store) -> AuditChange {
+    let of_cluster = |objects: Vec<String>| AuditChange::new(command.kind(), "", objects);
+    let of_job = |job: &JobKey| AuditChange::new(command.kind(), &job.namespace, [job.id.to_string()]);
     let of_deployment = |id| {
         let job = store.deployments().get(id).map(|deployment| &deployment.job);
         let namespace = job.map_or("", |job| &*job.namespace);
-        Changed::new(
+        AuditChange::new(
             command.kind(),
             namespace,
             job.map(|job| job.id.to_string()).into_iter().chain([id.to_string()]),
@@ -37,15 +37,15 @@ pub(super) fn changed(command: &Command, store: &Store) -> Changed {
         }
         Command::CreateEvals(evals) => {
             let namespace = evals.first().map_or("", |eval| &*eval.job.namespace);
-            Changed::new(command.kind(), namespace, evals.iter().map(|eval| eval.job.id.to_string()))
+            AuditChange::new(command.kind(), namespace, evals.iter().map(|eval| eval.job.id.to_string()))
         }
         Command::SetEvalPriority(eval, _) => {
             let job = store.eval(*eval).map(|eval| &eval.job);
             let namespace = job.map_or("", |job| &*job.namespace);
-            Changed::new(command.kind(), namespace, [eval.to_string()])
+            AuditChange::new(command.kind(), namespace, [eval.to_string()])
         }
         Command::StopAlloc(id, eval) => {
-            Changed::new(command.kind(), &eval.job.namespace, [eval.job.id.to_string(), id.to_string()])
+            AuditChange::new(command.kind(), &eval.job.namespace, [eval.job.id.to_string(), id.to_string()])
         }
         Command::SetDeployment(set) => of_deployment(set.id),
         Command::PromoteDeployment(promote) => of_deployment(promote.id),
@@ -81,7 +81,7 @@ pub(super) fn changed(command: &Command, store: &Store) -> Changed {
 }
 
 /// Tokens by their accessors, and never by what they are shown as, not even by its hash.
-fn of_acl(change: &ChangeAcl, store: &Store) -> Changed {
+fn of_acl(change: &ChangeAcl, store: &Store) -> AuditChange {
     let (word, object) = match change {
         ChangeAcl::Bootstrap(token, _) => ("acl_bootstrap", token.id.to_string()),
         ChangeAcl::PutPolicy(policy) => ("put_acl_policy", policy.name.clone()),
@@ -94,37 +94,37 @@ fn of_acl(change: &ChangeAcl, store: &Store) -> Changed {
         ChangeAcl::TakeOneTime(secret) => {
             // Whose secret is given out: whoever asks for it shows no token.
             let taken = store.acl().one_time(secret).map(|one_time| one_time.token.to_string());
-            return Changed::new("take_one_time_token", "", taken);
+            return AuditChange::new("take_one_time_token", "", taken);
         }
         ChangeAcl::PutJoinToken(join) => {
-            return Changed::new("put_join_token", "", join.node.map(|node| node.to_string()));
+            return AuditChange::new("put_join_token", "", join.node.map(|node| node.to_string()));
         }
         ChangeAcl::Join(join) => ("join", join.joined.node.to_string()),
         ChangeAcl::RevokeNode(node) => ("revoke_node", node.to_string()),
         ChangeAcl::RevokeServer(name) => ("revoke_server", name.clone()),
     };
-    Changed::new(word, "", [object])
+    AuditChange::new(word, "", [object])
 }
 
 /// Root keys by their ids.
-fn of_keyring(change: &ChangeKeyring) -> Changed {
+fn of_keyring(change: &ChangeKeyring) -> AuditChange {
     let (word, key) = match change {
         ChangeKeyring::PutKey { key, .. } => ("put_root_key", key.id),
         ChangeKeyring::Rewrap { key, .. } => ("rewrap_root_keys", key.id),
         ChangeKeyring::RemoveKey(id) => ("remove_root_key", *id),
     };
-    Changed::new(word, "", [key.to_string()])
+    AuditChange::new(word, "", [key.to_string()])
 }
 
 /// Variables by their paths, and never with what is in them, not even encrypted.
-fn of_variable(change: &ChangeVariable) -> Changed {
-    let of = |word, key: &VariableKey| Changed::new(word, &key.namespace, [key.path.to_string()]);
+fn of_variable(change: &ChangeVariable) -> AuditChange {
+    let of = |word, key: &VariableKey| AuditChange::new(word, &key.namespace, [key.path.to_string()]);
     match change {
         ChangeVariable::Put(variable, _) => of("put_variable", &variable.key),
         ChangeVariable::Delete(key, _) => of("delete_variable", key),
         ChangeVariable::Rekey(rekeyed) => {
             let paths = rekeyed.iter().map(|variable| variable.key.path.to_string());
-            Changed::new("rekey_variables", "", paths)
+            AuditChange::new("rekey_variables", "", paths)
         }
     }
 }

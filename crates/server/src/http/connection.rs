@@ -1,4 +1,4 @@
-//! One connection: its limits, its end when the server stops, and the drop of peers that are gone.
+//! One HTTP connection: its limits, its end when the server stops, and the detection of dead peers.
 
 use std::{convert::Infallible, io, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tower::{ServiceExt, util::Oneshot};
 
 use super::{Limits, api::Api, caller::Caller};
-use crate::net::{KeepAlive, Stream};
+use crate::net::{KeepAlive, NetStream};
 
 /// A blocked reader may be silent for minutes: only the kernel can know that its machine is gone.
 const KEEP_ALIVE: KeepAlive =
@@ -21,15 +21,15 @@ const LINGER_MS: u64 = 1_000;
 /// Read at once of what nobody reads.
 const LINGER_BUFFER_BYTES: usize = 16 << 10;
 
-type Connection = http1::Connection<TokioIo<Stream>, Serving>;
+type HttpConnection = http1::Connection<TokioIo<NetStream>, ConnectionRouter>;
 
 /// The router, which is given by which connection requests come.
-struct Serving {
+struct ConnectionRouter {
     router: Router,
     caller: Caller,
 }
 
-impl Service<Request<Incoming>> for Serving {
+impl Service<Request<Incoming>> for ConnectionRouter {
     type Response = Response;
     type Error = Infallible;
     type Future = Oneshot<Router, Request<Incoming>>;
@@ -42,14 +42,14 @@ impl Service<Request<Incoming>> for Serving {
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve(mut stream: Stream, is_reserved: bool, api: &Api, router: Router) {
+pub(crate) async fn serve(mut stream: NetStream, is_reserved: bool, api: &Api, router: Router) {
     if let Err(error) = prepare(&stream) {
         tracing::debug!(%error, "set options of an http connection");
     }
-    let certificate = stream.certificate().map(|shown| shown.identity.to_string().into());
+    let certificate = stream.certificate().map(|peer| peer.identity.to_string().into());
     let caller = Caller::new(stream.peer(), certificate, is_reserved).of_task(stream.of_task().cloned());
     stream.set_write_stall_max(Duration::from_millis(api.limits.write_stall_ms), caller.leisure.clone());
-    let connection = open(stream, &api.limits, Serving { router, caller: caller.clone() });
+    let connection = open(stream, &api.limits, ConnectionRouter { router, caller: caller.clone() });
     let ended = match until_done(connection, &api.stopping).await {
         Ok((stream, read)) => match caller.takeover() {
             Some(take_over) => {
@@ -67,12 +67,12 @@ pub(crate) async fn serve(mut stream: Stream, is_reserved: bool, api: &Api, rout
     }
 }
 
-fn prepare(stream: &Stream) -> io::Result<()> {
+fn prepare(stream: &NetStream) -> io::Result<()> {
     stream.set_nodelay()?;
     stream.set_keepalive(KEEP_ALIVE)
 }
 
-fn open(stream: Stream, limits: &Limits, serving: Serving) -> Connection {
+fn open(stream: NetStream, limits: &Limits, serving: ConnectionRouter) -> HttpConnection {
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(Duration::from_millis(limits.header_timeout_ms))
@@ -84,10 +84,10 @@ fn open(stream: Stream, limits: &Limits, serving: Serving) -> Connection {
 /// Answers requests until the client or the server has had enough, and gives the open stream back, with what was read of
 /// it beyond the last request.
 async fn until_done(
-    mut connection: Connection,
+    mut connection: HttpConnection,
     stopping: &CancellationToken,
-) -> hyper::Result<(Stream, Bytes)> {
-    let mut told = false;
+) -> hyper::Result<(NetStream, Bytes)> {
+    let mut notified = false;
     loop {
         tokio::select! {
             done = std::future::poll_fn(|context| connection.poll_without_shutdown(context)) => {
@@ -96,9 +96,9 @@ async fn until_done(
                     (parts.io.into_inner(), parts.read_buf)
                 });
             }
-            () = stopping.cancelled(), if !told => {
+            () = stopping.cancelled(), if !notified => {
                 std::pin::Pin::new(&mut connection).graceful_shutdown();
-                told = true;
+                notified = true;
             }
         }
     }
@@ -106,7 +106,7 @@ async fn until_done(
 
 /// Closes in a way that lets the last answer arrive: a stream that is closed while there is something to read is reset,
 /// and a client that still sends a body which was refused would never see why.
-async fn linger(mut stream: Stream) -> io::Result<()> {
+async fn linger(mut stream: NetStream) -> io::Result<()> {
     stream.shutdown().await?;
     let read_all = async {
         let mut unread = vec![0; LINGER_BUFFER_BYTES];

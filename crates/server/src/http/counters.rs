@@ -1,4 +1,4 @@
-//! What is measured of requests.
+//! Metrics of requests.
 
 use std::{
     sync::{
@@ -14,7 +14,7 @@ use crate::histogram::Histogram;
 
 /// What is measured of requests.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct HttpCounters {
     /// In the order of the table of routes.
     routes: Mutex<Vec<Arc<RouteCounters>>>,
     /// Connections that are open.
@@ -38,7 +38,7 @@ pub(crate) struct RouteCounters {
     pub times: Histogram,
 }
 
-impl Counters {
+impl HttpCounters {
     /// What will be measured of a route.
     pub fn route(&self, path: &'static str, method: &'static str) -> Arc<RouteCounters> {
         let counters = Arc::new(RouteCounters {

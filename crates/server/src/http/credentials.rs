@@ -11,7 +11,7 @@ use crate::access::{Identity, hash};
 
 const TOKEN: HeaderName = HeaderName::from_static("x-nomad-token");
 
-/// Who asks, by a secret that is a token's.
+/// The caller's identity, by the secret of a token.
 pub(crate) fn identity(secret: Option<&str>) -> Identity {
     secret.map_or(Identity::Anonymous, |secret| Identity::Token(hash(secret)))
 }

@@ -1,4 +1,4 @@
-//! How deep a JSON text is nested and how many values it has, before anything that costs more looks at it.
+//! Bounds the nesting and the number of values of a JSON text before it is parsed.
 
 use super::failure::Failure;
 

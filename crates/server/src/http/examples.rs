@@ -8,9 +8,9 @@ use hyper::Uri;
 use serde_json::{Value, json};
 
 use super::routes::{
-    Answer, Carried, Operation, Route, Table,
+    Operation, RequestBody, ResponseBody, Route, Table,
     operation::in_variable,
-    parameters::{Kind, Parameter},
+    parameters::{Parameter, ParameterKind},
 };
 
 /// What examples have in the place of ids.
@@ -27,14 +27,20 @@ impl Examples {
     /// Those of the operations of a table: of answers before those of bodies, of which an answer may have more.
     pub fn of(table: &Table) -> Self {
         let mut by_type = BTreeMap::new();
-        let asked = |route: &Route| table.operations.iter().find(|operation| operation.is_of(route));
-        for (route, operation) in table.routes.iter().filter_map(|route| Some((route, asked(route)?))) {
-            if let (Answer::Json(shape), Some(value)) = (&route.contract.answer, value(operation.answer)) {
+        let operation_of = |route: &Route| table.operations.iter().find(|operation| operation.is_of(route));
+        for (route, operation) in table.routes.iter().filter_map(|route| Some((route, operation_of(route)?)))
+        {
+            if let (ResponseBody::Json(shape), Some(value)) =
+                (&route.contract.answer, value(operation.answer))
+            {
                 by_type.entry(shape.type_name).or_insert(value);
             }
         }
-        for (route, operation) in table.routes.iter().filter_map(|route| Some((route, asked(route)?))) {
-            if let (Some(Carried::Json(shape)), Some(value)) = (route.contract.body, value(operation.body)) {
+        for (route, operation) in table.routes.iter().filter_map(|route| Some((route, operation_of(route)?)))
+        {
+            if let (Some(RequestBody::Json(shape)), Some(value)) =
+                (route.contract.body, value(operation.body))
+            {
                 by_type.entry(shape.type_name).or_insert(value);
             }
         }
@@ -93,9 +99,9 @@ pub(super) fn of_parameter(operation: &Operation, parameter: &Parameter) -> Opti
     let Query(given) = Query::<Vec<(String, String)>>::try_from_uri(&uri).ok()?;
     let text = given.into_iter().find(|(name, _)| name == parameter.name)?.1;
     match parameter.kind {
-        Kind::Text | Kind::Duration | Kind::Word(_) => Some(text.into()),
-        Kind::Number => text.parse::<u64>().ok().map(Value::from),
-        Kind::Flag => text.parse::<bool>().ok().map(Value::from),
-        Kind::Texts => Some(json!([text])),
+        ParameterKind::Text | ParameterKind::Duration | ParameterKind::Word(_) => Some(text.into()),
+        ParameterKind::Number => text.parse::<u64>().ok().map(Value::from),
+        ParameterKind::Flag => text.parse::<bool>().ok().map(Value::from),
+        ParameterKind::Texts => Some(json!([text])),
     }
 }

@@ -1,4 +1,4 @@
-//! Answers that are not of success: plain text and a status, as Nomad's clients expect, or JSON for those who ask for it.
+//! Error responses: plain text and a status, as Nomad's clients expect, or JSON for those who accept it.
 
 use axum::{
     body::Body,
@@ -59,7 +59,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// The answer, in the form that a request with these headers asks for.
+    /// The response, in the format that a request with these headers accepts.
     pub fn answer(self, request: &HeaderMap) -> Response {
         self.in_form(asks_for_json(request))
     }

@@ -1,4 +1,4 @@
-//! Keeps web pages of others away: a browser sends what any page tells it to, also to a server on its own machine.
+//! Rejects cross-site requests: a browser sends what any page tells it to, also to a server on its own machine.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use super::failure::Failure;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses a change that a page of another site asks for, by whichever method, and any request to a server that listens on
+/// Refuses a change requested by a page of another site, by whichever method, and any request to a server that listens on
 /// loopback under a name that is not this machine's: such a name was made to point here.
 pub(crate) fn check(changes: bool, headers: &HeaderMap, local_only: bool) -> Result<(), Failure> {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();

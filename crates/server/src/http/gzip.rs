@@ -1,4 +1,4 @@
-//! Compressed answers, for clients that take them. Streams are sent as they are: their lines must not wait for more.
+//! Compressed responses, for clients that accept them. Streams are not compressed: their lines must not be buffered.
 
 use std::{
     io::Write,

@@ -1,5 +1,6 @@
-//! Work that would hold up others if it were done between two awaits: on threads of its own, a few at a time. What
-//! waits for its turn ends with its client; what has begun is bounded, a piece of a list, or looks now and then whether its client is still there.
+//! Long computations, on threads of their own, a few at a time: between two awaits they would block other requests. One that
+//! waits for a thread is dropped with its client; one that runs is bounded, or checks now and then whether its client is still
+//! there.
 
 use std::sync::{
     Arc,
@@ -63,18 +64,18 @@ impl Heavy {
 
 /// Where work is done: on the threads of the runtime for what blocks, or on some with a lower priority.
 #[derive(Debug, Clone, Default)]
-struct Threads(Option<Arc<Yielding>>);
+struct Threads(Option<Arc<BlockingRuntime>>);
 
 /// A runtime of which only the threads for what blocks are used.
 #[derive(Debug)]
-struct Yielding(Option<tokio::runtime::Runtime>);
+struct BlockingRuntime(Option<tokio::runtime::Runtime>);
 
 impl Threads {
     fn yielding(threads_max: usize) -> Self {
         let mut threads = tokio::runtime::Builder::new_current_thread();
         threads.max_blocking_threads(threads_max).thread_name("yielding").on_thread_start(yield_processor);
         match threads.build() {
-            Ok(runtime) => Self(Some(Arc::new(Yielding(Some(runtime))))),
+            Ok(runtime) => Self(Some(Arc::new(BlockingRuntime(Some(runtime))))),
             Err(error) => {
                 tracing::warn!(%error, "no threads of a lower priority: what they would do has the priority of everything else");
                 Self(None)
@@ -96,7 +97,7 @@ fn yield_processor() {
     let _ = setpriority_process(None, now.saturating_add(NICE));
 }
 
-impl Drop for Yielding {
+impl Drop for BlockingRuntime {
     fn drop(&mut self) {
         // Nobody waits for what it still does.
         if let Some(runtime) = self.0.take() {
@@ -106,7 +107,7 @@ impl Drop for Yielding {
 }
 
 /// Goes through what there is for as long as the client does not leave.
-pub(crate) fn while_waited_for<'c, I: Iterator + 'c>(
+pub(crate) fn while_client_waits<'c, I: Iterator + 'c>(
     left: &'c AtomicBool,
     items: I,
 ) -> impl Iterator<Item = I::Item> + 'c {
@@ -114,7 +115,7 @@ pub(crate) fn while_waited_for<'c, I: Iterator + 'c>(
 }
 
 /// What was found, unless the client has left before all was gone through.
-pub(crate) fn unless_left<T>(left: &AtomicBool, found: T) -> Result<T, Cancelled> {
+pub(crate) fn unless_disconnected<T>(left: &AtomicBool, found: T) -> Result<T, Cancelled> {
     if left.load(Ordering::Relaxed) { Err(Cancelled) } else { Ok(found) }
 }
 
@@ -154,14 +155,14 @@ mod tests {
 
     #[tokio::test]
     async fn work_is_told_that_its_client_has_left() {
-        let (heavy, (began, begun), (told, ended)) = (Heavy::new(1), mpsc::channel(), mpsc::channel());
+        let (heavy, (began, begun), (sender, ended)) = (Heavy::new(1), mpsc::channel(), mpsc::channel());
         let work = heavy.run_for_client(move |left| {
             began.send(()).expect("the test waits");
             let patience = Instant::now() + Duration::from_secs(20);
             while !left.load(Ordering::Relaxed) && Instant::now() < patience {
                 std::thread::yield_now();
             }
-            told.send(left.load(Ordering::Relaxed)).expect("the test waits");
+            sender.send(left.load(Ordering::Relaxed)).expect("the test waits");
             Err::<(), _>(Cancelled)
         });
         let client = async {

@@ -12,9 +12,9 @@ const PATH_DIGITS_MIN: u32 = 4;
 /// All ids that begin alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IdRange {
-    /// The first.
+    /// The smallest id.
     pub from: u128,
-    /// The last.
+    /// The largest id.
     pub to: u128,
     digits: u32,
 }

@@ -1,5 +1,5 @@
-//! What a request says and what changes nothing, query parameters and members of the body. The answer names it, so that what is
-//! misspelt is seen.
+//! Reports query parameters and body members that are set and have no effect. The response names them, so that misspelt ones are
+//! noticed.
 
 use std::{
     collections::BTreeMap,
@@ -61,8 +61,8 @@ impl Ignored {
         json.end()?;
         if !paths.is_empty() && !is_other {
             let empty = empty_members(text);
-            let said = paths.iter().filter(|path| !empty.contains(path));
-            let names = said.map(|path| plain(&format!("body.{path}"))).take(NAMES_MAX);
+            let named = paths.iter().filter(|path| !empty.contains(path));
+            let names = named.map(|path| plain(&format!("body.{path}"))).take(NAMES_MAX);
             self.body.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
         }
         Ok(value)
@@ -76,7 +76,7 @@ fn is_member(path: &Path<'_>, name: &str) -> bool {
 
 /// The begin of a path: each name of it may be as long as a body, and be part of many paths.
 fn shown(path: &Path<'_>) -> String {
-    let mut shown = Begin(String::new());
+    let mut shown = TextPrefix(String::new());
     // It stops once there is enough of it.
     let _ = write!(shown, "{path}");
     // What may be absent is no step for whoever wrote it.
@@ -84,13 +84,13 @@ fn shown(path: &Path<'_>) -> String {
 }
 
 /// The first characters of a text, more than are shown in the end.
-struct Begin(String);
+struct TextPrefix(String);
 
-impl Write for Begin {
+impl Write for TextPrefix {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = (4 * CHARS_MAX).saturating_sub(self.0.len());
-        self.0.extend(text.chars().take(room));
-        if room > 0 { Ok(()) } else { Err(fmt::Error) }
+        let left = (4 * CHARS_MAX).saturating_sub(self.0.len());
+        self.0.extend(text.chars().take(left));
+        if left > 0 { Ok(()) } else { Err(fmt::Error) }
     }
 }
 
@@ -100,22 +100,22 @@ const EMPTY_MAX: usize = 32;
 
 /// The members of the object that the text is whose value is that of something never set.
 fn empty_members(text: &[u8]) -> Vec<String> {
-    let members = serde_json::from_slice::<BTreeMap<String, Says>>(text).unwrap_or_default();
-    members.into_iter().filter(|(_, Says(says))| !says).map(|(name, _)| name).collect()
+    let members = serde_json::from_slice::<BTreeMap<String, HasContent>>(text).unwrap_or_default();
+    members.into_iter().filter(|(_, HasContent(says))| !says).map(|(name, _)| name).collect()
 }
 
 /// Whether a value says something.
-struct Says(bool);
+struct HasContent(bool);
 
-impl<'de> Deserialize<'de> for Says {
+impl<'de> Deserialize<'de> for HasContent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SaysVisitor).map(Self)
+        deserializer.deserialize_any(HasContentVisitor).map(Self)
     }
 }
 
-struct SaysVisitor;
+struct HasContentVisitor;
 
-impl<'de> Visitor<'de> for SaysVisitor {
+impl<'de> Visitor<'de> for HasContentVisitor {
     type Value = bool;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

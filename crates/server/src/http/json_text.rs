@@ -13,15 +13,15 @@ const ROOM_MIN: usize = 128;
 /// A text that grows at its end.
 #[derive(Debug, Default)]
 pub(crate) struct JsonText {
-    /// The text, and zeros in the room behind it.
-    room: Vec<u8>,
+    /// The text, and zeros in the capacity behind it.
+    buffer: Vec<u8>,
     len: usize,
 }
 
 impl JsonText {
-    /// An empty one with room for so many bytes.
+    /// An empty one with a capacity of so many bytes.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { room: vec![0; capacity], len: 0 }
+        Self { buffer: vec![0; capacity], len: 0 }
     }
 
     /// Its bytes so far.
@@ -29,22 +29,22 @@ impl JsonText {
         self.len
     }
 
-    /// What is written.
+    /// The text written so far.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.room[..self.len]
+        &self.buffer[..self.len]
     }
 
-    /// The bytes that there is room for, written and not.
+    /// The capacity in bytes.
     pub fn capacity(&self) -> usize {
-        self.room.len()
+        self.buffer.len()
     }
 
     /// Adds text that is JSON already.
     #[inline(always)]
     pub fn push(&mut self, text: &[u8]) {
         let end = self.len + text.len();
-        match self.room.get_mut(self.len..end) {
-            Some(room) => room.copy_from_slice(text),
+        match self.buffer.get_mut(self.len..end) {
+            Some(buffer) => buffer.copy_from_slice(text),
             None => self.push_with_room(text),
         }
         self.len = end;
@@ -54,8 +54,8 @@ impl JsonText {
     #[inline(never)]
     fn push_with_room(&mut self, text: &[u8]) {
         let end = self.len + text.len();
-        self.room.resize(end.max(2 * self.room.len()).max(ROOM_MIN), 0);
-        self.room[self.len..end].copy_from_slice(text);
+        self.buffer.resize(end.max(2 * self.buffer.len()).max(ROOM_MIN), 0);
+        self.buffer[self.len..end].copy_from_slice(text);
     }
 
     /// Adds a value; on one that cannot be written nothing is added, and the error says why.
@@ -73,8 +73,8 @@ impl JsonText {
 
     /// The text as it is.
     pub fn into_bytes(mut self) -> Bytes {
-        self.room.truncate(self.len);
-        self.room.into()
+        self.buffer.truncate(self.len);
+        self.buffer.into()
     }
 }
 

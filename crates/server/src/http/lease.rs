@@ -1,5 +1,5 @@
-//! What a request was allowed ends with the rights that allowed it: streams, blocked reads and commands that run are watched,
-//! and end soon after a token is revoked, has expired, or may do something else.
+//! Long-lived requests end with the rights that allowed them: streams, blocked reads and running commands are watched, and end
+//! soon after a token is revoked, has expired, or has other rights.
 
 use std::{
     collections::HashMap,
@@ -32,9 +32,9 @@ use super::{
     api::Api,
     failure::Failure,
     gzip::Streaming,
+    leader_contact::{self, ContactPoll, ContactWatch, LeaderContact, NO_CONTACT},
     reply::JSON,
-    stream::BrokenOff,
-    sure::{self, Following, Held, Sure, UNSURE},
+    stream::StreamAborted,
 };
 use crate::{
     access::{BadToken, Identity, Policy, Rights},
@@ -42,29 +42,29 @@ use crate::{
 };
 
 /// How often rights are looked at again.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// What followers of something are sent when that ends.
 pub(crate) const ENDED: &str = "the token was revoked, has expired, or may do something else now: ask again";
 
-/// All that is lent to requests that are under way.
+/// The leases of all requests in progress.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Leases(Arc<Shared>);
+pub(crate) struct Leases(Arc<LeaseTable>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct LeaseTable {
     next: AtomicU64,
     ledger: Mutex<Ledger>,
-    sure: Sure,
+    contact: LeaderContact,
 }
 
 #[derive(Debug, Default)]
 struct Ledger {
-    lent: HashMap<u64, Lent>,
+    granted: HashMap<u64, GrantedLease>,
     /// Of what it was last looked at.
-    looked: AsOf,
-    /// Something was lent since by what was true before.
+    checked: AsOf,
+    /// A lease was granted since by older rights.
     is_behind: bool,
-    /// How much is lent to tasks.
+    /// Number of leases of tasks.
     of_workloads: usize,
 }
 
@@ -78,19 +78,19 @@ pub(crate) struct AsOf {
 }
 
 #[derive(Debug, Clone)]
-struct Lent {
+struct GrantedLease {
     identity: Identity,
     rights: Arc<Rights>,
     ended: CancellationToken,
 }
 
-impl Lent {
+impl GrantedLease {
     fn is_of_workload(&self) -> bool {
         matches!(self.identity, Identity::Workload(_))
     }
 }
 
-/// What one request was lent, for as long as it lives.
+/// The lease of one request, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
     number: u64,
@@ -100,43 +100,44 @@ pub(crate) struct Lease {
 
 impl Leases {
     /// Watches over rights, which were made as of then, until the lease is dropped.
-    pub fn lend(&self, identity: Identity, rights: Arc<Rights>, as_of: AsOf) -> Arc<Lease> {
+    pub fn grant(&self, identity: Identity, rights: Arc<Rights>, as_of: AsOf) -> Arc<Lease> {
         let number = self.0.next.fetch_add(1, Relaxed);
         let ended = CancellationToken::new();
         let mut ledger = self.ledger();
-        let lent = Lent { identity, rights, ended: ended.clone() };
-        ledger.of_workloads += usize::from(lent.is_of_workload());
-        ledger.lent.insert(number, lent);
+        let granted = GrantedLease { identity, rights, ended: ended.clone() };
+        ledger.of_workloads += usize::from(granted.is_of_workload());
+        ledger.granted.insert(number, granted);
         // What changed in between was looked at before this was there to be looked at.
-        ledger.is_behind |= as_of.index < ledger.looked.index || as_of.at < ledger.looked.at;
+        ledger.is_behind |= as_of.index < ledger.checked.index || as_of.at < ledger.checked.at;
         Arc::new(Lease { number, leases: self.clone(), ended })
     }
 
     /// Whether this server would know if one were over.
-    pub fn sure(&self) -> &Sure {
-        &self.0.sure
+    pub fn contact(&self) -> &LeaderContact {
+        &self.0.contact
     }
 
-    /// Whether nothing is lent.
+    /// Whether there is no lease.
     pub fn are_none(&self) -> bool {
-        self.ledger().lent.is_empty()
+        self.ledger().granted.is_empty()
     }
 
-    /// What must be looked at since this was asked last: nothing but what tasks were lent while nothing has changed that rights
-    /// follow from, for a task's end is no such change. What is lent from now on by what was true before is looked at the next
+    /// The leases to check since the last call: only those of tasks while nothing has changed that rights
+    /// follow from, for a task's end is no such change. What is granted from now on by older rights is checked the next
     /// time.
-    fn due(&self, acl: &Acl, now: Timestamp) -> Vec<Lent> {
+    fn due(&self, acl: &Acl, now: Timestamp) -> Vec<GrantedLease> {
         let mut ledger = self.ledger();
-        let looked = std::mem::replace(&mut ledger.looked, AsOf { index: acl.rights_index(), at: now });
-        let is_same = looked.index == acl.rights_index() && !acl.any_ends_between(looked.at, now);
+        let checked = std::mem::replace(&mut ledger.checked, AsOf { index: acl.rights_index(), at: now });
+        let is_same = checked.index == acl.rights_index() && !acl.any_ends_between(checked.at, now);
         let all = std::mem::take(&mut ledger.is_behind) || !is_same;
         if !all && ledger.of_workloads == 0 {
             return Vec::new();
         }
-        let is_due = |lent: &&Lent| (all || lent.is_of_workload()) && !lent.ended.is_cancelled();
-        let mut due: Vec<Lent> = ledger.lent.values().filter(is_due).cloned().collect();
+        let is_due =
+            |granted: &&GrantedLease| (all || granted.is_of_workload()) && !granted.ended.is_cancelled();
+        let mut due: Vec<GrantedLease> = ledger.granted.values().filter(is_due).cloned().collect();
         // There may be very many tasks: a token that was revoked does not wait for them.
-        due.sort_by_key(Lent::is_of_workload);
+        due.sort_by_key(GrantedLease::is_of_workload);
         due
     }
 
@@ -145,36 +146,36 @@ impl Leases {
     }
 }
 
-/// Ends what is not as it was when it was lent. Takes as long as it takes to read the policies of all of them.
-fn end_changed(due: &[Lent], policy: &dyn Policy, store: &Store, now: Timestamp) {
+/// Ends leases whose rights have changed. Takes as long as it takes to read the policies of all of them.
+fn end_changed(due: &[GrantedLease], policy: &dyn Policy, store: &Store, now: Timestamp) {
     let mut found = HashMap::new();
-    for lent in due {
-        let rights = found.entry(&lent.identity).or_insert_with(|| match &lent.identity {
+    for granted in due {
+        let rights = found.entry(&granted.identity).or_insert_with(|| match &granted.identity {
             Identity::Workload(workload) => workload
                 .check(store, now)
                 .map_err(BadToken::Workload)
-                .and_then(|()| policy.rights(&lent.identity, store.acl(), now)),
+                .and_then(|()| policy.rights(&granted.identity, store.acl(), now)),
             identity => policy.rights(identity, store.acl(), now),
         });
-        if rights.as_ref() != Ok(&lent.rights) {
-            lent.ended.cancel();
+        if rights.as_ref() != Ok(&granted.rights) {
+            granted.ended.cancel();
         }
     }
 }
 
-/// Looks at what is lent for as long as the server lives.
+/// Checks the leases for as long as the server lives.
 pub(crate) async fn watch(api: Api) {
     if api.policy.is_open() {
         return;
     }
-    let confirming = sure::watch(api.clone());
+    let confirming = leader_contact::watch(api.clone());
     tokio::join!(end_over(api), confirming);
 }
 
 async fn end_over(api: Api) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             () = api.stopping.cancelled() => return,
         }
         end_once(&api).await;
@@ -190,8 +191,8 @@ pub(super) async fn end_once(api: &Api) {
     }
     let policy = api.policy.clone();
     // Not behind what clients have worked on: what was revoked ends soon.
-    let looked = tokio::task::spawn_blocking(move || end_changed(&due, &*policy, &view.store, now));
-    if let Err(error) = looked.await {
+    let checked = tokio::task::spawn_blocking(move || end_changed(&due, &*policy, &view.store, now));
+    if let Err(error) = checked.await {
         std::panic::resume_unwind(error.into_panic());
     }
 }
@@ -211,8 +212,8 @@ impl Lease {
     }
 
     /// Whether what it allows may go on, as far as this server knows of revocations.
-    pub fn sure(&self) -> Following {
-        self.leases.sure().follow()
+    pub fn contact(&self) -> ContactWatch {
+        self.leases.contact().follow()
     }
 
     /// Waits while nobody knows whether it is over: what a client sends on to a node stops as what it is sent does.
@@ -220,12 +221,12 @@ impl Lease {
     /// # Errors
     /// What the client is sent once it is over, or was not known for too long.
     pub async fn may_go_on(&self) -> Result<(), Failure> {
-        let held = self.sure();
+        let held = self.contact();
         tokio::select! {
             biased;
             () = self.ended() => Err(Self::failure()),
-            () = held.ended() => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, UNSURE)),
-            () = held.goes_on() => Ok(()),
+            () = held.ended() => Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, NO_CONTACT)),
+            () = held.until_contact_again() => Ok(()),
         }
     }
 
@@ -236,15 +237,15 @@ impl Lease {
 
     /// A body that comes, broken off when the lease is over before all of it has passed.
     pub fn guard(self: &Arc<Self>, body: Body) -> Body {
-        self.guarded(body, None, End::Cut)
+        self.guarded(body, None, BodyEnd::Cut)
     }
 
-    fn guarded(self: &Arc<Self>, body: Body, held: Option<Held>, end: End) -> Body {
+    fn guarded(self: &Arc<Self>, body: Body, held: Option<ContactPoll>, end: BodyEnd) -> Body {
         if body.is_end_stream() {
             return body;
         }
         let over = Box::pin(self.ended.clone().cancelled_owned());
-        Body::new(Guarded { body, over, held, end, _lease: self.clone() })
+        Body::new(LeasedBody { body, over, held, end, _lease: self.clone() })
     }
 
     /// The answer; one that is there as a whole was allowed when it was asked for. One that goes on is held while nobody knows
@@ -255,54 +256,54 @@ impl Lease {
         }
         let is_json = response.headers().get(CONTENT_TYPE) == Some(&JSON);
         let is_of_lines = is_json && response.extensions().get::<Streaming>().is_some();
-        let end = if is_of_lines { End::Line } else { End::Cut };
-        response.map(|body| self.guarded(body, Some(self.sure().into()), end))
+        let end = if is_of_lines { BodyEnd::Line } else { BodyEnd::Cut };
+        response.map(|body| self.guarded(body, Some(self.contact().into()), end))
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut ledger = self.leases.ledger();
-        let lent = ledger.lent.remove(&self.number);
-        ledger.of_workloads -= usize::from(lent.is_some_and(|lent| lent.is_of_workload()));
+        let granted = ledger.granted.remove(&self.number);
+        ledger.of_workloads -= usize::from(granted.is_some_and(|granted| granted.is_of_workload()));
     }
 }
 
 /// A body that ends with its lease.
-struct Guarded {
+struct LeasedBody {
     body: Body,
     over: Pin<Box<WaitForCancellationFutureOwned>>,
     /// None for what is never held.
-    held: Option<Held>,
-    end: End,
+    held: Option<ContactPoll>,
+    end: BodyEnd,
     _lease: Arc<Lease>,
 }
 
 /// How a body ends whose lease is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum BodyEnd {
     /// The connection is cut: nothing else shows that what has come is not the whole.
     Cut,
     /// By one more JSON object on a line of its own, which says why.
     Line,
-    /// That has been said.
+    /// The line is written.
     Said,
 }
 
-impl Guarded {
+impl LeasedBody {
     fn ends(&mut self, why: &'static str) -> Option<Result<Frame<Bytes>, axum::Error>> {
         match self.end {
-            End::Cut => Some(Err(axum::Error::new(BrokenOff::because(why)))),
-            End::Line => {
-                self.end = End::Said;
+            BodyEnd::Cut => Some(Err(axum::Error::new(StreamAborted::because(why)))),
+            BodyEnd::Line => {
+                self.end = BodyEnd::Said;
                 Some(Ok(Frame::data(format!("\n{}\n", serde_json::json!({ "Error": why })).into())))
             }
-            End::Said => None,
+            BodyEnd::Said => None,
         }
     }
 }
 
-impl HttpBody for Guarded {
+impl HttpBody for LeasedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -310,7 +311,7 @@ impl HttpBody for Guarded {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.end == End::Said {
+        if self.end == BodyEnd::Said {
             return Poll::Ready(None);
         }
         if self.over.as_mut().poll(context).is_ready() {
@@ -325,7 +326,7 @@ impl HttpBody for Guarded {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.end == End::Said || self.body.is_end_stream()
+        self.end == BodyEnd::Said || self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -355,29 +356,29 @@ mod tests {
 
     #[test]
     fn what_is_lent_by_what_was_true_before_the_last_look_is_looked_at_once_more() {
-        let (leases, door, store) = (Leases::default(), Door::default(), Store::default());
-        let look = |now| end_changed(&leases.due(store.acl(), now), &door, &store, now);
-        let early = leases.lend(Identity::Anonymous, door.1.clone(), now(5));
-        look(Timestamp(10));
-        door.0.store(true, SeqCst);
-        let current = leases.lend(Identity::Anonymous, door.1.clone(), now(10));
-        look(Timestamp(11));
+        let (leases, policy, store) = (Leases::default(), Door::default(), Store::default());
+        let check = |now| end_changed(&leases.due(store.acl(), now), &policy, &store, now);
+        let early = leases.grant(Identity::Anonymous, policy.1.clone(), now(5));
+        check(Timestamp(10));
+        policy.0.store(true, SeqCst);
+        let current = leases.grant(Identity::Anonymous, policy.1.clone(), now(10));
+        check(Timestamp(11));
         assert!(early.check().is_ok() && current.check().is_ok(), "nothing says that anything changed");
-        let late = leases.lend(Identity::Anonymous, door.1.clone(), now(9));
-        look(Timestamp(12));
+        let late = leases.grant(Identity::Anonymous, policy.1.clone(), now(9));
+        check(Timestamp(12));
         assert!(late.check().is_err() && early.check().is_err() && current.check().is_err());
     }
 
     #[test]
     fn a_lease_that_is_dropped_is_forgotten() {
         let leases = Leases::default();
-        let lease = leases.lend(Identity::Anonymous, Arc::default(), now(1));
+        let lease = leases.grant(Identity::Anonymous, Arc::default(), now(1));
         let body =
             lease.guard(Body::from_stream(futures_util::stream::pending::<Result<Bytes, axum::Error>>()));
         drop(lease);
-        assert_eq!(leases.ledger().lent.len(), 1, "the body is still watched");
+        assert_eq!(leases.ledger().granted.len(), 1, "the body is still watched");
         drop(body);
-        assert_eq!(leases.ledger().lent.len(), 0);
+        assert_eq!(leases.ledger().granted.len(), 0);
     }
 
     /// A lock that every request takes is not held while policies are read.
@@ -388,17 +389,17 @@ mod tests {
 
         impl Policy for Lending {
             fn rights(&self, identity: &Identity, _: &Acl, _: Timestamp) -> Result<Arc<Rights>, BadToken> {
-                drop(self.0.lend(identity.clone(), Arc::default(), now(1)));
+                drop(self.0.grant(identity.clone(), Arc::default(), now(1)));
                 Ok(Arc::default())
             }
         }
 
         let (leases, store) = (Leases::default(), Store::default());
         let acl = store.acl();
-        let lease = leases.lend(Identity::Anonymous, Arc::default(), now(1));
+        let lease = leases.grant(Identity::Anonymous, Arc::default(), now(1));
         let due = leases.due(acl, Timestamp(5));
         assert_eq!(due.len(), 0, "nothing has changed");
-        let _late = leases.lend(Identity::Anonymous, Arc::default(), now(4));
+        let _late = leases.grant(Identity::Anonymous, Arc::default(), now(4));
         let due = leases.due(acl, Timestamp(6));
         assert_eq!(due.len(), 2);
         end_changed(&due, &Lending(leases.clone()), &store, Timestamp(6));

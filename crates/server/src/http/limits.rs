@@ -1,6 +1,6 @@
-//! What one client, and all of them together, may cost.
+//! Limits of one client, and of all clients together.
 
-use crate::net::Share;
+use crate::net::AddressLimit;
 
 /// Bounds of the HTTP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,17 +8,17 @@ pub struct Limits {
     /// Connections at the same time.
     pub connections_max: usize,
     /// Connections of one address at the same time.
-    pub connections_share: Share,
+    pub connections_share: AddressLimit,
     /// Connections beyond these, which may only ask how the server is, and as many again for programs of this machine; all
     /// further ones are refused.
     pub reserved_connections_max: usize,
     /// Requests that wait for a change, or follow a stream, at the same time.
     pub waiting_max: usize,
-    /// Of one address.
-    pub waiting_share: Share,
+    /// Waiting requests of one address.
+    pub waiting_share: AddressLimit,
     /// With one token, or of the tasks of one allocation; programs of this machine are counted by their address alone.
     pub waiting_of_token_max: usize,
-    /// How often callers may ask.
+    /// Rate limits of requests.
     pub rates: RequestRates,
     /// The whole head of a request; at least 8 KiB.
     pub header_bytes_max: usize,
@@ -27,7 +27,7 @@ pub struct Limits {
     /// Until the head of a request is complete, counted from the connection or from the end of the last answer: idle
     /// connections end by it too.
     pub header_timeout_ms: u64,
-    /// A request's body.
+    /// Bytes of one request body.
     pub body_bytes_max: usize,
     /// The body of a request that carries a job.
     pub job_body_bytes_max: usize,
@@ -55,12 +55,12 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
-            connections_share: Share { per_address_max: 1_024, loopback_max: 8_192 },
+            connections_share: AddressLimit { per_address_max: 1_024, loopback_max: 8_192 },
             reserved_connections_max: 64,
-            // Three quarters, so that there is room for those who want an answer at once.
+            // Three quarters, so that some are left for requests that do not wait.
             waiting_max: 12_288,
-            waiting_share: Share { per_address_max: 768, loopback_max: 6_144 },
-            // A third: a token that a whole fleet shares leaves room to others.
+            waiting_share: AddressLimit { per_address_max: 768, loopback_max: 6_144 },
+            // A third: a token that a whole fleet shares leaves some to others.
             waiting_of_token_max: 4_096,
             rates: RequestRates::default(),
             header_bytes_max: 16 << 10,
@@ -84,9 +84,9 @@ impl Default for Limits {
 /// Requests a second, on average; 0 for any number. Twice as many may come at once after a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestRates {
-    /// Of an address.
+    /// Requests a second of one address.
     pub address: u32,
-    /// With a token.
+    /// Requests a second with one token.
     pub token: u32,
     /// Of programs of this machine, all together and with one token, instead of these.
     pub loopback: u32,

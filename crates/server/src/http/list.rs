@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    array::{Items, PIECE_BYTES_MAX, ROWS_HERE_MAX, ROWS_MAX, Source, array, shared},
+    array::{ArrayItems, PIECE_BYTES_MAX, ROWS_HERE_MAX, ROWS_MAX, RowSource, array, shared},
     block,
     call::{Call, Reply},
     failure::Failure,
@@ -54,7 +54,7 @@ pub(crate) trait Listing: Clone + Send + 'static {
     fn item<'v>(&self, view: &'v CallerView, row: &Self::Row<'v>) -> impl Serialize;
 }
 
-/// Answers with a list once it has changed after the index that the reader knows: the page that is asked for, or all.
+/// Answers with a list once it has changed after the index that the reader knows: the requested page, or all.
 pub(crate) async fn list<L: Listing>(
     call: &Call,
     keys: &[WatchKey],
@@ -115,13 +115,13 @@ impl<L: Listing> Cursor<L> {
         &mut self,
         rows_max: usize,
         items_max: usize,
-        items: &mut Items,
+        items: &mut ArrayItems,
     ) -> Result<Option<L::Key>, Failure> {
         let Self { view, listing, filter, reverse, rest } = self;
         let Some(span) = rest.take() else { return Ok(None) };
         let mut rows = listing.rows(view, span.clone());
         let mut next = || if *reverse { rows.next_back() } else { rows.next() };
-        let piece = Piece::begin(filter.as_ref(), items.bytes());
+        let piece = PieceStart::begin(filter.as_ref(), items.bytes());
         for _ in 0..rows_max {
             let Some((key, row)) = next() else { return Ok(None) };
             if !listing.has(&row) || !passes(filter.as_mut(), || listing.whole(view, &row))? {
@@ -166,13 +166,13 @@ fn passes(filter: Option<&mut Filter>, whole: impl FnOnce() -> Value) -> Result<
 }
 
 /// What was there when a piece began.
-struct Piece {
+struct PieceStart {
     bytes: usize,
     steps: u64,
     made: u64,
 }
 
-impl Piece {
+impl PieceStart {
     fn begin(filter: Option<&Filter>, bytes: usize) -> Self {
         let (steps, made) = filter.map_or((0, 0), |filter| (filter.taken(), filter.made()));
         Self { bytes, steps, made }
@@ -187,8 +187,8 @@ impl Piece {
     }
 }
 
-impl<L: Listing> Source for Cursor<L> {
-    fn next(&mut self, rows_max: usize, items: &mut Items) -> Result<(), Failure> {
+impl<L: Listing> RowSource for Cursor<L> {
+    fn next(&mut self, rows_max: usize, items: &mut ArrayItems) -> Result<(), Failure> {
         self.write(rows_max, usize::MAX, items).map(drop)
     }
 
@@ -205,7 +205,7 @@ impl<L: Listing> Source for Cursor<L> {
 /// filter has taken as many steps as it may.
 async fn page<L: Listing>(call: &Call, mut cursor: Cursor<L>, items_max: u64) -> Reply {
     let items_max = usize::try_from(items_max).unwrap_or(usize::MAX).min(call.api.limits.page_items_max);
-    let mut items = Items::of(call)?;
+    let mut items = ArrayItems::of(call)?;
     let mut next =
         if cursor.is_heavy() { None } else { cursor.write(ROWS_HERE_MAX, items_max, &mut items)? };
     while next.is_none() && !cursor.is_done() {
@@ -239,7 +239,7 @@ struct Rows<R, F, W> {
 pub(crate) async fn array_of<R: Send + 'static>(
     call: &Call,
     mut rows: Vec<R>,
-    write: impl Fn(&R, &mut Items) + Send + 'static,
+    write: impl Fn(&R, &mut ArrayItems) + Send + 'static,
     whole: impl Fn(&R) -> Option<Value> + Send + 'static,
 ) -> Reply {
     let filter = call.query.text("filter").map(Filter::parse).transpose()?;
@@ -249,14 +249,14 @@ pub(crate) async fn array_of<R: Send + 'static>(
     array(call, Rows { rows: rows.into_iter(), filter, write, whole }).await
 }
 
-impl<R, F, W> Source for Rows<R, F, W>
+impl<R, F, W> RowSource for Rows<R, F, W>
 where
     R: Send + 'static,
-    F: Fn(&R, &mut Items) + Send + 'static,
+    F: Fn(&R, &mut ArrayItems) + Send + 'static,
     W: Fn(&R) -> Option<Value> + Send + 'static,
 {
-    fn next(&mut self, rows_max: usize, items: &mut Items) -> Result<(), Failure> {
-        let piece = Piece::begin(self.filter.as_ref(), items.bytes());
+    fn next(&mut self, rows_max: usize, items: &mut ArrayItems) -> Result<(), Failure> {
+        let piece = PieceStart::begin(self.filter.as_ref(), items.bytes());
         for row in self.rows.by_ref().take(rows_max) {
             let passes = match &mut self.filter {
                 None => true,
@@ -289,7 +289,7 @@ mod tests {
     fn a_piece_ends_when_much_was_made_to_be_filtered() {
         let mut filter = Filter::parse(r#"ID == "other""#).expect("it is right");
         let item = serde_json::json!({ "ID": "web", "Meta": { "text": "x".repeat(256 << 10) } });
-        let piece = Piece::begin(Some(&filter), 0);
+        let piece = PieceStart::begin(Some(&filter), 0);
         for _ in 0..3 {
             assert_eq!(filter.passes(&item), Ok(false));
             assert!(!piece.is_full(Some(&filter), 0));

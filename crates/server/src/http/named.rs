@@ -1,4 +1,4 @@
-//! Short lists of things with names, in the order of these: filtered, forwards or backwards, whole or page by page.
+//! Short lists of named objects, ordered by name: filtered, forwards or backwards, whole or page by page.
 
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ pub(crate) async fn named<R: Serialize + Send + 'static>(
         let cut = move || cut(rows, items_max, reverse, filter, name);
         (rows, next) = call.api.lists.run(cut).await?;
     }
-    let write = |row: &R, items: &mut super::array::Items| items.push(row);
+    let write = |row: &R, items: &mut super::array::ArrayItems| items.push(row);
     let mut response = array_of(call, rows, write, |row| serde_json::to_value(row).ok()).await?;
     if let Some(next) = next {
         reply::stamp_next(response.headers_mut(), &next)?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 const NULL: &[u8] = b"null";
 
-/// The text with spaces in place of every member of an object that is null, so that whatever is said of a byte's position
+/// The text with spaces in place of every member of an object that is null, so that whatever an error says of a byte's position
 /// still holds. Text that is not JSON stays text that is not JSON for the most part; nothing else is promised of it.
 pub(crate) fn blanked(json: &[u8]) -> Cow<'_, [u8]> {
     if !json.windows(NULL.len()).any(|part| part == NULL) {

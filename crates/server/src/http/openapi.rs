@@ -14,8 +14,8 @@ use super::{
     examples::{self, Examples},
     reply,
     routes::{
-        Answer, Carried, Operation, Route, Shape, Table,
-        parameters::{Kind, Parameter},
+        Operation, RequestBody, ResponseBody, Route, Shape, Table,
+        parameters::{Parameter, ParameterKind},
         tags::{TAGS, tag_of},
     },
 };
@@ -104,24 +104,24 @@ fn plain(schema: &mut Schema) {
 
 fn operation(table: &Table, route: &Route, examples: &Examples, schemas: &mut SchemaGenerator) -> Value {
     let is_taken = |parameter: &&Parameter| route.contract.parameters.contains(&parameter.name);
-    let asked = table.operations.iter().find(|operation| operation.is_of(route));
-    let named = table.parameters.iter().filter(is_taken).map(|known| parameter(known, asked));
-    let parameters: Vec<Value> = path_parameters(route.path, asked).chain(named).collect();
+    let documented = table.operations.iter().find(|operation| operation.is_of(route));
+    let named = table.parameters.iter().filter(is_taken).map(|known| parameter(known, documented));
+    let parameters: Vec<Value> = path_parameters(route.path, documented).chain(named).collect();
     let mut operation = json!({
-        "operationId": asked.map_or(route.path, |operation| operation.id),
+        "operationId": documented.map_or(route.path, |operation| operation.id),
         "summary": route.summary,
         "tags": [tag_of(route.path).map_or(route.path, |tag| tag.name)],
         "x-capability": format!("{:?}", route.capability),
         "parameters": parameters,
-        "responses": responses(route, asked, examples, schemas),
+        "responses": responses(route, documented, examples, schemas),
     });
     if let Some(body) = route.contract.body {
         let content = match body {
-            Carried::Json(shape) => {
-                let example = asked.and_then(|operation| examples::value(operation.body));
+            RequestBody::Json(shape) => {
+                let example = documented.and_then(|operation| examples::value(operation.body));
                 with_example(json_content(shape, schemas), example)
             }
-            Carried::Bytes => bytes_content(),
+            RequestBody::Bytes => bytes_content(),
         };
         operation["requestBody"] = json!({ "required": true, "content": content });
     }
@@ -142,28 +142,28 @@ pub(crate) fn path_names(path: &str) -> impl Iterator<Item = &str> {
     names.map(|name| name.trim_start_matches('*'))
 }
 
-fn path_parameters(path: &str, asked: Option<&Operation>) -> impl Iterator<Item = Value> {
+fn path_parameters(path: &str, documented: Option<&Operation>) -> impl Iterator<Item = Value> {
     path_names(path).map(move |name| {
         let mut parameter =
             json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
-        if let Some(example) = asked.and_then(|operation| examples::of_path(operation, name)) {
+        if let Some(example) = documented.and_then(|operation| examples::of_path(operation, name)) {
             parameter["example"] = example.into();
         }
         parameter
     })
 }
 
-fn parameter(parameter: &Parameter, asked: Option<&Operation>) -> Value {
+fn parameter(parameter: &Parameter, documented: Option<&Operation>) -> Value {
     let schema = match parameter.kind {
-        Kind::Text | Kind::Duration => json!({ "type": "string" }),
-        Kind::Number => json!({ "type": "integer", "minimum": 0 }),
-        Kind::Flag => json!({ "type": "boolean" }),
-        Kind::Word(words) => json!({ "type": "string", "enum": words, "default": words[0] }),
-        Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        ParameterKind::Text | ParameterKind::Duration => json!({ "type": "string" }),
+        ParameterKind::Number => json!({ "type": "integer", "minimum": 0 }),
+        ParameterKind::Flag => json!({ "type": "boolean" }),
+        ParameterKind::Word(words) => json!({ "type": "string", "enum": words, "default": words[0] }),
+        ParameterKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
     };
     let mut described =
         json!({ "name": parameter.name, "in": "query", "description": parameter.summary, "schema": schema });
-    if let Some(example) = asked.and_then(|operation| examples::of_parameter(operation, parameter)) {
+    if let Some(example) = documented.and_then(|operation| examples::of_parameter(operation, parameter)) {
         described["example"] = example;
     }
     described
@@ -171,7 +171,7 @@ fn parameter(parameter: &Parameter, asked: Option<&Operation>) -> Value {
 
 fn responses(
     route: &Route,
-    asked: Option<&Operation>,
+    documented: Option<&Operation>,
     examples: &Examples,
     schemas: &mut SchemaGenerator,
 ) -> Value {
@@ -180,25 +180,25 @@ fn responses(
     let content = json!({ "application/json": { "schema": error }, "text/plain": text["text/plain"] });
     let mistake = json!({ "description": "What is wrong, and what to do about it", "content": content });
     let (status, answer) = match &route.contract.answer {
-        Answer::Json(shape) => {
+        ResponseBody::Json(shape) => {
             let content = json_content(*shape, schemas);
-            let own = asked.and_then(|operation| examples::value(operation.answer));
+            let own = documented.and_then(|operation| examples::value(operation.answer));
             let content = with_example(content, own.or_else(|| examples.of_type(shape.type_name)));
             ("200", json!({ "description": "JSON", "content": content }))
         }
-        Answer::Lines(shape) => {
+        ResponseBody::Lines(shape) => {
             let content = json!({ "application/json": { "schema": schema(shape, schemas) } });
             ("200", json!({ "description": "JSON, one object a line, without an end", "content": content }))
         }
-        Answer::Bytes => ("200", json!({ "description": "Bytes", "content": bytes_content() })),
-        Answer::Socket { says, hears } => {
+        ResponseBody::Bytes => ("200", json!({ "description": "Bytes", "content": bytes_content() })),
+        ResponseBody::Socket { says, hears } => {
             let messages = json!({ "client": schema(says, schemas), "server": schema(hears, schemas) });
             let description = "A WebSocket, with a JSON object in each message";
             ("101", json!({ "description": description, "x-messages": messages }))
         }
-        Answer::Text => ("200", json!({ "description": "Text", "content": text })),
-        Answer::Empty => {
-            let is_no_content = asked.is_some_and(|operation| operation.status == 204);
+        ResponseBody::Text => ("200", json!({ "description": "Text", "content": text })),
+        ResponseBody::Empty => {
+            let is_no_content = documented.is_some_and(|operation| operation.status == 204);
             (if is_no_content { "204" } else { "200" }, json!({ "description": "Done" }))
         }
     };

@@ -1,4 +1,4 @@
-//! Changes: one command, and what came of it.
+//! Proposes commands, and reports their outcome.
 
 use std::sync::{
     Arc,
@@ -61,7 +61,7 @@ impl Proposer {
     ///
     /// # Errors
     /// When the request may not, or it cannot be done.
-    pub async fn propose_together(&self, commands: Vec<Command>) -> Result<Index, Failure> {
+    pub async fn propose_all(&self, commands: Vec<Command>) -> Result<Index, Failure> {
         Ok(self.decide_all(commands).await??)
     }
 

@@ -49,7 +49,7 @@ impl Query {
         unread.take(NAMES_MAX).map(|(name, _)| plain(name))
     }
 
-    /// The region that is asked; none for the one that is.
+    /// The region of the request; none for the server's own.
     pub fn region(&self) -> Option<&str> {
         let region = self.given.iter().find(|(name, _)| name == "region");
         region.map(|(_, value)| value.as_str()).filter(|region| !region.is_empty())
@@ -89,7 +89,7 @@ impl Query {
         );
     }
 
-    /// Whether something is asked for: `name`, `name=` and `name=true` all do.
+    /// Whether a flag is set: by `name`, `name=` or `name=true`.
     pub fn flag(&self, name: &str, default: bool) -> Result<bool, Failure> {
         match self.first(name) {
             None => Ok(default),

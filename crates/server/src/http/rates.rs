@@ -1,4 +1,4 @@
-//! How often callers may ask: by where they come from, and by the token that they show.
+//! Rate limits of requests: by address, and by token.
 
 use std::{
     net::IpAddr,
@@ -11,17 +11,17 @@ use berth_model::{AllocId, acl::SecretHash};
 use super::{caller::Caller, failure::Failure, limits::RequestRates};
 use crate::{
     access::Identity,
-    net::{Rates, TooOften},
+    net::{RateExceeded, Rates},
 };
 
 /// Whose requests are counted. A task's token is signed again all the time: those of an allocation count as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Owner {
+pub(super) enum RateOwner {
     Token(SecretHash),
     Tasks(AllocId),
 }
 
-impl Owner {
+impl RateOwner {
     /// None for those who show nothing.
     pub fn of(identity: &Identity) -> Option<Self> {
         match identity {
@@ -56,21 +56,21 @@ impl Origin {
     }
 }
 
-/// How often callers have asked lately.
+/// The rate limits of callers.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct CallerRates {
     rates: RequestRates,
     /// What times are counted from.
     begun: Instant,
     origins: Rates<Origin>,
-    tokens: Rates<Owner>,
+    tokens: Rates<RateOwner>,
     /// Requests refused for their address.
     pub of_address: AtomicU64,
     /// Requests refused for their token.
     pub of_token: AtomicU64,
 }
 
-impl Asked {
+impl CallerRates {
     pub fn new(rates: RequestRates) -> Self {
         Self {
             rates,
@@ -83,17 +83,17 @@ impl Asked {
     }
 
     /// Counts a request of an address, or of an allocation whose task's socket it comes by. Whoever shows a token that is one goes
-    /// on without, by the limit of that token: strangers of the same address, behind a gateway, lock nobody out.
+    /// on without, by the limit of that token: anonymous clients of the same address, behind a gateway, lock nobody out.
     ///
     /// # Errors
-    /// When it asks too often.
+    /// When it is over its limit.
     pub fn by_origin(&self, caller: Option<&Caller>, is_known: impl FnOnce() -> bool) -> Result<(), Failure> {
         let Some(caller) = caller else { return Ok(()) };
         let (name, rate) = self.limit(caller, ("request-rate-address", self.rates.address));
         let origin = Origin::of(caller);
         let whose = origin.whose();
         match self.origins.take(origin, rate, self.begun.elapsed()) {
-            Err(TooOften) if !is_known() => {
+            Err(RateExceeded) if !is_known() => {
                 self.of_address.fetch_add(1, Relaxed);
                 Err(too_often(whose, name, rate))
             }
@@ -104,12 +104,12 @@ impl Asked {
     /// Counts a request with a token that is one.
     ///
     /// # Errors
-    /// When too much is asked with it.
+    /// When the token is over its limit.
     pub fn by_token(&self, caller: Option<&Caller>, identity: &Identity) -> Result<(), Failure> {
         let Some(caller) = caller else { return Ok(()) };
-        let Some(owner) = Owner::of(identity) else { return Ok(()) };
+        let Some(owner) = RateOwner::of(identity) else { return Ok(()) };
         let (name, rate) = self.limit(caller, ("request-rate-token", self.rates.token));
-        self.tokens.take(owner, rate, self.begun.elapsed()).map_err(|TooOften| {
+        self.tokens.take(owner, rate, self.begun.elapsed()).map_err(|RateExceeded| {
             self.of_token.fetch_add(1, Relaxed);
             too_often("this token", name, rate)
         })
@@ -145,17 +145,17 @@ mod tests {
 
     #[test]
     fn a_task_beside_the_server_is_no_program_that_may_ask_without_end() {
-        let asked = Asked::new(RequestRates { address: 10, token: 10, loopback: 0 });
+        let rates = CallerRates::new(RequestRates { address: 10, token: 10, loopback: 0 });
         let task = by_socket_from([127, 0, 0, 1], 1, "main");
-        assert!((0..1_000).any(|_| asked.by_origin(Some(&task), || false).is_err()));
+        assert!((0..1_000).any(|_| rates.by_origin(Some(&task), || false).is_err()));
         let program = Caller::new(([127, 0, 0, 1], 5).into(), None, false);
-        assert!((0..1_000).all(|_| asked.by_origin(Some(&program), || false).is_ok()));
+        assert!((0..1_000).all(|_| rates.by_origin(Some(&program), || false).is_ok()));
     }
 
     #[test]
     fn what_comes_by_sockets_of_tasks_counts_by_their_allocation_and_not_by_their_node() {
-        let asked = Asked::new(RequestRates { address: 10, token: 10, loopback: 0 });
-        let take = |caller: &Caller| asked.by_origin(Some(caller), || false);
+        let rates = CallerRates::new(RequestRates { address: 10, token: 10, loopback: 0 });
+        let take = |caller: &Caller| rates.by_origin(Some(caller), || false);
         let taken =
             |caller: &Caller| std::iter::repeat_with(|| take(caller)).take_while(Result::is_ok).count();
         let one = by_socket(1, "main");

@@ -1,4 +1,4 @@
-//! Answers of success, and the headers that say where they stand.
+//! Successful responses, and their headers with the index and the freshness of the state.
 
 use std::any::type_name;
 
@@ -13,7 +13,8 @@ use hyper::{
 use serde::Serialize;
 
 use super::{
-    call::Reply, failure::Failure, json_text::JsonText, query::Query, routes::Answer, shared::Whole,
+    call::Reply, failure::Failure, json_text::JsonText, query::Query, response_cache::WholeBody,
+    routes::ResponseBody,
 };
 use crate::{
     access::CallerView,
@@ -34,14 +35,14 @@ const UNCONFIRMED: HeaderName = HeaderName::from_static("x-berth-unconfirmed");
 const IGNORED: HeaderName = HeaderName::from_static("x-berth-ignored");
 const HELD: HeaderName = HeaderName::from_static("x-berth-held");
 
-/// A leader that was heard longer ago than this many milliseconds, or never: clients make nanoseconds of them.
+/// The age of a contact longer ago than this many milliseconds, or never: clients make nanoseconds of them.
 const LAST_CONTACT_MS_MAX: u64 = 86_400_000;
 
-/// The state that an answer shows, where that is not the one that it was asked to show but a newer one.
+/// The state that a response shows, where that is newer than the one that it was created for.
 #[derive(Clone)]
-pub(crate) struct Shown(pub CallerView);
+pub(crate) struct ShownView(pub CallerView);
 
-/// A value as JSON, indented when `pretty` is asked for.
+/// A value as JSON, indented with `pretty`.
 pub(crate) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
     check_answer::<T>(query);
     let pretty = query.flag("pretty", false)?;
@@ -56,14 +57,14 @@ pub(crate) fn json<T: Serialize>(query: &Query, value: &T) -> Reply {
 pub(crate) fn whole(text: Bytes) -> Response {
     let mut response = with_type(Body::from(text.clone()), JSON);
     response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
-    response.extensions_mut().insert(Whole(text));
+    response.extensions_mut().insert(WholeBody(text));
     response
 }
 
 /// The table of routes names the type of every answer; the description of the API comes from there.
 pub(crate) fn check_answer<T>(query: &Query) {
     let declared = match &query.contract().answer {
-        Answer::Json(shape) => shape.type_name,
+        ResponseBody::Json(shape) => shape.type_name,
         _ => "nothing in JSON",
     };
     debug_assert_eq!(declared, owned_name::<T>(), "the table of routes names another answer");

@@ -1,4 +1,4 @@
-//! From the table of routes to answers: finds the route, guards it, calls its handler, counts what came of it.
+//! Dispatches requests by the table of routes: finds the route, checks the caller, calls the handler, and counts the outcome.
 
 use std::{
     future::Future,
@@ -26,34 +26,35 @@ use berth_model::Timestamp;
 
 use super::{
     api::Api,
-    audited::{Audited, Seen},
-    call::{Asker, Call, Reply, namespace},
+    audited::{Audited, AuditedRequest},
+    call::{Call, CallerContext, Reply, namespace},
     caller::Caller,
     cluster,
     counters::RouteCounters,
     credentials,
     failure::{Failure, asks_for_json},
-    guard, gzip, held,
+    guard, gzip,
     ignored::Ignored,
     lease::{AsOf, Lease},
     query::Query,
     reply,
     routes::{Capability, NamespaceFrom, Route, Verb},
+    unsent,
 };
 use crate::{
     access::{Access, BadToken, Identity, Rights, hash},
     clock,
-    counted::Counted,
+    gauge_guard::GaugeGuard,
     shared::{Contact, View},
     workload::{TaskAt, Workload, is_token},
 };
 
-/// What a connection is answered for which only reserved room is left.
+/// The response to a connection for which only a reserved slot is left.
 const NO_ROOM: &str = "this server, or your address, has too many connections: close some, then retry, or have the operator raise \
      --http-connections-max or --http-connections-address; \
     until then only paths that tell how the server is are answered";
 
-/// A server that has not heard of who leads for longer does not know who may do what.
+/// A server without contact to a leader for longer does not know the current rights.
 const CONTACT_MAX: Duration = Duration::from_secs(1);
 
 /// What a task is answered that shows no token.
@@ -80,7 +81,7 @@ pub(crate) fn build(api: &Api, routes: Vec<Route>) -> Router {
 /// What is no route, which counts as a request all the same.
 fn elsewhere(api: &Api, request: &Request, why: impl FnOnce(&Request) -> Failure) -> Response {
     let caller = request.extensions().get::<Caller>();
-    let counted = api.asked.by_origin(caller, || shows_a_token(api, request.headers()));
+    let counted = api.rates.by_origin(caller, || shows_a_token(api, request.headers()));
     counted.err().unwrap_or_else(|| why(request)).answer(request.headers())
 }
 
@@ -120,7 +121,7 @@ struct Served {
 
 async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> Response {
     let Served { route, counters, api } = served;
-    let _open = Counted::new(&api.counters.requests);
+    let _open = GaugeGuard::new(&api.counters.requests);
     let begun = Instant::now();
     let takes_gzip = gzip::is_accepted(request.headers());
     let asks_for_json = asks_for_json(request.headers());
@@ -142,14 +143,14 @@ async fn dispatch(served: &Served, params: &RawPathParams, request: Request) -> 
         }
         Err(failure) => Err(failure),
     };
-    let held = reply.and_then(|response| held::hold(&api.answer_room, response));
+    let held = reply.and_then(|response| unsent::hold(&api.answer_budget, response));
     let mut response = held.unwrap_or_else(|failure| failure.in_form(asks_for_json));
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         // Whatever was to go on with the connection does not.
         drop(caller.and_then(|caller| caller.takeover()));
     }
     if is_reserved {
-        // The next one who asks how the server is needs the place.
+        // The next health check needs the slot.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     if response.status().is_success() {
@@ -183,7 +184,7 @@ async fn call(
     let (mut head, body) = request.into_parts();
     let caller = head.extensions.remove::<Caller>();
     if route.is_metered {
-        api.asked.by_origin(caller.as_ref(), || shows_a_token(api, &head.headers))?;
+        api.rates.by_origin(caller.as_ref(), || shows_a_token(api, &head.headers))?;
     }
     let of_task = caller.as_ref().and_then(|caller| caller.of_task.as_deref());
     // No browser comes by a task's own socket.
@@ -198,7 +199,7 @@ async fn call(
         _ => "",
     };
     let params: Vec<_> = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let seen = Seen {
+    let seen = AuditedRequest {
         api,
         route,
         method: head.method.as_str(),
@@ -218,12 +219,12 @@ async fn call(
         return Err(Failure::new(StatusCode::METHOD_NOT_ALLOWED, text));
     }
     if route.is_metered {
-        api.asked.by_token(caller.as_ref(), &identity)?;
+        api.rates.by_token(caller.as_ref(), &identity)?;
     }
     let audited = Audited::begin(seen, &identity).await?;
-    // Where nothing was asked for nothing can end.
+    // Where no rights were needed nothing can end.
     let is_watched = !api.policy.is_open() && route.capability != Capability::Anonymous;
-    let lease = is_watched.then(|| api.leases.lend(identity.clone(), rights, as_of));
+    let lease = is_watched.then(|| api.leases.grant(identity.clone(), rights, as_of));
     let body = if let Some(lease) = &lease { lease.guard(body) } else { body };
     let call = Call::new(
         api.clone(),
@@ -231,17 +232,17 @@ async fn call(
         head.uri.path().to_owned(),
         params,
         head.headers,
-        Asker { access, identity, lease, caller, audited },
+        CallerContext { access, identity, lease, caller, audited },
         body,
     );
     Ok((call, is_fresh))
 }
 
-/// Refuses what another region is asked: there is no way from here to there.
+/// Refuses requests to another region: they cannot be forwarded.
 fn check_region(query: &Query, own: &str) -> Result<(), Failure> {
     match query.region() {
-        Some(asked) if asked != own => {
-            let cut: String = asked.chars().take(64).collect();
+        Some(requested) if requested != own => {
+            let cut: String = requested.chars().take(64).collect();
             let text = format!("there is no path to region `{cut}`: this server is of region `{own}`");
             Err(Failure::bad_request(text))
         }
@@ -297,7 +298,7 @@ async fn allowed(
         let known = authenticate(api, secret, task, &view, at).await;
         known.map_err(|failure| (Identity::Anonymous, failure))?;
     }
-    // Who may ask without a token may also ask with one that says nothing.
+    // A route without a token also takes one that is not known.
     let is_for_all = route.capability == Capability::Anonymous;
     let identity = match identify(api, secret, &view, at).await {
         Err(_) if is_for_all => credentials::identity(secret),
@@ -348,7 +349,7 @@ async fn rights(api: &Api, by: Identity, view: Arc<View>, at: Timestamp) -> Resu
     Ok(api.heavy.run(move || policy.rights(&by, view.store.acl(), at)).await?)
 }
 
-/// Who shows a secret. Where everybody may do everything nobody is asked.
+/// The identity of a secret. Without ACLs it is not checked.
 async fn identify(
     api: &Api,
     secret: Option<&str>,
@@ -393,7 +394,7 @@ impl From<BadToken> for Failure {
     }
 }
 
-/// Makes sure that what is read holds everything acknowledged before it was asked for, unless the client takes an old
+/// Waits until the state holds everything acknowledged before the request, unless the client accepts an old
 /// state.
 struct Fresh<'f> {
     api: &'f Api,
@@ -407,7 +408,7 @@ impl Fresh<'_> {
         if self.api.policy.is_open() || self.route.capability == Capability::Anonymous {
             return Ok(false);
         }
-        if self.needs_sure_rights() {
+        if self.needs_fresh_rights() {
             return self.confirm().await.map(|()| true);
         }
         match self.wait().await {
@@ -420,12 +421,12 @@ impl Fresh<'_> {
 
     /// Whether a token that was revoked must not be believed even while nothing is heard of the others: what is asked for reveals
     /// secrets, or changes who the servers are.
-    fn needs_sure_rights(&self) -> bool {
+    fn needs_fresh_rights(&self) -> bool {
         let Self { route, stale, .. } = self;
         (*stale && route.capability.tells_secrets()) || (!route.needs_state && route.changes)
     }
 
-    /// Makes sure that who may do what is as it was a moment ago at the most. An old state is enough for the rest.
+    /// Waits until the rights are at most a moment old. An old state is enough for the rest.
     async fn confirm(&self) -> Result<(), Failure> {
         let engine = &self.api.state.engine;
         let Contact { known_leader, last_contact } = engine.contact();

@@ -1,4 +1,4 @@
-//! Accepts connections, as many as there is room for, until asked to stop.
+//! Accepts connections within the limits until the server stops.
 
 use std::{future::Future, io, net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
@@ -9,18 +9,18 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Limits, Table, api::Api, connection, lease, rooms::Rooms, router::router};
+use super::{Limits, Table, api::Api, connection, lease, router::router, slots::ConnectionSlots};
 use crate::{
     PANICKED,
-    counted::Counted,
-    net::{Entrance, Stream},
+    gauge_guard::GaugeGuard,
+    net::{NetStream, PortAcceptor},
     shared::State,
 };
 
 /// Waited after a connection could not be accepted: most such faults pass, and none is mended by haste.
 const ACCEPT_RETRY_MS: u64 = 100;
 
-/// The answer to a connection for which there is no room, before it has asked anything.
+/// The response to a connection for which no slot is free, before it has sent a request.
 const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\n\
     content-type: text/plain; charset=utf-8\r\n\
     content-length: 159\r\n\
@@ -36,7 +36,7 @@ const TOO_MANY_CONNECTIONS: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\n\
 /// When the listener has no address, or nobody watches any more over what tokens allow.
 pub async fn serve(
     listener: TcpListener,
-    entrance: Entrance,
+    entrance: PortAcceptor,
     table: Table,
     state: State,
     limits: Limits,
@@ -52,11 +52,11 @@ pub async fn serve(
 /// As [`serve`].
 pub(crate) async fn serve_with_tasks(
     listener: TcpListener,
-    entrance: Entrance,
+    entrance: PortAcceptor,
     table: Table,
     state: State,
     limits: Limits,
-    of_tasks: mpsc::Receiver<Stream>,
+    of_tasks: mpsc::Receiver<NetStream>,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let mut api = Api::new(table, state, limits, listener.local_addr()?);
@@ -82,13 +82,13 @@ pub(crate) async fn serve_with_tasks(
 
 async fn accept_all(
     listener: &TcpListener,
-    entrance: &Entrance,
-    mut of_tasks: mpsc::Receiver<Stream>,
+    entrance: &PortAcceptor,
+    mut of_tasks: mpsc::Receiver<NetStream>,
     api: &Api,
     router: &Router,
     connections: &mut JoinSet<()>,
 ) {
-    let rooms = Rooms::new(&api.limits);
+    let slots = ConnectionSlots::new(&api.limits);
     loop {
         let accepted = tokio::select! {
             accepted = accept(listener) => accepted,
@@ -101,7 +101,7 @@ async fn accept_all(
             }
         };
         let Some((stream, peer)) = accepted else { continue };
-        let Some(place) = rooms.enter(peer.ip()) else {
+        let Some(slot) = slots.enter(peer.ip()) else {
             api.counters.connections_refused.fetch_add(1, Ordering::Relaxed);
             // Nothing waits for a client that does not even take this, or that would have to shake hands first.
             if entrance.is_open() {
@@ -111,12 +111,12 @@ async fn accept_all(
         };
         let (api, router, entrance) = (api.clone(), router.clone(), entrance.clone());
         connections.spawn(async move {
-            let _open = Counted::new(&api.counters.connections);
+            let _open = GaugeGuard::new(&api.counters.connections);
             match entrance.enter(stream, peer).await {
-                Ok(stream) => connection::serve(stream, place.is_reserved, &api, router).await,
+                Ok(stream) => connection::serve(stream, slot.is_reserved, &api, router).await,
                 Err(error) => tracing::debug!(%peer, %error, "an http connection did not come about"),
             }
-            drop(place);
+            drop(slot);
         });
         while connections.try_join_next().is_some() {}
     }

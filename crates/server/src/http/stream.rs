@@ -1,4 +1,5 @@
-//! Answers without an end: a task writes, the client's connection takes, and neither is ahead of the other.
+//! Unbounded responses: a task writes, the client's connection reads, and neither is ahead of the other by more than a small
+//! buffer.
 
 use std::{
     future::Future,
@@ -30,18 +31,18 @@ const HEARTBEAT: &[u8] = b"{}\n";
 /// What was to follow will not: the connection is cut, so that nobody takes what has come for the whole.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct BrokenOff(String);
+pub(crate) struct StreamAborted(String);
 
-impl BrokenOff {
-    /// For people.
+impl StreamAborted {
+    /// With this reason, for users.
     pub fn because(why: impl ToString) -> Self {
         Self(why.to_string())
     }
 }
 
 /// The writing end of a stream.
-pub(crate) struct Writer {
-    pieces: mpsc::Sender<Result<Bytes, BrokenOff>>,
+pub(crate) struct StreamWriter {
+    pieces: mpsc::Sender<Result<Bytes, StreamAborted>>,
     stopping: CancellationToken,
     /// Of the last line.
     line_bytes: AtomicUsize,
@@ -51,8 +52,8 @@ pub(crate) struct Writer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Closed;
 
-impl Writer {
-    /// Sends a piece, once there is room for it.
+impl StreamWriter {
+    /// Sends a piece, once the client's buffer takes it.
     pub async fn send(&self, piece: impl Into<Bytes>) -> Result<(), Closed> {
         self.pieces.send(Ok(piece.into())).await.map_err(|_| Closed)
     }
@@ -64,7 +65,7 @@ impl Writer {
 
     /// Cuts the connection: of a stream of plain bytes nothing else shows that it is not whole.
     pub async fn break_off(&self, why: impl ToString) -> Result<(), Closed> {
-        self.pieces.send(Err(BrokenOff::because(why))).await.map_err(|_| Closed)
+        self.pieces.send(Err(StreamAborted::because(why))).await.map_err(|_| Closed)
     }
 
     /// Sends a heartbeat.
@@ -129,33 +130,37 @@ async fn sleep(span: Option<Duration>) {
 }
 
 /// Answers with what `write` writes. It is dropped as soon as nobody reads.
-pub(crate) fn stream<F>(call: &Call, content_type: HeaderValue, write: impl FnOnce(Writer) -> F) -> Reply
+pub(crate) fn stream<F>(
+    call: &Call,
+    content_type: HeaderValue,
+    write: impl FnOnce(StreamWriter) -> F,
+) -> Reply
 where
     F: Future<Output = Result<(), Closed>> + Send + 'static,
 {
     let waiter = call.begin_to_wait()?;
     let (sender, receiver) = mpsc::channel(PIECES_WAITING_MAX);
     let stopping = call.api.stopping.clone();
-    let written = write(Writer { pieces: sender, stopping, line_bytes: AtomicUsize::new(0) });
+    let written = write(StreamWriter { pieces: sender, stopping, line_bytes: AtomicUsize::new(0) });
     tokio::spawn(async move {
         let _waiter = waiter;
         written.await
     });
-    let mut response = with_type(Body::new(Pieces(receiver)), content_type);
+    let mut response = with_type(Body::new(StreamPieces(receiver)), content_type);
     response.extensions_mut().insert(Streaming);
     Ok(response)
 }
 
-struct Pieces(mpsc::Receiver<Result<Bytes, BrokenOff>>);
+struct StreamPieces(mpsc::Receiver<Result<Bytes, StreamAborted>>);
 
-impl HttpBody for Pieces {
+impl HttpBody for StreamPieces {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = StreamAborted;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamAborted>>> {
         self.0.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
     }
 }

@@ -1,4 +1,4 @@
-//! Text on its way out: borrowed from the state, and ids as what they are until they are written.
+//! Text in responses: borrowed from the state, with ids formatted only when they are written.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ pub enum Text<'v> {
     Plain(&'v str),
     /// An id's bytes.
     Id([u8; 16]),
-    /// Made for this.
+    /// Formatted for this response.
     Made(Box<str>),
 }
 
@@ -22,7 +22,7 @@ impl<'v> Text<'v> {
         text.map(Into::into).unwrap_or_default()
     }
 
-    /// Reads it.
+    /// Passes the text to a function.
     pub fn read<T>(&self, read: impl FnOnce(&str) -> T) -> T {
         match self {
             Self::Plain(text) => read(text),

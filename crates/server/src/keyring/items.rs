@@ -9,14 +9,14 @@ use zeroize::Zeroizing;
 use super::sealed::{self, NoRandomness};
 
 /// Names and values.
-pub(crate) type Items = BTreeMap<String, String>;
+pub(crate) type VariableItems = BTreeMap<String, String>;
 
 /// Encrypts the items of a variable.
 pub(super) fn seal(
     cipher: &LessSafeKey,
     root_key: RootKeyId,
     key: &VariableKey,
-    items: &Items,
+    items: &VariableItems,
 ) -> Result<Vec<u8>, NoRandomness> {
     let text = Zeroizing::new(minicbor::to_vec(items).expect("encoding to memory does not fail"));
     sealed::seal(cipher, &about(root_key, key), &text)
@@ -28,7 +28,7 @@ pub(super) fn open(
     root_key: RootKeyId,
     key: &VariableKey,
     sealed: &[u8],
-) -> Option<Items> {
+) -> Option<VariableItems> {
     let text = sealed::open(cipher, &about(root_key, key), sealed)?;
     minicbor::decode(&text).ok()
 }

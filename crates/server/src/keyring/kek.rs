@@ -47,7 +47,7 @@ impl fmt::Debug for Kek {
 }
 
 impl Kek {
-    /// A new one.
+    /// A new random key.
     pub(super) fn random() -> Result<Self, NoRandomness> {
         Ok(Self::new(sealed::random_key()?))
     }

@@ -23,12 +23,12 @@ use berth_model::{
 };
 use ring::signature::EcdsaKeyPair;
 
-pub(crate) use items::Items;
+pub(crate) use items::VariableItems;
 use kek::KEKS_MAX;
 pub use kek::Kek;
 use root::OpenedKey;
 use sealed::NoRandomness;
-pub(crate) use upkeep::look_after;
+pub(crate) use upkeep::maintain;
 
 /// In the data directory: the key-encryption keys.
 const DIRECTORY: &str = "keyring";
@@ -56,7 +56,7 @@ pub(crate) enum KeyringError {
         key: RootKeyId,
         /// What would open it.
         kek: KekId,
-        /// Where that belongs.
+        /// The file in which its key-encryption key belongs.
         path: PathBuf,
     },
     /// Its wrapped part is not what was written.
@@ -68,11 +68,11 @@ pub(crate) enum KeyringError {
          variable's; write it again, or restore a snapshot"
     )]
     DamagedVariable {
-        /// Of the variable.
+        /// The variable's namespace.
         namespace: Arc<str>,
-        /// Of the variable.
+        /// The variable's path.
         path: Arc<str>,
-        /// Its root key.
+        /// The root key that encrypts it.
         key: RootKeyId,
     },
     /// The system gives no randomness.
@@ -97,7 +97,7 @@ impl From<NoRandomness> for KeyringError {
     }
 }
 
-/// What signs identities.
+/// The key that signs workload identities.
 #[derive(Clone)]
 #[allow(dead_code, reason = "identities are signed with it")]
 pub(crate) struct Signer {
@@ -143,7 +143,7 @@ impl Keyring {
     #[cfg(test)]
     pub(crate) fn for_tests() -> Self {
         let keyring = Self::new(None);
-        keyring.keep(Kek::random().expect("there is randomness")).expect("memory takes it");
+        keyring.store(Kek::random().expect("there is randomness")).expect("memory takes it");
         keyring
     }
 
@@ -172,7 +172,7 @@ impl Keyring {
         &self,
         keys: &RootKeys,
         variable: &VariableKey,
-        items: &Items,
+        items: &VariableItems,
     ) -> Result<(RootKeyId, Vec<u8>), KeyringError> {
         let active = keys.active().ok_or(KeyringError::NoKey)?;
         let opened = self.open(active)?;
@@ -183,7 +183,7 @@ impl Keyring {
     ///
     /// # Errors
     /// Why this server cannot.
-    pub(crate) fn unseal(&self, keys: &RootKeys, variable: &Variable) -> Result<Items, KeyringError> {
+    pub(crate) fn unseal(&self, keys: &RootKeys, variable: &Variable) -> Result<VariableItems, KeyringError> {
         let Variable { key, root_key, sealed, .. } = variable;
         let root_key = keys.key(*root_key).ok_or(KeyringError::Unknown(*root_key))?;
         let opened = self.open(root_key)?;
@@ -254,7 +254,7 @@ impl Keyring {
         let unused = self.keks().values().find(|kek| !keys.is_retired(kek.id())).cloned();
         match unused {
             Some(kek) => Ok((kek, true)),
-            None => Ok((self.keep(Kek::random()?)?, true)),
+            None => Ok((self.store(Kek::random()?)?, true)),
         }
     }
 
@@ -276,7 +276,7 @@ impl Keyring {
         if let Some(dir) = &self.dir {
             kek::note_pending(dir, kek.id()).map_err(|error| self.not_written(kek.id(), &error))?;
         }
-        self.keep(kek)
+        self.store(kek)
     }
 
     /// Root keys are wrapped with the key that was given for it.
@@ -336,13 +336,13 @@ impl Keyring {
     /// When it cannot be kept.
     pub(crate) fn take(&self, bytes: &[u8]) -> Result<Option<KekId>, KeyringError> {
         let Some(kek) = Kek::of_bytes(bytes) else { return Ok(None) };
-        Ok(Some(self.keep(kek)?.id()))
+        Ok(Some(self.store(kek)?.id()))
     }
 
-    fn keep(&self, kek: Kek) -> Result<Arc<Kek>, KeyringError> {
+    fn store(&self, kek: Kek) -> Result<Arc<Kek>, KeyringError> {
         let id = kek.id();
-        if let Some(kept) = self.kek(id) {
-            return Ok(kept);
+        if let Some(known) = self.kek(id) {
+            return Ok(known);
         }
         if self.keks().len() >= KEKS_MAX {
             return Err(KeyringError::TooMany(self.dir.clone().unwrap_or_default()));

@@ -1,5 +1,5 @@
-//! What servers do for their keyring: each sees to it that it has the key-encryption keys that open the root keys of the state;
-//! the leader makes the first root key, replaces it in time, and encrypts again what older ones have encrypted.
+//! Background work of the keyring: every server obtains the key-encryption keys that open the root keys of the state; the leader
+//! creates the first root key, rotates it in time, and re-encrypts what older keys have encrypted.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -16,16 +16,16 @@ use super::{Keyring, KeyringError};
 use crate::{PANICKED, clock, cluster::Cluster, shared::State};
 
 /// Time between two looks.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// After something has failed, time until it is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Variables that could not be encrypted again are left alone for so long.
-const LEFT_ALONE: Duration = Duration::from_secs(60);
+const RETRY_SKIPPED_AFTER: Duration = Duration::from_secs(60);
 /// Bytes of variables that are encrypted again by one command, about.
 const STEP_BYTES: usize = 256 << 10;
 
 /// Looks after the keyring until `stop` says so. The active root key is replaced once it is older than `rotation`.
-pub(crate) async fn look_after(
+pub(crate) async fn maintain(
     state: State,
     cluster: Arc<Cluster>,
     rotation: Duration,
@@ -38,11 +38,11 @@ pub(crate) async fn look_after(
         keyring,
         rotation,
         followed: None,
-        told: Vec::new(),
-        asked: None,
+        reported: Vec::new(),
+        last_request: None,
         rotated: None,
         unrotated: String::new(),
-        left_alone: LeftAlone::default(),
+        skipped: SkippedKeys::default(),
         undiscarded: false,
         discarded: None,
     };
@@ -63,14 +63,14 @@ struct Upkeep {
     /// Where the keyring that was looked at last stood.
     followed: Option<Index>,
     /// Which missing keys were reported.
-    told: Vec<KekId>,
-    /// When others were asked for them.
-    asked: Option<Instant>,
+    reported: Vec<KekId>,
+    /// When they were last requested from other servers.
+    last_request: Option<Instant>,
     /// When a new root key was tried last.
     rotated: Option<Instant>,
     /// Why there was none, as reported.
     unrotated: String,
-    left_alone: LeftAlone,
+    skipped: SkippedKeys,
     /// Whether key-encryption keys that were replaced may still be here.
     undiscarded: bool,
     /// When it was tried last to take one away.
@@ -79,7 +79,7 @@ struct Upkeep {
 
 /// What could not be encrypted again.
 #[derive(Default)]
-struct LeftAlone {
+struct SkippedKeys {
     since: Option<Instant>,
     keys: BTreeSet<RootKeyId>,
     variables: BTreeSet<(VariableKey, Index)>,
@@ -87,7 +87,7 @@ struct LeftAlone {
 
 /// Variables that were encrypted again, and what could not be.
 #[derive(Default)]
-struct Step {
+struct RekeyStep {
     rekeyed: Vec<Rekeyed>,
     failed: Vec<(VariableKey, Index)>,
     locked: Option<(RootKeyId, KeyringError)>,
@@ -96,7 +96,7 @@ struct Step {
 impl Upkeep {
     async fn run(&mut self) {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             let store = self.state.view().store.clone();
             if store.cluster().id == 0 || store.is_restoring() {
                 continue;
@@ -104,7 +104,7 @@ impl Upkeep {
             let changed = Some(store.keyring().modify_index());
             if self.followed != changed {
                 self.followed = changed;
-                self.asked = None;
+                self.last_request = None;
                 self.keyring.follow(store.keyring());
                 self.undiscarded = true;
             }
@@ -143,20 +143,20 @@ impl Upkeep {
     /// Looks for keys that are missing: in files that were put there meanwhile, and with the other servers.
     async fn find_missing(&mut self) {
         let missing = self.keyring.missing();
-        if missing.is_empty() && !self.told.is_empty() {
+        if missing.is_empty() && !self.reported.is_empty() {
             tracing::info!("this server has all key-encryption keys again");
         }
-        if missing.is_empty() || self.asked.is_some_and(|asked| asked.elapsed() < AGAIN) {
-            self.told.retain(|id| missing.contains(id));
+        if missing.is_empty() || self.last_request.is_some_and(|request| request.elapsed() < AGAIN) {
+            self.reported.retain(|id| missing.contains(id));
             return;
         }
-        self.asked = Some(Instant::now());
+        self.last_request = Some(Instant::now());
         let keyring = self.keyring.clone();
         if let Ok(Err(error)) = tokio::task::spawn_blocking(move || keyring.read_files()).await {
             tracing::error!(%error, "read key-encryption keys");
         }
         for id in self.keyring.missing() {
-            if !self.cluster.ask_for_kek(id).await && !self.told.contains(&id) {
+            if !self.cluster.ask_for_kek(id).await && !self.reported.contains(&id) {
                 let path = self.keyring.path(id);
                 tracing::error!(
                     kek = %id,
@@ -164,7 +164,7 @@ impl Upkeep {
                     "no server has this key-encryption key: variables that depend on it cannot be read, nor identities signed, \
                      until a copy of its file is there, or `berth operator root keyring rotate` makes a new root key"
                 );
-                self.told.push(id);
+                self.reported.push(id);
             }
         }
     }
@@ -215,28 +215,28 @@ impl Upkeep {
     /// A replaced key that has encrypted something.
     fn next_to_rekey(&self, store: &Store) -> Option<RootKeyId> {
         let mut keys = store.keyring().keys().filter(|key| key.state == RootKeyState::Rekeying);
-        keys.find(|key| !self.left_alone.keys.contains(&key.id)).map(|key| key.id)
+        keys.find(|key| !self.skipped.keys.contains(&key.id)).map(|key| key.id)
     }
 
     /// Encrypts some variables again that a replaced key has encrypted. Whether there may be more.
     async fn rekey(&mut self) -> bool {
-        if self.left_alone.since.is_some_and(|since| since.elapsed() > LEFT_ALONE) {
-            self.left_alone = LeftAlone::default();
+        if self.skipped.since.is_some_and(|since| since.elapsed() > RETRY_SKIPPED_AFTER) {
+            self.skipped = SkippedKeys::default();
         }
         let store = self.state.view().store.clone();
         let Some(id) = self.next_to_rekey(&store) else { return false };
-        let (keyring, skipped) = (self.keyring.clone(), self.left_alone.variables.clone());
+        let (keyring, skipped) = (self.keyring.clone(), self.skipped.variables.clone());
         let made = tokio::task::spawn_blocking(move || step(&keyring, &store, id, &skipped)).await;
-        let Ok(Step { rekeyed, failed, locked }) = made else { return false };
+        let Ok(RekeyStep { rekeyed, failed, locked }) = made else { return false };
         if let Some((key, error)) = locked {
             tracing::error!(%key, %error, "variables cannot be encrypted with the new root key");
-            self.left_alone.keys.insert(key);
+            self.skipped.keys.insert(key);
         }
-        self.left_alone.variables.extend(failed);
+        self.skipped.variables.extend(failed);
         if rekeyed.is_empty() {
             // Nothing of it is left but what cannot be encrypted again.
-            self.left_alone.keys.insert(id);
-            self.left_alone.since.get_or_insert_with(Instant::now);
+            self.skipped.keys.insert(id);
+            self.skipped.since.get_or_insert_with(Instant::now);
             return true;
         }
         let command = Command::ChangeVariable(Box::new(ChangeVariable::Rekey(rekeyed)));
@@ -257,8 +257,13 @@ fn is_due(created_at: Timestamp, rotation: Duration, now: Timestamp) -> bool {
 }
 
 /// Encrypts some variables of a key again.
-fn step(keyring: &Keyring, store: &Store, key: RootKeyId, skipped: &BTreeSet<(VariableKey, Index)>) -> Step {
-    let mut step = Step::default();
+fn step(
+    keyring: &Keyring,
+    store: &Store,
+    key: RootKeyId,
+    skipped: &BTreeSet<(VariableKey, Index)>,
+) -> RekeyStep {
+    let mut step = RekeyStep::default();
     let mut bytes = 0;
     for variable in store.variables().of_root_key(key) {
         let name = (variable.key.clone(), variable.modify_index);

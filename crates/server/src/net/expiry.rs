@@ -1,11 +1,11 @@
-//! Connections end with the certificates that were shown for them.
+//! Closes connections when the certificates shown for them expire.
 
 use std::time::Duration;
 
 use berth_tls::now_secs;
 
 /// How often the clock is looked at: it may have been set.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How long a certificate that is valid until then, in seconds since 1970, is good still by this machine's clock; none when it
 /// has expired. It is good for the whole of its last second, as handshakes have it.
@@ -16,7 +16,7 @@ fn left(not_after: u64, now: u64) -> Option<Duration> {
 /// Completes once a certificate that is valid until then, in seconds since 1970, has expired.
 pub(crate) async fn until_expired(not_after: u64) {
     while let Some(left) = left(not_after, now_secs()) {
-        tokio::time::sleep(left.min(LOOK_EVERY)).await;
+        tokio::time::sleep(left.min(POLL_INTERVAL)).await;
     }
 }
 

@@ -1,14 +1,15 @@
-//! Connections of clients and agents, whatever carries them, and how many of them one address may have.
+//! Connections of clients and agents over any transport, and their limits by address.
 
-mod entrance;
 mod expiry;
 mod per_address;
+mod port_acceptor;
 mod rates;
+mod refusals;
 mod secure;
-#[cfg(test)]
-pub(crate) mod shown;
 mod stall;
-mod turn;
+#[cfg(test)]
+pub(crate) mod test_certificates;
+mod write_budget;
 mod wrong_port;
 
 use std::{
@@ -27,40 +28,41 @@ use tokio::{
     net::TcpStream,
 };
 
-pub(crate) use entrance::AGENT_HANDSHAKES_OF_ADDRESS;
-pub use entrance::Entrance;
 pub(crate) use expiry::until_expired;
-pub use per_address::Share;
-pub(crate) use per_address::{Counted, PerAddress, host};
-pub(crate) use rates::{Rates, TooOften};
+pub use per_address::AddressLimit;
+pub(crate) use per_address::{AddressGuard, PerAddress, host};
+pub(crate) use port_acceptor::AGENT_HANDSHAKES_OF_ADDRESS;
+pub use port_acceptor::PortAcceptor;
+pub(crate) use rates::{RateExceeded, Rates};
+pub(crate) use refusals::RefusalLog;
 pub(crate) use secure::Secure;
 pub use secure::TlsConfig;
-pub(crate) use stall::Leisure;
-use stall::Patience;
-use turn::Turn;
+pub(crate) use stall::StallExemption;
+use stall::StallTimeout;
+use write_budget::WriteBudget;
 pub(crate) use wrong_port::{Foreign, OwnPort};
 
 use crate::workload::TaskAt;
 
 /// A connection and who is at its other end. Whoever serves it does not know what carries it.
 #[derive(Debug)]
-pub(crate) struct Stream {
-    carrier: Carrier,
+pub(crate) struct NetStream {
+    carrier: Transport,
     peer: SocketAddr,
     /// What the peer has shown of itself.
     certificate: Option<Peer>,
     /// Whether the peer wants a certificate, and nothing else that the port gives.
     enrolls: bool,
     /// None where the peer may take as long as it likes.
-    patience: Option<Patience>,
-    turn: Turn,
+    patience: Option<StallTimeout>,
+    turn: WriteBudget,
     /// The task from whose own socket it was carried here.
     of_task: Option<Arc<TaskAt>>,
 }
 
 /// What carries a connection.
 #[derive(Debug)]
-enum Carrier {
+enum Transport {
     Plain(TcpStream),
     /// In a box: its buffers and keys take a kilobyte, which a plain connection does without.
     Encrypted(Box<TlsStream<TcpStream>>),
@@ -72,23 +74,23 @@ enum Carrier {
 /// When a silent peer is taken for gone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeepAlive {
-    /// A peer that is silent for this long is asked whether it is still there.
+    /// A peer that is silent for this long is probed by keep-alives.
     pub idle: Duration,
-    /// How often it is asked.
+    /// The interval of the probes.
     pub interval: Duration,
     /// After so many questions without an answer it is gone.
     pub retries: u32,
 }
 
-impl Stream {
+impl NetStream {
     /// A connection without encryption.
     pub fn plain(stream: TcpStream, peer: SocketAddr) -> Self {
-        Self::new(Carrier::Plain(stream), peer)
+        Self::new(Transport::Plain(stream), peer)
     }
 
     /// A connection that came in encrypted.
     pub fn encrypted(accepted: Accepted, peer: SocketAddr) -> Self {
-        let carrier = Carrier::Encrypted(Box::new(accepted.stream));
+        let carrier = Transport::Encrypted(Box::new(accepted.stream));
         let enrolls = accepted.kind == PortKind::Enrollment;
         Self { certificate: accepted.peer, enrolls, ..Self::new(carrier, peer) }
     }
@@ -96,22 +98,22 @@ impl Stream {
     /// A connection that this side has opened.
     pub fn dialed(stream: berth_tls::Stream, peer: SocketAddr) -> Self {
         let certificate = stream.peer();
-        Self { certificate, ..Self::new(Carrier::Dialed(Box::new(stream)), peer) }
+        Self { certificate, ..Self::new(Transport::Dialed(Box::new(stream)), peer) }
     }
 
     /// A connection of a task, which the agent at that address carries.
     pub fn carried(stream: DuplexStream, peer: SocketAddr, of_task: TaskAt) -> Self {
-        Self { of_task: Some(Arc::new(of_task)), ..Self::new(Carrier::Carried(stream), peer) }
+        Self { of_task: Some(Arc::new(of_task)), ..Self::new(Transport::Carried(stream), peer) }
     }
 
-    fn new(carrier: Carrier, peer: SocketAddr) -> Self {
+    fn new(carrier: Transport, peer: SocketAddr) -> Self {
         Self {
             carrier,
             peer,
             certificate: None,
             enrolls: false,
             patience: None,
-            turn: Turn::default(),
+            turn: WriteBudget::default(),
             of_task: None,
         }
     }
@@ -156,8 +158,8 @@ impl Stream {
     }
 
     /// Fails a write once it has made no progress for this long, unless there is leisure.
-    pub fn set_write_stall_max(&mut self, max: Duration, leisure: Leisure) {
-        self.patience = Some(Patience::new(max, leisure));
+    pub fn set_write_stall_max(&mut self, max: Duration, leisure: StallExemption) {
+        self.patience = Some(StallTimeout::new(max, leisure));
     }
 
     /// Fails a write that has waited for too long.
@@ -174,10 +176,10 @@ impl Stream {
 
     fn tcp(&self) -> Option<&TcpStream> {
         match &self.carrier {
-            Carrier::Plain(stream) => Some(stream),
-            Carrier::Encrypted(stream) => Some(stream.get_ref().0),
-            Carrier::Dialed(stream) => Some(stream.tcp()),
-            Carrier::Carried(_) => None,
+            Transport::Plain(stream) => Some(stream),
+            Transport::Encrypted(stream) => Some(stream.get_ref().0),
+            Transport::Dialed(stream) => Some(stream.tcp()),
+            Transport::Carried(_) => None,
         }
     }
 }
@@ -186,19 +188,19 @@ impl Stream {
 macro_rules! carried {
     ($stream:expr, $carrier:ident => $done:expr) => {
         match &mut $stream.get_mut().carrier {
-            Carrier::Plain(stream) => {
+            Transport::Plain(stream) => {
                 let $carrier = Pin::new(stream);
                 $done
             }
-            Carrier::Encrypted(stream) => {
+            Transport::Encrypted(stream) => {
                 let $carrier = Pin::new(stream.as_mut());
                 $done
             }
-            Carrier::Dialed(stream) => {
+            Transport::Dialed(stream) => {
                 let $carrier = Pin::new(stream.as_mut());
                 $done
             }
-            Carrier::Carried(stream) => {
+            Transport::Carried(stream) => {
                 let $carrier = Pin::new(stream);
                 $done
             }
@@ -206,7 +208,7 @@ macro_rules! carried {
     };
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for NetStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -216,14 +218,14 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for NetStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         ready!(self.turn.poll(context));
-        let bytes = turn::first_of(bytes);
+        let bytes = write_budget::first_of(bytes);
         let written = carried!(self.as_mut(), carrier => carrier.poll_write(context, bytes));
         self.turn.wrote(&written);
         self.judge(context, written)
@@ -234,7 +236,7 @@ impl AsyncWrite for Stream {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let fitting = turn::fitting(pieces);
+        let fitting = write_budget::fitting(pieces);
         if let ([], Some(first)) = (fitting, pieces.first()) {
             return self.poll_write(context, first);
         }
@@ -246,10 +248,10 @@ impl AsyncWrite for Stream {
 
     fn is_write_vectored(&self) -> bool {
         match &self.carrier {
-            Carrier::Plain(stream) => stream.is_write_vectored(),
-            Carrier::Encrypted(stream) => stream.is_write_vectored(),
-            Carrier::Dialed(stream) => stream.is_write_vectored(),
-            Carrier::Carried(stream) => stream.is_write_vectored(),
+            Transport::Plain(stream) => stream.is_write_vectored(),
+            Transport::Encrypted(stream) => stream.is_write_vectored(),
+            Transport::Dialed(stream) => stream.is_write_vectored(),
+            Transport::Carried(stream) => stream.is_write_vectored(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! How many of something each address has.
+//! Counts by address.
 
 use std::{
     collections::HashMap,
@@ -9,20 +9,20 @@ use std::{
 /// Bits of an IPv6 address that one host cannot choose by itself: it has all addresses behind them.
 const IPV6_PREFIX_BITS: u32 = 64;
 
-/// Counts by address. Addresses without any take no room.
+/// Counts by address. Addresses without any take no memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PerAddress(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 /// How many one address may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
+pub struct AddressLimit {
     /// An address of the network, or one of 127.0.0.0/8 that a program has chosen for itself.
     pub per_address_max: usize,
     /// 127.0.0.1 and ::1 together, from which all programs of this machine come that choose none.
     pub loopback_max: usize,
 }
 
-impl Share {
+impl AddressLimit {
     /// The same for all addresses.
     pub fn equal(max: usize) -> Self {
         Self { per_address_max: max, loopback_max: max }
@@ -36,14 +36,14 @@ impl Share {
 
 /// One that counts for as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct AddressGuard {
     all: PerAddress,
     address: IpAddr,
 }
 
 impl PerAddress {
     /// Counts one more, unless the address has its share.
-    pub fn count(&self, address: IpAddr, share: Share) -> Option<Counted> {
+    pub fn count(&self, address: IpAddr, share: AddressLimit) -> Option<AddressGuard> {
         let max = share.of(address);
         let address = host(address);
         let mut counts = self.lock();
@@ -52,7 +52,7 @@ impl PerAddress {
             return None;
         }
         *count += 1;
-        Some(Counted { all: self.clone(), address })
+        Some(AddressGuard { all: self.clone(), address })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
@@ -74,7 +74,7 @@ pub(crate) fn host(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Drop for Counted {
+impl Drop for AddressGuard {
     fn drop(&mut self) {
         let mut counts = self.all.lock();
         if let Some(count) = counts.get_mut(&self.address) {
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn each_address_has_its_own_count() {
         let addresses = PerAddress::default();
-        let count = |address: &str| addresses.count(ip(address), Share::equal(2));
+        let count = |address: &str| addresses.count(ip(address), AddressLimit::equal(2));
         let (first, second) = (count("10.0.0.1"), count("::ffff:10.0.0.1"));
         assert!(first.is_some() && second.is_some() && count("10.0.0.1").is_none());
         let other = count("10.0.0.2");
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn programs_of_this_machine_share_what_is_theirs_and_others_have_their_own() {
-        let share = Share { per_address_max: 1, loopback_max: 2 };
+        let share = AddressLimit { per_address_max: 1, loopback_max: 2 };
         let of = |address: &str| share.of(ip(address));
         assert_eq!(["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(of), [2; 3]);
         assert_eq!(["127.0.0.2", "10.0.0.1", "2001:db8::1"].map(of), [1; 3]);

@@ -1,4 +1,4 @@
-//! How often somebody may do something: each has a bucket that fills at a rate, and holds what may come at once after a pause.
+//! Token-bucket rate limits: each key has a bucket that fills at a rate and holds a bounded burst.
 
 use std::{
     collections::HashMap,
@@ -35,7 +35,7 @@ struct Buckets<K> {
 
 /// It was done too often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooOften;
+pub(crate) struct RateExceeded;
 
 impl<K: Hash + Eq> Default for Rates<K> {
     fn default() -> Self {
@@ -54,13 +54,13 @@ impl<K: Hash + Eq> Rates<K> {
     ///
     /// # Errors
     /// When it is empty: there is one again after a second at most.
-    pub fn take(&self, key: K, per_second: u32, now: Duration) -> Result<(), TooOften> {
+    pub fn take(&self, key: K, per_second: u32, now: Duration) -> Result<(), RateExceeded> {
         let Some(each) = Duration::from_secs(1).checked_div(per_second) else { return Ok(()) };
         let mut buckets = self.lock();
         let full_at = self.bucket(&mut buckets, key, now);
         let then = (*full_at).max(now) + each;
         if then > now + BURST.max(each) {
-            return Err(TooOften);
+            return Err(RateExceeded);
         }
         *full_at = then;
         Ok(())
@@ -121,7 +121,7 @@ mod tests {
         let many: usize =
             (2_000_000..2_100_000).filter(|stranger| rates.take(*stranger, 10, at(0)).is_ok()).count();
         assert_eq!(many, 20 * SHARED_BUCKETS, "what is left is shared");
-        assert_eq!(rates.take(7, 10, at(50)), Err(TooOften), "its debt is not forgotten");
+        assert_eq!(rates.take(7, 10, at(50)), Err(RateExceeded), "its debt is not forgotten");
         assert_eq!(taken(&rates, 7, 10, at(1_000)), 10);
         assert_eq!(rates.lock().own.len(), 1_000);
         assert!(rates.take(3_000_000, 10, at(5_000)).is_ok());

@@ -1,15 +1,15 @@
-//! The certificates of a running server: what its ports ask for, what it shows when it dials, and how both are replaced.
+//! The TLS state of a running server: what its ports require, what it shows when it dials, and the replacement of both.
 
 use std::{fmt, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use berth_tls::{
-    Acceptor, Authority, CertificateDer, Connector, Expected, HANDSHAKE_MAX, Held, Peer, PortKind,
-    RevokedServers, TlsError, TlsFiles,
+    Acceptor, Authority, CertificateDer, Connector, ExpectedPeer, HANDSHAKE_MAX, Peer, PortKind,
+    RevokedServers, TlsCredentials, TlsError, TlsFiles,
 };
 use tokio::{net::TcpStream, time::timeout};
 
-use super::{Entrance, Stream};
+use super::{NetStream, PortAcceptor};
 
 /// Certificates of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,21 +34,21 @@ pub(crate) struct Secure {
     revoked: RevokedServers,
     acceptor: Acceptor,
     to_servers: Connector,
-    believed: ArcSwap<Believed>,
+    state: ArcSwap<TlsState>,
 }
 
 /// What the server shows, what agents are sent, and what signs their certificates.
-struct Believed {
+struct TlsState {
     own: Peer,
     authorities: Vec<CertificateDer<'static>>,
     authority: Option<Arc<Authority>>,
 }
 
-impl Believed {
-    fn load(config: &TlsConfig, held: &Held) -> Result<Self, TlsError> {
+impl TlsState {
+    fn load(config: &TlsConfig, credentials: &TlsCredentials) -> Result<Self, TlsError> {
         let authority =
             config.ca_key.as_ref().map(|key| Authority::load(&config.files.ca, key)).transpose()?;
-        let (own, authorities) = (held.peer(), held.authorities().to_vec());
+        let (own, authorities) = (credentials.peer(), credentials.authorities().to_vec());
         Ok(Self { own, authorities, authority: authority.map(Arc::new) })
     }
 }
@@ -78,22 +78,22 @@ impl Secure {
     /// # Errors
     /// As [`Self::load`].
     pub fn load_as_certified(config: &TlsConfig) -> Result<Arc<Self>, TlsError> {
-        let held = Held::load(&config.files)?;
-        let region = held.identity().region().unwrap_or_default().to_owned();
-        Self::with(config, &held, &region, None, RevokedServers::default())
+        let credentials = TlsCredentials::load(&config.files)?;
+        let region = credentials.identity().region().unwrap_or_default().to_owned();
+        Self::with(config, &credentials, &region, None, RevokedServers::default())
     }
 
     fn with(
         config: &TlsConfig,
-        held: &Held,
+        credentials: &TlsCredentials,
         region: &str,
         name: Option<String>,
         revoked: RevokedServers,
     ) -> Result<Arc<Self>, TlsError> {
         Ok(Arc::new(Self {
-            acceptor: Acceptor::new(held, region, &revoked)?,
-            to_servers: Connector::new(held, Expected::Server(region.to_owned()), &revoked)?,
-            believed: ArcSwap::from_pointee(Believed::load(config, held)?),
+            acceptor: Acceptor::new(credentials, region, &revoked)?,
+            to_servers: Connector::new(credentials, ExpectedPeer::Server(region.to_owned()), &revoked)?,
+            state: ArcSwap::from_pointee(TlsState::load(config, credentials)?),
             config: config.clone(),
             name,
             revoked,
@@ -105,11 +105,11 @@ impl Secure {
     /// # Errors
     /// As [`Self::load`]; then what was read before is used on.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let held = load(&self.config, self.acceptor.region(), self.name.as_deref())?;
-        let believed = Believed::load(&self.config, &held)?;
-        self.acceptor.replace(&held)?;
-        self.to_servers.replace(&held)?;
-        self.believed.store(Arc::new(believed));
+        let credentials = load(&self.config, self.acceptor.region(), self.name.as_deref())?;
+        let state = TlsState::load(&self.config, &credentials)?;
+        self.acceptor.replace(&credentials)?;
+        self.to_servers.replace(&credentials)?;
+        self.state.store(Arc::new(state));
         Ok(())
     }
 
@@ -120,17 +120,17 @@ impl Secure {
 
     /// What the server itself shows.
     pub fn own(&self) -> Peer {
-        self.believed.load().own.clone()
+        self.state.load().own.clone()
     }
 
     /// What signs certificates here; none where the key is elsewhere.
     pub fn authority(&self) -> Option<Arc<Authority>> {
-        self.believed.load().authority.clone()
+        self.state.load().authority.clone()
     }
 
     /// The authorities that are believed.
     pub fn authorities(&self) -> Vec<CertificateDer<'static>> {
-        self.believed.load().authorities.clone()
+        self.state.load().authorities.clone()
     }
 
     /// How long a certificate is valid that an agent gets.
@@ -147,26 +147,31 @@ impl Secure {
     }
 
     /// How connections come in at a port.
-    pub fn entrance(&self, port: PortKind) -> Entrance {
+    pub fn entrance(&self, port: PortKind) -> PortAcceptor {
         let port = match port {
-            PortKind::Http if !self.config.http => return Entrance::open(),
+            PortKind::Http if !self.config.http => return PortAcceptor::open(),
             PortKind::Http if self.config.verify_https_client => PortKind::HttpVerified,
             port => port,
         };
-        Entrance::guarded(self.acceptor.clone(), port)
+        PortAcceptor::guarded(self.acceptor.clone(), port)
     }
 
     /// Shakes hands with another server that was dialed.
-    pub async fn dialed(&self, stream: TcpStream, address: SocketAddr, dialed: &str) -> io::Result<Stream> {
+    pub async fn dialed(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        dialed: &str,
+    ) -> io::Result<NetStream> {
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
         let shaken = timeout(HANDSHAKE_MAX, self.to_servers.connect(stream, dialed)).await.map_err(late)?;
-        shaken.map(|stream| Stream::dialed(stream, address))
+        shaken.map(|stream| NetStream::dialed(stream, address))
     }
 }
 
-fn load(config: &TlsConfig, region: &str, name: Option<&str>) -> Result<Held, TlsError> {
-    let held = Held::load(&config.files)?;
-    let (identity, path) = (held.identity(), config.files.cert.clone());
+fn load(config: &TlsConfig, region: &str, name: Option<&str>) -> Result<TlsCredentials, TlsError> {
+    let credentials = TlsCredentials::load(&config.files)?;
+    let (identity, path) = (credentials.identity(), config.files.cert.clone());
     if !identity.is_server(Some(region)) {
         let why = format!(
             "it names {identity}, and this is a server of region {region}: it must have the DNS name server.{region}.berth, or server.{region}.nomad",
@@ -180,5 +185,5 @@ fn load(config: &TlsConfig, region: &str, name: Option<&str>) -> Result<Held, Tl
         );
         return Err(TlsError::File { path, why });
     }
-    Ok(held)
+    Ok(credentials)
 }

@@ -1,4 +1,4 @@
-//! Writes that a peer does not take: whoever asks and never reads must not hold an answer in memory forever.
+//! Timeouts of stalled writes: a client that never reads must not hold a response in memory forever.
 
 use std::{
     future::Future,
@@ -17,9 +17,9 @@ use tokio::time::{Sleep, sleep};
 /// Whether whoever reads from a connection may take as long as he likes at the moment: somebody who follows a stream looks
 /// at it, and the stream holds little meanwhile.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Leisure(Arc<AtomicBool>);
+pub(crate) struct StallExemption(Arc<AtomicBool>);
 
-impl Leisure {
+impl StallExemption {
     /// Gives or takes it.
     pub fn set(&self, given: bool) {
         self.0.store(given, Ordering::Relaxed);
@@ -32,15 +32,15 @@ impl Leisure {
 
 /// How long writes may make no progress.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct StallTimeout {
     max: Duration,
-    leisure: Leisure,
+    leisure: StallExemption,
     /// Ends the patience; none while writes go on.
     ends: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patience {
-    pub fn new(max: Duration, leisure: Leisure) -> Self {
+impl StallTimeout {
+    pub fn new(max: Duration, leisure: StallExemption) -> Self {
         Self { max, leisure, ends: None }
     }
 
@@ -68,26 +68,26 @@ mod tests {
         net::{TcpListener, TcpStream},
     };
 
-    use super::super::Stream;
+    use super::super::NetStream;
     use super::*;
 
     /// More than kernels keep for a peer that does not read.
     const BYTES: usize = 64 << 20;
 
-    async fn pair(stall_max: Duration) -> (Stream, TcpStream) {
+    async fn pair(stall_max: Duration) -> (NetStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let client =
             TcpStream::connect(listener.local_addr().expect("it listens")).await.expect("it listens");
         let (accepted, peer) = listener.accept().await.expect("it was connected");
-        let mut stream = Stream::plain(accepted, peer);
-        stream.set_write_stall_max(stall_max, Leisure::default());
+        let mut stream = NetStream::plain(accepted, peer);
+        stream.set_write_stall_max(stall_max, StallExemption::default());
         (stream, client)
     }
 
     #[tokio::test]
     async fn who_follows_a_stream_may_look_at_it_for_as_long_as_he_likes() {
         let (mut stream, mut client) = pair(Duration::from_millis(1)).await;
-        let leisure = Leisure::default();
+        let leisure = StallExemption::default();
         stream.set_write_stall_max(Duration::from_millis(1), leisure.clone());
         leisure.set(true);
         let bytes = vec![0; BYTES];

@@ -37,7 +37,7 @@ pub(crate) enum Foreign {
 
 impl OwnPort {
     /// What it is called, with the setting that moves it.
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Agents => "the port for agents (--agent-addr)",
             Self::Servers => "the port for servers (--server-addr)",
@@ -56,15 +56,6 @@ impl OwnPort {
         match read.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "it has sent nothing"))?? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(opening),
-        }
-    }
-
-    /// Why a connection is refused here, for the server's own log.
-    pub fn refusal(self, foreign: Foreign) -> String {
-        let port = self.name();
-        match foreign {
-            Foreign::Http => format!("it sent an HTTP request to {port}"),
-            Foreign::Tls => format!("it speaks TLS, and {port} has no certificates (--tls-dir)"),
         }
     }
 
@@ -95,6 +86,14 @@ impl Foreign {
             b"GET " | b"HEAD" | b"POST" | b"PUT " | b"OPTI" | b"DELE" | b"PATC" => Some(Self::Http),
             [0x16, 0x03, ..] if !is_encrypted => Some(Self::Tls),
             _ => None,
+        }
+    }
+
+    /// Why it is refused, for the server's own log.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Http => "it sent an HTTP request",
+            Self::Tls => "it speaks TLS, for which this server has no certificates (--tls-dir)",
         }
     }
 }

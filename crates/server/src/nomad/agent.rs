@@ -123,7 +123,7 @@ pub(super) async fn join(call: Call) -> Reply {
     reply::json(&call.query, &answer)
 }
 
-/// `GET /v1/agent/servers`: what every agent is told of servers; its settings name only those that it asks first.
+/// `GET /v1/agent/servers`: the servers that every agent is sent; its settings name only those that it dials first.
 pub(super) async fn servers_of_agents(call: Call) -> Reply {
     let there = servers::all(&call).all.into_iter().filter(|server| !server.removed);
     let mut addresses: Vec<String> =
@@ -166,7 +166,7 @@ pub(super) async fn health(call: Call) -> Reply {
     let client = if asks_client && server.is_ok() { only_agent(&call.view()) } else { None };
     let health =
         AgentHealth { server: asks_server.then(|| server.into()), client: client.map(HealthState::from) };
-    if health.server.as_ref().or(health.client.as_ref()).is_some_and(|asked| !asked.ok) {
+    if health.server.as_ref().or(health.client.as_ref()).is_some_and(|state| !state.ok) {
         let text = serde_json::to_string(&health).unwrap_or_default();
         return Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text));
     }
@@ -198,7 +198,7 @@ pub(super) async fn healthz(call: Call) -> Reply {
         text += &format!("this server's disk: {reason}\n");
     }
     if !call.keyring().missing().is_empty() {
-        // Anybody may ask: which one is said in the server's log.
+        // Anybody may ask: which one is in the server's log.
         text += "a key-encryption key is missing: not all variables can be read here; see the server's log\n";
     }
     Ok(reply::with_type(Body::from(text), reply::TEXT))

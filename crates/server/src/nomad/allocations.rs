@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::{
     WatchKey,
-    access::{CallerView, Parts},
+    access::{AllocParts, CallerView},
     http::{
         age::{self, Age},
-        array::{Items, ROWS_HERE_MAX},
+        array::{ArrayItems, ROWS_HERE_MAX},
         block,
         call::{Call, Reply},
         failure::Failure,
@@ -42,7 +42,7 @@ struct Allocs {
 
 impl Listing for Allocs {
     type Key = Age<AllocId>;
-    type Row<'v> = Parts<'v>;
+    type Row<'v> = AllocParts<'v>;
 
     fn span(&self) -> Span<Age<AllocId>> {
         Age::span(&self.range, AllocId)
@@ -52,22 +52,22 @@ impl Listing for Allocs {
         &self,
         view: &'v CallerView,
         span: Span<Age<AllocId>>,
-    ) -> impl DoubleEndedIterator<Item = (Age<AllocId>, Parts<'v>)> {
+    ) -> impl DoubleEndedIterator<Item = (Age<AllocId>, AllocParts<'v>)> {
         let by_age = self.range == IdRange::ALL;
-        let rows: Box<dyn DoubleEndedIterator<Item = Parts<'v>> + 'v> = if by_age {
+        let rows: Box<dyn DoubleEndedIterator<Item = AllocParts<'v>> + 'v> = if by_age {
             Box::new(view.allocs_by_age(age::ages(span)))
         } else {
             Box::new(view.allocs_by_id(age::ids(span)))
         };
-        let created = move |parts: &Parts<'_>| if by_age { parts.row.create_index } else { Index(0) };
+        let created = move |parts: &AllocParts<'_>| if by_age { parts.row.create_index } else { Index(0) };
         rows.map(move |parts| (Age { created: created(&parts), id: parts.row.id }, parts))
     }
 
-    fn whole(&self, _: &CallerView, parts: &Parts<'_>) -> Value {
+    fn whole(&self, _: &CallerView, parts: &AllocParts<'_>) -> Value {
         serde_json::to_value(convert::allocation(parts)).unwrap_or_default()
     }
 
-    fn item<'v>(&self, _: &'v CallerView, parts: &Parts<'v>) -> impl Serialize {
+    fn item<'v>(&self, _: &'v CallerView, parts: &AllocParts<'v>) -> impl Serialize {
         convert::allocation_stub(parts, self.with)
     }
 }
@@ -83,7 +83,7 @@ pub(super) async fn array_of(
     call: &Call,
     view: &CallerView,
     mut slots: Vec<AllocSlot>,
-    write: impl Fn(&Parts<'_>, &mut Items) + Send + 'static,
+    write: impl Fn(&AllocParts<'_>, &mut ArrayItems) + Send + 'static,
 ) -> Reply {
     let (ordered, are_few) = (view.clone(), slots.len() <= ROWS_HERE_MAX);
     let order = move || {
@@ -118,7 +118,7 @@ pub(super) async fn read(call: Call) -> Reply {
 }
 
 /// An allocation with the version of its job that it runs.
-pub(super) fn with_job<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
+pub(super) fn with_job<'v>(parts: &AllocParts<'v>) -> Allocation<Text<'v>> {
     let job = parts.job_version().map(|(view, row, version)| convert::job(view, row, version));
     Allocation { job, ..convert::allocation(parts) }
 }
@@ -144,6 +144,6 @@ pub(super) fn id_of(call: &Call) -> Result<AllocId, Failure> {
 }
 
 /// An allocation that must be there.
-pub(super) fn find(view: &CallerView, id: AllocId) -> Result<Parts<'_>, Failure> {
+pub(super) fn find(view: &CallerView, id: AllocId) -> Result<AllocParts<'_>, Failure> {
     view.alloc(id).ok_or_else(|| Failure::not_found("alloc not found"))
 }

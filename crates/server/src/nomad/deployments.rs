@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::allocations::{self, stub_parts};
 use crate::{
     WatchKey,
-    access::{CallerView, Parts},
+    access::{AllocParts, CallerView},
     http::{
         age::{self, Age},
         block,
@@ -134,17 +134,17 @@ fn part_of(view: &CallerView, id: DeploymentId) -> Vec<AllocSlot> {
     slots.filter(|slot| view.alloc_in(*slot).is_some_and(|parts| is_part(&parts, id))).collect()
 }
 
-fn is_part(parts: &Parts<'_>, id: DeploymentId) -> bool {
+fn is_part(parts: &AllocParts<'_>, id: DeploymentId) -> bool {
     parts.deployment.is_some_and(|of| of.id == id)
 }
 
 /// `PUT /v1/deployment/promote/:id`
 pub(super) async fn promote(mut call: Call) -> Reply {
-    let asked: DeploymentPromote = call.json_or_default().await?;
+    let request: DeploymentPromote = call.json_or_default().await?;
     let id = found(&call)?;
-    check_is(id, &asked.deployment_id)?;
-    let groups = asked.groups.filter(|groups| !groups.is_empty());
-    if asked.all == groups.is_some() {
+    check_is(id, &request.deployment_id)?;
+    let groups = request.groups.filter(|groups| !groups.is_empty());
+    if request.all == groups.is_some() {
         return Err(Failure::bad_request("promote either all groups (`All`) or those named in `Groups`"));
     }
     let eval = call.mint_eval();
@@ -169,11 +169,11 @@ pub(super) async fn fail(call: Call) -> Reply {
 
 /// `PUT /v1/deployment/pause/:id`
 pub(super) async fn pause(mut call: Call) -> Reply {
-    let asked: DeploymentPause = call.json_or_default().await?;
+    let request: DeploymentPause = call.json_or_default().await?;
     let id = found(&call)?;
-    check_is(id, &asked.deployment_id)?;
-    let eval = (!asked.pause).then(|| call.mint_eval());
-    let (status, description) = match asked.pause {
+    check_is(id, &request.deployment_id)?;
+    let eval = (!request.pause).then(|| call.mint_eval());
+    let (status, description) = match request.pause {
         true => (DeploymentStatus::Paused, "Deployment is paused"),
         false => (DeploymentStatus::Running, "Deployment is running"),
     };
@@ -193,10 +193,10 @@ pub(super) async fn unblock(call: Call) -> Reply {
 
 /// `PUT /v1/deployment/allocation-health/:id`
 pub(super) async fn set_health(mut call: Call) -> Reply {
-    let asked: DeploymentAllocHealth = call.json().await?;
+    let request: DeploymentAllocHealth = call.json().await?;
     let id = found(&call)?;
-    check_is(id, &asked.deployment_id)?;
-    let said = |ids: Option<Vec<String>>, healthy: bool| -> Result<Vec<AllocHealth>, Failure> {
+    check_is(id, &request.deployment_id)?;
+    let reported = |ids: Option<Vec<String>>, healthy: bool| -> Result<Vec<AllocHealth>, Failure> {
         let message = if healthy { "" } else { SAID_UNHEALTHY };
         let one = |id: String| -> Result<AllocHealth, Failure> {
             let alloc: AllocId = id.parse().map_err(|error| Failure::bad_request(format!("{error}")))?;
@@ -204,8 +204,8 @@ pub(super) async fn set_health(mut call: Call) -> Reply {
         };
         ids.unwrap_or_default().into_iter().map(one).collect()
     };
-    let mut all = said(asked.healthy_allocation_ids, true)?;
-    all.extend(said(asked.unhealthy_allocation_ids, false)?);
+    let mut all = reported(request.healthy_allocation_ids, true)?;
+    all.extend(reported(request.unhealthy_allocation_ids, false)?);
     let view = call.view();
     for health in &mut all {
         let revision = view.alloc(health.alloc).map(|parts| parts.row.revision());

@@ -1,16 +1,16 @@
-//! Files of allocations, asked of the agents that have them.
+//! Files of allocations, read from the agents that have them.
 
 use std::time::Duration;
 
 use berth_api::{
-    agent::{AllocFiles, AskFiles, Outcome, Question},
+    agent::{AgentOutcome, AgentQuery, AllocFiles, GetFiles},
     http::AllocFileInfo,
 };
 use hyper::header::HeaderValue;
 use tokio::time::timeout;
 
 use super::{
-    client::{agent_of, odd_answer},
+    client::{agent_of, unexpected_response},
     convert,
     pieces::{write_frames, write_plain},
 };
@@ -31,22 +31,22 @@ const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// `GET /v1/client/fs/ls/:id`
 pub(super) async fn list(call: Call) -> Reply {
-    let files = look(&call, true).await?.files;
+    let files = query_files(&call, true).await?.files;
     let files: Vec<AllocFileInfo> = files.into_iter().map(convert::file_info).collect();
     reply::json(&call.query, &files)
 }
 
 /// `GET /v1/client/fs/stat/:id`
 pub(super) async fn stat(call: Call) -> Reply {
-    let file = look(&call, false).await?.files.pop().ok_or_else(odd_answer)?;
+    let file = query_files(&call, false).await?.files.pop().ok_or_else(unexpected_response)?;
     reply::json(&call.query, &convert::file_info(file))
 }
 
-async fn look(call: &Call, list: bool) -> Result<AllocFiles, Failure> {
+async fn query_files(call: &Call, list: bool) -> Result<AllocFiles, Failure> {
     let (agent, path) = (agent_of(call)?, call.query.text("path").unwrap_or("/").to_owned());
-    match agent.ask(|alloc_id| Question::Files(AskFiles { alloc_id, path, list })).await? {
-        Outcome::Files(files) => Ok(files),
-        _ => Err(odd_answer()),
+    match agent.ask(|alloc_id| AgentQuery::Files(GetFiles { alloc_id, path, list })).await? {
+        AgentOutcome::Files(files) => Ok(files),
+        _ => Err(unexpected_response()),
     }
 }
 

@@ -1,10 +1,10 @@
-//! How nodes join, and how they and servers are cast out.
+//! Join tokens of nodes, and revocations of the certificates of nodes and servers.
 
 use std::time::{Duration, Instant};
 
 use berth_api::{
     agent::JoinCode,
-    http::{NodeRevoked, NodeToken, NodeTokenAsked, ServerRevoked, Time},
+    http::{NodeRevoked, NodeToken, NodeTokenRequest, ServerRevoked, Time},
 };
 use berth_model::{
     Index, NodeId,
@@ -25,11 +25,11 @@ use crate::{
     shared::{CertificateStatus, ServerStatus, Servers},
 };
 
-/// How long a token lasts unless it is said.
+/// Lifetime of a join token unless the request sets one.
 const LASTS: Duration = Duration::from_secs(600);
-/// And at most: it is to be used at once.
+/// Longest lifetime of a join token: it is meant to be used at once.
 const LASTS_MAX: Duration = Duration::from_secs(24 * 3600);
-/// And the shortest.
+/// Shortest lifetime of a join token.
 const LASTS_MIN: Duration = Duration::from_secs(1);
 /// Servers ask each other how they are once a second.
 const SHOWN_WITHIN: Duration = Duration::from_secs(2);
@@ -38,15 +38,15 @@ const SHOWN_LOOK: Duration = Duration::from_millis(20);
 
 /// `PUT /v1/nodes/token`
 pub(super) async fn make(mut call: Call) -> Reply {
-    let asked: NodeTokenAsked = call.json().await?;
+    let request: NodeTokenRequest = call.json().await?;
     let secure = call.server().secure.clone().ok_or_else(without_certificates)?;
     let authority = secure.authority().ok_or_else(|| {
         let text = "this server has no authority's key to sign certificates with: ask one that has it";
         Failure::new(StatusCode::BAD_REQUEST, text)
     })?;
-    let node = (!asked.node_id.is_empty()).then(|| resolved_or_new(&call, &asked.node_id)).transpose()?;
+    let node = (!request.node_id.is_empty()).then(|| resolved_or_new(&call, &request.node_id)).transpose()?;
     let code = JoinCode { authority: berth_tls::fingerprint(authority.certificate()), secret: secret()? };
-    let expires_at = clock::now().after(lasts(&asked.ttl)?);
+    let expires_at = clock::now().after(lasts(&request.ttl)?);
     let token = JoinToken {
         secret: SecretHash(berth_tls::fingerprint(&code.secret)),
         node,
@@ -77,7 +77,7 @@ pub(super) async fn revoke_server(call: Call) -> Reply {
     call.server().secure.as_ref().ok_or_else(without_certificates)?;
     let (all, name) = once_shown(&call).await?;
     if !call.query.flag("force", false)? {
-        let left = left_without(&all, &name);
+        let left = check_quorum_without(&all, &name);
         left.map_err(|why| Failure::new(StatusCode::CONFLICT, why))?;
     }
     let index = change(&call, ChangeAcl::RevokeServer(name.clone())).await?;
@@ -123,7 +123,7 @@ fn server_name(call: &Call, all: &Servers) -> Result<String, Failure> {
 }
 
 /// Whether those that vote can elect a leader without the server of this name.
-fn left_without(all: &Servers, name: &str) -> Result<(), String> {
+fn check_quorum_without(all: &Servers, name: &str) -> Result<(), String> {
     let voters: Vec<&ServerStatus> = all.all.iter().filter(|server| server.voter).collect();
     let is_left = |server: &&ServerStatus| {
         server.alive
@@ -152,7 +152,7 @@ fn not_reached(all: &Servers, name: &str) -> String {
             "no server of this cluster is called {name}: only certificates that name it are refused"
         );
     }
-    let said = members.filter_map(|server| match server.certificate {
+    let notes = members.filter_map(|server| match server.certificate {
         CertificateStatus::NamesNobody => Some(format!(
             "the certificate that server {name} shows names no server: it is refused as {name}, and whoever has it can say that he is \
              another one. Give each server a certificate of its own (`berth server cert server --server-name NAME`), and replace the authority"
@@ -162,7 +162,7 @@ fn not_reached(all: &Servers, name: &str) -> String {
         )),
         CertificateStatus::Good | CertificateStatus::Revoked => None,
     });
-    said.collect::<Vec<_>>().join("; ")
+    notes.collect::<Vec<_>>().join("; ")
 }
 
 async fn change(call: &Call, change: ChangeAcl) -> Result<Index, Failure> {
@@ -235,20 +235,21 @@ mod tests {
         let three = |second, third| {
             servers(&[("s1", true, true, Good), ("s2", true, second, Good), ("s3", true, true, third)])
         };
-        assert_eq!(left_without(&three(true, Good), "s1"), Ok(()));
-        let why = left_without(&three(false, Good), "s1").expect_err("one of three would be left");
+        assert_eq!(check_quorum_without(&three(true, Good), "s1"), Ok(()));
+        let why = check_quorum_without(&three(false, Good), "s1").expect_err("one of three would be left");
         assert!(
             why.contains("2 of 3 voters are needed and s3 would be left") && why.contains("-force"),
             "{why}"
         );
-        assert_eq!(left_without(&three(true, Revoked), "S3"), Ok(()), "it is revoked already");
-        assert!(left_without(&three(true, Revoked), "s2").is_err(), "another one is revoked already");
-        assert_eq!(left_without(&three(false, Revoked), "gone"), Ok(()), "it is no member");
+        assert_eq!(check_quorum_without(&three(true, Revoked), "S3"), Ok(()), "it is revoked already");
+        assert!(check_quorum_without(&three(true, Revoked), "s2").is_err(), "another one is revoked already");
+        assert_eq!(check_quorum_without(&three(false, Revoked), "gone"), Ok(()), "it is no member");
         assert!(
-            left_without(&servers(&[("s1", true, true, Good)]), "s1").is_err_and(|why| why.contains("none"))
+            check_quorum_without(&servers(&[("s1", true, true, Good)]), "s1")
+                .is_err_and(|why| why.contains("none"))
         );
         let learner = servers(&[("s1", true, true, Good), ("s2", false, true, Good)]);
-        assert_eq!(left_without(&learner, "s2"), Ok(()), "it does not vote");
+        assert_eq!(check_quorum_without(&learner, "s2"), Ok(()), "it does not vote");
     }
 
     #[test]

@@ -37,7 +37,7 @@ const ALGORITHM: &str = "aes256-gcm";
 pub(super) async fn list(call: Call) -> Reply {
     let index = |view: &CallerView| view.root_keys().modify_index().max(view.variables_index());
     block::answer(&call, &[WatchKey::Keyring, WatchKey::Variables], index, async |view| {
-        let keys = view.root_keys().keys().map(|key| shown(&call, &view, key));
+        let keys = view.root_keys().keys().map(|key| to_api(&call, &view, key));
         let keys = keys.collect::<Result<Vec<KeyringKey>, Denied>>()?;
         array_of(&call, keys, |key, items| items.push(key), |key| serde_json::to_value(key).ok()).await
     })
@@ -59,7 +59,7 @@ pub(super) async fn rotate(call: Call) -> Reply {
     let index = change(&call, ChangeKeyring::PutKey { key: Box::new(key), replaces, full }).await?;
     let view = call.view();
     let key = view.root_keys().key(id).ok_or_else(|| Failure::not_found("root key not found"))?;
-    let mut response = reply::json(&call.query, &KeyringRotated { key: shown(&call, &view, key)? })?;
+    let mut response = reply::json(&call.query, &KeyringRotated { key: to_api(&call, &view, key)? })?;
     reply::stamp(response.headers_mut(), index, &view);
     Ok(response)
 }
@@ -95,7 +95,7 @@ pub(super) async fn rewrap(call: Call) -> Reply {
     let view = call.view();
     let key = view.root_keys().key(key).ok_or_else(|| Failure::not_found("root key not found"))?;
     let answer = KeyringRewrapped {
-        key: shown(&call, &view, key)?,
+        key: to_api(&call, &view, key)?,
         replaced: retired.iter().map(ToString::to_string).collect(),
     };
     let mut response = reply::json(&call.query, &answer)?;
@@ -136,7 +136,7 @@ async fn change(call: &Call, change: ChangeKeyring) -> Result<Index, Failure> {
     call.propose(Command::ChangeKeyring(Box::new(change))).await
 }
 
-fn shown(call: &Call, view: &CallerView, key: &RootKey) -> Result<KeyringKey, Denied> {
+fn to_api(call: &Call, view: &CallerView, key: &RootKey) -> Result<KeyringKey, Denied> {
     Ok(KeyringKey {
         key_id: key.id.to_string(),
         algorithm: ALGORITHM.to_owned(),

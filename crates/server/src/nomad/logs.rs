@@ -5,7 +5,7 @@ use super::{
     pieces::{write_frames, write_plain},
 };
 use crate::{
-    access::Parts,
+    access::AllocParts,
     http::{
         agents::AllocAgent,
         call::{Call, Reply},
@@ -44,19 +44,22 @@ fn request(call: &Call) -> Result<(AllocAgent, ReadRequest), Failure> {
     Ok((agent, request))
 }
 
-/// The task that is asked for, or the only one.
-pub(super) fn task(parts: &Parts<'_>, asked: Option<&str>) -> Result<String, Failure> {
+/// The requested task, or the only one.
+pub(super) fn task(parts: &AllocParts<'_>, requested: Option<&str>) -> Result<String, Failure> {
     let names: Vec<&str> = parts.group.tasks.iter().map(|task| task.name.as_str()).collect();
-    match (asked, &names[..]) {
+    match (requested, &names[..]) {
         (None, [only]) => Ok((*only).to_owned()),
         (None, _) => {
             let text = format!("query parameter task must name one of the tasks {}", names.join(", "));
             Err(Failure::bad_request(text))
         }
-        (Some(asked), _) if names.contains(&asked) => Ok(asked.to_owned()),
-        (Some(asked), _) => {
-            let asked: String = asked.chars().take(64).collect();
-            Err(Failure::not_found(format!("task `{asked}` not found, the alloc has {}", names.join(", "))))
+        (Some(requested), _) if names.contains(&requested) => Ok(requested.to_owned()),
+        (Some(requested), _) => {
+            let requested: String = requested.chars().take(64).collect();
+            Err(Failure::not_found(format!(
+                "task `{requested}` not found, the alloc has {}",
+                names.join(", ")
+            )))
         }
     }
 }

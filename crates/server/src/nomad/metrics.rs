@@ -1,4 +1,4 @@
-//! Measurements: the engine's own and those of requests, as JSON and as Prometheus reads them.
+//! Metrics of the engine and of requests, as JSON and in the format of Prometheus.
 
 mod nomad_names;
 
@@ -83,7 +83,7 @@ fn limited(api: &Api) -> Metric {
     Metric {
         name: "berth_http_requests_limited_total",
         help: "Requests refused because their address or token exceeded its rate.",
-        samples: vec![sample("address", &api.asked.of_address), sample("token", &api.asked.of_token)],
+        samples: vec![sample("address", &api.rates.of_address), sample("token", &api.rates.of_token)],
     }
 }
 

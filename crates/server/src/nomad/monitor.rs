@@ -1,4 +1,4 @@
-//! The log of the server that answers, of another one or of an agent, as it is written.
+//! Follows the log of this server, of another one, or of an agent.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::http::{
     call::{Call, Reply},
     failure::Failure,
     reply::{JSON, TEXT},
-    stream::{Closed, Writer, stream},
+    stream::{Closed, StreamWriter, stream},
 };
 
 /// How often the stream says that it still lives.
@@ -30,12 +30,12 @@ const LEVELS: &[(&str, Level)] = &[
 ];
 
 /// Whose log is followed.
-enum Place {
+enum LogSource {
     /// That of the server that answers.
     Here,
-    /// Another server's.
+    /// Another server, by id.
     Server(u64),
-    /// An agent's.
+    /// The agent of a node.
     Node(NodeId),
 }
 
@@ -44,10 +44,10 @@ pub(super) async fn read(call: Call) -> Reply {
     let json = call.query.flag("log_json", false)?;
     let detail = LogDetail { level: level(&call)?, format: LogFormat::of(json) };
     let plain = call.query.flag("plain", false)?;
-    let pieces = match place(&call)? {
-        Place::Here => return follow_own(&call, detail, plain),
-        Place::Server(id) => call.server_log(id, detail).await?,
-        Place::Node(node) => call.agent_log(node, detail).await?,
+    let pieces = match source(&call)? {
+        LogSource::Here => return follow_own(&call, detail, plain),
+        LogSource::Server(id) => call.server_log(id, detail).await?,
+        LogSource::Node(node) => call.agent_log(node, detail).await?,
     };
     stream(&call, content_type(plain), |writer| async move {
         if plain { write_plain(writer, None, pieces).await } else { write_frames(writer, pieces).await }
@@ -75,32 +75,32 @@ fn level(call: &Call) -> Result<Level, Failure> {
     })
 }
 
-fn place(call: &Call) -> Result<Place, Failure> {
+fn source(call: &Call) -> Result<LogSource, Failure> {
     match (call.query.text("node_id"), call.query.text("server_id")) {
         (Some(_), Some(_)) => Err(Failure::bad_request(
             "query parameters node_id and server_id: each names whose log is followed; give one of them",
         )),
-        (Some(node), None) => Ok(Place::Node(nodes::resolved(call, node)?)),
-        (None, Some(server)) => server_place(call, server),
-        (None, None) => Ok(Place::Here),
+        (Some(node), None) => Ok(LogSource::Node(nodes::resolved(call, node)?)),
+        (None, Some(server)) => server_log(call, server),
+        (None, None) => Ok(LogSource::Here),
     }
 }
 
-fn server_place(call: &Call, asked: &str) -> Result<Place, Failure> {
+fn server_log(call: &Call, requested: &str) -> Result<LogSource, Failure> {
     let all = servers::all(call);
-    if asked == "leader" && all.leader.is_none() {
+    if requested == "leader" && all.leader.is_none() {
         return Err(Failure::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "query parameter server_id: no leader is known: name a server, or try again in a moment",
         ));
     }
-    let leader = if asked == "leader" { all.leader } else { None };
-    let id = leader.map_or_else(|| servers::named(&all, call.server(), asked), Ok)?;
-    Ok(if id == all.own { Place::Here } else { Place::Server(id) })
+    let leader = if requested == "leader" { all.leader } else { None };
+    let id = leader.map_or_else(|| servers::named(&all, call.server(), requested), Ok)?;
+    Ok(if id == all.own { LogSource::Here } else { LogSource::Server(id) })
 }
 
 /// Each line in a frame. A server that stops ends the feed once its parts have said their last words, and so the stream.
-async fn follow(writer: Writer, mut watch: LogWatch) -> Result<(), Closed> {
+async fn follow(writer: StreamWriter, mut watch: LogWatch) -> Result<(), Closed> {
     let beat = Some(Duration::from_millis(HEARTBEAT_MS));
     // A client knows from the first frame on that it misses nothing.
     writer.beat().await?;
@@ -110,8 +110,8 @@ async fn follow(writer: Writer, mut watch: LogWatch) -> Result<(), Closed> {
     Ok(())
 }
 
-/// The lines alone.
-async fn follow_plain(writer: Writer, mut watch: LogWatch) -> Result<(), Closed> {
+/// Sends the lines without frames.
+async fn follow_plain(writer: StreamWriter, mut watch: LogWatch) -> Result<(), Closed> {
     while let Some(line) = writer.wait_while_read(None, watch.next()).await? {
         writer.send(line).await?;
     }

@@ -57,9 +57,9 @@ pub(super) async fn read(call: Call) -> Reply {
 
 /// `PUT /v1/namespace` and `PUT /v1/namespace/:name`
 pub(super) async fn put(mut call: Call) -> Reply {
-    let mut asked: Namespace = call.json().await?;
-    asked.name = name_asked(call.param("name"), asked.name)?;
-    let namespace = convert::namespace_asked(asked).map_err(Failure::bad_request)?;
+    let mut request: Namespace = call.json().await?;
+    request.name = requested_name(call.param("name"), request.name)?;
+    let namespace = convert::namespace_of_request(request).map_err(Failure::bad_request)?;
     let (view, name) = (call.view(), namespace.name.as_str());
     let is_new = view.namespace(name).is_none();
     let counted =
@@ -106,7 +106,7 @@ async fn forget_jobs(call: &Call, name: &str) -> Result<(), Failure> {
 }
 
 /// The name in the path, or that in the body; they must not differ.
-pub(in crate::nomad) fn name_asked(path: &str, body: String) -> Result<String, Failure> {
+pub(in crate::nomad) fn requested_name(path: &str, body: String) -> Result<String, Failure> {
     match (path, body.as_str()) {
         ("", _) => Ok(body),
         (path, "") => Ok(path.to_owned()),

@@ -1,4 +1,4 @@
-//! Nodes: listing, reading, what runs on them, and opening or closing them to new work.
+//! Nodes: listing, reading, their allocations, and their eligibility for new work.
 
 use berth_api::http::{
     DrainSpec, NodeDrain, NodeEligibility, NodeEligibilityChanged, NodeEvaluated, NodePurged,
@@ -31,7 +31,7 @@ use crate::{
     nomad::convert::{self, NodeStubParts},
 };
 
-/// What may be said of a drain: bytes.
+/// Longest message of a drain, in bytes.
 const DRAIN_META_BYTES_MAX: usize = 4 << 10;
 /// Evaluations that are made in one command.
 const EVALS_MADE_MAX: usize = 256;
@@ -135,12 +135,12 @@ fn allocs_index(view: &CallerView, id: NodeId) -> Index {
 /// `PUT /v1/node/:id/eligibility`
 pub(super) async fn eligibility(mut call: Call) -> Reply {
     let id = id_of(&call)?;
-    let asked: NodeEligibility = call.json().await?;
+    let request: NodeEligibility = call.json().await?;
     let eligible =
-        [true, false].into_iter().find(|eligible| convert::eligibility(*eligible) == asked.eligibility);
+        [true, false].into_iter().find(|eligible| convert::eligibility(*eligible) == request.eligibility);
     let eligible =
         eligible.ok_or_else(|| Failure::bad_request("Eligibility must be `eligible` or `ineligible`"))?;
-    if !asked.node_id.is_empty() && asked.node_id.parse() != Ok(id) {
+    if !request.node_id.is_empty() && request.node_id.parse() != Ok(id) {
         return Err(Failure::bad_request("NodeID in the body is not the node of the path"));
     }
     let Index(index) = call.propose(Command::SetNodeEligibility(id, eligible)).await?;
@@ -156,18 +156,18 @@ pub(super) async fn eligibility(mut call: Call) -> Reply {
 /// `PUT /v1/node/:id/drain`
 pub(super) async fn drain(mut call: Call) -> Reply {
     let id = id_of(&call)?;
-    let asked: NodeDrain = call.json().await?;
-    if !asked.node_id.is_empty() && asked.node_id.parse() != Ok(id) {
+    let request: NodeDrain = call.json().await?;
+    if !request.node_id.is_empty() && request.node_id.parse() != Ok(id) {
         return Err(Failure::bad_request("NodeID in the body is not the node of the path"));
     }
-    let meta = asked.meta.unwrap_or_default();
+    let meta = request.meta.unwrap_or_default();
     let bytes: usize = meta.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > DRAIN_META_BYTES_MAX {
         let text = format!("Meta has {bytes} bytes, the limit is {DRAIN_META_BYTES_MAX}: say less");
         return Err(Failure::bad_request(text));
     }
-    let drain = asked.drain_spec.map(|spec| new_drain(&spec, clock::now()));
-    let command = DrainNode { node: id, drain, eligible: asked.mark_eligible, meta };
+    let drain = request.drain_spec.map(|spec| new_drain(&spec, clock::now()));
+    let command = DrainNode { node: id, drain, eligible: request.mark_eligible, meta };
     let Index(index) = call.propose(Command::DrainNode(Box::new(command))).await?;
     let answer = NodeEligibilityChanged {
         node_modify_index: index,
@@ -181,7 +181,7 @@ pub(super) async fn drain(mut call: Call) -> Reply {
 fn new_drain(spec: &DrainSpec, now: Timestamp) -> NewDrain {
     let deadline = match spec.deadline {
         0 => None,
-        asked => Some(Timestamp(now.0.saturating_add(u64::try_from(asked).unwrap_or(0)))),
+        ns => Some(Timestamp(now.0.saturating_add(u64::try_from(ns).unwrap_or(0)))),
     };
     NewDrain { deadline, ignore_system: spec.ignore_system_jobs, asked_ns: spec.deadline }
 }
@@ -257,7 +257,7 @@ pub(super) fn resolved(call: &Call, id: &str) -> Result<NodeId, Failure> {
 }
 
 /// The node that a request names, or the only one where it names none: that is a question to an agent, and this is a server.
-pub(super) fn asked(call: &Call) -> Result<NodeId, Failure> {
+pub(super) fn of_query(call: &Call) -> Result<NodeId, Failure> {
     if let Some(id) = call.query.text("node_id").filter(|id| !id.is_empty()) {
         return resolved(call, id);
     }

@@ -1,13 +1,13 @@
-//! What each route is called by those who make clients from the description, and how it is asked with `curl`: the page of
-//! endpoints and the description show these examples, and a test asks them of a server.
+//! The documentation of each route: its operation id and an example. The page of endpoints and the description of the API show
+//! the examples, and a test runs them.
 
 use crate::http::routes::{
-    Operation, Turn,
+    ExampleOrder, Operation,
     Verb::{self, Delete, Get, Put},
 };
 
 const fn ask(verb: Verb, path: &'static str, id: &'static str, target: &'static str) -> Operation {
-    Operation { verb, path, id, target, body: "", answer: "", status: 200, why: "", turn: Turn::Any }
+    Operation { verb, path, id, target, body: "", answer: "", status: 200, why: "", turn: ExampleOrder::Any }
 }
 
 /// The same with a body.

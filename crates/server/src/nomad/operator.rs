@@ -1,4 +1,4 @@
-//! The servers as their operators look at them, and what operators do with them.
+//! The servers as their operators see them, and membership changes.
 
 use berth_api::http::{AutopilotHealth, LeadershipTransferred, RaftConfiguration, RaftServer, ServerHealth};
 use hyper::StatusCode;
@@ -36,7 +36,7 @@ fn raft_server(all: &Servers, server: &ServerStatus, info: &ServerInfo) -> RaftS
     }
 }
 
-/// `GET /v1/operator/autopilot/health`: a server is well that was heard lately; the cluster, when all are and one leads.
+/// `GET /v1/operator/autopilot/health`: a server is healthy that was in contact lately; the cluster, when all are and one leads.
 pub(super) async fn autopilot_health(call: Call) -> Reply {
     let (info, all) = (call.server(), servers::all(&call));
     let health = |server: &ServerStatus| ServerHealth {

@@ -1,11 +1,11 @@
-//! Logs and files on their way to a client, as frames or as plain bytes.
+//! Sends pieces of logs and files to a client, as frames or as plain bytes.
 
 use std::time::Duration;
 
 use berth_api::http::StreamFrame;
 
 use crate::{
-    http::stream::{Closed, Writer},
+    http::stream::{Closed, StreamWriter},
     shared::{AgentError, ReadPiece, ReadPieces},
 };
 
@@ -13,7 +13,7 @@ use crate::{
 const HEARTBEAT_MS: u64 = 1_000;
 
 /// Each piece as a line; an error is the last one.
-pub(super) async fn write_frames(writer: Writer, mut pieces: ReadPieces) -> Result<(), Closed> {
+pub(super) async fn write_frames(writer: StreamWriter, mut pieces: ReadPieces) -> Result<(), Closed> {
     let beat = Some(Duration::from_millis(HEARTBEAT_MS));
     while let Some(piece) = writer.wait(beat, pieces.recv()).await? {
         match piece {
@@ -38,7 +38,7 @@ fn frame(piece: ReadPiece) -> StreamFrame {
 
 /// The bytes alone, of which `first` has come already. An error cuts the connection.
 pub(super) async fn write_plain(
-    writer: Writer,
+    writer: StreamWriter,
     first: Option<ReadPiece>,
     mut pieces: ReadPieces,
 ) -> Result<(), Closed> {

@@ -12,7 +12,7 @@ use berth_model::{
 };
 use serde_json::Value;
 
-use super::namespaces::{change, name_asked};
+use super::namespaces::{change, requested_name};
 use crate::{
     WatchKey,
     access::{CallerView, Capability},
@@ -68,12 +68,12 @@ pub(super) async fn jobs(call: Call) -> Reply {
 
 /// `PUT /v1/node/pools` and `PUT /v1/node/pool/:name`
 pub(super) async fn put(mut call: Call) -> Reply {
-    let mut asked: NodePool = call.json().await?;
-    asked.name = name_asked(call.param("name"), asked.name)?;
-    let name = asked.name.clone();
+    let mut request: NodePool = call.json().await?;
+    request.name = requested_name(call.param("name"), request.name)?;
+    let name = request.name.clone();
     call.access().require_node_pool(&name, Capability::NodePoolWrite)?;
     let refuse = |why: String| Failure::bad_request(format!("node pool {name:?}: {why}"));
-    let described = described(asked).map_err(refuse)?;
+    let described = described(request).map_err(refuse)?;
     let view = call.view();
     let is_new = !view.describes_node_pool(&name);
     let counted = match is_new {
@@ -92,14 +92,14 @@ pub(super) async fn delete(call: Call) -> Reply {
 }
 
 /// The pool that a request describes.
-fn described(asked: NodePool) -> Result<Described, String> {
+fn described(request: NodePool) -> Result<Described, String> {
     let says_nothing = |value: &Value| value.is_null() || value == "";
     let is_empty = |set: &Value| set.as_object().is_some_and(|set| set.values().all(says_nothing));
-    if asked.scheduler_configuration.is_some_and(|set| !is_empty(&set)) {
+    if request.scheduler_configuration.is_some_and(|set| !is_empty(&set)) {
         return Err("SchedulerConfiguration is set for the cluster, not with the pool: see `berth operator scheduler set-config`"
             .to_owned());
     }
-    let ttl = match asked.node_identity_ttl {
+    let ttl = match request.node_identity_ttl {
         None => Some(Duration::ZERO),
         Some(AclTtl::Nanoseconds(nanos)) => Some(Duration::from_nanos(nanos)),
         Some(AclTtl::Text(text)) if text.is_empty() => Some(Duration::ZERO),
@@ -108,7 +108,11 @@ fn described(asked: NodePool) -> Result<Described, String> {
     if ttl.is_none_or(|ttl| !ttl.is_zero() && ttl != IDENTITY_TTL) {
         return Err("NodeIdentityTTL cannot be set: certificates of nodes are good for 24 hours".to_owned());
     }
-    Ok(Described { name: asked.name, description: asked.description, meta: asked.meta.unwrap_or_default() })
+    Ok(Described {
+        name: request.name,
+        description: request.description,
+        meta: request.meta.unwrap_or_default(),
+    })
 }
 
 /// Some pools have always been there: their list has an index from the start.

@@ -3,7 +3,7 @@
 use berth_api::http::{Quota, QuotaUsage};
 use berth_model::{Index, command::Command, store::QuotaRow};
 
-use super::namespaces::{change, name_asked};
+use super::namespaces::{change, requested_name};
 use crate::{
     WatchKey,
     access::CallerView,
@@ -57,10 +57,10 @@ pub(super) async fn usage(call: Call) -> Reply {
 
 /// `PUT /v1/quota` and `PUT /v1/quota/:name`
 pub(super) async fn put(mut call: Call) -> Reply {
-    let mut asked: Quota = call.json().await?;
-    asked.name = name_asked(call.param("name"), asked.name)?;
-    let name = asked.name.clone();
-    let quota = convert::quota_asked(asked);
+    let mut request: Quota = call.json().await?;
+    request.name = requested_name(call.param("name"), request.name)?;
+    let name = request.name.clone();
+    let quota = convert::quota_of_request(request);
     let refuse = |why: String| Failure::bad_request(format!("quota {name:?}: {why}"));
     let (quota, view) = (quota.map_err(refuse)?, call.view());
     let is_new = view.quota(&name).is_none();

@@ -1,4 +1,4 @@
-//! How far the leader knows the nodes.
+//! How many nodes the leader has no confirmed state of, after a start or a change of leader.
 
 use berth_api::http::{HeldNode, RecoveryStatus};
 use berth_controller::NodeRecovery;

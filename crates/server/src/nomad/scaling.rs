@@ -1,4 +1,4 @@
-//! Scaling policies: they stand in jobs, autoscalers read them here.
+//! Scaling policies, which are part of jobs and are read by autoscalers.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,11 +10,11 @@ use crate::{
     WatchKey,
     access::CallerView,
     http::{
-        array::Items,
+        array::ArrayItems,
         block,
         call::{Call, Reply},
         failure::Failure,
-        heavy::{unless_left, while_waited_for},
+        heavy::{unless_disconnected, while_client_waits},
         list::array_of,
         reply,
     },
@@ -27,21 +27,22 @@ pub(super) async fn policies(call: Call) -> Reply {
     block::answer(&call, &[WatchKey::Jobs], index, async |view| {
         let (jobs, job, found_in) = (Jobs::of(call.namespace(), ""), job.clone(), view.clone());
         let find = move |left: &AtomicBool| {
-            let all = while_waited_for(left, jobs.all(&found_in));
+            let all = while_client_waits(left, jobs.all(&found_in));
             let own = all.filter(|row| job.as_deref().is_none_or(|job| job == &*row.key.id));
             // Where each is: all of them at a time may be large.
-            let places =
+            let positions =
                 own.flat_map(|row| convert::scaled_groups(row).map(|group| (row.key.clone(), group)));
-            unless_left(left, places.collect::<Vec<Place>>())
+            unless_disconnected(left, positions.collect::<Vec<GroupPosition>>())
         };
-        let places = call.api.heavy.run_for_client(find).await?;
+        let positions = call.api.heavy.run_for_client(find).await?;
         let stubs = view.clone();
-        let stub = move |place: &Place, items: &mut Items| {
-            at(&stubs, place)
+        let stub = move |position: &GroupPosition, items: &mut ArrayItems| {
+            at(&stubs, position)
                 .into_iter()
                 .for_each(|policy| items.push(&convert::scaling_policy_stub(policy)));
         };
-        array_of(&call, places, stub, move |place| serde_json::to_value(at(&view, place)?).ok()).await
+        array_of(&call, positions, stub, move |position| serde_json::to_value(at(&view, position)?).ok())
+            .await
     })
     .await
 }
@@ -52,13 +53,13 @@ pub(super) async fn policy(call: Call) -> Reply {
         let id = call.param("id").to_owned();
         let find = move |left: &AtomicBool| {
             let jobs = Jobs::of(namespaces::ALL, "");
-            let mut all = while_waited_for(left, jobs.all(&view));
+            let mut all = while_client_waits(left, jobs.all(&view));
             let found = all.find_map(|row| {
                 let mut policies =
                     convert::scaled_groups(row).filter_map(|group| convert::scaling_policy(row, group));
                 policies.find(|policy| policy.id == id)
             });
-            unless_left(left, found)
+            unless_disconnected(left, found)
         };
         let policy = call.api.heavy.run_for_client(find).await?;
         let policy = policy.ok_or_else(|| Failure::not_found("scaling policy not found"))?;
@@ -68,9 +69,9 @@ pub(super) async fn policy(call: Call) -> Reply {
 }
 
 /// A job, and which of its groups.
-type Place = (JobKey, usize);
+type GroupPosition = (JobKey, usize);
 
-fn at(view: &CallerView, (job, group): &Place) -> Option<ScalingPolicy> {
+fn at(view: &CallerView, (job, group): &GroupPosition) -> Option<ScalingPolicy> {
     convert::scaling_policy(view.job(job)?, *group)
 }
 

@@ -1,4 +1,4 @@
-//! How the cluster places.
+//! The scheduler's configuration.
 
 use berth_api::http::{SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet};
 use berth_model::{
@@ -33,13 +33,14 @@ pub(super) async fn read(call: Call) -> Reply {
 
 /// `PUT /v1/operator/scheduler/configuration`, with `?cas=` only if it was last set there.
 pub(super) async fn set(mut call: Call) -> Reply {
-    let asked: SchedulerConfiguration = call.json().await?;
-    if asked.node_pools.len() > POOLS_MAX {
-        let text = format!("NodePools has {} pools, at most {POOLS_MAX} may differ", asked.node_pools.len());
+    let request: SchedulerConfiguration = call.json().await?;
+    if request.node_pools.len() > POOLS_MAX {
+        let text =
+            format!("NodePools has {} pools, at most {POOLS_MAX} may differ", request.node_pools.len());
         return Err(Failure::bad_request(text));
     }
     let only_if = call.query.number("cas")?.map(Index);
-    let config = convert::scheduler_config_asked(asked).map_err(Failure::bad_request)?;
+    let config = convert::scheduler_config_of_request(request).map_err(Failure::bad_request)?;
     let current = call.view().scheduler_config().modify_index;
     if only_if.is_some_and(|expected| expected != current) {
         let answer = SchedulerConfigurationSet { updated: false, index: current.0 };

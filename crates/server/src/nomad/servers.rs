@@ -92,7 +92,7 @@ pub(super) fn member(servers: &Servers, server: &ServerStatus, info: &ServerInfo
     }
 }
 
-/// How long ago a server was heard, as Go writes it.
+/// The age of the last contact with a server, as Go writes it.
 pub(super) fn last_contact(ago: Option<Duration>) -> String {
     match ago {
         Some(Duration::ZERO) => "0s".to_owned(),

@@ -1,4 +1,4 @@
-//! The servers as a whole: who leads, who is there, which regions.
+//! The servers as a whole: the leader, the members, the regions.
 
 use hyper::StatusCode;
 

@@ -1,4 +1,4 @@
-//! Upkeep that an operator asks for: forgetting at once what has ended.
+//! Garbage collection on request of an operator.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,7 +13,7 @@ use berth_model::{
 use crate::http::{
     call::{Call, Reply},
     failure::Failure,
-    heavy::{unless_left, while_waited_for},
+    heavy::{unless_disconnected, while_client_waits},
     reply,
 };
 
@@ -44,7 +44,7 @@ pub(super) async fn forget(
     find: impl FnOnce(&Store, &AtomicBool) -> Collect + Send + 'static,
 ) -> Result<(), Failure> {
     let store = call.view().everything()?.clone();
-    let find = move |left: &AtomicBool| unless_left(left, find(&store, left));
+    let find = move |left: &AtomicBool| unless_disconnected(left, find(&store, left));
     for part in parts(call.api.heavy.run_for_client(find).await?) {
         call.propose(Command::Collect(Box::new(part))).await?;
     }
@@ -78,15 +78,15 @@ pub(super) async fn reconcile_summaries(_: Call) -> Reply {
 
 /// What has ended, as far as a request may ask for; only a part of it where its client has `left` meanwhile.
 pub fn collectable(store: &Store, left: &AtomicBool) -> Collect {
-    let jobs = while_waited_for(left, store.jobs().iter()).filter(|(_, row)| row.is_over());
-    let evals = while_waited_for(left, store.evals().iter()).filter(|(_, eval)| eval.status.is_terminal());
-    let allocs = while_waited_for(left, store.allocs().iter()).filter(|(_, row)| store.may_forget(row));
+    let jobs = while_client_waits(left, store.jobs().iter()).filter(|(_, row)| row.is_over());
+    let evals = while_client_waits(left, store.evals().iter()).filter(|(_, eval)| eval.status.is_terminal());
+    let allocs = while_client_waits(left, store.allocs().iter()).filter(|(_, row)| store.may_forget(row));
     let is_gone = |row: &NodeRow| row.status == NodeStatus::Down && row.live.is_empty();
-    let nodes = while_waited_for(left, store.nodes().iter()).filter(|(_, row)| is_gone(row));
+    let nodes = while_client_waits(left, store.nodes().iter()).filter(|(_, row)| is_gone(row));
     // The last one of a job stays; what can go is known to the state alone, and so is asked for once.
     let is_last =
         |d: &Deployment| store.deployments().of_job(&d.job).next_back().is_some_and(|l| l.id == d.id);
-    let deployments = while_waited_for(left, store.deployments().iter());
+    let deployments = while_client_waits(left, store.deployments().iter());
     let deployments = deployments.filter(|d| !d.is_active() && !is_last(d));
     Collect {
         jobs: jobs.take(REQUEST_MAX).map(|(_, row)| row.key.clone()).collect(),

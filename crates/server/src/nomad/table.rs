@@ -9,23 +9,23 @@ use berth_api::http::{
     AclPolicyWritten, AclRole, AclToken, AgentHealth, AgentJoined, AgentMembers, AgentSelf, AllocCheck,
     AllocFileInfo, AllocResourceUsage, AllocRestart, AllocSignal, AllocStopped, Allocation, AllocationStub,
     AutopilotHealth, Deployment, DeploymentAllocHealth, DeploymentChanged, DeploymentPause,
-    DeploymentPromote, Evaluation, EventFrame, ExecInputFrame, ExecOutputFrame, Found, FuzzyFound,
-    FuzzySearch, HostStats, ImagePull, ImagePulled, ImagesLoaded, Job, JobDeregistered, JobDispatch,
+    DeploymentPromote, Evaluation, EventFrame, ExecInputFrame, ExecOutputFrame, FuzzySearch,
+    FuzzySearchResult, HostStats, ImagePull, ImagePulled, ImagesLoaded, Job, JobDeregistered, JobDispatch,
     JobDispatched, JobEvaluate, JobExplanation, JobPlan, JobPlanned, JobRegister, JobRegistered, JobRevert,
-    JobScale, JobScaleStatus, JobStability, JobStatus, JobStatusesAsked, JobStub, JobSubmissionRead,
+    JobScale, JobScaleStatus, JobStability, JobStatus, JobStatusesRequest, JobStub, JobSubmissionRead,
     JobSummary, JobTag, JobValidated, JobVersionChanged, JobVersions, JobsParse, Jwks, KeyringKey,
     KeyringRewrapped, KeyringRotated, LeadershipTransferred, Measurements, Namespace, Node, NodeDrain,
     NodeEligibility, NodeEligibilityChanged, NodeEvaluated, NodeImages, NodeMetaApply, NodeMetaRead,
-    NodePool, NodePurged, NodeRevoked, NodeStub, NodeToken, NodeTokenAsked, OpenIdConfiguration,
+    NodePool, NodePurged, NodeRevoked, NodeStub, NodeToken, NodeTokenRequest, OpenIdConfiguration,
     PeriodicForced, PlanTrace, Quota, QuotaUsage, RaftConfiguration, RecoveryStatus, ScalingPolicy,
     ScalingPolicyStub, SchedulerConfiguration, SchedulerConfigurationRead, SchedulerConfigurationSet, Search,
-    ServerRevoked, SnapshotRestored, StreamFrame, Variable, VariableMetadata,
+    SearchResult, ServerRevoked, SnapshotRestored, StreamFrame, Variable, VariableMetadata,
 };
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::{
-    absent, acl, agent, allocations, client, deployments, evaluations, events, events::Lines, files, job,
+    absent, acl, agent, allocations, client, deployments, evaluations, events, events::LineCache, files, job,
     jobs, joins, keyring, logs, metrics, monitor, namespaces, nodes, operations::OPERATIONS, operator,
     parameters::PARAMETERS, pools, quotas, recovery, scaling, scheduling, search, snapshot, status, system,
     variables, well_known,
@@ -58,14 +58,14 @@ pub fn routes() -> Vec<Route> {
     use Capability::*;
     use NamespaceFrom::*;
     use Verb::*;
-    let (lines, restoring) = (Arc::<Lines>::default(), Arc::new(Semaphore::new(1)));
+    let (lines, restoring) = (Arc::<LineCache>::default(), Arc::new(Semaphore::new(1)));
     let stream_events = move |call| events::read(call, lines.clone());
     let restore_snapshot = move |call| snapshot::restore(call, restoring.clone());
     vec![
         route(Get, "/v1/jobs", (ListJobs, Query), "List jobs", pages::<JobStub>(&["namespace", "meta"]), jobs::list),
         route(Put, "/v1/jobs", (RegisterJob, Body), "Register a job", body_json::<JobRegister, JobRegistered>(&["namespace"]), jobs::register),
         route(Get, "/v1/jobs/statuses", (ReadJob, Query), "List the statuses of jobs", pages::<JobStatus>(&["namespace", "include_children"]), jobs::statuses),
-        route(Put, "/v1/jobs/statuses", (ReadJob, Items), "List the statuses of some jobs", body_pages::<JobStatusesAsked, JobStatus>(&["namespace"]), jobs::statuses_of),
+        route(Put, "/v1/jobs/statuses", (ReadJob, Items), "List the statuses of some jobs", body_pages::<JobStatusesRequest, JobStatus>(&["namespace"]), jobs::statuses_of),
         route(Put, "/v1/jobs/parse", (ParseJob, Body), "Parse a job file in HCL to JSON", body_json::<JobsParse, Job>(&[]), jobs::parse),
         route(Put, "/v1/validate/job", (ParseJob, Body), "Validate a job", body_json::<JobRegister, JobValidated>(&[]), jobs::validate),
 
@@ -129,7 +129,7 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/node/{id}/eligibility", (NodeWrite, Cluster), "Set a node's eligibility for new work", body_json::<NodeEligibility, NodeEligibilityChanged>(&[]), nodes::eligibility),
         route(Put, "/v1/node/{id}/drain", (NodeWrite, Cluster), "Drain a node, or cancel its drain", body_json::<NodeDrain, NodeEligibilityChanged>(&[]), nodes::drain),
         route(Put, "/v1/node/{id}/evaluate", (NodeWrite, Cluster), "Evaluate the jobs of a node", json::<NodeEvaluated>(&[]), nodes::evaluate),
-        route(Put, "/v1/nodes/token", (Management, Cluster), "Create a join token for one agent", body_json::<NodeTokenAsked, NodeToken>(&[]), joins::make),
+        route(Put, "/v1/nodes/token", (Management, Cluster), "Create a join token for one agent", body_json::<NodeTokenRequest, NodeToken>(&[]), joins::make),
         route(Put, "/v1/node/{id}/revoke", (NodeWrite, Cluster), "Revoke the certificates of a node, and end its connections", json::<NodeRevoked>(&[]), joins::revoke),
         route(Put, "/v1/node/{id}/purge", (NodeWrite, Cluster), "Delete a node that is down", json::<NodePurged>(&[]), nodes::purge),
         route(Get, "/v1/node/pools", (NodePoolRead, Cluster), "List node pools", pages::<NodePool>(&[]), pools::list),
@@ -163,8 +163,8 @@ pub fn routes() -> Vec<Route> {
         route(Put, "/v1/var/{*path}", (VariablesWrite, Body), "Write a variable", body_json::<Variable, Variable>(&["namespace", "cas", "lock-acquire", "lock-operation", "lock-release", "lock-renew"]), variables::put),
         route(Delete, "/v1/var/{*path}", (VariablesDestroy, Query), "Delete a variable", Contract { parameters: vec!["namespace", "cas", "lock-acquire", "lock-operation", "lock-release", "lock-renew"], ..empty() }, variables::delete),
 
-        route(Put, "/v1/search", (SearchAny, Query), "Search names and ids by prefix", body_json::<Search, Found>(&["namespace"]), search::prefix),
-        route(Put, "/v1/search/fuzzy", (SearchAny, Query), "Search names and ids for a text", body_json::<FuzzySearch, FuzzyFound>(&["namespace"]), search::fuzzy),
+        route(Put, "/v1/search", (SearchAny, Query), "Search names and ids by prefix", body_json::<Search, SearchResult>(&["namespace"]), search::prefix),
+        route(Put, "/v1/search/fuzzy", (SearchAny, Query), "Search names and ids for a text", body_json::<FuzzySearch, FuzzySearchResult>(&["namespace"]), search::fuzzy),
 
         route(Get, "/v1/event/stream", (ReadEvents, Query), "Follow the event stream", streams::<EventFrame>(&["namespace", "index", "recent", "topic", "stale"]), stream_events),
 

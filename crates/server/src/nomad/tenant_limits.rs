@@ -9,7 +9,7 @@ use berth_model::{
 
 /// Namespaces, and as many quotas and node pools.
 const TENANTS_MAX: usize = 10_000;
-/// What is said of one for people.
+/// What is said of one for users.
 const DESCRIPTION_BYTES_MAX: usize = 4 << 10;
 /// An operator's own labels, names and values.
 const META_BYTES_MAX: usize = 16 << 10;
@@ -92,8 +92,8 @@ mod tests {
             assert_eq!(with(change, 0), Ok(()));
             assert!(with(change, 1).is_err());
         }
-        let told = with(changes[1], 1);
-        assert_eq!(told, Err("Meta has 16385 bytes, at most 16384 are kept: say less".to_owned()));
+        let expected = with(changes[1], 1);
+        assert_eq!(expected, Err("Meta has 16385 bytes, at most 16384 are kept: say less".to_owned()));
     }
 
     #[test]
@@ -103,14 +103,14 @@ mod tests {
             check_quota(&Quota { limit: Bounds { devices_milli, ..Bounds::default() }, ..Quota::default() })
         };
         assert_eq!(with(LISTED_MAX), Ok(()));
-        let told = "Devices of the limit has 65 names, at most 64 are kept: name fewer";
-        assert_eq!(with(LISTED_MAX + 1), Err(told.to_owned()));
+        let expected = "Devices of the limit has 65 names, at most 64 are kept: name fewer";
+        assert_eq!(with(LISTED_MAX + 1), Err(expected.to_owned()));
     }
 
     #[test]
     fn there_are_so_many_and_no_more() {
         assert_eq!(check_count("namespaces", TENANTS_MAX - 1), Ok(()));
-        let told = "there are 10000 namespaces, at most 10000 are possible: delete some first";
-        assert_eq!(check_count("namespaces", TENANTS_MAX), Err(told.to_owned()));
+        let expected = "there are 10000 namespaces, at most 10000 are possible: delete some first";
+        assert_eq!(check_count("namespaces", TENANTS_MAX), Err(expected.to_owned()));
     }
 }

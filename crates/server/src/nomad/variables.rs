@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::namespaces::ALL;
 use crate::{
     WatchKey,
-    access::{CallerView, Maybe},
+    access::{CallerView, ListedVariable},
     http::{
         block,
         call::{Call, Reply},
@@ -25,13 +25,13 @@ use crate::{
         list::{Listing, Span, list as listed},
         reply,
     },
-    keyring::Items,
+    keyring::VariableItems,
 };
 
 /// How often a write is encrypted again because the active root key was replaced meanwhile.
 const SEALED_AGAIN_MAX: usize = 3;
 
-/// With which clients ask for a lock, hold it on, or give it back.
+/// Parameters with which clients acquire, renew or release a lock.
 const LOCK_OPERATIONS: [&str; 4] = ["lock-acquire", "lock-operation", "lock-release", "lock-renew"];
 
 /// `GET /v1/vars`
@@ -51,7 +51,7 @@ struct Variables {
 
 impl Listing for Variables {
     type Key = VariableKey;
-    type Row<'v> = Maybe<'v>;
+    type Row<'v> = ListedVariable<'v>;
 
     fn span(&self) -> Span<VariableKey> {
         let Some(namespace) = &self.namespace else { return (Bound::Unbounded, Bound::Unbounded) };
@@ -64,19 +64,19 @@ impl Listing for Variables {
         &self,
         view: &'v CallerView,
         span: Span<VariableKey>,
-    ) -> impl DoubleEndedIterator<Item = (VariableKey, Maybe<'v>)> {
+    ) -> impl DoubleEndedIterator<Item = (VariableKey, ListedVariable<'v>)> {
         view.variables(span).map(|variable| (variable.key().clone(), variable))
     }
 
-    fn has(&self, variable: &Maybe<'_>) -> bool {
+    fn has(&self, variable: &ListedVariable<'_>) -> bool {
         variable.key().path.starts_with(&self.prefix) && variable.listed().is_some()
     }
 
-    fn whole(&self, view: &CallerView, variable: &Maybe<'_>) -> Value {
+    fn whole(&self, view: &CallerView, variable: &ListedVariable<'_>) -> Value {
         serde_json::to_value(self.item(view, variable)).unwrap_or_default()
     }
 
-    fn item<'v>(&self, _: &'v CallerView, variable: &Maybe<'v>) -> impl Serialize {
+    fn item<'v>(&self, _: &'v CallerView, variable: &ListedVariable<'v>) -> impl Serialize {
         variable.listed().map(metadata).unwrap_or_default()
     }
 }
@@ -86,7 +86,7 @@ pub(super) fn beginning_with<'v>(
     view: &'v CallerView,
     namespace: &str,
     prefix: &str,
-) -> impl Iterator<Item = Maybe<'v>> + use<'v> {
+) -> impl Iterator<Item = ListedVariable<'v>> + use<'v> {
     let namespace = Some(namespace).filter(|name| *name != ALL).map(str::to_owned);
     let prefix = prefix.to_owned();
     let span = Variables { namespace, prefix: prefix.clone() }.span();
@@ -114,8 +114,8 @@ pub(super) async fn read(call: Call) -> Reply {
 /// `PUT /v1/var/:path`
 pub(super) async fn put(mut call: Call) -> Reply {
     refuse_locks(&call)?;
-    let asked: Variable = call.json().await?;
-    let namespace = match (call.query.text("namespace"), &*asked.namespace) {
+    let request: Variable = call.json().await?;
+    let namespace = match (call.query.text("namespace"), &*request.namespace) {
         (None, "") => NAMESPACE_DEFAULT,
         (Some(one), "") | (None, one) => one,
         (Some(one), other) if one == other => one,
@@ -127,11 +127,11 @@ pub(super) async fn put(mut call: Call) -> Reply {
         }
     };
     let key = key(&call, namespace)?;
-    if !asked.path.is_empty() && *asked.path != *key.path {
-        let text = format!("the body names path {:?}, the request {:?}", asked.path, key.path);
+    if !request.path.is_empty() && *request.path != *key.path {
+        let text = format!("the body names path {:?}, the request {:?}", request.path, key.path);
         return Err(Failure::bad_request(text));
     }
-    let items = asked.items.unwrap_or_default();
+    let items = request.items.unwrap_or_default();
     check_items(&items)?;
     let only_if = call.query.number("cas")?.map(Index);
     let before = call.view().variable_to_change(&key).map(metadata);
@@ -141,8 +141,8 @@ pub(super) async fn put(mut call: Call) -> Reply {
     };
     let view = call.view();
     let written = view.variable_to_change(&key).filter(|variable| variable.modify_index == index);
-    let told = written.map_or_else(|| overtaken(&key, before, index), metadata);
-    let mut response = reply::json(&call.query, &with_items(told, Some(items)))?;
+    let reported = written.map_or_else(|| overtaken(&key, before, index), metadata);
+    let mut response = reply::json(&call.query, &with_items(reported, Some(items)))?;
     reply::stamp(response.headers_mut(), index, &view);
     Ok(response)
 }
@@ -168,7 +168,7 @@ pub(super) async fn delete(call: Call) -> Reply {
 async fn write(
     call: &Call,
     key: &VariableKey,
-    items: &Items,
+    items: &VariableItems,
     only_if: Option<Index>,
 ) -> Result<Result<Index, Refusal>, Failure> {
     // Before anything is encrypted for somebody who may not write it.
@@ -228,7 +228,7 @@ fn key(call: &Call, namespace: &str) -> Result<VariableKey, Failure> {
     Ok(VariableKey::new(namespace, path))
 }
 
-fn check_items(items: &Items) -> Result<(), Failure> {
+fn check_items(items: &VariableItems) -> Result<(), Failure> {
     let bytes: usize = items.iter().map(|(name, value)| name.len() + value.len()).sum();
     if items.is_empty() {
         return Err(Failure::bad_request("a variable needs items: name at least one in Items"));
@@ -247,8 +247,8 @@ fn check_items(items: &Items) -> Result<(), Failure> {
 
 /// A client that was answered as if nothing had been asked for would believe that it holds the lock.
 fn refuse_locks(call: &Call) -> Result<(), Failure> {
-    let asked = LOCK_OPERATIONS.iter().find(|name| call.query.all(name).next().is_some());
-    asked.map_or(Ok(()), |name| {
+    let request = LOCK_OPERATIONS.iter().find(|name| call.query.all(name).next().is_some());
+    request.map_or(Ok(()), |name| {
         let text =
             format!("{name}: Berth has no locks on variables; `cas` refuses a write after another one");
         Err(Failure::new(StatusCode::NOT_IMPLEMENTED, text))
@@ -257,9 +257,9 @@ fn refuse_locks(call: &Call) -> Result<(), Failure> {
 
 /// A variable with what is in it.
 async fn whole(call: &Call, view: &CallerView, variable: Stored) -> Result<Variable, Failure> {
-    let (keyring, keys, told) = (call.keyring().clone(), view.root_keys().clone(), metadata(&variable));
+    let (keyring, keys, response) = (call.keyring().clone(), view.root_keys().clone(), metadata(&variable));
     let items = call.api.heavy.run(move || keyring.unseal(&keys, &variable)).await?;
-    Ok(with_items(told, Some(items)))
+    Ok(with_items(response, Some(items)))
 }
 
 pub(in crate::nomad) fn metadata(variable: &Stored) -> VariableMetadata {
@@ -285,7 +285,7 @@ fn unwritten(key: &VariableKey) -> VariableMetadata {
     VariableMetadata { namespace, path, ..VariableMetadata::default() }
 }
 
-fn with_items(metadata: VariableMetadata, items: Option<Items>) -> Variable {
+fn with_items(metadata: VariableMetadata, items: Option<VariableItems>) -> Variable {
     let VariableMetadata { namespace, path, create_index, modify_index, create_time, modify_time } = metadata;
     Variable { namespace, path, create_index, modify_index, create_time, modify_time, items }
 }

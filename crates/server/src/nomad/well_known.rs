@@ -1,4 +1,4 @@
-//! What anybody may ask who is shown a workload's token: by which keys it is signed, and by whom.
+//! Public endpoints for verifiers of workload identity tokens: the signing keys and the issuer.
 
 use axum::response::Response;
 use berth_api::http::{Jwk, Jwks, OpenIdConfiguration};
@@ -20,7 +20,7 @@ const KEPT: HeaderValue = HeaderValue::from_static("public, max-age=60");
 
 /// `GET /.well-known/jwks.json`
 pub(super) async fn jwks(call: Call) -> Reply {
-    let keys = call.view().public_keys().into_iter().map(shown).collect();
+    let keys = call.view().public_keys().into_iter().map(to_api).collect();
     reply::json(&call.query, &Jwks { keys }).map(kept)
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn configuration(call: Call) -> Reply {
     reply::json(&call.query, &configuration).map(kept)
 }
 
-fn shown(key: PublicKey) -> Jwk {
+fn to_api(key: PublicKey) -> Jwk {
     let PublicKey { kid, x, y } = key;
     let [kty, crv, alg, purpose] = ["EC", "P-256", ALGORITHM, "sig"].map(str::to_owned);
     Jwk { kid, kty, crv, alg, purpose, x, y }

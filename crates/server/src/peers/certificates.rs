@@ -1,5 +1,5 @@
-//! What other servers have shown of themselves: a certificate speaks for the servers that it names, and for none whose certificates
-//! were revoked after it was made.
+//! The certificates that other servers have shown: each is accepted for the servers that it names, unless it was revoked after it
+//! was issued.
 
 use std::{
     collections::BTreeMap,
@@ -24,27 +24,27 @@ const STRANGERS_MAX: usize = 16;
 
 /// The certificates of the members of the cluster.
 #[derive(Default)]
-pub(crate) struct Certificates {
+pub(crate) struct PeerCertificates {
     secure: Option<Arc<Secure>>,
-    known: Mutex<Known>,
+    known: Mutex<KnownPeers>,
 }
 
 #[derive(Default)]
-struct Known {
-    members: BTreeMap<u64, Member>,
+struct KnownPeers {
+    members: BTreeMap<u64, MemberCertificate>,
     /// What those have shown that are no members yet: a server connects before its join has been applied here, and keeps that
     /// connection.
     strangers: BTreeMap<u64, Peer>,
 }
 
 #[derive(Default)]
-struct Member {
+struct MemberCertificate {
     name: String,
     /// With its last connection, in either direction.
-    shown: Option<Peer>,
+    certificate: Option<Peer>,
 }
 
-impl Certificates {
+impl PeerCertificates {
     /// Those that show theirs to a server that has these; no member is known yet.
     pub fn new(secure: Option<Arc<Secure>>) -> Arc<Self> {
         Arc::new(Self { secure, ..Self::default() })
@@ -62,8 +62,8 @@ impl Certificates {
 
     /// How the certificate of a server is that is not this one.
     pub fn of(&self, server: u64, name: &str) -> CertificateStatus {
-        let shown = self.known().members.get(&server).and_then(|member| member.shown.clone());
-        self.judge(shown.as_ref(), name)
+        let certificate = self.known().members.get(&server).and_then(|member| member.certificate.clone());
+        self.judge(certificate.as_ref(), name)
     }
 
     /// How that of this server is.
@@ -71,11 +71,15 @@ impl Certificates {
         self.judge(self.secure.as_ref().map(|secure| secure.own()).as_ref(), name)
     }
 
-    fn judge(&self, shown: Option<&Peer>, name: &str) -> CertificateStatus {
+    fn judge(&self, certificate: Option<&Peer>, name: &str) -> CertificateStatus {
         let Some(secure) = &self.secure else { return CertificateStatus::Unknown };
-        match shown {
-            Some(shown) if secure.revoked().check(shown, Some(name)).is_err() => CertificateStatus::Revoked,
-            Some(shown) if shown.identity.servers().next().is_none() => CertificateStatus::NamesNobody,
+        match certificate {
+            Some(certificate) if secure.revoked().check(certificate, Some(name)).is_err() => {
+                CertificateStatus::Revoked
+            }
+            Some(certificate) if certificate.identity.servers().next().is_none() => {
+                CertificateStatus::NamesNobody
+            }
             Some(_) => CertificateStatus::Good,
             None if secure.revoked().all().contains_key(&name.to_ascii_lowercase()) => {
                 CertificateStatus::Revoked
@@ -86,46 +90,46 @@ impl Certificates {
 
     /// A channel to whoever has shown this: it ends when that is revoked, or has expired. Whoever has another by then dials
     /// with that.
-    pub fn guard(self: &Arc<Self>, mut channel: Channel, shown: Peer) -> Channel {
+    pub fn guard(self: &Arc<Self>, mut channel: Channel, certificate: Peer) -> Channel {
         let Some(secure) = &self.secure else { return channel };
         let speaks_as = Arc::<OnceLock<u64>>::default();
         let (certificates, speaker) = (self.clone(), speaks_as.clone());
         channel.vouch = Some(Arc::new({
-            let shown = shown.clone();
+            let certificate = certificate.clone();
             move |server| {
                 // First, so that what is revoked from here on is noticed.
                 let _ = speaker.set(server);
-                certificates.vouch(server, &shown)
+                certificates.vouch(server, &certificate)
             }
         }));
         let (certificates, revoked) = (self.clone(), secure.revoked().clone());
         let until_over = async move {
             let name = || speaks_as.get().and_then(|server| certificates.name(*server));
             tokio::select! {
-                revoked = revoked.until(|revoked| revoked.check(&shown, name().as_deref())) => revoked.to_string(),
-                () = until_expired(shown.not_after) => {
-                    format!("the certificate of {} that was shown has expired", shown.identity)
+                revoked = revoked.until(|revoked| revoked.check(&certificate, name().as_deref())) => revoked.to_string(),
+                () = until_expired(certificate.not_after) => {
+                    format!("the certificate of {} that was shown has expired", certificate.identity)
                 }
             }
         };
         let until_over = until_over.map(|why| io::Error::new(io::ErrorKind::PermissionDenied, why));
-        channel.incoming = Box::pin(Guarded { incoming: channel.incoming, over: until_over.boxed() });
+        channel.incoming = Box::pin(ExpiringFrames { incoming: channel.incoming, over: until_over.boxed() });
         channel
     }
 
     /// Whether a certificate speaks for a server. One that is no member yet has no name that is known.
-    fn vouch(&self, server: u64, shown: &Peer) -> Result<(), String> {
+    fn vouch(&self, server: u64, certificate: &Peer) -> Result<(), String> {
         let Some(secure) = &self.secure else { return Ok(()) };
         let name = self.name(server).filter(|name| !name.is_empty());
-        secure.revoked().check(shown, name.as_deref()).map_err(|revoked| revoked.to_string())?;
-        if let Some(name) = name.filter(|name| !shown.identity.speaks_for_server(name)) {
+        secure.revoked().check(certificate, name.as_deref()).map_err(|revoked| revoked.to_string())?;
+        if let Some(name) = name.filter(|name| !certificate.identity.speaks_for_server(name)) {
             return Err(format!(
                 "server {server} is {name}, and the certificate shown names {}: it needs one of its own \
                  (`berth server cert server --server-name {name}`)",
-                shown.identity
+                certificate.identity
             ));
         }
-        self.known().showed(server, shown);
+        self.known().showed(server, certificate);
         Ok(())
     }
 
@@ -133,46 +137,46 @@ impl Certificates {
         self.known().members.get(&server).map(|member| member.name.clone())
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownPeers> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl KnownPeers {
     fn set_members(&mut self, members: impl IntoIterator<Item = (u64, String)>) {
         let member = |(id, name): (u64, String)| {
             let stranger = self.strangers.remove(&id);
-            let shown = self.members.remove(&id).and_then(|member| member.shown).or(stranger);
-            (id, Member { name, shown })
+            let certificate = self.members.remove(&id).and_then(|member| member.certificate).or(stranger);
+            (id, MemberCertificate { name, certificate: certificate })
         };
         self.members = members.into_iter().map(member).collect();
     }
 
     /// A server has shown this.
-    fn showed(&mut self, server: u64, shown: &Peer) {
+    fn showed(&mut self, server: u64, certificate: &Peer) {
         if let Some(member) = self.members.get_mut(&server) {
-            member.shown = Some(shown.clone());
+            member.certificate = Some(certificate.clone());
             return;
         }
         if self.strangers.len() >= STRANGERS_MAX && !self.strangers.contains_key(&server) {
             self.strangers.pop_first();
         }
-        self.strangers.insert(server, shown.clone());
+        self.strangers.insert(server, certificate.clone());
     }
 }
 
 /// What comes from another server, for as long as its certificate is good.
-struct Guarded {
+struct ExpiringFrames {
     incoming: FrameStream,
     over: BoxFuture<'static, io::Error>,
 }
 
-impl Stream for Guarded {
+impl Stream for ExpiringFrames {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Poll::Ready(over) = self.over.poll_unpin(context) {
-            // Nothing more is asked of it.
+            // Nothing more is read from it.
             self.over = std::future::pending().boxed();
             return Poll::Ready(Some(Err(over)));
         }
@@ -190,16 +194,16 @@ mod tests {
 
     #[test]
     fn what_a_server_showed_before_it_was_a_member_is_known_of_the_member() {
-        let mut known = Known::default();
-        known.showed(7, &shown(7));
+        let mut known = KnownPeers::default();
+        known.showed(7, &certificate(7));
         known.set_members([(1, "s1".to_owned()), (7, "s7".to_owned())]);
-        assert_eq!(known.members[&7].shown.as_ref().map(|shown| shown.key), Some([7; 32]));
-        assert!(known.members[&1].shown.is_none() && known.strangers.is_empty());
+        assert_eq!(known.members[&7].certificate.as_ref().map(|certificate| certificate.key), Some([7; 32]));
+        assert!(known.members[&1].certificate.is_none() && known.strangers.is_empty());
     }
 
     #[test]
     fn no_more_strangers_are_kept_than_may_join() {
-        let mut known = Known::default();
+        let mut known = KnownPeers::default();
         for server in 0..100 {
             known.showed(server, &shown(1));
         }

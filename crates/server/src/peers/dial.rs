@@ -10,14 +10,14 @@ use berth_replication::peer::{Channel, Dial, PeerAddress};
 use futures_util::future::BoxFuture;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
-use super::Certificates;
-use crate::net::Stream;
+use super::PeerCertificates;
+use crate::net::NetStream;
 
 /// TCP, from the address at which this server listens: whoever guards the network between servers knows them by it.
 pub(crate) struct TcpDial {
     pub from: IpAddr,
     /// What is shown and believed; without any of one's own, connections are as they are.
-    pub certificates: Arc<Certificates>,
+    pub certificates: Arc<PeerCertificates>,
 }
 
 impl Dial for TcpDial {
@@ -28,7 +28,7 @@ impl Dial for TcpDial {
             let (stream, address) = connect(from, &to, secure.is_none()).await?;
             let stream = match secure {
                 Some(secure) => secure.dialed(stream, address, &to).await.map_err(super::refused)?,
-                None => Stream::plain(stream, address),
+                None => NetStream::plain(stream, address),
             };
             super::channel(stream, &certificates)
         })

@@ -1,4 +1,4 @@
-//! Takes other servers' connections in.
+//! Accepts other servers' connections.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -9,8 +9,8 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::Certificates;
-use crate::net::{Entrance, Foreign, OwnPort, Stream};
+use super::PeerCertificates;
+use crate::net::{Foreign, NetStream, OwnPort, PortAcceptor, RefusalLog};
 
 /// Whose port this is.
 const PORT: OwnPort = OwnPort::Servers;
@@ -22,12 +22,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Serves other servers until `stop` says so.
 pub(crate) async fn listen(
     listener: TcpListener,
-    entrance: Entrance,
+    entrance: PortAcceptor,
     peers: Peers,
-    certificates: Arc<Certificates>,
+    certificates: Arc<PeerCertificates>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let rooms = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (slots, refusals) = (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Arc::new(RefusalLog::new(PORT)));
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -43,13 +43,14 @@ pub(crate) async fn listen(
                 continue;
             }
         };
-        let Ok(room) = Arc::clone(&rooms).try_acquire_owned() else {
-            tracing::warn!(%address, "turned a server away: {CONNECTIONS_MAX} connections are open");
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+            refusals.log(address, &format!("{CONNECTIONS_MAX} connections are open"));
             continue;
         };
         let (peers, entrance, certificates) = (peers.clone(), entrance.clone(), certificates.clone());
+        let refusals = refusals.clone();
         connections.spawn(async move {
-            let ended = match enter(stream, address, &entrance).await {
+            let ended = match enter(stream, address, &entrance, &refusals).await {
                 Ok(Some(stream)) => match super::channel(stream, &certificates) {
                     Ok(channel) => peers.accept(channel).await,
                     Err(error) => error.to_string(),
@@ -58,17 +59,22 @@ pub(crate) async fn listen(
                 Err(error) => error.to_string(),
             };
             tracing::debug!(%address, ended, "a connection of another server has ended");
-            drop(room);
+            drop(slot);
         });
     }
     connections.shutdown().await;
 }
 
 /// Takes a connection in; none where it speaks another protocol, as clients of the HTTP API do that have the wrong port.
-async fn enter(stream: TcpStream, address: SocketAddr, entrance: &Entrance) -> io::Result<Option<Stream>> {
+async fn enter(
+    stream: TcpStream,
+    address: SocketAddr,
+    entrance: &PortAcceptor,
+    refusals: &RefusalLog,
+) -> io::Result<Option<NetStream>> {
     let opening = PORT.opening(&stream).await?;
     if let Some(foreign) = Foreign::recognize(&opening, entrance.is_encrypted()) {
-        tracing::warn!(%address, "refused a connection: {}", PORT.refusal(foreign));
+        refusals.log(address, foreign.reason());
         PORT.answer(foreign, stream).await;
         return Ok(None);
     }

@@ -1,11 +1,11 @@
-//! Connections between servers: frames with their length before them, over the same kind of stream as every other
-//! connection. What is said on them is `replication`'s and `cluster`'s.
+//! Connections between servers: length-delimited frames over the same kind of stream as every other connection. Their content is
+//! `replication`'s and `cluster`'s.
 
 mod certificates;
 mod dial;
 mod listen;
 
-pub(crate) use certificates::Certificates;
+pub(crate) use certificates::PeerCertificates;
 pub(crate) use dial::TcpDial;
 pub(crate) use listen::listen;
 
@@ -15,12 +15,12 @@ use berth_replication::peer::{Channel, FRAME_BYTES_MAX};
 use futures_util::{SinkExt, StreamExt};
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
-use crate::net::{KeepAlive, Stream};
+use crate::net::{KeepAlive, NetStream};
 
 /// How long what was sent may stay unacknowledged by the other server's kernel: a link that swallows one direction shows
 /// here.
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
-/// A silent server is asked whether it is still there.
+/// A silent server is probed by keep-alives.
 const KEEP_ALIVE: KeepAlive =
     KeepAlive { idle: Duration::from_secs(10), interval: Duration::from_secs(5), retries: 3 };
 
@@ -33,21 +33,21 @@ fn refused(error: io::Error) -> io::Error {
 }
 
 /// A channel over a connection, for as long as what the other side has shown is good.
-pub(crate) fn channel(stream: Stream, certificates: &Arc<Certificates>) -> io::Result<Channel> {
-    let shown = stream.certificate().cloned();
+pub(crate) fn channel(stream: NetStream, certificates: &Arc<PeerCertificates>) -> io::Result<Channel> {
+    let certificate = stream.certificate().cloned();
     stream.set_nodelay()?;
     stream.set_keepalive(KEEP_ALIVE)?;
     stream.set_unacknowledged_max(UNACKNOWLEDGED_MAX)?;
     let codec = LengthDelimitedCodec::builder().max_frame_length(FRAME_BYTES_MAX).new_codec();
     let (outgoing, incoming) = Framed::new(stream, codec).split();
     let outgoing = outgoing.sink_map_err(|error: io::Error| error);
-    // Who is not taken in hears of it with the first that he reads.
+    // A refused peer learns of it with its first read.
     let in_words = |error: io::Error| refused(error);
     let incoming =
         incoming.map(move |frame| frame.map(tokio_util::bytes::BytesMut::freeze).map_err(in_words));
     let channel = Channel::new(outgoing, incoming);
-    Ok(match shown {
-        Some(shown) => certificates.guard(channel, shown),
+    Ok(match certificate {
+        Some(certificate) => certificates.guard(channel, certificate),
         None => channel,
     })
 }

@@ -1,9 +1,9 @@
-//! What request handlers ask of nodes' agents.
+//! Requests of handlers to agents.
 
 use async_trait::async_trait;
 use berth_api::{
     LogDetail,
-    agent::{Outcome, Question},
+    agent::{AgentOutcome, AgentQuery},
 };
 use berth_model::{AllocId, NodeId};
 use bytes::Bytes;
@@ -16,17 +16,17 @@ pub trait Agents: Send + Sync + 'static {
     /// take what comes slows the agent down.
     async fn read_file(&self, node: NodeId, request: ReadRequest) -> Result<ReadPieces, AgentError>;
 
-    /// Asks something, or gives an order; the answer is none of [`Outcome::Refused`], which is an error.
-    async fn ask(&self, node: NodeId, question: Question) -> Result<Outcome, AgentError>;
+    /// Asks something, or gives an order; the answer is none of [`AgentOutcome::Refused`], which is an error.
+    async fn ask(&self, node: NodeId, query: AgentQuery) -> Result<AgentOutcome, AgentError>;
 
     /// Runs a command within a task.
     async fn exec(&self, node: NodeId, request: ExecRequest) -> Result<ExecLink, AgentError>;
 }
 
-/// Why an agent did not do what it was asked to.
+/// Why a request to an agent failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
-    /// What is asked for is not there.
+    /// The requested object does not exist.
     #[error("{0}")]
     NotFound(String),
     /// It makes no sense, or not now.
@@ -51,7 +51,7 @@ pub enum AgentError {
 pub struct ReadRequest {
     /// The allocation.
     pub alloc: AllocId,
-    /// What of it.
+    /// What is read: a log or a file.
     pub source: ReadSource,
     /// Bytes from the start, or back from the end.
     pub offset: u64,
@@ -87,7 +87,7 @@ pub enum ReadSource {
 pub struct ReadPiece {
     /// Bytes since the task's first output, or from the file's beginning.
     pub offset: u64,
-    /// The piece.
+    /// The bytes of this piece.
     pub data: Bytes,
     /// The file's name.
     pub file: String,
@@ -101,7 +101,7 @@ pub type ReadPieces = mpsc::Receiver<Result<ReadPiece, AgentError>>;
 /// A command to run within a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecRequest {
-    /// Whose task.
+    /// The allocation of the task.
     pub alloc: AllocId,
     /// The task's name.
     pub task: String,
@@ -130,7 +130,7 @@ pub enum ExecInput {
     Close,
     /// Its terminal has another size, in characters.
     Resize {
-        /// Lines.
+        /// Height in lines.
         rows: u16,
         /// Characters of a line.
         columns: u16,
@@ -140,9 +140,9 @@ pub enum ExecInput {
 /// What a command reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecOutput {
-    /// It wrote this.
+    /// Bytes of its standard output.
     Stdout(Bytes),
-    /// It complained.
+    /// Bytes of its standard error.
     Stderr(Bytes),
     /// It ended with this exit code, and has reported all before.
     Exited(i32),

@@ -1,4 +1,4 @@
-//! What follows from several tables of the state together.
+//! Lookups that join several tables of the state.
 
 use berth_model::{
     EvalId, Index,

@@ -1,4 +1,4 @@
-//! What a token says, under the names that Nomad gives it.
+//! The claims of a token, under Nomad's names.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,11 @@ pub(super) struct Claims {
     pub aud: Vec<String>,
     /// When it was signed: seconds since the Unix epoch, as the other times.
     pub iat: u64,
-    /// Not before.
+    /// Not valid before this time.
     pub nbf: u64,
     /// Nothing any more from then on.
     pub exp: u64,
-    /// Unique.
+    /// Unique id of the token.
     pub jti: String,
     pub nomad_namespace: String,
     pub nomad_job_id: String,

@@ -1,4 +1,4 @@
-//! The form of a token: three parts in base64, the last of which signs the others (RFC 7515).
+//! The encoding of a token: three parts in base64, the last of which signs the others (RFC 7515).
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::{
@@ -12,7 +12,7 @@ use super::ALGORITHM;
 /// The first part. Nothing else may stand there: who signs says nothing else.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Header {
+struct JwtHeader {
     alg: String,
     kid: String,
     typ: String,
@@ -23,7 +23,7 @@ struct Header {
 /// # Errors
 /// When there is no randomness.
 pub(super) fn encode<T: Serialize>(claims: &T, kid: &str, key: &EcdsaKeyPair) -> Result<String, String> {
-    let header = Header { alg: ALGORITHM.to_owned(), kid: kid.to_owned(), typ: "JWT".to_owned() };
+    let header = JwtHeader { alg: ALGORITHM.to_owned(), kid: kid.to_owned(), typ: "JWT".to_owned() };
     let failed = |error: serde_json::Error| format!("write a token: {error}");
     let [header, claims] =
         [serde_json::to_vec(&header).map_err(failed)?, serde_json::to_vec(claims).map_err(failed)?]
@@ -46,7 +46,7 @@ pub(super) fn decode<T: DeserializeOwned>(
 ) -> Result<(T, String), &'static str> {
     let (signed, signature) = text.rsplit_once('.').ok_or("it has not three parts")?;
     let (header, claims) = signed.split_once('.').ok_or("it has not three parts")?;
-    let header: Header = read(header).ok_or("its header is not one that is signed here")?;
+    let header: JwtHeader = read(header).ok_or("its header is not one that is signed here")?;
     if header.alg != ALGORITHM || header.typ != "JWT" {
         return Err("it is not signed with ES256");
     }

@@ -1,4 +1,4 @@
-//! The keys by which others find out whether a token is genuine.
+//! The public keys with which others verify tokens.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use berth_model::{RootKeyId, keyring::RootKey, store::Store};
@@ -21,18 +21,18 @@ pub(crate) struct PublicKey {
     pub kid: String,
     /// Its coordinates, in base64.
     pub x: String,
-    /// The other one.
+    /// The y coordinate, in base64url.
     pub y: String,
 }
 
 /// All keys by which tokens may be signed that have not expired, the newest first.
 pub(crate) fn public_keys(store: &Store) -> Vec<PublicKey> {
-    let mut keys: Vec<_> = store.keyring().keys().filter_map(|key| shown(key)).collect();
+    let mut keys: Vec<_> = store.keyring().keys().filter_map(|key| to_api(key)).collect();
     keys.reverse();
     keys
 }
 
-fn shown(key: &RootKey) -> Option<PublicKey> {
+fn to_api(key: &RootKey) -> Option<PublicKey> {
     let (kind, point) = key.signing_public.split_first()?;
     let (x, y) = point.split_at_checked(COORDINATE_BYTES).filter(|(_, y)| y.len() == COORDINATE_BYTES)?;
     let [x, y] = [x, y].map(|part| URL_SAFE_NO_PAD.encode(part));

@@ -7,11 +7,11 @@
 mod claims;
 mod jwt;
 mod keys;
-mod placed;
+mod placed_task;
 mod secrets;
 mod sign;
+mod template_variables;
 mod verify;
-mod watched;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -19,11 +19,11 @@ pub(crate) mod tests;
 use berth_model::{JobKey, job::Job};
 
 pub(crate) use keys::{PublicKey, public_keys};
-pub(crate) use placed::TaskAt;
+pub(crate) use placed_task::TaskAt;
 pub(crate) use secrets::{READ_A_SECOND_MAX, no_secrets, read_secrets};
 pub(crate) use sign::{SIGNED_A_SECOND_MAX, sign, too_often};
+pub(crate) use template_variables::{keys_of, may_wait, not_watched, read_watched};
 pub(crate) use verify::{Workload, Workloads, is_token};
-pub(crate) use watched::{keys_of, look, may_wait, not_watched};
 
 /// A task as policies and the variables of jobs know it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,7 +32,7 @@ pub(crate) struct TaskName {
     pub job: JobKey,
     /// The name of its group.
     pub group: String,
-    /// Its own.
+    /// The task's name.
     pub task: String,
 }
 

@@ -1,4 +1,4 @@
-//! What of variables a task is given, for the agent that starts it: those that its job names, by what the task itself may read.
+//! Reads the variables that a task receives as secrets: those that its job names, as far as its identity may read them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use berth_model::{
     variable::VariableKey,
 };
 
-use super::placed::{Asked, Placed, Refusal};
+use super::placed_task::{PlacedTask, TaskRefusal, TaskRequest};
 use crate::{
     access::{Capability, Realm, Rights},
     shared::{State, View},
@@ -19,27 +19,27 @@ use crate::{
 pub(crate) const READ_A_SECOND_MAX: u32 = 100;
 
 /// What an agent is answered, and what there is to record of it.
-pub(crate) struct Reading {
-    /// The answer.
-    pub told: SecretsRead,
+pub(crate) struct SecretsAnswer {
+    /// The response to the agent.
+    pub response: SecretsRead,
     /// Those that the answer contains.
     pub variables: Vec<VariableKey>,
-    /// They are not for whoever asks.
+    /// The request is denied.
     pub denied: bool,
 }
 
 /// Answers an agent's request, on a session for a node. Takes its time: to be called where that does no harm.
-pub(crate) fn read_secrets(state: &State, node: NodeId, asked: &ReadSecrets) -> Reading {
-    match all(state, node, asked) {
+pub(crate) fn read_secrets(state: &State, node: NodeId, request: &ReadSecrets) -> SecretsAnswer {
+    match all(state, node, request) {
         Ok(read) => {
             let (variables, secrets) = read.into_iter().unzip();
-            let told = SecretsRead { request: asked.request, secrets, ..SecretsRead::default() };
-            Reading { told, variables, denied: false }
+            let response = SecretsRead { request: request.request, secrets, ..SecretsRead::default() };
+            SecretsAnswer { response, variables, denied: false }
         }
-        Err(Refusal { text, retry, denied, taken }) => {
+        Err(TaskRefusal { text, retry, denied, taken }) => {
             tracing::info!(%node, text, "gave an agent no secrets");
-            let told = SecretsRead { taken, ..no_secrets(asked.request, text, retry) };
-            Reading { told, variables: Vec::new(), denied }
+            let response = SecretsRead { taken, ..no_secrets(request.request, text, retry) };
+            SecretsAnswer { response, variables: Vec::new(), denied }
         }
     }
 }
@@ -49,12 +49,16 @@ pub(crate) fn no_secrets(request: u64, refused: String, retry: bool) -> SecretsR
     SecretsRead { request, refused, retry, ..SecretsRead::default() }
 }
 
-fn all(state: &State, node: NodeId, asked: &ReadSecrets) -> Result<Vec<(VariableKey, SecretItems)>, Refusal> {
+fn all(
+    state: &State,
+    node: NodeId,
+    request: &ReadSecrets,
+) -> Result<Vec<(VariableKey, SecretItems)>, TaskRefusal> {
     let view = state.view();
-    let ReadSecrets { secret, alloc_id, task, .. } = asked;
-    let placed = Placed::find(&view.store, &Asked { node, secret, alloc_id, task })?;
+    let ReadSecrets { secret, alloc_id, task, .. } = request;
+    let placed = PlacedTask::find(&view.store, &TaskRequest { node, secret, alloc_id, task })?;
     let rights = state.policy.rights_of_task(&placed.name(), view.store.acl());
-    let rights = rights.map_err(|bad| Refusal::for_now(bad.to_string()))?;
+    let rights = rights.map_err(|bad| TaskRefusal::for_now(bad.to_string()))?;
     let items = |secret: &Secret| {
         let (key, items) = one(state, &view, &placed, &rights, secret)?;
         Ok((key, SecretItems { name: secret.name.clone(), items }))
@@ -65,15 +69,15 @@ fn all(state: &State, node: NodeId, asked: &ReadSecrets) -> Result<Vec<(Variable
 fn one(
     state: &State,
     view: &View,
-    placed: &Placed<'_>,
+    placed: &PlacedTask<'_>,
     rights: &Rights,
     secret: &Secret,
-) -> Result<(VariableKey, BTreeMap<String, String>), Refusal> {
+) -> Result<(VariableKey, BTreeMap<String, String>), TaskRefusal> {
     let of_job = &placed.job.key.namespace;
     let (namespace, path, name) = (secret.namespace().unwrap_or(of_job), &*secret.path, &secret.name);
     if !rights.grant(Capability::VariablesRead, Realm::Variable { namespace, path }) {
         let job = placed.name().job.id;
-        return Err(Refusal::denied(format!(
+        return Err(TaskRefusal::denied(format!(
             "secret {name:?}: the task may not read variable {path:?} in namespace {namespace:?}, which needs {}: keep it below \
              nomad/jobs/{job}, or attach a policy that grants it with `berth acl policy apply -namespace {of_job} -job {job}`",
             Capability::VariablesRead.word()
@@ -82,13 +86,13 @@ fn one(
     }
     let key = VariableKey::new(namespace, path);
     let variable = view.store.variables().get(&key).ok_or_else(|| {
-        Refusal::for_now(format!(
+        TaskRefusal::for_now(format!(
             "secret {name:?}: there is no variable {path:?} in namespace {namespace:?}: write it with `berth var put -namespace \
              {namespace} {path} ITEM=VALUE`"
         ))
         .taken()
     })?;
     let items = state.keyring.unseal(view.store.keyring(), variable);
-    let items = items.map_err(|error| Refusal::for_now(format!("secret {name:?}: {error}")))?;
+    let items = items.map_err(|error| TaskRefusal::for_now(format!("secret {name:?}: {error}")))?;
     Ok((key, items))
 }

@@ -1,5 +1,5 @@
-//! Signs tokens for an agent that asks for those of its tasks. That is done when a task starts and before its tokens expire,
-//! never while work is placed, and by the server to which the agent is connected, whether that leads or not.
+//! Signs tokens for agents' tasks: when a task starts and before its tokens expire, never during placement, on the server that
+//! the agent is connected to, whether that leads or not.
 
 use berth_api::agent::{SignTokens, SignedToken, SignedTokens};
 use berth_model::{
@@ -11,7 +11,7 @@ use super::{
     TaskName,
     claims::Claims,
     jwt,
-    placed::{Asked, Placed, Refusal, cut, no_longer_than_a_name},
+    placed_task::{PlacedTask, TaskRefusal, TaskRequest, cut, no_longer_than_a_name},
 };
 use crate::{clock, shared::State};
 
@@ -20,49 +20,51 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 pub(crate) const SIGNED_A_SECOND_MAX: u32 = 100;
 
 /// Answers an agent's request, on a session for a node.
-pub(crate) fn sign(state: &State, node: NodeId, asked: &SignTokens) -> SignedTokens {
-    let signed = tokens(state, node, asked);
+pub(crate) fn sign(state: &State, node: NodeId, request: &SignTokens) -> SignedTokens {
+    let signed = tokens(state, node, request);
     let (tokens, refused, retry) = match signed {
         Ok(tokens) => (tokens, String::new(), false),
-        Err(Refusal { text, retry, .. }) => {
-            tracing::info!(%node, task = cut(&asked.task), text, "signed no tokens for an agent");
+        Err(TaskRefusal { text, retry, .. }) => {
+            tracing::info!(%node, task = cut(&request.task), text, "signed no tokens for an agent");
             (Vec::new(), text, retry)
         }
     };
-    SignedTokens { request: asked.request, tokens, refused, retry }
+    SignedTokens { request: request.request, tokens, refused, retry }
 }
 
-/// Asks to ask again later: too much was asked for that node.
-pub(crate) fn too_often(asked: &SignTokens) -> SignedTokens {
+/// The response over the rate limit of a node: try again later.
+pub(crate) fn too_often(request: &SignTokens) -> SignedTokens {
     let refused = format!("more than {SIGNED_A_SECOND_MAX} requests a second for tokens of one node");
-    SignedTokens { request: asked.request, tokens: Vec::new(), refused, retry: true }
+    SignedTokens { request: request.request, tokens: Vec::new(), refused, retry: true }
 }
 
-fn tokens(state: &State, node: NodeId, asked: &SignTokens) -> Result<Vec<SignedToken>, Refusal> {
-    if asked.identities.len() > IDENTITIES_MAX {
-        return Err(Refusal::for_good(format!("a task has at most {IDENTITIES_MAX} identities")));
+fn tokens(state: &State, node: NodeId, request: &SignTokens) -> Result<Vec<SignedToken>, TaskRefusal> {
+    if request.identities.len() > IDENTITIES_MAX {
+        return Err(TaskRefusal::permanent(format!("a task has at most {IDENTITIES_MAX} identities")));
     }
-    no_longer_than_a_name(asked.identities.iter().map(String::len))?;
+    no_longer_than_a_name(request.identities.iter().map(String::len))?;
     let view = state.view();
-    let SignTokens { secret, alloc_id, task, .. } = asked;
-    let found = Placed::find(&view.store, &Asked { node, secret, alloc_id, task })?;
-    let signer = state.keyring.signer(&view.store).map_err(|error| Refusal::for_now(error.to_string()))?;
+    let SignTokens { secret, alloc_id, task, .. } = request;
+    let found = PlacedTask::find(&view.store, &TaskRequest { node, secret, alloc_id, task })?;
+    let signer =
+        state.keyring.signer(&view.store).map_err(|error| TaskRefusal::for_now(error.to_string()))?;
     let kid = signer.kid.to_string();
     let issuer = state.server.issuer.as_deref();
     let now_s = clock::now().0 / NANOS_PER_SEC;
     let sign = |name: &String| {
         let identity = found.task.identities.iter().find(|identity| identity.name == *name);
-        let identity = identity
-            .ok_or_else(|| Refusal::for_good(format!("task {} has no identity of that name", asked.task)))?;
+        let identity = identity.ok_or_else(|| {
+            TaskRefusal::permanent(format!("task {} has no identity of that name", request.task))
+        })?;
         let claims = found.claims(identity, &state.server.region, issuer, now_s, state.engine.mint_id());
-        let token = jwt::encode(&claims, &kid, &signer.key).map_err(Refusal::for_now)?;
+        let token = jwt::encode(&claims, &kid, &signer.key).map_err(TaskRefusal::for_now)?;
         let life_ms = u64::try_from(identity.life().as_millis()).unwrap_or(u64::MAX);
         Ok(SignedToken { identity: identity.name.clone(), token, life_ms })
     };
-    asked.identities.iter().map(sign).collect()
+    request.identities.iter().map(sign).collect()
 }
 
-impl Placed<'_> {
+impl PlacedTask<'_> {
     fn claims(
         &self,
         identity: &Identity,

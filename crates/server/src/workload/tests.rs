@@ -108,21 +108,21 @@ fn found_key(engine: &Arc<FakeEngine>) {
     assert_eq!(engine.apply(vec![Command::ChangeKeyring(Box::new(put))]).outcomes, [Ok(())]);
 }
 
-fn asked(change: impl FnOnce(&mut SignTokens)) -> SignTokens {
-    let mut asked = SignTokens {
+fn sign_request(change: impl FnOnce(&mut SignTokens)) -> SignTokens {
+    let mut request = SignTokens {
         request: 3,
         secret: SECRET.to_vec(),
         alloc_id: ALLOC.to_bytes().to_vec(),
         task: "server".to_owned(),
         identities: vec!["default".to_owned()],
     };
-    change(&mut asked);
-    asked
+    change(&mut request);
+    request
 }
 
 fn token(engine: &Arc<FakeEngine>, identity: &str) -> String {
-    let asked = asked(|asked| asked.identities = vec![identity.to_owned()]);
-    let SignedTokens { tokens, refused, .. } = sign(&engine.state(), NODE, &asked);
+    let request = sign_request(|request| request.identities = vec![identity.to_owned()]);
+    let SignedTokens { tokens, refused, .. } = sign(&engine.state(), NODE, &request);
     assert_eq!(refused, "");
     tokens.into_iter().next().expect("it is signed").token
 }
@@ -151,7 +151,7 @@ pub(crate) fn token_of(engine: &Arc<FakeEngine>, alloc: AllocId, task: &str) -> 
     genuine(engine, &claims)
 }
 
-fn look(engine: &Arc<FakeEngine>, token: &str, now: Timestamp) -> Result<String, &'static str> {
+fn check_token(engine: &Arc<FakeEngine>, token: &str, now: Timestamp) -> Result<String, &'static str> {
     let view = engine.state().view();
     Workloads::default().identify(token, &view.store, now).map(|workload| workload.subject.clone())
 }
@@ -191,10 +191,10 @@ fn a_token_says_who_its_task_is_and_is_known_again() {
     assert!(claims.get("iss").is_none());
     let now = clock::now();
     assert_eq!(
-        look(&engine, &token(&engine, "default"), now),
+        check_token(&engine, &token(&engine, "default"), now),
         Ok("global:default:web:app:server:default".into())
     );
-    let meant_for_others = look(&engine, &token(&engine, "aws"), now);
+    let meant_for_others = check_token(&engine, &token(&engine, "aws"), now);
     assert_eq!(meant_for_others, Err("it is meant for others: its audience is not nomadproject.io"));
     assert_ne!(token(&engine, "default"), token(&engine, "default"), "each has an id of its own");
 }
@@ -202,36 +202,38 @@ fn a_token_says_who_its_task_is_and_is_known_again() {
 #[test]
 fn an_agent_gets_tokens_of_what_runs_on_its_node_and_of_nothing_else() {
     let engine = cluster();
-    let refused = |node, asked: SignTokens| {
-        let SignedTokens { request, tokens, refused, retry } = sign(&engine.state(), node, &asked);
+    let refused = |node, requested: SignTokens| {
+        let SignedTokens { request, tokens, refused, retry } = sign(&engine.state(), node, &requested);
         assert!(tokens.is_empty() && request == 3);
         (refused, retry)
     };
-    let (why, retry) = refused(OTHER_NODE, asked(|asked| asked.secret = b"another secret..".to_vec()));
+    let (why, retry) =
+        refused(OTHER_NODE, sign_request(|requested| requested.secret = b"another secret..".to_vec()));
     assert!(why.contains("is not placed on node") && retry, "{why}");
-    let (why, _) = refused(NODE, asked(|asked| asked.secret = b"another secret..".to_vec()));
+    let (why, _) = refused(NODE, sign_request(|requested| requested.secret = b"another secret..".to_vec()));
     assert!(why.contains("the session does not speak for node"), "{why}");
-    let (why, _) = refused(NodeId(77), asked(|_| ()));
+    let (why, _) = refused(NodeId(77), sign_request(|_| ()));
     assert!(why.contains("the session does not speak for node"), "{why}");
-    let (why, _) = refused(NODE, asked(|asked| asked.alloc_id = vec![1; 16]));
+    let (why, _) = refused(NODE, sign_request(|requested| requested.alloc_id = vec![1; 16]));
     assert!(why.contains("is not placed on node"), "{why}");
-    let (why, retry) = refused(NODE, asked(|asked| asked.alloc_id = vec![1; 3]));
+    let (why, retry) = refused(NODE, sign_request(|requested| requested.alloc_id = vec![1; 3]));
     assert!(why.contains("not 16 bytes long") && !retry, "{why}");
     for (task, identities) in [("plain", vec!["default"]), ("server", vec!["gcp"]), ("none", vec!["default"])]
     {
         let (why, retry) = refused(
             NODE,
-            asked(|asked| {
-                asked.task = task.to_owned();
-                asked.identities = identities.into_iter().map(str::to_owned).collect();
+            sign_request(|requested| {
+                requested.task = task.to_owned();
+                requested.identities = identities.into_iter().map(str::to_owned).collect();
             }),
         );
         assert!(why.contains("has no") && !retry, "{why}");
     }
-    let (why, _) = refused(NODE, asked(|asked| asked.identities = vec!["default".to_owned(); 17]));
+    let (why, _) =
+        refused(NODE, sign_request(|requested| requested.identities = vec!["default".to_owned(); 17]));
     assert!(why.contains("at most 16"), "{why}");
     engine.apply(vec![Command::EndAllocs(vec![ended()])]);
-    let (why, retry) = refused(NODE, asked(|_| ()));
+    let (why, retry) = refused(NODE, sign_request(|_| ()));
     assert!(why.contains("has ended") && !retry, "{why}");
 }
 
@@ -244,29 +246,29 @@ fn a_token_is_nothing_once_its_allocation_has_ended_or_it_has_expired_or_its_key
     let engine = cluster();
     let (token, now) = (token(&engine, "default"), clock::now());
     let workloads = Workloads::default();
-    let look = |now| {
+    let check_token = |now| {
         let view = engine.state().view();
         workloads.identify(&token, &view.store, now).map(|_| ())
     };
-    assert_eq!(look(now), Ok(()));
-    assert_eq!(look(Timestamp(now.0 + 3_598 * SECOND_NS)), Ok(()));
-    assert_eq!(look(Timestamp(now.0 + 3_601 * SECOND_NS)), Err("it has expired"));
-    assert_eq!(look(Timestamp(now.0 - 29 * SECOND_NS)), Ok(()), "clocks differ a little");
-    assert!(look(Timestamp(now.0 - 60 * SECOND_NS)).is_err_and(|why| why.contains("not valid yet")));
+    assert_eq!(check_token(now), Ok(()));
+    assert_eq!(check_token(Timestamp(now.0 + 3_598 * SECOND_NS)), Ok(()));
+    assert_eq!(check_token(Timestamp(now.0 + 3_601 * SECOND_NS)), Err("it has expired"));
+    assert_eq!(check_token(Timestamp(now.0 - 29 * SECOND_NS)), Ok(()), "clocks differ a little");
+    assert!(check_token(Timestamp(now.0 - 60 * SECOND_NS)).is_err_and(|why| why.contains("not valid yet")));
     let old = engine.state().view().store.keyring().active().expect("a key").id;
     let key = Box::new(engine.keyring.new_root_key());
     let replaces = Some(old);
     let rotated = ChangeKeyring::PutKey { key, replaces, full: false };
     assert_eq!(engine.apply(vec![Command::ChangeKeyring(Box::new(rotated))]).outcomes, [Ok(())]);
-    assert_eq!(look(now), Ok(()), "what an old key has signed stays good");
+    assert_eq!(check_token(now), Ok(()), "what an old key has signed stays good");
     assert_eq!(super::public_keys(&engine.state().view().store).len(), 2);
     let removed = ChangeKeyring::RemoveKey(old);
     assert_eq!(engine.apply(vec![Command::ChangeKeyring(Box::new(removed))]).outcomes, [Ok(())]);
-    assert!(look(now).is_err_and(|why| why.contains("key is not known")));
+    assert!(check_token(now).is_err_and(|why| why.contains("key is not known")));
     let fresh = self::token(&engine, "default");
-    assert!(self::look(&engine, &fresh, now).is_ok());
+    assert!(self::check_token(&engine, &fresh, now).is_ok());
     engine.apply(vec![Command::EndAllocs(vec![ended()])]);
-    assert_eq!(self::look(&engine, &fresh, now), Err("its allocation has ended"));
+    assert_eq!(self::check_token(&engine, &fresh, now), Err("its allocation has ended"));
 }
 
 #[test]
@@ -275,7 +277,7 @@ fn what_no_server_has_signed_is_refused() {
     let (good, now) = (token(&engine, "default"), clock::now());
     let [header, claims] = parts(&good);
     let signed = good.rsplit_once('.').expect("it has parts").0.to_owned();
-    let refused = |token: String| look(&engine, &token, now).expect_err("nobody has signed it");
+    let refused = |token: String| check_token(&engine, &token, now).expect_err("nobody has signed it");
     // No signature at all, whatever it is called.
     for none in ["none", "None", "NONE", "nOnE", ""] {
         let header = json!({ "alg": none, "kid": header["kid"], "typ": "JWT" });
@@ -331,11 +333,11 @@ fn all_that_a_token_must_say_is_there_and_of_the_right_type() {
     let engine = cluster();
     let now = clock::now();
     let [_, claims] = parts(&token(&engine, "default"));
-    assert!(look(&engine, &genuine(&engine, &claims), now).is_ok());
+    assert!(check_token(&engine, &genuine(&engine, &claims), now).is_ok());
     for (name, _) in claims.as_object().expect("an object") {
         let mut without = claims.clone();
         without.as_object_mut().expect("an object").remove(name);
-        assert!(look(&engine, &genuine(&engine, &without), now).is_err(), "without {name}");
+        assert!(check_token(&engine, &genuine(&engine, &without), now).is_err(), "without {name}");
         for wrong in [
             Value::Null,
             json!(true),
@@ -356,7 +358,7 @@ fn all_that_a_token_must_say_is_there_and_of_the_right_type() {
                 continue;
             }
             changed[name] = wrong.clone();
-            assert!(look(&engine, &genuine(&engine, &changed), now).is_err(), "{name} is {wrong}");
+            assert!(check_token(&engine, &genuine(&engine, &changed), now).is_err(), "{name} is {wrong}");
         }
     }
     for (name, other) in [
@@ -367,11 +369,11 @@ fn all_that_a_token_must_say_is_there_and_of_the_right_type() {
     ] {
         let mut changed = claims.clone();
         changed[name] = json!(other);
-        assert!(look(&engine, &genuine(&engine, &changed), now).is_err(), "{name} is {other}");
+        assert!(check_token(&engine, &genuine(&engine, &changed), now).is_err(), "{name} is {other}");
     }
     for text in ["[]", "1", "\"x\"", "null", "{}"] {
         let value: Value = serde_json::from_str(text).expect("JSON");
-        assert!(look(&engine, &genuine(&engine, &value), now).is_err(), "{text}");
+        assert!(check_token(&engine, &genuine(&engine, &value), now).is_err(), "{text}");
     }
 }
 
@@ -458,7 +460,7 @@ pub(crate) fn put_items(engine: &Arc<FakeEngine>, path: &str, items: BTreeMap<St
     assert_eq!(engine.apply(vec![Command::ChangeVariable(Box::new(put))]).outcomes, [Ok(())]);
 }
 
-pub(crate) fn asked_for(task: &str) -> ReadSecrets {
+pub(crate) fn secrets_request(task: &str) -> ReadSecrets {
     let (secret, alloc_id) = (SECRET.to_vec(), ALLOC.to_bytes().to_vec());
     ReadSecrets { request: 4, secret, alloc_id, task: task.to_owned() }
 }
@@ -468,10 +470,10 @@ fn given(
     engine: &Arc<FakeEngine>,
     acl: bool,
     node: NodeId,
-    asked: &ReadSecrets,
+    requested: &ReadSecrets,
 ) -> Result<String, (String, bool)> {
     let state = crate::shared::State { policy: crate::access::policy(acl), ..engine.state() };
-    let SecretsRead { request, secrets, refused, retry, .. } = read_secrets(&state, node, asked).told;
+    let SecretsRead { request, secrets, refused, retry, .. } = read_secrets(&state, node, requested).response;
     assert_eq!(request, 4);
     if !refused.is_empty() {
         assert!(secrets.is_empty());
@@ -483,7 +485,7 @@ fn given(
 #[test]
 fn a_task_is_given_what_its_job_names_and_it_may_read() {
     let engine = cluster();
-    let missing = given(&engine, true, NODE, &asked_for("plain")).expect_err("it is not there").0;
+    let missing = given(&engine, true, NODE, &secrets_request("plain")).expect_err("it is not there").0;
     assert!(
         missing.contains("there is no variable \"nomad/jobs/web/app/plain\" in namespace \"default\""),
         "{missing}"
@@ -491,16 +493,16 @@ fn a_task_is_given_what_its_job_names_and_it_may_read() {
     put(&engine, "nomad/jobs/web/app/plain", "mine");
     put(&engine, "nomad/jobs/other", "theirs");
     let own = Ok("own: {\"value\": \"mine\"}".to_owned());
-    assert_eq!(given(&engine, true, NODE, &asked_for("plain")), own);
-    assert_eq!(given(&engine, true, NODE, &asked_for("server")), Ok(String::new()));
-    let (denied, retry) = given(&engine, true, NODE, &asked_for("greedy")).expect_err("another's");
+    assert_eq!(given(&engine, true, NODE, &secrets_request("plain")), own);
+    assert_eq!(given(&engine, true, NODE, &secrets_request("server")), Ok(String::new()));
+    let (denied, retry) = given(&engine, true, NODE, &secrets_request("greedy")).expect_err("another's");
     assert!(
         denied.contains("may not read variable \"nomad/jobs/other\"") && !denied.contains("theirs"),
         "{denied}"
     );
     assert!(retry, "a policy may be attached");
     assert_eq!(
-        given(&engine, false, NODE, &asked_for("greedy")),
+        given(&engine, false, NODE, &secrets_request("greedy")),
         Ok("others: {\"value\": \"theirs\"}".to_owned())
     );
 }
@@ -510,20 +512,20 @@ fn an_agent_is_given_secrets_of_what_runs_on_its_node_and_of_nothing_else() {
     let engine = cluster();
     put(&engine, "nomad/jobs/web/app/plain", "mine");
     let refused = |node, change: fn(&mut ReadSecrets)| {
-        let mut asked = asked_for("plain");
-        change(&mut asked);
-        given(&engine, true, node, &asked).expect_err("it is refused").0
+        let mut request = secrets_request("plain");
+        change(&mut request);
+        given(&engine, true, node, &request).expect_err("it is refused").0
     };
     let speaks = refused(OTHER_NODE, |_| {});
     assert!(speaks.contains("does not speak"), "{speaks}");
-    let placed = refused(OTHER_NODE, |asked| asked.secret = b"another secret..".to_vec());
+    let placed = refused(OTHER_NODE, |request| request.secret = b"another secret..".to_vec());
     assert!(placed.contains("is not placed on node"), "{placed}");
-    assert!(refused(NODE, |asked| asked.alloc_id = vec![1; 16]).contains("is not placed on node"));
-    assert!(refused(NODE, |asked| asked.alloc_id = vec![1; 3]).contains("not 16 bytes"));
-    assert!(refused(NODE, |asked| asked.task = "x".repeat(1_024)).contains("has no task"));
+    assert!(refused(NODE, |request| request.alloc_id = vec![1; 16]).contains("is not placed on node"));
+    assert!(refused(NODE, |request| request.alloc_id = vec![1; 3]).contains("not 16 bytes"));
+    assert!(refused(NODE, |request| request.task = "x".repeat(1_024)).contains("has no task"));
     for long in [
-        |asked: &mut ReadSecrets| asked.task = "x".repeat(1_025),
-        |asked: &mut ReadSecrets| asked.secret = vec![0; 1_025],
+        |request: &mut ReadSecrets| request.task = "x".repeat(1_025),
+        |request: &mut ReadSecrets| request.secret = vec![0; 1_025],
     ] {
         assert_eq!(refused(NODE, long), "no name has more than 1024 bytes");
     }

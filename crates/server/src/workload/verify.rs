@@ -1,4 +1,4 @@
-//! What a server makes of a token that it is shown.
+//! Verifies tokens.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 /// A task that has shown its token.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Workload {
-    /// Where it runs.
+    /// The allocation that it runs in.
     pub alloc: AllocId,
     /// As whom policies know it.
     pub name: TaskName,

@@ -11,7 +11,7 @@ use berth_agent::{
     lifecycle::{Action, AllocRecord, Event, Exit, FoundTask, GroupCache, Node, TaskRef, events_of},
 };
 use berth_api::agent::{
-    AgentIdentity, AgentSession, AllocId, Change, ClusterId, Fence, GroupSpec, UPDATE_DELAY_NS,
+    AgentIdentity, AgentSession, AllocId, ClusterId, DesiredChange, Fence, GroupSpec, UPDATE_DELAY_NS,
 };
 use berth_replication::runtime::{
     Runtime,
@@ -323,7 +323,7 @@ impl Agent {
         self.around.machine.look_for_silence(stops);
     }
 
-    pub(super) fn on_desired(&mut self, change: Change) -> Result<(), Dead> {
+    pub(super) fn on_desired(&mut self, change: DesiredChange) -> Result<(), Dead> {
         let told = story::desired(&change);
         self.around.truth.tell(&format!("node {}: is to {told}", self.around.number + 1));
         let Ok(events) = events_of(change, &mut self.groups) else {

@@ -1,6 +1,6 @@
 //! What agents and servers say to each other, for people.
 
-use berth_api::agent::{AllocId, AllocStatus, Change, Up, Welcome, WelcomeMode};
+use berth_api::agent::{AllocId, AllocStatus, DesiredChange, Up, Welcome, WelcomeMode};
 use prost::Message;
 
 /// What an agent says; none for what says nothing new.
@@ -30,8 +30,8 @@ pub fn welcome(welcome: &Welcome) -> String {
 }
 
 /// What an agent is asked to do.
-pub fn desired(change: &Change) -> String {
-    let Change { parts, left_out } = change;
+pub fn desired(change: &DesiredChange) -> String {
+    let DesiredChange { parts, left_out } = change;
     let ids = |ids: &[Vec<u8>]| list(&ids.iter().map(|id| short(id)).collect::<Vec<_>>());
     let run: Vec<Vec<u8>> = parts.iter().flat_map(|part| &part.run).map(|run| run.alloc_id.clone()).collect();
     let stop: Vec<Vec<u8>> =

@@ -11,7 +11,7 @@ use berth_replication::{
     Replication,
     peer::{From, RequestError, Service},
 };
-use berth_server::LeadersAnswer;
+use berth_server::LeaderReport;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
@@ -167,7 +167,7 @@ impl Server {
         let answer = log.peers().request(leader, &address, &[PING], PING_MAX).await;
         let Some(answer) = answer.ok().filter(|answer| answer.first() == Some(&DONE)) else { return };
         let [term, ago_ms, knows, log_index] = [0, 1, 2, 3].map(|nth| number(&answer, nth));
-        let answer = LeadersAnswer { leader, term, ago_ms, log_index };
+        let answer = LeaderReport { leader, term, ago_ms, log_index };
         self.0.leaders_majority.set(answer, asked_at, self.progress(&log));
         if answer.hears_majority() {
             self.tell(Input::Event(Event::LeaderAnswered { term, leader: ServerId(leader) }));

@@ -1,6 +1,6 @@
 //! Commands of users to the tasks of one allocation.
 
-use berth_api::agent::{Refusal, RefusalKind, RestartTasks, TaskEventKind, TaskState};
+use berth_api::agent::{Refusal, RefusalKind, RestartTasks, TaskEventKind, TaskPhase};
 
 use super::Alloc;
 use crate::lifecycle::history::event;
@@ -96,7 +96,7 @@ impl Alloc {
         (known.restart, known.kill, known.phase) =
             (Restart::No, Kill::No, Phase::Backoff { until_ns: now_ns });
         let status = &mut self.status.tasks[task];
-        (status.state, status.finished_ns) = (TaskState::Pending as i32, 0);
+        (status.state, status.finished_ns) = (TaskPhase::Pending as i32, 0);
         status.restarts += 1;
         status.last_restart_ns = now_ns;
         self.note(task, event(TaskEventKind::Restarting, now_ns, "Restart asked for"));

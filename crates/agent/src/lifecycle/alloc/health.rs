@@ -1,7 +1,7 @@
 //! Whether an allocation is well, as its deployment asks: all its tasks run, and where it asks for that the checks of its
 //! services pass, for long enough without a break. Once well it stays so; what was found unwell can still become well.
 
-use berth_api::agent::{AllocHealth, CheckState, HealthSpec, HookSpec, TaskState};
+use berth_api::agent::{AllocHealth, CheckState, HealthSpec, HookSpec, TaskPhase};
 
 use super::Alloc;
 use crate::lifecycle::task::{Kill, Phase};
@@ -87,7 +87,7 @@ impl Alloc {
         // By the name that it has in the job.
         let deadline = format!("the healthy_deadline of {}", span(spec.deadline_ms));
         let is_absent =
-            |task: &usize| self.status.tasks[*task].state() != TaskState::Running && !self.is_well(*task);
+            |task: &usize| self.status.tasks[*task].state() != TaskPhase::Running && !self.is_well(*task);
         if let Some(task) = (0..self.tasks.len()).find(is_absent).map(|task| &self.status.tasks[task]) {
             return format!("task {} did not run by {deadline}", task.name);
         }

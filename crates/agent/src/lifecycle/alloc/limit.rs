@@ -1,7 +1,7 @@
 //! What ends an allocation for taking too much: more disk than it may, or more time, which counts from the first start of
 //! any of its tasks; restarts of tasks and of the agent give it no more.
 
-use berth_api::agent::{HookSpec, TaskEvent, TaskEventKind};
+use berth_api::agent::{HookSpec, TaskEventEntry, TaskEventKind};
 
 use super::Alloc;
 use crate::lifecycle::Action;
@@ -88,7 +88,7 @@ impl Alloc {
     fn fail_living(&mut self, tasks: &[usize], why: &str, now_ns: u64) {
         for &task in tasks {
             let told = event(TaskEventKind::Killing, now_ns, why);
-            self.note(task, TaskEvent { fails_task: true, ..told });
+            self.note(task, TaskEventEntry { fails_task: true, ..told });
             self.status.tasks[task].failed = true;
         }
         self.dirty = true;

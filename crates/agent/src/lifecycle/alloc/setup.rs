@@ -4,7 +4,7 @@
 //! Its record says that something may be there before anything is, and that all tasks have ended, and how, before anything of
 //! it goes. An agent that was ended in between does again what it was about: whoever carries it out finds what is there.
 
-use berth_api::agent::{TaskEvent, TaskEventKind};
+use berth_api::agent::{TaskEventEntry, TaskEventKind};
 
 use super::Alloc;
 use crate::lifecycle::history::event;
@@ -84,7 +84,7 @@ impl Alloc {
         }
         for task in (0..self.tasks.len()).filter(|task| !self.tasks[*task].is_dead()).collect::<Vec<_>>() {
             let told = event(TaskEventKind::SetupFailure, now_ns, failure.message.clone());
-            self.note(task, TaskEvent { fails_task: true, ..told });
+            self.note(task, TaskEventEntry { fails_task: true, ..told });
             self.status.tasks[task].failed = true;
             // Those that an earlier run of the agent had started are ended as siblings of these.
             if !self.has_begun(task) {

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use berth_api::agent::{
     AllocHealth, AllocId, CheckNeed, CheckRestartSpec, CheckSpec, CheckState, GroupSpec, HealthSpec,
-    HookSpec, LogSpec, RestartModeSpec, RestartSpec, RestartTasks, SignalTasks, TaskEventKind, TaskSpec,
-    TaskState,
+    HookSpec, LogSpec, RestartModeSpec, RestartSpec, RestartTasks, SignalTasks, TaskEventKind, TaskPhase,
+    TaskSpec,
 };
 use expect_test::Expect;
 
@@ -410,7 +410,7 @@ impl Story {
             };
             self.out += &format!("   {:6.1} {told}{extra}\n", event.at_ns as f64 / 1e9);
         }
-        let (state, restarts) = (TaskState::try_from(status.state).expect("a state"), status.restarts);
+        let (state, restarts) = (TaskPhase::try_from(status.state).expect("a state"), status.restarts);
         self.out += &format!("   = {state:?} failed={} restarts={restarts}\n", status.failed);
     }
 }

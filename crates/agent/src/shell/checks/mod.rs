@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::agent::{AskAllocChecks, CheckKindSpec, CheckSpec, CheckState, Outcome, Refusal};
+use berth_api::agent::{AgentOutcome, CheckKindSpec, CheckSpec, CheckState, GetAllocChecks, Refusal};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -114,8 +114,8 @@ impl Agent {
     }
 
     /// What is known of an allocation's checks.
-    pub(super) fn alloc_checks(&self, asked: &AskAllocChecks) -> Result<Outcome, Refusal> {
-        self.node.checks(&asked.alloc_id).map(Outcome::AllocChecks)
+    pub(super) fn alloc_checks(&self, asked: &GetAllocChecks) -> Result<AgentOutcome, Refusal> {
+        self.node.checks(&asked.alloc_id).map(AgentOutcome::AllocChecks)
     }
 }
 

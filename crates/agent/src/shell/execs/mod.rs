@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::agent::{
-    ExecCredit, ExecDown, ExecNews, ExecOrder, ExecStart, ExecStream, Refusal, RefusalKind, TerminalSize,
+    ExecControl, ExecCredit, ExecDown, ExecEvent, ExecStart, ExecStream, Refusal, RefusalKind, TerminalSize,
 };
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
@@ -48,20 +48,20 @@ impl Execs {
         self.running.insert(teller.request, Exec { of, task, streams, teller, future });
     }
 
-    fn on_order(&mut self, request: u64, order: &ExecOrder) {
+    fn on_order(&mut self, request: u64, order: &ExecControl) {
         let Some(exec) = self.running.get(&request) else { return };
         match order {
-            ExecOrder::Input(input) => {
+            ExecControl::Input(input) => {
                 if let Err(error) = exec.streams.input.push(input) {
                     self.end(request, Refusal::new(RefusalKind::Failed, format!("take its input: {error}")));
                 }
             }
-            ExecOrder::Resize(size) => {
+            ExecControl::Resize(size) => {
                 exec.streams.size.send_replace(*size);
             }
-            ExecOrder::Credit(credit) => exec.streams.allow(credit),
-            ExecOrder::Cancel(_) => self.cancel(request),
-            ExecOrder::Start(_) => {
+            ExecControl::Credit(credit) => exec.streams.allow(credit),
+            ExecControl::Cancel(_) => self.cancel(request),
+            ExecControl::Start(_) => {
                 let text = "run a command: another one has its number already";
                 self.end(request, Refusal::new(RefusalKind::Failed, text));
             }
@@ -81,7 +81,7 @@ impl Execs {
     fn end(&mut self, request: u64, refusal: Refusal) {
         if let Some(exec) = self.running.remove(&request) {
             exec.future.abort();
-            tokio::spawn(async move { exec.teller.tell(ExecNews::Refused(refusal)).await });
+            tokio::spawn(async move { exec.teller.tell(ExecEvent::Refused(refusal)).await });
         }
     }
 
@@ -117,8 +117,8 @@ impl Streams {
 impl Agent {
     pub(super) fn on_exec(&mut self, exec: ExecDown) {
         self.execs.running.retain(|_, exec| !exec.future.is_finished());
-        match exec.order {
-            Some(ExecOrder::Start(start)) if !self.execs.running.contains_key(&exec.request) => {
+        match exec.control {
+            Some(ExecControl::Start(start)) if !self.execs.running.contains_key(&exec.request) => {
                 self.start_exec(exec.request, start);
             }
             Some(order) => self.execs.on_order(exec.request, &order),
@@ -132,7 +132,7 @@ impl Agent {
         match self.command(start, &teller) {
             Ok(command) => self.execs.insert(command),
             Err(refusal) => {
-                tokio::spawn(async move { teller.tell(ExecNews::Refused(refusal)).await });
+                tokio::spawn(async move { teller.tell(ExecEvent::Refused(refusal)).await });
             }
         }
     }

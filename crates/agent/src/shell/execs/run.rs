@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use berth_api::agent::{
-    EXEC_STDIN_BYTES_MAX, ExecExited, ExecNews, ExecStart, Refusal, RefusalKind, TerminalSize,
+    EXEC_STDIN_BYTES_MAX, ExecEvent, ExecExited, ExecStart, Refusal, RefusalKind, TerminalSize,
 };
 use tokio::sync::{Semaphore, watch};
 
@@ -66,8 +66,8 @@ impl Command {
     /// Runs it to its end and reports that. Should this future be dropped, the command is ended.
     pub(super) async fn run(self) {
         let news = match self.to_the_end().await {
-            Ok(exit_code) => ExecNews::Exited(ExecExited { exit_code }),
-            Err(refusal) => ExecNews::Refused(refusal),
+            Ok(exit_code) => ExecEvent::Exited(ExecExited { exit_code }),
+            Err(refusal) => ExecEvent::Refused(refusal),
         };
         self.teller.tell(news).await;
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_api::agent::{
-    EXEC_PIECE_BYTES_MAX, EXEC_STDIN_BYTES_MAX, ExecCredit, ExecInput, ExecNews, ExecOutput, ExecStream,
+    EXEC_PIECE_BYTES_MAX, EXEC_STDIN_BYTES_MAX, ExecCredit, ExecEvent, ExecInput, ExecOutput, ExecStream,
     ExecUp, Inbox, Overrun, Up,
 };
 use bytes::Bytes;
@@ -29,14 +29,14 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    pub(super) async fn tell(&self, news: ExecNews) {
+    pub(super) async fn tell(&self, news: ExecEvent) {
         // Fails when the connection is gone, and the command with it.
-        let _ = self.up.send(Up::Exec(ExecUp { request: self.request, news: Some(news) })).await;
+        let _ = self.up.send(Up::Exec(ExecUp { request: self.request, event: Some(news) })).await;
     }
 
     pub(super) async fn allow_input(&self, bytes: usize) {
         let credit = ExecCredit { stream: ExecStream::Stdin as i32, bytes: bytes as u64 };
-        self.tell(ExecNews::Credit(credit)).await;
+        self.tell(ExecEvent::Credit(credit)).await;
     }
 }
 
@@ -161,7 +161,7 @@ impl Source {
                 return;
             }
             let data = Bytes::copy_from_slice(&buffer[..read]);
-            teller.tell(ExecNews::Output(ExecOutput { stream: self.stream() as i32, data })).await;
+            teller.tell(ExecEvent::Output(ExecOutput { stream: self.stream() as i32, data })).await;
         }
     }
 }

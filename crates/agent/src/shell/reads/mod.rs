@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use berth_api::LogFeed;
-use berth_api::agent::{AllocId, AllocStatus, FileRead, TaskState, Up};
+use berth_api::agent::{AllocId, AllocStatus, FileRead, TaskPhase, Up};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
@@ -102,7 +102,7 @@ impl Reads {
 /// Whether a task will write no more, or none of them where none is named.
 fn is_done(status: &AllocStatus, task: Option<&str>) -> bool {
     let mut tasks = status.tasks.iter().filter(|known| task.is_none_or(|task| known.name == task));
-    tasks.all(|task| task.state() == TaskState::Dead)
+    tasks.all(|task| task.state() == TaskPhase::Dead)
 }
 
 pub(super) fn permits(bytes: u64) -> usize {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_api::agent::{VariableAsked, VariableFound, VariableGiven, VariablesWatched};
+use berth_api::agent::{VariableContent, VariableQuery, VariableResult, VariablesWatched};
 use berth_template::{DataSource, Lookup, Metadata, Query, Variable};
 
 use crate::secrets::Hidden;
@@ -40,14 +40,14 @@ impl Withheld {
 }
 
 /// What a server is asked for.
-pub(super) fn asked(queries: &BTreeSet<Query>) -> Vec<VariableAsked> {
+pub(super) fn asked(queries: &BTreeSet<Query>) -> Vec<VariableQuery> {
     let one = |query: &Query| match query {
-        Query::Variable { namespace, path } => VariableAsked {
+        Query::Variable { namespace, path } => VariableQuery {
             namespace: namespace.clone().unwrap_or_default(),
             path: path.clone(),
             is_list: false,
         },
-        Query::List { namespace, prefix } => VariableAsked {
+        Query::List { namespace, prefix } => VariableQuery {
             namespace: namespace.clone().unwrap_or_default(),
             path: prefix.clone(),
             is_list: true,
@@ -57,8 +57,8 @@ pub(super) fn asked(queries: &BTreeSet<Query>) -> Vec<VariableAsked> {
 }
 
 /// The same, back.
-pub(super) fn queries(asked: &[VariableAsked]) -> BTreeSet<Query> {
-    let one = |asked: &VariableAsked| {
+pub(super) fn queries(asked: &[VariableQuery]) -> BTreeSet<Query> {
+    let one = |asked: &VariableQuery| {
         let namespace = Some(asked.namespace.clone()).filter(|namespace| !namespace.is_empty());
         let path = asked.path.clone();
         if asked.is_list {
@@ -81,7 +81,7 @@ impl Shown {
         }
         let (seen, index, of) = (told.seen, told.index, queries.clone());
         let mut shown = Self { seen, index, of, ..Self::default() };
-        for (query, VariableFound { variables, denied }) in queries.iter().zip(told.found) {
+        for (query, VariableResult { variables, denied }) in queries.iter().zip(told.found) {
             if !denied.is_empty() {
                 shown.denied.insert(query.clone(), denied);
                 continue;
@@ -142,8 +142,8 @@ impl Shown {
     }
 }
 
-fn variable(given: VariableGiven) -> Variable {
-    let VariableGiven { namespace, path, create_index, modify_index, create_time, modify_time, items } =
+fn variable(given: VariableContent) -> Variable {
+    let VariableContent { namespace, path, create_index, modify_index, create_time, modify_time, items } =
         given;
     Variable {
         metadata: Metadata { namespace, path, create_index, modify_index, create_time, modify_time },
@@ -186,13 +186,15 @@ mod tests {
         let list = Query::List { namespace: None, prefix: "a".into() };
         let all: BTreeSet<Query> = [variable.clone(), other.clone(), list.clone()].into();
         assert_eq!(queries(&asked(&all)), all);
-        let given = VariableGiven {
+        let given = VariableContent {
             path: "a".into(),
             items: [("key".to_owned(), "value".to_owned())].into(),
-            ..VariableGiven::default()
+            ..VariableContent::default()
         };
-        let found =
-            |variables: Vec<VariableGiven>, denied: &str| VariableFound { variables, denied: denied.into() };
+        let found = |variables: Vec<VariableContent>, denied: &str| VariableResult {
+            variables,
+            denied: denied.into(),
+        };
         let answers =
             [found(vec![given.clone()], ""), found(Vec::new(), "not for it"), found(vec![given], "")];
         let told = VariablesWatched {

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::agent::{TaskEventKind, TemplateChange, TemplateSpec, VariableAsked};
+use berth_api::agent::{TaskEventKind, TemplateChange, TemplateSpec, VariableQuery};
 use tokio::time::sleep;
 
 use super::data::{Shown, Withheld, asked, queries};
@@ -112,7 +112,7 @@ async fn recover(runner: &Runner) -> Result<Following, String> {
 
 /// What a server said last of which the files show all.
 struct Kept {
-    asked: Vec<VariableAsked>,
+    asked: Vec<VariableQuery>,
     seen: Vec<u8>,
     index: u64,
 }

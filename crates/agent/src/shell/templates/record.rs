@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use berth_api::agent::VariableAsked;
+use berth_api::agent::VariableQuery;
 
 use crate::disk;
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ pub(super) struct TemplatesRecord {
     pub(super) attempt: u32,
     /// What they asked for.
     #[prost(message, repeated, tag = "2")]
-    pub(super) asked: Vec<VariableAsked>,
+    pub(super) asked: Vec<VariableQuery>,
     /// Names what a server answered to that; the files show it.
     #[prost(bytes = "vec", tag = "3")]
     pub(super) seen: Vec<u8>,

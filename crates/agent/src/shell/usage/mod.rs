@@ -7,7 +7,7 @@ mod processes;
 mod sampler;
 
 use berth_api::agent::{
-    AllocUsage, AllocUsageOf, AskAllocUsage, NodeAllocUsage, Outcome, Refusal, TaskUsage,
+    AgentOutcome, AllocUsage, AllocUsageEntry, GetAllocUsage, NodeAllocUsage, Refusal, TaskUsage,
 };
 
 pub(super) use self::cgroup::CpuTime;
@@ -21,18 +21,18 @@ impl Agent {
     /// What will be known of the usage of an allocation's tasks.
     pub(super) fn alloc_usage(
         &self,
-        asked: &AskAllocUsage,
-    ) -> Result<impl Future<Output = Result<Outcome, Refusal>> + Send + 'static, Refusal> {
+        asked: &GetAllocUsage,
+    ) -> Result<impl Future<Output = Result<AgentOutcome, Refusal>> + Send + 'static, Refusal> {
         let running = self.measured(self.node.running(&asked.alloc_id, &asked.task)?);
         let sampling = self.sampling();
         Ok(async move {
             let sample = sampling.await;
-            Ok(Outcome::AllocUsage(of_tasks(&sample, &running)))
+            Ok(AgentOutcome::AllocUsage(of_tasks(&sample, &running)))
         })
     }
 
     /// What will be known of the usage of all allocations.
-    pub(super) fn all_usage(&self) -> impl Future<Output = Result<Outcome, Refusal>> + Send + 'static {
+    pub(super) fn all_usage(&self) -> impl Future<Output = Result<AgentOutcome, Refusal>> + Send + 'static {
         let mut allocs: Vec<(Vec<u8>, Vec<Measured>)> = Vec::new();
         for task in self.all_measured() {
             let id = task.of.alloc.0.to_vec();
@@ -44,18 +44,18 @@ impl Agent {
         let sampling = self.sampling();
         async move {
             let sample = sampling.await;
-            let of = |(alloc_id, tasks): (Vec<u8>, Vec<Measured>)| AllocUsageOf {
+            let of = |(alloc_id, tasks): (Vec<u8>, Vec<Measured>)| AllocUsageEntry {
                 alloc_id,
                 usage: of_tasks(&sample, &tasks),
             };
-            Ok(Outcome::NodeAllocUsage(NodeAllocUsage { allocs: allocs.into_iter().map(of).collect() }))
+            Ok(AgentOutcome::NodeAllocUsage(NodeAllocUsage { allocs: allocs.into_iter().map(of).collect() }))
         }
     }
 
     /// What will be known of the usage of the machine.
-    pub(super) fn node_usage(&self) -> impl Future<Output = Result<Outcome, Refusal>> + Send + 'static {
+    pub(super) fn node_usage(&self) -> impl Future<Output = Result<AgentOutcome, Refusal>> + Send + 'static {
         let sampling = self.sampling();
-        async move { Ok(Outcome::NodeUsage(sampling.await.node.clone())) }
+        async move { Ok(AgentOutcome::NodeUsage(sampling.await.node.clone())) }
     }
 
     fn sampling(&self) -> impl Future<Output = std::sync::Arc<Sample>> + Send + 'static {

@@ -1,8 +1,8 @@
-//! Bytes of one stream that have come and wait to be taken.
+//! A receive buffer of one stream with flow control.
 
 use bytes::{Bytes, BytesMut};
 
-/// Holds no more than its window, in whatever pieces the bytes come: many small ones take no more room than a large one.
+/// Holds no more than its window, in whatever pieces the bytes come: many small ones take no more memory than a large one.
 #[derive(Debug)]
 pub struct Inbox {
     bytes: BytesMut,

@@ -1,4 +1,4 @@
-//! Commands that people run within tasks: what is said of them, both ways.
+//! Commands within tasks (`alloc exec`): the messages of both directions.
 //!
 //! A server opens one with [`ExecStart`] under a number of its own choice, and the agent ends it with [`ExecExited`] or a
 //! [`Refusal`]. Each of the three streams has a window: whoever writes to it sends no more bytes than the reader has
@@ -23,14 +23,14 @@ pub struct ExecDown {
     /// Chosen by the server; unique among the session's commands.
     #[prost(uint64, tag = "1")]
     pub request: u64,
-    /// What is said.
-    #[prost(oneof = "ExecOrder", tags = "2, 3, 4, 5, 6")]
-    pub order: Option<ExecOrder>,
+    /// The message.
+    #[prost(oneof = "ExecControl", tags = "2, 3, 4, 5, 6")]
+    pub control: Option<ExecControl>,
 }
 
 /// What a server says of a command.
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
-pub enum ExecOrder {
+pub enum ExecControl {
     /// Run it.
     #[prost(message, tag = "2")]
     Start(ExecStart),
@@ -100,14 +100,14 @@ pub struct ExecUp {
     /// The command's number.
     #[prost(uint64, tag = "1")]
     pub request: u64,
-    /// What is said.
-    #[prost(oneof = "ExecNews", tags = "2, 3, 4, 5")]
-    pub news: Option<ExecNews>,
+    /// The message.
+    #[prost(oneof = "ExecEvent", tags = "2, 3, 4, 5")]
+    pub event: Option<ExecEvent>,
 }
 
 /// What an agent says of a command.
 #[derive(Clone, PartialEq, Eq, prost::Oneof)]
-pub enum ExecNews {
+pub enum ExecEvent {
     /// What it wrote.
     #[prost(message, tag = "2")]
     Output(ExecOutput),

@@ -1,4 +1,4 @@
-//! How changes of what a node observes are gathered into updates.
+//! Batching of observed changes into updates.
 
 /// How many times longer than by itself a session waits at most where its server asks for it.
 const LONGER_MAX: u64 = 3;
@@ -23,18 +23,18 @@ impl Default for Batching {
 
 /// How long changes that are not urgent wait for company.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct BatchDelay {
     batching: Batching,
     least_ns: u64,
     wait_ns: u64,
 }
 
-impl Waiting {
+impl BatchDelay {
     pub(super) fn new(least_ns: u64, batching: Batching) -> Self {
         Self { batching, least_ns, wait_ns: least_ns }
     }
 
-    /// What the server asks for; 0 where it does not say.
+    /// The wait that the server requests; 0 for none.
     pub(super) fn on_asked(&mut self, delay_ms: u64) {
         if self.batching.adaptive && delay_ms > 0 {
             let most_ns = self.least_ns.saturating_mul(LONGER_MAX);

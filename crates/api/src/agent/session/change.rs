@@ -1,19 +1,19 @@
-//! What a session has yet to say of its node: the latest, and not too often.
+//! A changed node description that is not sent yet: only the latest one, rate-limited.
 
 use crate::agent::{NODE_CHANGED_BY_OPERATOR_EVERY_MS, NODE_CHANGED_EVERY_MS, NodeChanged, NodeSpec};
 
 #[derive(Debug, Default)]
-pub(super) struct Change {
+pub(super) struct NodeChange {
     // Boxed: a process may hold thousands of sessions, whose nodes never change.
     unsaid: Option<Box<NodeSpec>>,
     /// An operator waits for it.
     is_urgent: bool,
-    /// When the last one was said, in nanoseconds; none before the first.
+    /// When the last one was sent, in nanoseconds; none before the first.
     said_at_ns: Option<u64>,
 }
 
-impl Change {
-    /// The node is this now. An urgent change stays urgent until it is said.
+impl NodeChange {
+    /// The node is this now. An urgent change stays urgent until it is sent.
     pub(super) fn set(&mut self, node: NodeSpec, is_urgent: bool) {
         self.is_urgent = is_urgent || (self.is_urgent && self.unsaid.is_some());
         self.unsaid = Some(Box::new(node));

@@ -1,4 +1,4 @@
-//! Why a session ends that a server did not end.
+//! Errors with which the agent's side ends a session.
 
 use super::{AllocId, ClusterId};
 use crate::agent::{DESIRED_ALLOCS_MAX, DESIRED_BYTES_MAX};

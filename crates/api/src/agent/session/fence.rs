@@ -1,4 +1,4 @@
-//! What keeps servers of another cluster, and servers that lag behind, from deciding over a node.
+//! Fencing: rejects servers of another cluster, and servers that lag behind the desired state that the node has accepted.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use crate::agent::Welcome;
 /// The cluster that a node belongs to, and the log position of the desired state that it took in last. Kept on its disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fence {
-    /// None until a first server has said which.
+    /// None before the first server.
     pub cluster: Option<ClusterId>,
     /// The leader's term.
     pub term: u64,

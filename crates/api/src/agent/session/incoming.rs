@@ -1,4 +1,4 @@
-//! Desired state as it comes: in order, whole, and in parts.
+//! Incoming desired state: checks the sequence, and collects the parts of a full list until it is complete.
 
 use std::collections::BTreeSet;
 
@@ -9,26 +9,26 @@ use crate::agent::{DESIRED_ALLOCS_MAX, DESIRED_BYTES_MAX, Desired};
 
 /// What has come of a session's desired state.
 #[derive(Debug, Default)]
-pub(super) struct Incoming {
+pub(super) struct IncomingDesired {
     /// Of the last message.
     seq: u64,
     /// Further parts of it are to come.
     more: bool,
     /// The parts of a full list, while further ones are to come. Boxed: it is rare, and a lab process holds tens of
     /// thousands of sessions.
-    list: Option<Box<List>>,
+    list: Option<Box<FullList>>,
 }
 
 /// A full list that is not whole yet. Nothing of it applies before it is: what it leaves out, which must end before
 /// anything new starts, shows with its last part alone, and the connection may break before.
 #[derive(Debug, Default)]
-struct List {
+struct FullList {
     parts: Vec<Desired>,
     allocs: usize,
     bytes: usize,
 }
 
-impl Incoming {
+impl IncomingDesired {
     /// Of the last message that is in whole.
     pub(super) fn seq(&self) -> u64 {
         self.seq - u64::from(self.more)

@@ -1,6 +1,6 @@
-//! How far a session has come on its present connection.
+//! The state of a session on its current connection.
 
-use super::incoming::Incoming;
+use super::incoming::IncomingDesired;
 
 /// Updates sent and not yet acknowledged; further changes wait and overwrite each other meanwhile.
 pub(super) const UPDATES_IN_FLIGHT_MAX: u8 = 4;
@@ -16,18 +16,18 @@ pub const ACK_MAX_NS_MIN: u64 = 8_000_000_000;
 const ACK_HEARTBEATS: u64 = 2;
 
 #[derive(Debug)]
-pub(super) enum Link {
+pub(super) enum SessionLink {
     /// No connection.
     Down,
-    /// Hello is said; what it covers ends at `seq`. It is to be answered by then.
+    /// The hello is sent; what it covers ends at `seq`. Its response is due at `until_ns`.
     Opening { seq: u64, until_ns: Option<u64> },
     /// Welcomed.
-    Open(Open),
+    Open(OpenLink),
 }
 
 #[derive(Debug)]
-pub(super) struct Open {
-    pub(super) incoming: Incoming,
+pub(super) struct OpenLink {
+    pub(super) incoming: IncomingDesired,
     sent_seq: u64,
     in_flight: u8,
     /// Since when the server owes an acknowledgement, of an update or a heartbeat.
@@ -37,10 +37,10 @@ pub(super) struct Open {
     beat_at_ns: u64,
 }
 
-impl Link {
+impl SessionLink {
     pub(super) fn open(sent_seq: u64, owes_resync: bool, heartbeat_ms: u64, now_ns: u64) -> Self {
-        Self::Open(Open {
-            incoming: Incoming::default(),
+        Self::Open(OpenLink {
+            incoming: IncomingDesired::default(),
             sent_seq,
             in_flight: 0,
             owed_since_ns: None,
@@ -56,7 +56,7 @@ impl Link {
         }
     }
 
-    fn as_open(&self) -> Option<&Open> {
+    fn as_open(&self) -> Option<&OpenLink> {
         if let Self::Open(open) = self { Some(open) } else { None }
     }
 

@@ -24,19 +24,19 @@ pub use link::{ACK_MAX_NS_MIN, ack_max_ns};
 pub use patience::DialPatience;
 
 use crate::secrets::debug_shows;
-use batching::Waiting;
+use batching::BatchDelay;
 use bytes::Bytes;
-use link::Link;
+use link::SessionLink;
 use prost::Message;
-use table::Table;
+use table::AllocTable;
 
 use super::{
-    AllocStatus, Ask, Desired, Digest, Down, ExecDown, FRAME_BYTES_MAX, FileCancel, FileCredit, FileRead,
-    Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, Refused, SecretsRead, Servers, SignedTokens, TaskApi,
-    UPDATE_ALLOCS_MAX, Up, Update, VariablesWatched, Welcome, WelcomeMode,
+    AgentRequest, AllocStatus, Desired, Digest, Down, ExecDown, FRAME_BYTES_MAX, FileCancel, FileCredit,
+    FileRead, Heartbeat, Hello, NodeSpec, PROTOCOL_VERSION, SecretsRead, Servers, SessionRefused,
+    SignedTokens, TaskApi, UPDATE_ALLOCS_MAX, Up, Update, VariablesWatched, Welcome, WelcomeMode,
 };
 
-/// The most that the statuses of one [`Update`] add up to; leaves room in a frame for all else.
+/// The most that the statuses of one [`Update`] add up to; leaves space in a frame for all else.
 pub const UPDATE_BYTES_MAX: usize = FRAME_BYTES_MAX / 2;
 
 /// How long a change that is not urgent waits for company, unless the shell says otherwise.
@@ -57,7 +57,7 @@ pub struct AgentIdentity {
 
 debug_shows!(AgentIdentity { node_id, boot_id, instance });
 
-/// What a message of the server asks of the shell; all else the session settles by itself.
+/// What the shell has to do for a message of the server; the session handles all others itself.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionAction {
     /// The node belongs to another cluster from now on: to be on its disk before anything that follows is acted on.
@@ -65,9 +65,9 @@ pub enum SessionAction {
     /// Where the servers of the node's cluster take agents: whom to dial from now on; and which of them were revoked.
     Servers(Servers),
     /// Desired state has changed.
-    Desired(Change),
+    Desired(DesiredChange),
     /// The session is not open; dial again when it says so.
-    Refused(Refused),
+    Refused(SessionRefused),
     /// The connection is to be given up, and another server tried after a pause.
     Broken(SessionError),
     /// Somebody reads a log.
@@ -76,13 +76,13 @@ pub enum SessionAction {
     FileCredit(FileCredit),
     /// Nobody reads it any more.
     FileCancel(FileCancel),
-    /// Somebody asks something, and waits for the answer.
-    Ask(Ask),
+    /// A request that waits for its response.
+    Ask(AgentRequest),
     /// Somebody runs a command within a task.
     Exec(ExecDown),
-    /// Tokens that the shell has asked for.
+    /// Tokens that the shell has requested.
     Signed(SignedTokens),
-    /// Secrets of a task that the shell has asked for.
+    /// Secrets of a task that the shell has requested.
     Secrets(SecretsRead),
     /// About a connection of a task to the HTTP API.
     TaskApi(TaskApi),
@@ -92,7 +92,7 @@ pub enum SessionAction {
 
 /// A change of desired state.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Change {
+pub struct DesiredChange {
     /// What the server says: one message, or all parts of a full list. Ids are 16 bytes long, and each part holds the
     /// groups that it refers to.
     pub parts: Vec<Desired>,
@@ -105,15 +105,15 @@ pub struct Change {
 pub struct AgentSession {
     epoch: u64,
     seq: u64,
-    waiting: Waiting,
+    waiting: BatchDelay,
     fence: Fence,
-    table: Table,
-    link: Link,
+    table: AllocTable,
+    link: SessionLink,
     patience: DialPatience,
     flush_at_ns: Option<u64>,
     /// Connections so far.
     dials: u64,
-    changed: change::Change,
+    changed: change::NodeChange,
 }
 
 impl AgentSession {
@@ -130,14 +130,14 @@ impl AgentSession {
         Self {
             epoch,
             seq: epoch << 32,
-            waiting: Waiting::new(delay_ns, batching),
+            waiting: BatchDelay::new(delay_ns, batching),
             fence: Fence::default(),
-            table: Table::default(),
-            link: Link::Down,
+            table: AllocTable::default(),
+            link: SessionLink::Down,
             patience: DialPatience::default(),
             flush_at_ns: None,
             dials: 0,
-            changed: change::Change::default(),
+            changed: change::NodeChange::default(),
         }
     }
 
@@ -157,7 +157,7 @@ impl AgentSession {
     /// Opens the session on a new connection.
     pub fn hello(&mut self, identity: &AgentIdentity, node: NodeSpec, now_ns: u64) -> Hello {
         self.patience.begin(now_ns);
-        self.link = Link::Opening { seq: self.seq, until_ns: self.patience.until_ns() };
+        self.link = SessionLink::Opening { seq: self.seq, until_ns: self.patience.until_ns() };
         self.dials += 1;
         self.changed.is_said();
         Hello {
@@ -179,10 +179,10 @@ impl AgentSession {
 
     /// The connection is gone.
     pub fn disconnected(&mut self) {
-        self.link = Link::Down;
+        self.link = SessionLink::Down;
     }
 
-    /// Whether a message shows that the server hears this node, and not only the other way round.
+    /// Whether a message shows that the server receives from this node, and not only the other way round.
     pub fn is_answer(message: &Down) -> bool {
         matches!(message, Down::Welcome(_) | Down::Ack(_))
     }
@@ -202,7 +202,7 @@ impl AgentSession {
                 return self.on_desired(desired, now_ns).unwrap_or_else(|error| self.broken(error));
             }
             Down::Refused(refused) => {
-                self.link = Link::Down;
+                self.link = SessionLink::Down;
                 self.patience.answered();
                 return Some(SessionAction::Refused(refused));
             }
@@ -217,18 +217,18 @@ impl AgentSession {
             Down::Signed(signed) => return Some(SessionAction::Signed(signed)),
             Down::Secrets(read) => return Some(SessionAction::Secrets(read)),
             Down::Watched(watched) => return Some(SessionAction::Watched(watched)),
-            Down::TaskApi(said) => return Some(SessionAction::TaskApi(said)),
+            Down::TaskApi(text) => return Some(SessionAction::TaskApi(text)),
         }
         None
     }
 
     fn broken(&mut self, error: SessionError) -> Option<SessionAction> {
-        self.link = Link::Down;
+        self.link = SessionLink::Down;
         Some(SessionAction::Broken(error))
     }
 
     fn on_welcome(&mut self, welcome: &Welcome, now_ns: u64) -> Result<Option<SessionAction>, SessionError> {
-        let Link::Opening { seq, .. } = self.link else { return Ok(None) };
+        let SessionLink::Opening { seq, .. } = self.link else { return Ok(None) };
         let fence = self.fence.after(welcome)?;
         let joins = std::mem::replace(&mut self.fence, fence) != fence;
         let sent_seq = match welcome.mode() {
@@ -238,7 +238,7 @@ impl AgentSession {
         };
         let owes_resync = welcome.mode() != WelcomeMode::Equal;
         self.patience.welcomed(link::heartbeat_ns(welcome.heartbeat_ms));
-        self.link = Link::open(sent_seq, owes_resync, welcome.heartbeat_ms, now_ns);
+        self.link = SessionLink::open(sent_seq, owes_resync, welcome.heartbeat_ms, now_ns);
         self.flush_at_ns = self.table.changed_after(sent_seq).next().map(|_| now_ns);
         Ok(joins.then_some(SessionAction::Joined(fence)))
     }
@@ -246,7 +246,7 @@ impl AgentSession {
     /// Desired state from a server that lags behind what this agent already knows is dropped: it will catch up. A full
     /// list applies once it is whole; a connection that breaks before leaves nothing of it.
     fn on_desired(&mut self, desired: Desired, now_ns: u64) -> Result<Option<SessionAction>, SessionError> {
-        let Link::Open(open) = &mut self.link else { return Err(SessionError::BeforeWelcome) };
+        let SessionLink::Open(open) = &mut self.link else { return Err(SessionError::BeforeWelcome) };
         incoming::check(&desired)?;
         open.incoming.count(&desired)?;
         let goes_on = desired.full && open.incoming.is_amid_list();
@@ -260,7 +260,7 @@ impl AgentSession {
         }
         let named = incoming::named(&parts);
         let left_out = named.map_or_else(Vec::new, |named| self.leave_out(&named, now_ns));
-        Ok(Some(SessionAction::Desired(Change { parts, left_out })))
+        Ok(Some(SessionAction::Desired(DesiredChange { parts, left_out })))
     }
 
     fn leave_out(&mut self, named: &[AllocId], now_ns: u64) -> Vec<AllocId> {
@@ -271,7 +271,7 @@ impl AgentSession {
         left_out
     }
 
-    /// Notes how an allocation fares. What the servers no longer want to hear of is dropped.
+    /// Notes how an allocation fares. Allocations that the servers have forgotten are dropped.
     pub fn observe(&mut self, alloc: AllocId, status: &AllocStatus, urgent: bool, now_ns: u64) {
         if !self.table.observe(alloc, Bytes::from(status.encode_to_vec()), self.seq + 1) {
             return;
@@ -281,7 +281,7 @@ impl AgentSession {
         self.flush_at_ns = Some(self.flush_at_ns.map_or(at_ns, |flush_at_ns| flush_at_ns.min(at_ns)));
     }
 
-    /// The node is another than the last [`Self::hello`] said. Only the latest is reported, and not too often.
+    /// The node description differs from that of the last [`Self::hello`]. Only the latest is reported, and not too often.
     pub fn node_changed(&mut self, node: NodeSpec) {
         self.changed.set(node, false);
     }

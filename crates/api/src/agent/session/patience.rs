@@ -1,4 +1,4 @@
-//! How long a server that was dialed may say nothing before another one is.
+//! The timeout of a dialed server: when the agent gives it up and dials another one.
 
 use std::time::Duration;
 
@@ -33,12 +33,12 @@ impl DialPatience {
         self.dialed_ns = Some(now_ns);
     }
 
-    /// It has said something, if only that it takes nobody in: whatever the pause until the next one is dialed, it was not silent.
+    /// It has responded, if only with a refusal: whatever the pause until the next one is dialed, it was not silent.
     pub fn answered(&mut self) {
         self.dialed_ns = None;
     }
 
-    /// It has let the agent in, and wants to hear of it this often; 0 stands for the longest.
+    /// It has accepted the agent, and expects heartbeats this often; 0 stands for the longest.
     pub fn welcomed(&mut self, heartbeat_ns: u64) {
         let heartbeat_ns = if heartbeat_ns == 0 { Self::default().heartbeat_ns } else { heartbeat_ns };
         *self = Self { heartbeat_ns, silences: 0, dialed_ns: None };

@@ -1,4 +1,4 @@
-//! What a node should run and what it runs, with the digests of both, which follow each change in O(1).
+//! The allocations of a node, desired and observed, with the digests of both, which are updated in O(1).
 
 use bytes::Bytes;
 
@@ -8,9 +8,9 @@ use crate::agent::{Desired, Digest, desired_hash, observed_hash};
 /// One allocation that is reported to the servers. Sorted small vectors beat maps here: a node has at most a few
 /// hundred of them, and a lab process holds tens of thousands of nodes.
 #[derive(Debug)]
-struct Entry {
+struct AllocEntry {
     id: AllocId,
-    wanted: Wanted,
+    wanted: DesiredRun,
     seq: u64,
     /// The encoded status as it crosses the wire; empty until the first observation.
     status: Bytes,
@@ -18,7 +18,7 @@ struct Entry {
 
 /// What the servers want of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum DesiredRun {
     /// As its newest revision.
     Run(u64),
     Stop,
@@ -26,7 +26,7 @@ enum Wanted {
     Unnamed,
 }
 
-impl Wanted {
+impl DesiredRun {
     fn hash(self, id: AllocId) -> u128 {
         match self {
             Self::Run(revision) => desired_hash(&id.0, Some(revision)),
@@ -37,13 +37,13 @@ impl Wanted {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    entries: Vec<Entry>,
+pub(super) struct AllocTable {
+    entries: Vec<AllocEntry>,
     desired: Digest,
     observed: Digest,
 }
 
-impl Table {
+impl AllocTable {
     pub(super) fn desired(&self) -> Digest {
         self.desired
     }
@@ -59,15 +59,15 @@ impl Table {
     /// Takes over what a message names.
     pub(super) fn apply(&mut self, desired: &Desired) {
         for run in &desired.run {
-            ids([&run.alloc_id].into_iter()).for_each(|id| self.want(id, Wanted::Run(run.revision)));
+            ids([&run.alloc_id].into_iter()).for_each(|id| self.want(id, DesiredRun::Run(run.revision)));
         }
-        ids(desired.stop.iter().map(|stop| &stop.alloc_id)).for_each(|id| self.want(id, Wanted::Stop));
+        ids(desired.stop.iter().map(|stop| &stop.alloc_id)).for_each(|id| self.want(id, DesiredRun::Stop));
         ids(desired.forget.iter().chain(&desired.purge)).for_each(|id| self.remove(id));
     }
 
     /// Takes over what an earlier run of the agent held.
     pub(super) fn restore(&mut self, id: AllocId, revision: Option<u64>) {
-        self.want(id, revision.map_or(Wanted::Stop, Wanted::Run));
+        self.want(id, revision.map_or(DesiredRun::Stop, DesiredRun::Run));
     }
 
     /// Those that a full list did not name, by id; `named` is sorted. Each counts as changed, after `seq`, so that it is
@@ -76,7 +76,7 @@ impl Table {
         let all = self.entries.iter().map(|entry| entry.id);
         let left_out: Vec<_> = all.filter(|id| named.binary_search(id).is_err()).collect();
         for id in &left_out {
-            self.want(*id, Wanted::Unnamed);
+            self.want(*id, DesiredRun::Unnamed);
             if let Ok(position) = self.position(*id) {
                 *seq += 1;
                 self.entries[position].seq = *seq;
@@ -85,14 +85,14 @@ impl Table {
         left_out
     }
 
-    fn want(&mut self, id: AllocId, wanted: Wanted) {
+    fn want(&mut self, id: AllocId, wanted: DesiredRun) {
         match self.position(id) {
             Ok(position) => {
                 self.desired.remove(self.entries[position].wanted.hash(id));
                 self.entries[position].wanted = wanted;
             }
             Err(position) => {
-                self.entries.insert(position, Entry { id, wanted, seq: 0, status: Bytes::new() });
+                self.entries.insert(position, AllocEntry { id, wanted, seq: 0, status: Bytes::new() });
             }
         }
         self.desired.add(wanted.hash(id));

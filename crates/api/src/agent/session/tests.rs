@@ -89,10 +89,10 @@ fn hear(session: &mut AgentSession, now_ns: u64) -> String {
 
 fn update_line(update: &Update) -> String {
     let statuses = update.allocs.iter().map(|bytes| AllocStatus::decode(bytes.clone()).expect("a status"));
-    let told: Vec<_> =
+    let response: Vec<_> =
         statuses.map(|status| format!("{}:{}", status.alloc_id[0], status.description)).collect();
     let done = if update.resync_done { " resync_done" } else { "" };
-    format!("update seq={} [{}]{done}", update.seq, told.join(" "))
+    format!("update seq={} [{}]{done}", update.seq, response.join(" "))
 }
 
 fn check(actual: &str, expected: &Expect) {
@@ -107,12 +107,12 @@ fn newer_overwrites_older_and_urgent_takes_all_along() {
     session.observe(id(2), &status(2, "b"), false, 100 * MS);
     session.observe(id(1), &status(1, "c"), false, 200 * MS);
     assert_eq!(session.deadline(), Some(1_000 * MS));
-    let mut told = hear(&mut session, 999 * MS) + &hear(&mut session, 1_000 * MS);
+    let mut response = hear(&mut session, 999 * MS) + &hear(&mut session, 1_000 * MS);
     session.observe(id(1), &status(1, "d"), false, 1_100 * MS);
     session.observe(id(2), &status(2, "e"), true, 1_200 * MS);
-    told += &hear(&mut session, 1_200 * MS);
+    response += &hear(&mut session, 1_200 * MS);
     check(
-        &told,
+        &response,
         &expect![[r#"
             1000ms update seq=3 [2:b 1:c]
             1200ms update seq=5 [1:d 2:e]
@@ -132,8 +132,8 @@ fn what_is_not_urgent_waits_for_as_long_as_the_server_asks() {
     };
     let mut session = open_session(WelcomeMode::Equal);
     tell(&mut session, desired(1, &[1], &[], &[]), 0);
-    for (asked, waits) in [(0, 1_000), (2_500, 2_500), (0, 2_500), (9_000, 3_000), (10, 1_000)] {
-        assert_eq!(asks(&mut session, asked), Some(waits), "{asked} ms are asked for");
+    for (request, waits) in [(0, 1_000), (2_500, 2_500), (0, 2_500), (9_000, 3_000), (10, 1_000)] {
+        assert_eq!(asks(&mut session, request), Some(waits), "{request} ms are asked for");
     }
     session.on_down(Down::Ack(Ack { seq: 0, delay_ms: 3_000 }), 0);
     session.observe(id(1), &status(1, "urgent"), true, 7 * MS);
@@ -143,7 +143,7 @@ fn what_is_not_urgent_waits_for_as_long_as_the_server_asks() {
 /// For experiments: what each of the ideas is worth that make updates few.
 #[test]
 fn each_idea_can_be_switched_off() {
-    let heard = |batching: Batching| {
+    let transcript = |batching: Batching| {
         let mut session = AgentSession::with(0, UPDATE_DELAY_NS, batching);
         session.hello(&identity(), NodeSpec::default(), 0);
         welcome(&mut session, WelcomeMode::Equal, 0, 0);
@@ -151,26 +151,26 @@ fn each_idea_can_be_switched_off() {
         session.on_down(Down::Ack(Ack { seq: 0, delay_ms: 2_000 }), 0);
         session.observe(id(1), &status(1, "a"), false, 0);
         session.observe(id(2), &status(2, "b"), false, 0);
-        let mut told = hear(&mut session, 1_000 * MS);
+        let mut response = hear(&mut session, 1_000 * MS);
         session.observe(id(1), &status(1, "c"), true, 1_100 * MS);
-        told += &hear(&mut session, 1_100 * MS);
-        told + &hear(&mut session, 2_100 * MS)
+        response += &hear(&mut session, 1_100 * MS);
+        response + &hear(&mut session, 2_100 * MS)
     };
     let all = Batching::default();
     check(
-        &heard(all),
+        &transcript(all),
         &expect![[r#"
         1100ms update seq=3 [2:b 1:c]
     "#]],
     );
     check(
-        &heard(Batching { priority: false, ..all }),
+        &transcript(Batching { priority: false, ..all }),
         &expect![[r#"
         2100ms update seq=3 [2:b 1:c]
     "#]],
     );
     check(
-        &heard(Batching { shared_buffer: false, ..all }),
+        &transcript(Batching { shared_buffer: false, ..all }),
         &expect![[r#"
         1000ms update seq=1 [1:a]
         1000ms update seq=2 [2:b]
@@ -178,7 +178,7 @@ fn each_idea_can_be_switched_off() {
     "#]],
     );
     check(
-        &heard(Batching { adaptive: false, ..all }),
+        &transcript(Batching { adaptive: false, ..all }),
         &expect![[r#"
         1000ms update seq=2 [1:a 2:b]
         1100ms update seq=3 [1:c]
@@ -190,14 +190,14 @@ fn each_idea_can_be_switched_off() {
 fn heartbeats_go_out_every_interval_even_if_updates_flow() {
     let mut session = open_session(WelcomeMode::Equal);
     tell(&mut session, desired(1, &[1], &[], &[]), 0);
-    let mut told = hear(&mut session, 5_000 * MS);
+    let mut response = hear(&mut session, 5_000 * MS);
     session.observe(id(1), &status(1, "a"), true, 9_000 * MS);
-    told += &hear(&mut session, 9_000 * MS);
+    response += &hear(&mut session, 9_000 * MS);
     session.observe(id(1), &status(1, "b"), true, 10_000 * MS);
-    told += &hear(&mut session, 10_000 * MS);
-    told += &hear(&mut session, 14_000 * MS);
+    response += &hear(&mut session, 10_000 * MS);
+    response += &hear(&mut session, 14_000 * MS);
     check(
-        &told,
+        &response,
         &expect![[r#"
             5000ms heartbeat seq=0
             9000ms update seq=1 [1:a]
@@ -210,13 +210,13 @@ fn heartbeats_go_out_every_interval_even_if_updates_flow() {
 #[test]
 fn a_server_may_ask_for_fewer_heartbeats() {
     let mut session = open_session(WelcomeMode::Equal);
-    let mut told = hear(&mut session, 5_000 * MS);
+    let mut response = hear(&mut session, 5_000 * MS);
     session.on_down(Down::HeartbeatEvery(HeartbeatEvery { heartbeat_ms: 10_000 }), 5_100 * MS);
     assert_eq!(session.deadline(), Some(15_000 * MS));
-    told += &hear(&mut session, 14_999 * MS);
-    told += &hear(&mut session, 15_000 * MS);
+    response += &hear(&mut session, 14_999 * MS);
+    response += &hear(&mut session, 15_000 * MS);
     check(
-        &told,
+        &response,
         &expect![[r#"
             5000ms heartbeat seq=0
             15000ms heartbeat seq=0
@@ -311,15 +311,15 @@ fn a_long_resync_comes_in_parts_that_fit_a_frame() {
 fn unacknowledged_updates_are_bounded_and_what_waits_coalesces() {
     let mut session = open_session(WelcomeMode::Equal);
     tell(&mut session, desired(1, &[1], &[], &[]), 0);
-    let mut told = String::new();
+    let mut response = String::new();
     for turn in 0..10 {
         session.observe(id(1), &status(1, &turn.to_string()), true, 0);
-        told += &hear(&mut session, 0);
+        response += &hear(&mut session, 0);
     }
     session.on_down(Down::Ack(Ack { seq: 1, delay_ms: 0 }), 0);
-    told += &hear(&mut session, 0);
+    response += &hear(&mut session, 0);
     check(
-        &told,
+        &response,
         &expect![[r#"
             0ms update seq=1 [1:0]
             0ms update seq=2 [1:1]

@@ -11,7 +11,7 @@ use super::Address;
 pub enum ApiError {
     /// The server's own answer.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] ErrorResponse),
     /// Nobody answers.
     #[error("cannot reach the server at {address}: {reason}{}", what_to_do(reason))]
     Unreachable {
@@ -60,7 +60,7 @@ pub enum ApiError {
 /// A server's answer that is not one of success.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Refused {
+pub struct ErrorResponse {
     /// The HTTP status.
     pub status: u16,
     /// The server's words.

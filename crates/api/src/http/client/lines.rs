@@ -21,7 +21,7 @@ const ERROR: &[u8] = b"{\"Error\":";
 /// Why a server ends a stream that has no end.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct Ended {
+struct StreamEnd {
     error: String,
 }
 
@@ -58,7 +58,7 @@ impl ByteStream {
 
 /// A stream of JSON objects, one a line.
 #[derive(Debug)]
-pub struct Lines<T> {
+pub struct JsonLines<T> {
     bytes: ByteStream,
     buffer: BytesMut,
     /// How much of the buffer is known to hold no end of line.
@@ -66,7 +66,7 @@ pub struct Lines<T> {
     objects: PhantomData<fn() -> T>,
 }
 
-impl<T: DeserializeOwned> Lines<T> {
+impl<T: DeserializeOwned> JsonLines<T> {
     pub(super) fn new(bytes: ByteStream) -> Self {
         Self { bytes, buffer: BytesMut::new(), searched: 0, objects: PhantomData }
     }
@@ -79,7 +79,7 @@ impl<T: DeserializeOwned> Lines<T> {
         while let Some(line) = self.next_line().await? {
             let line = line.trim_ascii();
             if line.starts_with(ERROR)
-                && let Ok(Ended { error }) = serde_json::from_slice(line)
+                && let Ok(StreamEnd { error }) = serde_json::from_slice(line)
             {
                 return Err(self.bytes.broken(error));
             }

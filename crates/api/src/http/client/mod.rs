@@ -1,10 +1,10 @@
 //! The client: typed requests to one server, with connections kept between them.
 
 mod address;
-mod answer;
 mod error;
-mod exchange;
 mod lines;
+mod raw;
+mod response;
 mod socket;
 mod target;
 mod upload;
@@ -27,10 +27,10 @@ use hyper_util::{
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use address::{Address, AddressError};
-pub use answer::Answer;
-pub use error::{ApiError, Refused};
-pub use exchange::{Exchange, ExchangeAnswer};
-pub use lines::{ByteStream, Lines};
+pub use error::{ApiError, ErrorResponse};
+pub use lines::{ByteStream, JsonLines};
+pub use raw::{RawRequest, RawResponse};
+pub use response::ApiResponse;
 pub use socket::{SocketReceiver, SocketSender};
 pub use target::{BLOCKING_MAX, Target};
 use tokio::sync::mpsc;
@@ -51,7 +51,7 @@ const CLUSTER_HEADER: &str = "X-Berth-Cluster";
 const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// What a request carries.
-type Sent = BoxBody<Bytes, io::Error>;
+type RequestBody = BoxBody<Bytes, io::Error>;
 
 /// Talks to one server. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ pub struct Client {
     token: Option<String>,
     /// The cluster of the first answer; none where any will do.
     cluster: Option<Arc<OnceLock<String>>>,
-    connections: Connections<HttpsConnector<HttpConnector>, Sent>,
+    connections: Connections<HttpsConnector<HttpConnector>, RequestBody>,
     /// What it believes and shows; nothing is made of it where the address is not encrypted.
     tls: ClientTls,
 }
@@ -122,7 +122,7 @@ impl Client {
     ///
     /// # Errors
     /// As for each request: when the server cannot be reached, refuses, or answers something else than `T`.
-    pub async fn get<T: DeserializeOwned>(&self, target: &Target) -> Result<Answer<T>, ApiError> {
+    pub async fn get<T: DeserializeOwned>(&self, target: &Target) -> Result<ApiResponse<T>, ApiError> {
         self.typed(Method::GET, target, Bytes::new()).await
     }
 
@@ -134,7 +134,7 @@ impl Client {
         &self,
         target: &Target,
         body: &impl Serialize,
-    ) -> Result<Answer<T>, ApiError> {
+    ) -> Result<ApiResponse<T>, ApiError> {
         let body = serde_json::to_vec(body).map_err(|error| ApiError::Encode(error.to_string()))?;
         self.typed(Method::PUT, target, body.into()).await
     }
@@ -143,7 +143,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub async fn delete<T: DeserializeOwned>(&self, target: &Target) -> Result<Answer<T>, ApiError> {
+    pub async fn delete<T: DeserializeOwned>(&self, target: &Target) -> Result<ApiResponse<T>, ApiError> {
         self.typed(Method::DELETE, target, Bytes::new()).await
     }
 
@@ -151,8 +151,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::get`].
-    pub async fn lines<T: DeserializeOwned>(&self, target: &Target) -> Result<Lines<T>, ApiError> {
-        Ok(Lines::new(self.bytes(target).await?))
+    pub async fn lines<T: DeserializeOwned>(&self, target: &Target) -> Result<JsonLines<T>, ApiError> {
+        Ok(JsonLines::new(self.bytes(target).await?))
     }
 
     /// Follows a stream of plain bytes.
@@ -173,14 +173,14 @@ impl Client {
         &self,
         target: &Target,
         pieces: mpsc::Receiver<io::Result<Bytes>>,
-    ) -> Result<Answer<T>, ApiError> {
+    ) -> Result<ApiResponse<T>, ApiError> {
         let request = self.request(Method::PUT, target).header(CONTENT_TYPE, "application/octet-stream");
         let request = request.body(Upload(pieces).boxed());
         let request = request.map_err(|error| ApiError::Encode(error.to_string()))?;
         let response = self.connections.request(request).await;
         let response = response.map_err(|error| {
-            let asked = (&Method::PUT, self.url(target));
-            ApiError::without_answer(&self.address, asked, &error)
+            let requested = (&Method::PUT, self.url(target));
+            ApiError::without_answer(&self.address, requested, &error)
         })?;
         let response = self.success(target, response).await?;
         self.read(target, response).await
@@ -191,7 +191,7 @@ impl Client {
         method: Method,
         target: &Target,
         body: Bytes,
-    ) -> Result<Answer<T>, ApiError> {
+    ) -> Result<ApiResponse<T>, ApiError> {
         let response = self.send(method, target, body).await?;
         self.read(target, response).await
     }
@@ -200,14 +200,14 @@ impl Client {
         &self,
         target: &Target,
         response: Response<Incoming>,
-    ) -> Result<Answer<T>, ApiError> {
+    ) -> Result<ApiResponse<T>, ApiError> {
         let (head, body) = response.into_parts();
         let body = self.collect(target, body).await?;
         // Some answers say all by their status, and have no body.
         let body = if body.is_empty() { Bytes::from_static(b"null") } else { body };
         let value = serde_json::from_slice(&body)
             .map_err(|error| ApiError::Decode { url: self.url(target), reason: error.to_string() })?;
-        Ok(Answer::new(value, &head.headers))
+        Ok(ApiResponse::new(value, &head.headers))
     }
 
     /// Sends a request and returns its answer if it is one of success.
@@ -260,7 +260,7 @@ impl Client {
         let status = response.status().as_u16();
         let text = self.collect(target, response.into_body()).await?;
         let text = String::from_utf8_lossy(&text).trim_end().to_owned();
-        Err(ApiError::Refused(Refused { status, text, url: self.url(target) }))
+        Err(ApiError::Refused(ErrorResponse { status, text, url: self.url(target) }))
     }
 
     async fn collect(&self, target: &Target, body: Incoming) -> Result<Bytes, ApiError> {

@@ -1,4 +1,4 @@
-//! A conversation with a server: JSON objects both ways, on a WebSocket.
+//! A WebSocket to a server, with JSON objects in both directions.
 
 use std::{io, marker::PhantomData};
 
@@ -19,7 +19,7 @@ use tokio_tungstenite::{
     },
 };
 
-use super::{ApiError, Client, Refused, Target};
+use super::{ApiError, Client, ErrorResponse, Target};
 
 /// Close codes from here on are a status of HTTP more than this.
 const CLOSE_CODE_BASE: u16 = 4_000;
@@ -114,7 +114,7 @@ impl<T: DeserializeOwned> SocketReceiver<T> {
             return Ok(None);
         }
         match code.checked_sub(CLOSE_CODE_BASE) {
-            Some(status) => Err(ApiError::Refused(Refused { status, text, url: self.url.clone() })),
+            Some(status) => Err(ApiError::Refused(ErrorResponse { status, text, url: self.url.clone() })),
             None => Err(ApiError::Broken { url: self.url.clone(), reason: text }),
         }
     }
@@ -126,7 +126,7 @@ fn failure(url: &str, error: Error) -> ApiError {
             let status = response.status();
             let text = response.into_body().map(|body| String::from_utf8_lossy(&body).into_owned());
             let text = text.filter(|text| !text.is_empty()).unwrap_or_else(|| status.to_string());
-            ApiError::Refused(Refused { status: status.as_u16(), text, url: url.to_owned() })
+            ApiError::Refused(ErrorResponse { status: status.as_u16(), text, url: url.to_owned() })
         }
         error => ApiError::Broken { url: url.to_owned(), reason: error.to_string() },
     }

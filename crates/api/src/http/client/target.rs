@@ -1,4 +1,4 @@
-//! What a request asks for: a path whose parts may hold any character, and parameters.
+//! The target of a request: a path whose segments may hold any character, and query parameters.
 
 use std::{fmt::Write, time::Duration};
 

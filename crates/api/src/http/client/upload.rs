@@ -1,4 +1,4 @@
-//! A request's body that is made while it is sent.
+//! A request body that is produced while it is sent.
 
 use std::{
     io,

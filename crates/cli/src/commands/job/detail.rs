@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::http::{
-    AllocResourceUsage, AllocationStub, ChildrenSummary, Evaluation, GroupSummary, JobStanding, JobStub,
+    AllocResourceUsage, AllocationStub, ChildrenSummary, Evaluation, GroupSummary, JobServerFields, JobStub,
     JobSummary, PeriodicLaunch, PlacementMetric, Time,
 };
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ struct Specification {
     datacenters: Option<Vec<String>>,
     stop: bool,
     #[serde(flatten)]
-    standing: JobStanding,
+    standing: JobServerFields,
 }
 
 impl View for JobDetail {

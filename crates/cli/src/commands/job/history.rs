@@ -1,6 +1,6 @@
 //! `berth job history`: the versions of a job that are kept, and what each changed.
 
-use berth_api::http::{JobDiff, JobStanding, JobVersions};
+use berth_api::http::{JobDiff, JobServerFields, JobVersions};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -82,8 +82,8 @@ fn versions(answer: JobVersions) -> Vec<Version> {
 }
 
 impl Version {
-    fn standing(&self) -> JobStanding {
-        JobStanding::deserialize(&self.job).unwrap_or_default()
+    fn standing(&self) -> JobServerFields {
+        JobServerFields::deserialize(&self.job).unwrap_or_default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use berth_api::http::JobStanding;
+use berth_api::http::JobServerFields;
 use clap::Args;
 use serde::Deserialize;
 
@@ -34,7 +34,7 @@ impl Start {
             return Err(Failure::new(Exit::Failed, format!("job {} is not stopped", clean(&id)))
                 .help(format!("`berth job restart {}` restarts what runs", clean(&id))));
         }
-        let standing = JobStanding::deserialize(&job).unwrap_or_default();
+        let standing = JobServerFields::deserialize(&job).unwrap_or_default();
         let started = remote.revert(&id, standing.version, Some(standing.version)).await?;
         let accepted = Accepted {
             job: &id,

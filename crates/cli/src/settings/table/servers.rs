@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use berth_server::{LOG_VERSIONS, Share};
+use berth_server::{AddressLimit, LOG_VERSIONS};
 
 use super::{Form, Role, Setting};
 
@@ -287,7 +287,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         default: |_| "",
         help: "Maximum number of agents' connections from one address, and so of agents behind one NAT; defaults to three quarters of agent-connections-max",
         set: |to, given| {
-            given.number_of(CONNECTIONS).map(|count| to.agent_limits.connections_share = Share::equal(count))
+            given
+                .number_of(CONNECTIONS)
+                .map(|count| to.agent_limits.connections_share = AddressLimit::equal(count))
         },
     },
     Setting {

@@ -10,7 +10,7 @@ use berth_agent::{
     Backoff,
     lifecycle::{DesiredError, Event, Node, events_of},
 };
-use berth_api::agent::{AgentSession, Change, Down, FileChunk, SessionAction, Up};
+use berth_api::agent::{AgentSession, DesiredChange, Down, FileChunk, SessionAction, Up};
 
 use super::{
     NodesConfig,
@@ -156,7 +156,12 @@ impl SimNode {
         common.timers.add(now_ns.saturating_add(pause_ns), self.place, Due::Hello);
     }
 
-    fn on_desired(&mut self, change: Change, now_ns: u64, common: &mut Common) -> Result<(), DesiredError> {
+    fn on_desired(
+        &mut self,
+        change: DesiredChange,
+        now_ns: u64,
+        common: &mut Common,
+    ) -> Result<(), DesiredError> {
         let events = events_of(change, &mut common.groups)?;
         events.into_iter().for_each(|event| self.happens(event, now_ns, common));
         Ok(())

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use berth_api::agent::{
-    Ack, Desired, FRAME_BYTES_MAX, GroupSpec, Refused, RunAlloc, TaskSpec, Up, UpFrame, Welcome, WelcomeMode,
-    decode_frame,
+    Ack, Desired, FRAME_BYTES_MAX, GroupSpec, RunAlloc, SessionRefused, TaskSpec, Up, UpFrame, Welcome,
+    WelcomeMode, decode_frame,
 };
 use expect_test::{Expect, expect};
 use prost::Message;
@@ -80,7 +80,7 @@ fn a_silent_node_says_nothing_and_comes_back() {
     let mut world = World::new(Behaviour { silence, ..Behaviour::default() });
     world.wait(5 * SECOND);
     // It is given up meanwhile, and answers that when it speaks again.
-    let refused = Down::Refused(Refused { reason: "given up".into(), retry: true });
+    let refused = Down::Refused(SessionRefused { reason: "given up".into(), retry: true });
     world.node.on_down(refused, 5 * SECOND, &mut world.common);
     world.wait(9 * SECOND);
     world.welcome(9 * SECOND);
@@ -96,7 +96,7 @@ fn a_silent_node_says_nothing_and_comes_back() {
 #[test]
 fn a_refused_node_says_hello_once() {
     let mut world = World::new(Behaviour::default());
-    let refused = Down::Refused(Refused { reason: "not now".into(), retry: true });
+    let refused = Down::Refused(SessionRefused { reason: "not now".into(), retry: true });
     world.node.on_down(refused, SECOND, &mut world.common);
     // Before its pause is over the connection breaks, and a new one comes.
     world.node.disconnected(&world.common);

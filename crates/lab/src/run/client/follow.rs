@@ -1,6 +1,6 @@
 //! Follows the event stream. Whoever is too slow for it reads the state and goes on from there.
 
-use berth_api::http::{Client, Lines, Target as Request};
+use berth_api::http::{Client, JsonLines, Target as Request};
 
 use super::event::{Line, Seen};
 use crate::run::{Target, error::RunError, http::Connection};
@@ -35,7 +35,7 @@ pub(in crate::run) struct Follower {
     target: Target,
     client: Client,
     topics: Topics,
-    lines: Lines<Line>,
+    lines: JsonLines<Line>,
     /// Where to go on once the state has been read; of no meaning before the client was too slow.
     resume_index: u64,
     /// How often it was too slow.

@@ -1,4 +1,4 @@
-//! Policies that are attached to jobs, found by the job: a task's rights must not take a look at all policies there are.
+//! Policies attached to jobs, indexed by job, so that a task's rights do not scan all policies.
 
 use std::{collections::HashMap, sync::Arc};
 

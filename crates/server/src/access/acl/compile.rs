@@ -1,4 +1,4 @@
-//! From the rules of policies to rights.
+//! Compiles the rules of policies to rights.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the words of policies grant.
+//! The capabilities that the keywords of policies grant.
 
 use berth_jobfile::{HostVolumeRule, Level, NamespaceRule, NodePoolRule, OperatorRule, VariableRule};
 
@@ -68,13 +68,13 @@ fn word_grants(word: &str) -> Option<Capabilities> {
         "alloc-exec" => &[AllocExec, ListNamespaces],
         "alloc-node-exec" => &[AllocNodeExec, ListNamespaces],
         "alloc-lifecycle" => &[AllocLifecycle, ListNamespaces],
-        _ => return Some(part_of_life(word)),
+        _ => return Some(lifecycle_capabilities(word)),
     };
     Some(of(granted))
 }
 
 /// What a word grants that names a part of a job's life. Those of things that are not there name none.
-fn part_of_life(word: &str) -> Capabilities {
+fn lifecycle_capabilities(word: &str) -> Capabilities {
     SUBMIT.iter().copied().filter(|part| part.word() == word).chain([ListNamespaces]).collect()
 }
 

@@ -1,9 +1,9 @@
 //! Rights from tokens: a token has policies, by itself or through roles, and their rules say what its owner may do.
 
 mod attached;
+mod cache;
 mod compile;
 mod grant;
-mod kept;
 #[cfg(test)]
 mod tests;
 
@@ -26,8 +26,8 @@ use super::{
 };
 use crate::workload::TaskName;
 use attached::Attached;
+use cache::{RightsCache, TokenRef};
 use compile::{PolicyGrants, compile};
-use kept::{Kept, Owner};
 
 /// Bytes of rules that the policies of one token may have together.
 const TOKEN_RULES_BYTES_MAX: usize = 1 << 20;
@@ -46,23 +46,23 @@ pub(crate) fn hash(secret: &str) -> SecretHash {
 #[derive(Debug)]
 pub(crate) struct Acls {
     management: Arc<Rights>,
-    kept: Mutex<Kept>,
+    cache: Mutex<RightsCache>,
 }
 
 impl Default for Acls {
     fn default() -> Self {
-        Self { management: Arc::new(Rights::all()), kept: Mutex::default() }
+        Self { management: Arc::new(Rights::all()), cache: Mutex::default() }
     }
 }
 
 impl Policy for Acls {
     fn known(&self, identity: &Identity, acl: &Acl, now: Timestamp) -> Result<Option<Arc<Rights>>, BadToken> {
         if let Identity::Workload(workload) = identity {
-            return Ok(self.kept().of_task(&workload.name, acl));
+            return Ok(self.cache().of_task(&workload.name, acl));
         }
         match owner(identity, acl, now)? {
             Some(token) if token.token_type == TokenType::Management => Ok(Some(self.management.clone())),
-            owner => Ok(self.kept().of_owner(owner, acl)),
+            owner => Ok(self.cache().of_owner(owner, acl)),
         }
     }
 
@@ -78,20 +78,20 @@ impl Policy for Acls {
             owner.map_or_else(|| BTreeSet::from([POLICY_ANONYMOUS.to_owned()]), |token| policies(token, acl));
         let policies: Vec<&Arc<AclPolicy>> = names.iter().filter_map(|name| acl.policy(name)).collect();
         let bytes = rules_bytes(&policies)?;
-        let kept = owner.and_then(|_| self.kept().of_policies(&names, acl));
-        let rights = kept.unwrap_or_else(|| {
+        let cached = owner.and_then(|_| self.cache().of_policies(&names, acl));
+        let rights = cached.unwrap_or_else(|| {
             let mut rights = self.compiled(&policies);
             if owner.is_some() {
                 rights.cluster = rights.cluster.and([Capability::ReadOwnAcl].into());
             }
             Arc::new(rights)
         });
-        self.kept().keep(owner, names, acl, &rights, bytes);
+        self.cache().store(owner, names, acl, &rights, bytes);
         Ok(rights)
     }
 
     fn rights_of_task(&self, task: &TaskName, acl: &Acl) -> Result<Arc<Rights>, BadToken> {
-        if let Some(rights) = self.kept().of_task(task, acl) {
+        if let Some(rights) = self.cache().of_task(task, acl) {
             return Ok(rights);
         }
         let attached = self.attached(acl);
@@ -100,7 +100,7 @@ impl Policy for Acls {
         let mut rights = self.compiled(&policies);
         rights.grant_own(task);
         let rights = Arc::new(rights);
-        self.kept().keep_task(task, acl, &rights);
+        self.cache().store_task(task, acl, &rights);
         Ok(rights)
     }
 
@@ -111,16 +111,16 @@ impl Policy for Acls {
 
 impl Acls {
     /// What was made before. Every request takes this lock: nothing is made while it is held.
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().expect("nothing panics while it holds this lock")
+    fn cache(&self) -> MutexGuard<'_, RightsCache> {
+        self.cache.lock().expect("nothing panics while it holds this lock")
     }
 
     /// The policies that are attached to jobs.
     fn attached(&self, acl: &Acl) -> Arc<Attached> {
-        let kept = self.kept().attached(acl);
-        kept.unwrap_or_else(|| {
+        let cached = self.cache().attached(acl);
+        cached.unwrap_or_else(|| {
             let attached = Arc::new(Attached::of(acl));
-            self.kept().keep_attached(acl, &attached);
+            self.cache().store_attached(acl, &attached);
             attached
         })
     }
@@ -133,7 +133,7 @@ impl Acls {
 
     /// What a policy grants; one that cannot be read grants nothing.
     fn grants(&self, policy: &Arc<AclPolicy>) -> Option<Arc<PolicyGrants>> {
-        if let Some(grants) = self.kept().grants(policy) {
+        if let Some(grants) = self.cache().grants(policy) {
             return Some(grants);
         }
         let read = parse_policy(policy.rules.as_bytes(), &policy.name);
@@ -144,13 +144,13 @@ impl Acls {
             })
             .ok()?;
         let grants = Arc::new(PolicyGrants::from(&rules));
-        self.kept().keep_grants(policy, &grants);
+        self.cache().store_grants(policy, &grants);
         Some(grants)
     }
 }
 
-/// Who asks: the owner of a token, or none who shows none.
-fn owner<'t>(identity: &Identity, acl: &'t Acl, now: Timestamp) -> Result<Owner<'t>, BadToken> {
+/// The caller: the owner of a token, or none without a token.
+fn owner<'t>(identity: &Identity, acl: &'t Acl, now: Timestamp) -> Result<TokenRef<'t>, BadToken> {
     match identity {
         Identity::Anonymous => Ok(None),
         Identity::Token(secret) => match acl.token_of(secret).ok_or(BadToken::Unknown)? {

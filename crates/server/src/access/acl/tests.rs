@@ -55,11 +55,12 @@ fn grants(policies: &[PolicyRules], namespace: &str, capability: Capability) -> 
         (pattern.contains('*'), std::cmp::Reverse(letters), pattern.to_string())
     });
     let Some(best) = best else { return false };
-    let said: Vec<_> = rules.into_iter().filter(|rule| rule.pattern == best).collect();
-    let denied = said.iter().any(|rule| {
+    let message: Vec<_> = rules.into_iter().filter(|rule| rule.pattern == best).collect();
+    let denied = message.iter().any(|rule| {
         rule.level == Some(berth_jobfile::Level::Deny) || rule.capabilities.iter().any(|word| word == "deny")
     });
-    let granted = said.iter().filter_map(|rule| grant::in_namespace(rule)).any(|some| some.has(capability));
+    let granted =
+        message.iter().filter_map(|rule| grant::in_namespace(rule)).any(|some| some.has(capability));
     granted && !denied
 }
 
@@ -121,10 +122,10 @@ fn grants_variable(policies: &[PolicyRules], namespace: &str, path: &str, capabi
         let is_pattern = one.contains('*') || other.contains('*');
         (is_pattern, std::cmp::Reverse(letters(one) + letters(other)), format!("{one}\0{other}"))
     });
-    let said = rules.iter().filter(|(key, _)| Some(*key) == best).flat_map(|(_, words)| *words);
-    let said: Vec<&str> = said.map(String::as_str).collect();
-    let granted = said.contains(&capability) || (capability == "list" && said.contains(&"read"));
-    granted && !said.contains(&"deny")
+    let message = rules.iter().filter(|(key, _)| Some(*key) == best).flat_map(|(_, words)| *words);
+    let message: Vec<&str> = message.map(String::as_str).collect();
+    let granted = message.contains(&capability) || (capability == "list" && message.contains(&"read"));
+    granted && !message.contains(&"deny")
 }
 
 #[test]
@@ -233,9 +234,11 @@ fn grants_host_volume(policies: &[PolicyRules], name: &str, writes: bool) -> boo
         let letters = pattern.chars().filter(|c| *c != '*').count();
         (pattern.contains('*'), std::cmp::Reverse(letters), pattern.to_string())
     });
-    let said: Vec<_> = rules.into_iter().filter(|rule| Some(&*rule.pattern) == best).collect();
+    let message: Vec<_> = rules.into_iter().filter(|rule| Some(&*rule.pattern) == best).collect();
     let says = |level: Level, word: &str| {
-        said.iter().any(|rule| rule.level == Some(level) || rule.capabilities.iter().any(|one| one == word))
+        message
+            .iter()
+            .any(|rule| rule.level == Some(level) || rule.capabilities.iter().any(|one| one == word))
     };
     let may_write = says(Level::Write, "mount-readwrite");
     let may = may_write || (!writes && says(Level::Read, "mount-readonly"));
@@ -286,9 +289,9 @@ fn grants_node_pool(policies: &[PolicyRules], name: &str, word: &str) -> bool {
         let letters = pattern.chars().filter(|c| *c != '*').count();
         (pattern.contains('*'), std::cmp::Reverse(letters), pattern.to_string())
     });
-    let said: Vec<_> = rules.into_iter().filter(|rule| Some(&*rule.pattern) == best).collect();
-    let says = |word: &str| said.iter().any(|rule| rule.capabilities.iter().any(|one| one == word));
-    let has_level = |level: Level| said.iter().any(|rule| rule.level == Some(level));
+    let message: Vec<_> = rules.into_iter().filter(|rule| Some(&*rule.pattern) == best).collect();
+    let says = |word: &str| message.iter().any(|rule| rule.capabilities.iter().any(|one| one == word));
+    let has_level = |level: Level| message.iter().any(|rule| rule.level == Some(level));
     let granted = says(word) || has_level(Level::Write) || (word == "read" && has_level(Level::Read));
     granted && !says("deny") && !has_level(Level::Deny)
 }

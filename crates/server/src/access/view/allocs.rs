@@ -13,18 +13,18 @@ use berth_model::{
 };
 
 use super::CallerView;
-use crate::{access::Access, events::PastAlloc};
+use crate::{access::Access, events::AllocObject};
 
 /// An allocation and all that is shown with it, looked up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Parts<'v> {
+pub(crate) struct AllocParts<'v> {
     /// What decisions read of it.
     pub row: &'v AllocRow,
-    /// The rest.
+    /// What only users read of it.
     pub detail: &'v AllocDetail,
     /// The version of its job that it runs.
     pub job: &'v Job,
-    /// Its group there.
+    /// Its group in that version.
     pub group: &'v Group,
     /// Its node; none once that is forgotten.
     pub node: Option<&'v Node>,
@@ -36,19 +36,19 @@ pub(crate) struct Parts<'v> {
     pub deployment: Option<&'v Deployment>,
     /// Where that last changed; 0 once the log has the end.
     observed_index: Index,
-    source: Source<'v>,
+    source: AllocSource<'v>,
 }
 
 /// Where an allocation was looked up.
 #[derive(Debug, Clone, Copy)]
-enum Source<'v> {
+enum AllocSource<'v> {
     State { view: &'v CallerView, slot: AllocSlot, job: &'v JobRow },
-    Event { past: &'v PastAlloc, access: &'v Access },
+    Event { past: &'v AllocObject, access: &'v Access },
 }
 
-impl<'v> Parts<'v> {
+impl<'v> AllocParts<'v> {
     /// The allocation of an event, if its namespace is reached.
-    pub fn of_event(past: &'v PastAlloc, access: &'v Access) -> Option<Self> {
+    pub fn of_event(past: &'v AllocObject, access: &'v Access) -> Option<Self> {
         access.reaches(&past.job.key.namespace).then(|| Self {
             row: &past.row,
             detail: &past.detail,
@@ -59,23 +59,23 @@ impl<'v> Parts<'v> {
             observed: past.seen.as_ref().and_then(LastSeen::living),
             deployment: past.deployment.as_deref(),
             observed_index: past.observed_index,
-            source: Source::Event { past, access },
+            source: AllocSource::Event { past, access },
         })
     }
 
     /// Its job, the version that it runs, and what the caller sees of both; none for the allocation of an event.
     pub fn job_version(&self) -> Option<(&'v CallerView, &'v JobRow, &'v JobVersion)> {
         match self.source {
-            Source::State { view, job, .. } => Some((view, job, job.version(self.row.job_version)?)),
-            Source::Event { .. } => None,
+            AllocSource::State { view, job, .. } => Some((view, job, job.version(self.row.job_version)?)),
+            AllocSource::Event { .. } => None,
         }
     }
 
     /// What its agent saw last, once its end is in the log. Decoded for the caller: ended allocations are kept packed.
     pub fn observed_end(&self) -> Option<ObservedAlloc> {
         match self.source {
-            Source::State { view, slot, .. } => view.view.observed.ended(slot, self.row.id),
-            Source::Event { past, .. } => past.seen.as_ref()?.ended(),
+            AllocSource::State { view, slot, .. } => view.view.observed.ended(slot, self.row.id),
+            AllocSource::Event { past, .. } => past.seen.as_ref()?.ended(),
         }
     }
 
@@ -94,18 +94,18 @@ impl<'v> Parts<'v> {
     /// The evaluation that waits for the time at which something takes its place.
     pub fn followup(&self) -> Option<EvalId> {
         match self.source {
-            Source::State { view, .. } => view.view.followup(self.row, self.detail),
-            Source::Event { past, .. } => past.followup,
+            AllocSource::State { view, .. } => view.view.followup(self.row, self.detail),
+            AllocSource::Event { past, .. } => past.followup,
         }
     }
 
     /// Whether the caller sees another allocation that this one names, or it is gone.
     pub fn may_name(&self, other: AllocId) -> bool {
         match self.source {
-            Source::State { view, .. } => {
+            AllocSource::State { view, .. } => {
                 view.view.store.alloc(other).is_none_or(|(slot, _)| view.alloc_row(slot).is_some())
             }
-            Source::Event { past, access } => {
+            AllocSource::Event { past, access } => {
                 let mut there = past.named.iter().filter(|(id, _)| *id == other);
                 there.all(|(_, namespace)| access.reaches(namespace))
             }
@@ -115,17 +115,17 @@ impl<'v> Parts<'v> {
 
 impl CallerView {
     /// An allocation, looked up.
-    pub fn alloc(&self, id: AllocId) -> Option<Parts<'_>> {
+    pub fn alloc(&self, id: AllocId) -> Option<AllocParts<'_>> {
         self.alloc_in(self.view.store.allocs().find(id)?)
     }
 
     /// The allocation of a slot, looked up.
-    pub fn alloc_in(&self, slot: AllocSlot) -> Option<Parts<'_>> {
+    pub fn alloc_in(&self, slot: AllocSlot) -> Option<AllocParts<'_>> {
         let (store, observed) = (&self.view.store, &self.view.observed);
         let row = store.allocs().row(slot)?;
         let job_row = self.job_in(row.job)?;
         let (job, group) = store.job_of(row)?;
-        Some(Parts {
+        Some(AllocParts {
             row,
             detail: store.allocs().detail(slot)?,
             job,
@@ -135,7 +135,7 @@ impl CallerView {
             observed: observed.get(slot, row.id),
             deployment: store.deployment_with(row).map(|deployment| &**deployment),
             observed_index: self.view.observed_index(slot, row),
-            source: Source::State { view: self, slot, job: job_row },
+            source: AllocSource::State { view: self, slot, job: job_row },
         })
     }
 
@@ -159,7 +159,10 @@ impl CallerView {
     }
 
     /// The allocations whose ids are in a range, by id.
-    pub fn allocs_by_id(&self, ids: impl RangeBounds<AllocId>) -> impl DoubleEndedIterator<Item = Parts<'_>> {
+    pub fn allocs_by_id(
+        &self,
+        ids: impl RangeBounds<AllocId>,
+    ) -> impl DoubleEndedIterator<Item = AllocParts<'_>> {
         self.view.store.allocs().range(ids).filter_map(|(_, slot)| self.alloc_in(slot))
     }
 
@@ -167,7 +170,7 @@ impl CallerView {
     pub fn allocs_by_age(
         &self,
         ages: impl RangeBounds<(Index, AllocId)>,
-    ) -> impl DoubleEndedIterator<Item = Parts<'_>> {
+    ) -> impl DoubleEndedIterator<Item = AllocParts<'_>> {
         self.view.store.allocs().by_age(ages).filter_map(|(_, id)| self.alloc(id))
     }
 

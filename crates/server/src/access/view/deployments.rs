@@ -13,7 +13,7 @@ impl CallerView {
         self.view.store.deployments().get(id).filter(|of| self.sees_deployment(of))
     }
 
-    /// What is told of a deployment's job with it.
+    /// What is reported of a deployment's job with it.
     pub fn deployment_job(&self, of: &Deployment) -> DeploymentJob {
         self.view.deployment_job(of)
     }

@@ -31,8 +31,8 @@ use crate::{
     workload::{PublicKey, Workload, public_keys},
 };
 
-pub(crate) use allocs::Parts;
-pub(crate) use variables::Maybe;
+pub(crate) use allocs::AllocParts;
+pub(crate) use variables::ListedVariable;
 
 /// What one caller sees of the state. Cheap to clone and never changed.
 #[derive(Debug, Clone)]

@@ -84,8 +84,9 @@ impl CallerView {
 
     /// How many nodes are up, whoever sees them.
     pub fn nodes_up(&self) -> usize {
-        let (nodes, heard) = (self.view.store.nodes(), NodeStatus::ALL.iter().filter(|at| !at.is_silent()));
-        heard.flat_map(|at| Scheduling::ALL.map(|scheduling| nodes.with_state(*at, scheduling))).sum()
+        let (nodes, statuses) =
+            (self.view.store.nodes(), NodeStatus::ALL.iter().filter(|at| !at.is_silent()));
+        statuses.flat_map(|at| Scheduling::ALL.map(|scheduling| nodes.with_state(*at, scheduling))).sum()
     }
 
     /// Where any node last changed.

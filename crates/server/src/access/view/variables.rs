@@ -13,13 +13,13 @@ use crate::access::{Access, Capability, Denied};
 
 /// A variable that the caller may be allowed to list.
 #[derive(Debug)]
-pub(crate) struct Maybe<'v> {
+pub(crate) struct ListedVariable<'v> {
     variable: &'v Variable,
     access: &'v Access,
     is_listed: OnceCell<bool>,
 }
 
-impl<'v> Maybe<'v> {
+impl<'v> ListedVariable<'v> {
     /// The variable, for who may list it.
     pub fn listed(&self) -> Option<&'v Variable> {
         let ask = || self.access.reaches_variable(&self.variable.key, Capability::VariablesList);
@@ -54,9 +54,9 @@ impl CallerView {
     pub fn variables(
         &self,
         keys: impl RangeBounds<VariableKey>,
-    ) -> impl DoubleEndedIterator<Item = Maybe<'_>> {
+    ) -> impl DoubleEndedIterator<Item = ListedVariable<'_>> {
         let rows = self.view.store.variables().range(keys).map(|(_, variable)| &**variable);
-        rows.map(|variable| Maybe { variable, access: &self.access, is_listed: OnceCell::new() })
+        rows.map(|variable| ListedVariable { variable, access: &self.access, is_listed: OnceCell::new() })
     }
 
     /// Where any variable was last written or taken away.

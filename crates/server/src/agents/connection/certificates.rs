@@ -1,7 +1,7 @@
-//! Each certificate at the agents' port, with each message that it could send there about a node that is its own or another's.
+//! Tests each kind of certificate at the agents' port with each message, about the agent's own node and about another one.
 
 use berth_api::agent::{
-    Answer, DownFrame, ENROLL_BYTES_MAX, Enroll, Enrolled, ExecUp, FRAME_BYTES_MAX, FileChunk, Hello,
+    AgentResponse, DownFrame, ENROLL_BYTES_MAX, Enroll, Enrolled, ExecUp, FRAME_BYTES_MAX, FileChunk, Hello,
     Leaving, NodeSpec, TaskApiOpen, TaskApiPart, decode_frame, encode_frame,
 };
 use berth_model::{acl::ChangeAcl, command::Command};
@@ -18,8 +18,8 @@ use super::*;
 use crate::{
     agents::enroll,
     net::{
-        Entrance, Secure, Stream,
-        shown::{Certificates, Fault, REGION, Shown, until_expired},
+        NetStream, PortAcceptor, Secure,
+        test_certificates::{Fault, REGION, TestCertificate, TestCertificates, until_expired},
     },
     nomad::tests::fake_engine::FakeEngine,
     workload::tests::{ALLOC, NODE, SECRET, cluster},
@@ -50,8 +50,8 @@ enum Effect {
 }
 
 /// Whoever adds a message says here what it does, and adds it to [`messages`].
-fn effect(said: &Up) -> Effect {
-    match said {
+fn effect(message: &Up) -> Effect {
+    match message {
         Up::Hello(_) => Effect::Opens,
         Up::Update(_) | Up::Heartbeat(_) | Up::Changed(_) => Effect::Tells,
         Up::Sign(_) | Up::Secrets(_) | Up::Watch(_) => Effect::Answers,
@@ -72,7 +72,7 @@ fn messages() -> Vec<Up> {
         Up::Update(Update { seq: 1, allocs: vec![status.encode_to_vec().into()], ..Update::default() }),
         Up::Heartbeat(Heartbeat::default()),
         Up::FileChunk(FileChunk { request: 1, ..FileChunk::default() }),
-        Up::Answer(Answer { request: 1, outcome: None }),
+        Up::Answer(AgentResponse { request: 1, outcome: None }),
         Up::Exec(ExecUp { request: 1, ..ExecUp::default() }),
         Up::Leaving(Leaving { secret: secret.clone(), deadline_ms: 1, force: true, ignore_system: false }),
         Up::Changed(NodeChanged { node: NodeSpec::default() }),
@@ -124,22 +124,22 @@ fn roles() -> [Role; 5] {
 }
 
 /// The answer to a client that shows this where it is not admitted.
-fn turned_away(shown: &Shown) -> Option<&'static str> {
-    match shown.fault {
+fn turned_away(certificate: &TestCertificate) -> Option<&'static str> {
+    match certificate.fault {
         Fault::Expired => Some("expired"),
         Fault::OtherAuthority => Some("none of the authorities"),
         Fault::OtherRegion => Some("here it must name an agent of region global"),
-        Fault::Nothing => (!has_business(&shown.role)).then_some("here it must name an agent"),
+        Fault::Nothing => (!has_business(&certificate.role)).then_some("here it must name an agent"),
     }
 }
 
 /// The port, and all that comes of what is said there.
 struct Port {
     engine: Arc<FakeEngine>,
-    entrance: Entrance,
-    context: Arc<Context>,
-    inputs: Receiver<Input>,
-    of_tasks: mpsc::Receiver<Stream>,
+    entrance: PortAcceptor,
+    context: Arc<ListenContext>,
+    inputs: Receiver<EngineInput>,
+    of_tasks: mpsc::Receiver<NetStream>,
 }
 
 /// What came of a message.
@@ -150,14 +150,14 @@ struct Came {
 }
 
 impl Port {
-    fn open(certificates: &Certificates) -> Self {
+    fn open(certificates: &TestCertificates) -> Self {
         let engine = cluster();
         let secure = Secure::load(&certificates.of_server(), REGION, "s1", RevokedServers::default())
             .expect("it is good");
         let entrance = secure.entrance(PortKind::Agents);
         let (inputs_in, inputs) = unbounded();
-        let (door, of_tasks) = mpsc::channel(16);
-        let context = Context::new(inputs_in).with_state(engine.state()).with_task_door(door);
+        let (sender, of_tasks) = mpsc::channel(16);
+        let context = ListenContext::new(inputs_in).with_state(engine.state()).with_task_api_sender(sender);
         let context = Arc::new(context.with_certificates(Some(secure)));
         Self { engine, entrance, context, inputs, of_tasks }
     }
@@ -185,8 +185,8 @@ impl Port {
     }
 
     /// A session for [`NODE`] on a connection that this is shown for.
-    async fn session(&self, shown: &Shown) -> Session {
-        let (stream, served) = self.dial(&shown.connector()).await;
+    async fn session(&self, certificate: &TestCertificate) -> Session {
+        let (stream, served) = self.dial(&certificate.connector()).await;
         let mut session = Session { stream: stream.expect("it is taken in"), served };
         session.say(Up::Hello(hello(NODE))).await;
         session
@@ -196,21 +196,21 @@ impl Port {
     ///
     /// # Errors
     /// Why the connection was not taken in.
-    async fn say(&mut self, shown: &Shown, said: &Up) -> Result<Came, String> {
-        let (stream, served) = self.dial(&shown.connector()).await;
+    async fn say(&mut self, certificate: &TestCertificate, message: &Up) -> Result<Came, String> {
+        let (stream, served) = self.dial(&certificate.connector()).await;
         let index = self.index();
-        let own = shown.role.clone();
+        let own = certificate.role.clone();
         let last = match own {
             Role::Agent(Some(node)) => node.parse().expect("an id"),
             _ => OTHER,
         };
         let done = SignTokens { request: 77, ..SignTokens::default() };
         let mut frames = vec![(1, Up::Hello(hello(NODE)))];
-        frames.extend((effect(said) != Effect::Opens).then(|| (1, said.clone())));
+        frames.extend((effect(message) != Effect::Opens).then(|| (1, message.clone())));
         frames.extend([(LAST, Up::Hello(hello(last))), (LAST, Up::Sign(done))]);
         let mut bytes = BytesMut::new();
-        for (session, said) in frames {
-            encode_frame(&UpFrame { session, message: Some(said) }, &mut bytes);
+        for (session, message) in frames {
+            encode_frame(&UpFrame { session, message: Some(message) }, &mut bytes);
         }
         let Ok(stream) = stream else {
             return Err(served.await.expect("it does not panic").expect_err("it was refused").to_string());
@@ -220,15 +220,15 @@ impl Port {
         if writer.write_all(&bytes).await.is_ok() {
             let _ = writer.flush().await;
         }
-        let downs = match hear(&mut reader, matches!(said, Up::Secrets(_) | Up::Watch(_))).await {
+        let downs = match hear(&mut reader, matches!(message, Up::Secrets(_) | Up::Watch(_))).await {
             Ok(downs) => downs,
             Err(_) => {
                 let ended = served.await.expect("it does not panic");
                 return Err(ended.expect_err("the connection was ended").to_string());
             }
         };
-        let mut came = self.came(downs);
-        if effect(said) == Effect::Changes && came.refused.is_none() {
+        let mut outcome = self.came(downs);
+        if effect(message) == Effect::Changes && outcome.refused.is_none() {
             let changed = async {
                 while self.index() == index {
                     tokio::task::yield_now().await;
@@ -237,12 +237,12 @@ impl Port {
             tokio::time::timeout(PATIENCE, changed).await.expect("the state changes");
         }
         if self.index() != index {
-            came.effects.push(Effect::Changes);
+            outcome.effects.push(Effect::Changes);
         }
         drop((reader, writer));
         let _ = served.await;
         self.inputs.try_iter().for_each(drop);
-        Ok(came)
+        Ok(outcome)
     }
 
     fn index(&self) -> berth_model::Index {
@@ -251,33 +251,33 @@ impl Port {
 
     /// What the server and its controller made of it, but for the last session.
     fn came(&mut self, downs: Vec<Down>) -> Came {
-        let mut came = Came::default();
+        let mut outcome = Came::default();
         for input in self.inputs.try_iter() {
             match input {
-                Input::Open { hello, link, .. } if link.number != LAST => {
+                EngineInput::Open { hello, link, .. } if link.number != LAST => {
                     assert_eq!(hello.node_id(), NODE);
-                    came.effects.push(Effect::Opens);
+                    outcome.effects.push(Effect::Opens);
                 }
-                Input::Event(Event::SessionClosed(_), _) | Input::Open { .. } => {}
-                Input::Event(..) => came.effects.push(Effect::Tells),
+                EngineInput::Event(Event::SessionClosed(_), _) | EngineInput::Open { .. } => {}
+                EngineInput::Event(..) => outcome.effects.push(Effect::Tells),
                 _ => panic!("the controller is told something else"),
             }
         }
         for down in downs {
             match down {
-                Down::Refused(refused) => came.refused = Some(refused.reason),
+                Down::Refused(refused) => outcome.refused = Some(refused.reason),
                 Down::Signed(signed) => {
                     assert_eq!(signed.tokens.len(), 1, "{}", signed.refused);
-                    came.effects.push(Effect::Answers);
+                    outcome.effects.push(Effect::Answers);
                 }
-                Down::Secrets(_) | Down::Watched(_) => came.effects.push(Effect::Answers),
+                Down::Secrets(_) | Down::Watched(_) => outcome.effects.push(Effect::Answers),
                 other => panic!("it is told {other:?}"),
             }
         }
         if self.of_tasks.try_recv().is_ok() {
-            came.effects.push(Effect::Carries);
+            outcome.effects.push(Effect::Carries);
         }
-        came
+        outcome
     }
 
     /// Asks for a certificate for [`NODE`], with a secret as its own.
@@ -289,10 +289,10 @@ impl Port {
         let key = Key::make().expect("it is made");
         let (node_id, public_key) = (NODE.to_bytes().to_vec(), key.public().to_vec());
         let node_secret = node_secret.to_vec();
-        let mut asked = Enroll { node_id, public_key, node_secret, ..Enroll::default() };
-        asked.signature = key.sign(&asked.signed()).expect("it is signed");
+        let mut request = Enroll { node_id, public_key, node_secret, ..Enroll::default() };
+        request.signature = key.sign(&request.signed()).expect("it is signed");
         let mut bytes = BytesMut::new();
-        encode_frame(&asked, &mut bytes);
+        encode_frame(&request, &mut bytes);
         let mut answer = BytesMut::new();
         if let Ok(mut stream) = stream {
             let _ = stream.write_all(&bytes).await;
@@ -317,14 +317,14 @@ struct Session {
 }
 
 impl Session {
-    async fn say(&mut self, said: Up) {
+    async fn say(&mut self, message: Up) {
         let mut bytes = BytesMut::new();
-        encode_frame(&UpFrame { session: 1, message: Some(said) }, &mut bytes);
+        encode_frame(&UpFrame { session: 1, message: Some(message) }, &mut bytes);
         self.stream.write_all(&bytes).await.expect("it is open");
         self.stream.flush().await.expect("it is open");
     }
 
-    async fn shows(&mut self, renewed: &Shown) {
+    async fn shows(&mut self, renewed: &TestCertificate) {
         let chain = renewed.held.chain().iter().map(|one| one.to_vec()).collect();
         self.say(Up::Renewed(Renewed { chain })).await;
     }
@@ -369,37 +369,37 @@ async fn hear<R: AsyncRead + Unpin>(reader: &mut R, secrets: bool) -> io::Result
 
 #[tokio::test]
 async fn each_certificate_says_each_message_for_the_nodes_that_it_names_and_no_others() {
-    let certificates = Certificates::new();
-    let all: Vec<Shown> = roles().iter().flat_map(|role| certificates.of(role)).collect();
+    let certificates = TestCertificates::new();
+    let all: Vec<TestCertificate> = roles().iter().flat_map(|role| certificates.of(role)).collect();
     let mut port = Port::open(&certificates);
     let messages = messages();
     until_expired(&all).await;
     let (mut done, mut refused) = (0, 0);
-    for shown in &all {
-        for said in &messages {
-            let row = format!("{shown} says {said:?}");
-            let came = port.say(shown, said).await;
-            let Some(why) = turned_away(shown) else {
-                let came = came.unwrap_or_else(|why| panic!("{row}: {why}"));
-                let speaks_for_it = shown.held.identity().speaks_for(&NODE.to_string());
+    for certificate in &all {
+        for message in &messages {
+            let row = format!("{certificate} says {message:?}");
+            let outcome = port.say(certificate, message).await;
+            let Some(why) = turned_away(certificate) else {
+                let outcome = outcome.unwrap_or_else(|why| panic!("{row}: {why}"));
+                let speaks_for_it = certificate.held.identity().speaks_for(&NODE.to_string());
                 if !speaks_for_it {
-                    let why = came.refused.as_deref().unwrap_or_default();
+                    let why = outcome.refused.as_deref().unwrap_or_default();
                     assert!(why.contains("does not speak for node"), "{row}: {why}");
-                    assert_eq!(came.effects, [], "{row}");
+                    assert_eq!(outcome.effects, [], "{row}");
                     refused += 1;
                     continue;
                 }
                 let mut expected = vec![Effect::Opens];
                 expected.extend(
-                    [effect(said)]
+                    [effect(message)]
                         .into_iter()
                         .filter(|effect| !matches!(effect, Effect::Opens | Effect::Nothing)),
                 );
-                assert_eq!(came, Came { effects: expected, refused: None }, "{row}");
+                assert_eq!(outcome, Came { effects: expected, refused: None }, "{row}");
                 done += 1;
                 continue;
             };
-            let found = came.expect_err(&row);
+            let found = outcome.expect_err(&row);
             assert!(found.contains(why), "{row}: {found}");
             refused += 1;
         }
@@ -410,18 +410,18 @@ async fn each_certificate_says_each_message_for_the_nodes_that_it_names_and_no_o
 
 #[tokio::test]
 async fn who_shows_a_certificate_gets_another_one_for_the_nodes_that_it_names() {
-    let certificates = Certificates::new();
-    let all: Vec<Shown> = roles().iter().flat_map(|role| certificates.of(role)).collect();
+    let certificates = TestCertificates::new();
+    let all: Vec<TestCertificate> = roles().iter().flat_map(|role| certificates.of(role)).collect();
     let port = Port::open(&certificates);
     until_expired(&all).await;
-    for shown in &all {
-        let enrolled = port.enroll(&shown.renewing(), SECRET).await;
-        let names_it = shown.held.identity().speaks_for(&NODE.to_string());
-        match turned_away(shown).or((!names_it).then_some("and not node")) {
-            None => assert_eq!(enrolled, Ok(()), "{shown}"),
+    for certificate in &all {
+        let enrolled = port.enroll(&certificate.renewing(), SECRET).await;
+        let names_it = certificate.held.identity().speaks_for(&NODE.to_string());
+        match turned_away(certificate).or((!names_it).then_some("and not node")) {
+            None => assert_eq!(enrolled, Ok(()), "{certificate}"),
             Some(why) => {
                 let found = enrolled.expect_err("it is refused");
-                assert!(found.contains(why), "{shown}: {found}");
+                assert!(found.contains(why), "{certificate}: {found}");
             }
         }
     }
@@ -429,21 +429,21 @@ async fn who_shows_a_certificate_gets_another_one_for_the_nodes_that_it_names() 
 
 #[tokio::test]
 async fn a_certificate_without_the_secret_of_its_node_makes_no_other_one() {
-    let certificates = Certificates::new();
+    let certificates = TestCertificates::new();
     let port = Port::open(&certificates);
     for node in [Some(NODE), None] {
-        let shown = certificates.good(Role::Agent(node.map(|node| node.to_string())));
+        let certificate = certificates.good(Role::Agent(node.map(|node| node.to_string())));
         for secret in [&b""[..], b"another"] {
-            let why = port.enroll(&shown.renewing(), secret).await.expect_err("anybody could have it");
-            assert!(why.contains("the secret of node"), "{shown}: {why}");
+            let why = port.enroll(&certificate.renewing(), secret).await.expect_err("anybody could have it");
+            assert!(why.contains("the secret of node"), "{certificate}: {why}");
         }
-        assert_eq!(port.enroll(&shown.renewing(), SECRET).await, Ok(()));
+        assert_eq!(port.enroll(&certificate.renewing(), SECRET).await, Ok(()));
     }
 }
 
 #[tokio::test]
 async fn what_was_revoked_says_nothing_more_for_its_node() {
-    let certificates = Certificates::new();
+    let certificates = TestCertificates::new();
     let [own, other, any] =
         [Some(NODE), Some(OTHER), None].map(|node| Role::Agent(node.map(|node| node.to_string())));
     let [own, other, any] = [own, other, any].map(|role| certificates.good(role));
@@ -451,26 +451,26 @@ async fn what_was_revoked_says_nothing_more_for_its_node() {
     let revoke = ChangeAcl::RevokeNode(NODE);
     let revoked = port.engine.apply(vec![Command::ChangeAcl(Box::new(revoke))]);
     assert_eq!(revoked.outcomes, [Ok(())]);
-    for said in &messages() {
-        for shown in [&own, &any] {
-            let came = port.say(shown, said).await.expect("the port takes it in");
-            let why = came.refused.unwrap_or_default();
-            assert!(why.contains("was revoked"), "{shown} says {said:?}: {why}");
-            assert_eq!(came.effects, [], "{shown} says {said:?}");
+    for message in &messages() {
+        for certificate in [&own, &any] {
+            let outcome = port.say(certificate, message).await.expect("the port takes it in");
+            let why = outcome.refused.unwrap_or_default();
+            assert!(why.contains("was revoked"), "{certificate} says {message:?}: {why}");
+            assert_eq!(outcome.effects, [], "{certificate} says {message:?}");
         }
     }
-    for shown in [&own, &any] {
-        let why = port.enroll(&shown.renewing(), SECRET).await.expect_err("it is revoked");
-        assert!(why.contains("was revoked"), "{shown}: {why}");
+    for certificate in [&own, &any] {
+        let why = port.enroll(&certificate.renewing(), SECRET).await.expect_err("it is revoked");
+        assert!(why.contains("was revoked"), "{certificate}: {why}");
     }
-    let came = port.say(&other, &Up::Heartbeat(Heartbeat::default())).await.expect("it is taken in");
-    assert!(came.refused.expect("it is another's").contains("does not speak for node"));
+    let outcome = port.say(&other, &Up::Heartbeat(Heartbeat::default())).await.expect("it is taken in");
+    assert!(outcome.refused.expect("it is another's").contains("does not speak for node"));
 }
 
 #[tokio::test]
 async fn a_connection_ends_with_the_certificate_that_was_shown_for_it_unless_a_newer_one_of_the_same_key_was()
 {
-    let certificates = Certificates::new();
+    let certificates = TestCertificates::new();
     let role = |node: NodeId| Role::Agent(Some(node.to_string()));
     let mut port = Port::open(&certificates);
     let soon = certificates.one(&role(NODE), Fault::Expired);
@@ -498,13 +498,13 @@ async fn a_connection_ends_with_the_certificate_that_was_shown_for_it_unless_a_n
     // All others have ended by the same clock; this one goes on.
     port.inputs.try_iter().for_each(drop);
     renews.say(Up::Heartbeat(Heartbeat::default())).await;
-    let heard = async {
-        while !matches!(port.inputs.try_recv(), Ok(Input::Event(Event::Heartbeat(..), _))) {
+    let received = async {
+        while !matches!(port.inputs.try_recv(), Ok(EngineInput::Event(Event::Heartbeat(..), _))) {
             assert!(!renews.served.is_finished(), "it was ended");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, heard).await.expect("it is heard");
+    tokio::time::timeout(PATIENCE, received).await.expect("it is heard");
     // What counts now is the new one: a revocation ends that, too.
     let revoked = port.engine.apply(vec![Command::ChangeAcl(Box::new(ChangeAcl::RevokeNode(NODE)))]);
     assert_eq!(revoked.outcomes, [Ok(())]);

@@ -1,4 +1,4 @@
-//! What an agent says, damaged on its way: its connection goes on or is ended, and its server lives.
+//! Fuzzing of damaged agent messages: the connection continues or is closed, and the server survives.
 
 use berth_api::agent::{Hello, encode_frame};
 use crossbeam_channel::unbounded;
@@ -26,30 +26,30 @@ fn conversation(seed: u64) -> BytesMut {
         ..Hello::default()
     };
     let mut bytes = BytesMut::new();
-    let said = (0..MESSAGES).map(|_| message(&mut draw));
-    for said in std::iter::once(Up::Hello(hello)).chain(said) {
-        encode_frame(&UpFrame { session: 0, message: Some(said) }, &mut bytes);
+    let messages = (0..MESSAGES).map(|_| message(&mut draw));
+    for messages in std::iter::once(Up::Hello(hello)).chain(messages) {
+        encode_frame(&UpFrame { session: 0, message: Some(messages) }, &mut bytes);
     }
     bytes
 }
 
-async fn serve_to_its_end(said: &[u8]) {
+async fn serve_to_its_end(message: &[u8]) {
     let engine = cluster();
     let (inputs_in, _inputs) = unbounded();
-    let context = Arc::new(Context::new(inputs_in).with_state(engine.state()));
+    let context = Arc::new(ListenContext::new(inputs_in).with_state(engine.state()));
     let (ours, theirs) = duplex(1 << 20);
     let served = tokio::spawn(async move {
         let (reader, writer) = split(theirs);
         serve(reader, writer, None, ([127, 0, 0, 1], 1).into(), &context).await
     });
     let (mut reader, mut writer) = split(ours);
-    let heard = tokio::spawn(async move { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await });
+    let received = tokio::spawn(async move { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await });
     // It may be ended for what it said so far.
-    let _ = writer.write_all(said).await;
+    let _ = writer.write_all(message).await;
     let _ = writer.shutdown().await;
     let ended = tokio::time::timeout(ENDS_WITHIN, served).await.expect("the connection is ended");
     let _ = ended.expect("it does not panic");
-    heard.abort();
+    received.abort();
 }
 
 proptest! {
@@ -61,15 +61,15 @@ proptest! {
         damage in prop::collection::vec((any::<Index>(), any::<u8>()), 1..12),
         cut in prop::option::weighted(0.2, any::<Index>()),
     ) {
-        let mut said = conversation(seed).to_vec();
+        let mut message = conversation(seed).to_vec();
         for (at, byte) in damage {
-            let at = at.index(said.len());
-            said[at] = byte;
+            let at = at.index(message.len());
+            message[at] = byte;
         }
         if let Some(cut) = cut {
-            said.truncate(cut.index(said.len()));
+            message.truncate(cut.index(message.len()));
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(serve_to_its_end(&said));
+        runtime.block_on(serve_to_its_end(&message));
     }
 }

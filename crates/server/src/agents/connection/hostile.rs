@@ -1,16 +1,15 @@
-//! An agent with a certificate of its own that says what it likes of a node that is not its own: over TLS, in frames, as the port takes
-//! them in.
+//! Tests a hostile agent that has a valid certificate of its own and sends messages about another node, over TLS.
 
 use std::path::PathBuf;
 
 use berth_api::agent::{
-    Answer, DownFrame, ExecUp, FRAME_BYTES_MAX, FileChunk, Hello, Leaving, TaskApiData, TaskApiOpen,
-    TaskApiPart, VariableAsked, WatchVariables, decode_frame, encode_frame,
+    AgentResponse, DownFrame, ExecUp, FRAME_BYTES_MAX, FileChunk, Hello, Leaving, TaskApiData, TaskApiOpen,
+    TaskApiPart, VariableQuery, WatchVariables, decode_frame, encode_frame,
 };
 use berth_model::job::IDENTITIES_MAX;
 use berth_tls::{
-    Acceptor, Authority, CertificateRequest, Connector, Expected, Held, PortKind, RevokedServers, Role,
-    TlsFiles, Validity, now_secs, write_new,
+    Acceptor, Authority, CertificateRequest, Connector, ExpectedPeer, PortKind, RevokedServers, Role,
+    TlsCredentials, TlsFiles, Validity, now_secs, write_new,
 };
 use bytes::Bytes;
 use crossbeam_channel::unbounded;
@@ -30,7 +29,7 @@ const OWN: NodeId = NodeId(8);
 const OWN_SECRET: &[u8] = b"another secret..";
 
 /// What a certificate for a role needs on disk.
-fn held(authority: &Authority, dir: &std::path::Path, name: &str, role: Role) -> Held {
+fn held(authority: &Authority, dir: &std::path::Path, name: &str, role: Role) -> TlsCredentials {
     let validity = Validity { not_before: now_secs() - 60, not_after: now_secs() + 3_600 };
     let request = CertificateRequest { role, region: REGION.into(), hosts: Vec::new(), validity };
     let certified = authority.certify(&request).expect("it is signed");
@@ -42,7 +41,7 @@ fn held(authority: &Authority, dir: &std::path::Path, name: &str, role: Role) ->
     };
     write_new(&files.cert, &certified.certificate).expect("it is written");
     write_new(&files.key, &certified.key).expect("it is written");
-    Held::load(&files).expect("it is good")
+    TlsCredentials::load(&files).expect("it is good")
 }
 
 /// Numbers that are the same in each run (splitmix64).
@@ -104,12 +103,20 @@ pub(super) fn message(draw: &mut Draw) -> Up {
             Up::Update(Update { seq: draw.next(), allocs, ..Update::default() })
         }
         8 => Up::Heartbeat(Heartbeat::default()),
-        9 => Up::Answer(Answer { request, outcome: None }),
+        9 => Up::Answer(AgentResponse { request, outcome: None }),
         10 => Up::Exec(ExecUp { request, ..ExecUp::default() }),
         12 => {
             let path = draw.one_of(&["nomad/jobs/web", "nomad/jobs/other", ""]).to_owned();
-            let asked = vec![VariableAsked { path, is_list: draw.below(2) == 0, ..VariableAsked::default() }];
-            Up::Watch(WatchVariables { request, secret, alloc_id, task, asked, ..WatchVariables::default() })
+            let queries =
+                vec![VariableQuery { path, is_list: draw.below(2) == 0, ..VariableQuery::default() }];
+            Up::Watch(WatchVariables {
+                request,
+                secret,
+                alloc_id,
+                task,
+                queries,
+                ..WatchVariables::default()
+            })
         }
         11 => Up::Renewed(Renewed { chain: vec![noise; draw.below(10)] }),
         _ => Up::FileChunk(FileChunk { request, data: noise.into(), ..FileChunk::default() }),
@@ -126,14 +133,15 @@ async fn an_agent_gets_nothing_of_another_node_however_often_it_asks() {
     let agent = held(&authority, dir.path(), "agent", Role::Agent(Some(OWN.to_string())));
     let revoked = RevokedServers::default();
     let acceptor = Acceptor::new(&server, REGION, &revoked).expect("it is made");
-    let connector = Connector::new(&agent, Expected::Server(REGION.into()), &revoked).expect("it is made");
+    let connector =
+        Connector::new(&agent, ExpectedPeer::Server(REGION.into()), &revoked).expect("it is made");
 
     let engine = cluster();
     put(&engine, "nomad/jobs/web/app/plain", "mine");
     put(&engine, "nomad/jobs/other", "theirs");
     let (inputs_in, inputs) = unbounded();
-    let (door, mut of_tasks) = mpsc::channel(16);
-    let context = Context::new(inputs_in).with_state(engine.state()).with_task_door(door);
+    let (sender, mut of_tasks) = mpsc::channel(16);
+    let context = ListenContext::new(inputs_in).with_state(engine.state()).with_task_api_sender(sender);
     let context = Arc::new(context);
     let before = engine.state().view().store.index();
 
@@ -164,12 +172,12 @@ async fn an_agent_gets_nothing_of_another_node_however_often_it_asks() {
             // Its own session stays.
             match message(&mut draw) {
                 Up::Hello(hello) => (1 + session, Up::Hello(hello)),
-                said => (session, said),
+                text => (session, text),
             }
         });
-        for (session, said) in std::iter::once(first).chain(others) {
+        for (session, text) in std::iter::once(first).chain(others) {
             let mut frame = BytesMut::new();
-            encode_frame(&UpFrame { session, message: Some(said) }, &mut frame);
+            encode_frame(&UpFrame { session, message: Some(text) }, &mut frame);
             writer.write_all(&frame).await.expect("it is read");
         }
         writer.flush().await.expect("it is read");
@@ -182,7 +190,7 @@ async fn an_agent_gets_nothing_of_another_node_however_often_it_asks() {
         writer
     });
 
-    let (mut read, mut heard) = (BytesMut::new(), [0_usize; 5]);
+    let (mut read, mut received) = (BytesMut::new(), [0_usize; 5]);
     'hears: loop {
         while let Some(frame) =
             decode_frame::<DownFrame>(&mut read, FRAME_BYTES_MAX).expect("the server keeps the protocol")
@@ -192,24 +200,24 @@ async fn an_agent_gets_nothing_of_another_node_however_often_it_asks() {
                     let why = refused.reason;
                     let known = ["does not speak for node", "secret is shorter"];
                     assert!(known.iter().any(|known| why.contains(known)), "{why}");
-                    heard[0] += 1;
+                    received[0] += 1;
                 }
                 Down::Signed(signed) => {
                     assert!(signed.tokens.is_empty() && !signed.refused.is_empty(), "{signed:?}");
-                    heard[1] += 1;
+                    received[1] += 1;
                 }
-                Down::Secrets(told) => {
-                    assert!(told.secrets.is_empty() && !told.refused.is_empty());
-                    if told.request == 77 {
+                Down::Secrets(response) => {
+                    assert!(response.secrets.is_empty() && !response.refused.is_empty());
+                    if response.request == 77 {
                         break 'hears;
                     }
-                    heard[2] += 1;
+                    received[2] += 1;
                 }
-                Down::Watched(told) => {
-                    assert!(told.found.is_empty() && !told.refused.is_empty());
-                    heard[4] += 1;
+                Down::Watched(response) => {
+                    assert!(response.found.is_empty() && !response.refused.is_empty());
+                    received[4] += 1;
                 }
-                Down::TaskApi(TaskApi { part: Some(TaskApiPart::Close(_)), .. }) => heard[3] += 1,
+                Down::TaskApi(TaskApi { part: Some(TaskApiPart::Close(_)), .. }) => received[3] += 1,
                 Down::TaskApi(TaskApi { part: Some(TaskApiPart::Data(TaskApiData { data })), .. }) => {
                     assert!(data.starts_with(b"HTTP/1.1 503 "), "{data:?}");
                 }
@@ -218,14 +226,14 @@ async fn an_agent_gets_nothing_of_another_node_however_often_it_asks() {
         }
         assert_ne!(reader.read_buf(&mut read).await.expect("it goes on"), 0, "the connection goes on");
     }
-    assert!(heard.iter().all(|count| *count > 100), "{heard:?}");
+    assert!(received.iter().all(|count| *count > 100), "{received:?}");
     drop(saying.await.expect("it says all"));
     assert!(of_tasks.try_recv().is_err(), "nothing of another's tasks comes in");
     assert_eq!(engine.state().view().store.index(), before, "nothing has changed");
     drop(reader);
     let _ = served.await.expect("it does not panic");
     for input in inputs.try_iter() {
-        if let Input::Open { hello, .. } = input {
+        if let EngineInput::Open { hello, .. } = input {
             assert_eq!(hello.node_id(), OWN, "no session is another's");
         }
     }

@@ -20,7 +20,7 @@ struct Agent {
     reader: ReadHalf<DuplexStream>,
     writer: WriteHalf<DuplexStream>,
     read: BytesMut,
-    inputs: Receiver<Input>,
+    inputs: Receiver<EngineInput>,
     served: JoinHandle<io::Result<()>>,
 }
 
@@ -29,9 +29,9 @@ impl Agent {
         Self::connect_to(|context| context)
     }
 
-    fn connect_to(with: impl FnOnce(Context) -> Context) -> Self {
+    fn connect_to(with: impl FnOnce(ListenContext) -> ListenContext) -> Self {
         let (inputs_in, inputs) = unbounded();
-        let context = Arc::new(with(Context::new(inputs_in)));
+        let context = Arc::new(with(ListenContext::new(inputs_in)));
         let (ours, theirs) = duplex(64 << 10);
         let served = tokio::spawn(async move {
             let (reader, writer) = split(theirs);
@@ -63,7 +63,7 @@ impl Agent {
     }
 
     /// What the controller is sent next.
-    async fn told(&self) -> Input {
+    async fn next_input(&self) -> EngineInput {
         loop {
             match self.inputs.try_recv() {
                 Ok(input) => return input,
@@ -73,8 +73,8 @@ impl Agent {
     }
 
     async fn opened(&self) -> NodeId {
-        match self.told().await {
-            Input::Open { hello, .. } => hello.node_id(),
+        match self.next_input().await {
+            EngineInput::Open { hello, .. } => hello.node_id(),
             _ => panic!("no session was opened"),
         }
     }
@@ -113,7 +113,10 @@ async fn a_connection_carries_so_many_sessions_and_no_more() {
     assert_eq!(agent.refused().await, refused);
 
     agent.say(5, Up::Hello(hello(0))).await;
-    assert!(matches!(agent.told().await, Input::Event(Event::SessionClosed(_), _)), "one begins again");
+    assert!(
+        matches!(agent.next_input().await, EngineInput::Event(Event::SessionClosed(_), _)),
+        "one begins again"
+    );
     assert_eq!(agent.opened().await, NodeId(7));
 }
 
@@ -140,7 +143,10 @@ async fn a_later_hello_is_no_larger_than_the_first_may_be() {
     assert_eq!((session, reason), (3, expected));
 
     agent.say(2, Up::Heartbeat(Heartbeat::default())).await;
-    assert!(matches!(agent.told().await, Input::Event(Event::Heartbeat(..), _)), "the others go on");
+    assert!(
+        matches!(agent.next_input().await, EngineInput::Event(Event::Heartbeat(..), _)),
+        "the others go on"
+    );
 }
 
 fn update(allocs: usize) -> Update {
@@ -155,8 +161,8 @@ async fn a_report_tells_of_so_many_allocations_and_no_more() {
     agent.say(1, Up::Hello(hello(0))).await;
     agent.opened().await;
     agent.say(1, Up::Update(update(UPDATE_ALLOCS_MAX))).await;
-    match agent.told().await {
-        Input::Event(Event::Observed { allocs, .. }, _) => assert_eq!(allocs.len(), UPDATE_ALLOCS_MAX),
+    match agent.next_input().await {
+        EngineInput::Event(Event::Observed { allocs, .. }, _) => assert_eq!(allocs.len(), UPDATE_ALLOCS_MAX),
         _ => panic!("nothing was observed"),
     }
     agent.say(1, Up::Update(update(UPDATE_ALLOCS_MAX + 1))).await;
@@ -204,8 +210,9 @@ async fn a_task_whose_connection_is_not_carried_is_answered_why() {
         "{answer}"
     );
 
-    let (engine, (door, mut of_tasks)) = (cluster(), mpsc::channel(1_000));
-    let mut agent = Agent::connect_to(|context| context.with_state(engine.state()).with_task_door(door));
+    let (engine, (sender, mut of_tasks)) = (cluster(), mpsc::channel(1_000));
+    let mut agent =
+        Agent::connect_to(|context| context.with_state(engine.state()).with_task_api_sender(sender));
     agent.say(1, Up::Hello(of_node)).await;
     for connection in 0..TASK_API_CONNECTIONS_MAX as u64 {
         agent.say(1, task_connects(connection)).await;

@@ -103,7 +103,7 @@ impl World {
     }
 
     /// Everything that runs, as the node is sent it, in parts.
-    fn told(&mut self) -> Vec<wire::Desired> {
+    fn sent(&mut self) -> Vec<wire::Desired> {
         let (_, row) = self.store.node(NODE).expect("it is there");
         let run = self.store.nodes().live(row).collect();
         let desired = Desired {
@@ -140,7 +140,7 @@ fn a_large_node_is_told_in_parts_that_each_say_a_specification_once() {
     let mut world = World::new();
     let large = "x".repeat(40 << 10);
     world.place(&large, 20_000);
-    let parts = world.told();
+    let parts = world.sent();
     assert!(parts.len() > 1, "one part would be too large");
     for (number, part) in parts.iter().enumerate() {
         assert!(part.encoded_len() <= PART_BYTES_MAX + large.len() + (1 << 10), "{}", part.encoded_len());
@@ -149,16 +149,16 @@ fn a_large_node_is_told_in_parts_that_each_say_a_specification_once() {
         assert_eq!(argument(&part.groups[0].spec), large);
         assert!(part.run.iter().all(|run| run.group_ref == part.groups[0].group_ref));
     }
-    let told: std::collections::BTreeSet<_> =
-        parts.iter().flat_map(|part| &part.run).map(|run| run.alloc_id.clone()).collect();
-    assert_eq!(told.len(), 20_000);
+    let run: std::collections::BTreeSet<_> =
+        parts.iter().flat_map(|part| &part.run).map(|alloc| alloc.alloc_id.clone()).collect();
+    assert_eq!(run.len(), 20_000);
 }
 
 #[test]
 fn a_job_that_was_purged_and_registered_again_is_not_told_as_it_was() {
     let mut world = World::new();
     world.place("old", 1);
-    let parts = world.told();
+    let parts = world.sent();
     assert_eq!((argument(&parts[0].groups[0].spec), parts[0].run[0].job_version), ("old".into(), 0));
     let (eval, alloc) = (EvalId(1 << 40), AllocId(world.allocs));
     world.apply(Command::DeregisterJob(DeregisterJob { job: World::key(), purge: true, eval }));
@@ -174,7 +174,7 @@ fn a_job_that_was_purged_and_registered_again_is_not_told_as_it_was() {
     world.apply(Command::Collect(Box::new(collect)));
     assert!(world.store.jobs().is_empty(), "it is gone");
     world.place("new", 1);
-    let parts = world.told();
+    let parts = world.sent();
     let run = parts[0].run.last().expect("it was placed");
     let group = parts[0].groups.iter().find(|group| group.group_ref == run.group_ref).expect("it is said");
     assert_eq!((argument(&group.spec), run.job_version), ("new".into(), 0), "versions begin again");

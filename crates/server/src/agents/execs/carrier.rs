@@ -1,32 +1,32 @@
-//! Carries the messages of one command between its agent and whoever waits for it.
+//! Carries the messages of one command between its agent and its client.
 
 use std::sync::Arc;
 
 use berth_api::agent::{
-    Down, EXEC_PIECE_BYTES_MAX, ExecCancel, ExecCredit, ExecDown, ExecInput as Input, ExecOrder, ExecStream,
-    TerminalSize,
+    Down, EXEC_PIECE_BYTES_MAX, ExecCancel, ExecControl, ExecCredit, ExecDown, ExecInput as Input,
+    ExecStream, TerminalSize,
 };
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
-use super::exec::Exec;
+use super::exec::RunningExec;
 use crate::{
-    agents::Gone,
-    engine::Link,
+    agents::ConnectionClosed,
+    engine::SessionLink,
     shared::{AgentError, ExecInput, ExecOutput},
 };
 
 /// Carries one command's messages between its agent and whoever waits for it.
-pub(super) struct Carrier {
-    pub(super) link: Link,
+pub(super) struct ExecCarrier {
+    pub(super) link: SessionLink,
     pub(super) number: u64,
-    pub(super) exec: Arc<Exec>,
+    pub(super) exec: Arc<RunningExec>,
 }
 
-impl Carrier {
-    pub(super) async fn tell(&self, order: ExecOrder) -> Result<(), Gone> {
-        let exec = ExecDown { request: self.number, order: Some(order) };
-        self.link.tell(Down::Exec(exec)).await
+impl ExecCarrier {
+    pub(super) async fn send(&self, control: ExecControl) -> Result<(), ConnectionClosed> {
+        let exec = ExecDown { request: self.number, control: Some(control) };
+        self.link.send(Down::Exec(exec)).await
     }
 
     /// Until the command has ended, or nobody waits for it any more; then it is cancelled.
@@ -52,7 +52,7 @@ impl Carrier {
             () = self.carry_input(inputs) => false,
         };
         if !ended {
-            let _ = self.tell(ExecOrder::Cancel(ExecCancel {})).await;
+            let _ = self.send(ExecControl::Cancel(ExecCancel {})).await;
         }
     }
 
@@ -62,7 +62,7 @@ impl Carrier {
             if let Some(begins) = self.exec.has_begun() {
                 return begins;
             }
-            self.exec.told.notified().await;
+            self.exec.output_ready.notified().await;
         }
     }
 
@@ -71,7 +71,7 @@ impl Carrier {
         loop {
             let Some(next) = self.exec.next() else {
                 tokio::select! {
-                    () = self.exec.told.notified() => continue,
+                    () = self.exec.output_ready.notified() => continue,
                     () = outputs.closed() => return false,
                 }
             };
@@ -89,7 +89,7 @@ impl Carrier {
             self.exec.allow(stream, bytes);
             let credit = ExecCredit { stream: stream as i32, bytes: bytes as u64 };
             // Should the agent be gone, its end says so.
-            let _ = self.tell(ExecOrder::Credit(credit)).await;
+            let _ = self.send(ExecControl::Credit(credit)).await;
         }
     }
 
@@ -102,25 +102,27 @@ impl Carrier {
         }
     }
 
-    async fn carry_one(&self, input: ExecInput) -> Result<(), Gone> {
+    async fn carry_one(&self, input: ExecInput) -> Result<(), ConnectionClosed> {
         match input {
             ExecInput::Data(bytes) => self.carry_bytes(bytes).await,
-            ExecInput::Close => self.tell(ExecOrder::Input(Input { data: Bytes::new(), close: true })).await,
+            ExecInput::Close => {
+                self.send(ExecControl::Input(Input { data: Bytes::new(), close: true })).await
+            }
             ExecInput::Resize { rows, columns } => {
                 let size = TerminalSize { rows: rows.into(), columns: columns.into() };
-                self.tell(ExecOrder::Resize(size)).await
+                self.send(ExecControl::Resize(size)).await
             }
         }
     }
 
-    async fn carry_bytes(&self, mut bytes: Bytes) -> Result<(), Gone> {
+    async fn carry_bytes(&self, mut bytes: Bytes) -> Result<(), ConnectionClosed> {
         while !bytes.is_empty() {
-            let room = self.exec.take_room(bytes.len().min(EXEC_PIECE_BYTES_MAX));
-            if room == 0 {
-                self.exec.room.notified().await;
+            let window = self.exec.take_input_window(bytes.len().min(EXEC_PIECE_BYTES_MAX));
+            if window == 0 {
+                self.exec.input_ready.notified().await;
                 continue;
             }
-            self.tell(ExecOrder::Input(Input { data: bytes.split_to(room), close: false })).await?;
+            self.send(ExecControl::Input(Input { data: bytes.split_to(window), close: false })).await?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! One command under way: what has come from its agent, and what the agent has room for.
+//! One running command: its output that is not read yet, and the agent's receive window for its input.
 
 use std::sync::{Mutex, PoisonError};
 
-use berth_api::agent::{EXEC_PIECE_BYTES_MAX, ExecNews, ExecStream, Inbox};
+use berth_api::agent::{EXEC_PIECE_BYTES_MAX, ExecEvent, ExecStream, Inbox};
 use tokio::sync::Notify;
 
 use crate::shared::{AgentError, ExecOutput};
@@ -11,37 +11,38 @@ use crate::shared::{AgentError, ExecOutput};
 pub(super) const WINDOW_BYTES: usize = 128 << 10;
 
 /// A command under way.
-pub(super) struct Exec {
-    streams: Mutex<Streams>,
+pub(super) struct RunningExec {
+    streams: Mutex<ExecStreams>,
     /// There is output, or it has ended.
-    pub(super) told: Notify,
-    /// There is room for input.
-    pub(super) room: Notify,
+    pub(super) output_ready: Notify,
+    /// The agent's receive window has free bytes.
+    pub(super) input_ready: Notify,
 }
 
-struct Streams {
+struct ExecStreams {
     stdout: Inbox,
     stderr: Inbox,
-    /// Bytes of input that the agent has room for.
+    /// Bytes of input that the agent's receive window still takes.
     stdin_credit: usize,
     /// It runs, or has run.
     begun: bool,
     end: Option<Result<i32, AgentError>>,
 }
 
-impl Exec {
+impl RunningExec {
     pub(super) fn new() -> Self {
         let inbox = || Inbox::new(WINDOW_BYTES);
-        let streams = Streams { stdout: inbox(), stderr: inbox(), stdin_credit: 0, begun: false, end: None };
-        Self { streams: Mutex::new(streams), told: Notify::new(), room: Notify::new() }
+        let streams =
+            ExecStreams { stdout: inbox(), stderr: inbox(), stdin_credit: 0, begun: false, end: None };
+        Self { streams: Mutex::new(streams), output_ready: Notify::new(), input_ready: Notify::new() }
     }
 
-    pub(super) fn on_news(&self, news: ExecNews) {
-        if !matches!(news, ExecNews::Refused(_)) {
+    pub(super) fn on_event(&self, event: ExecEvent) {
+        if !matches!(event, ExecEvent::Refused(_)) {
             self.lock().begun = true;
         }
-        match news {
-            ExecNews::Output(output) => {
+        match event {
+            ExecEvent::Output(output) => {
                 let mut streams = self.lock();
                 let inbox = match output.stream() {
                     ExecStream::Stderr => &mut streams.stderr,
@@ -50,27 +51,27 @@ impl Exec {
                 let taken = inbox.push(&output.data);
                 drop(streams);
                 match taken {
-                    Ok(()) => self.told.notify_one(),
+                    Ok(()) => self.output_ready.notify_one(),
                     Err(error) => self.on_end(Err(AgentError::Failed(format!("read its output: {error}")))),
                 }
             }
-            ExecNews::Credit(credit) => {
+            ExecEvent::Credit(credit) => {
                 let bytes = usize::try_from(credit.bytes).unwrap_or(usize::MAX);
                 let mut streams = self.lock();
                 streams.stdin_credit = streams.stdin_credit.saturating_add(bytes);
                 drop(streams);
-                self.room.notify_one();
-                self.told.notify_one();
+                self.input_ready.notify_one();
+                self.output_ready.notify_one();
             }
-            ExecNews::Exited(exited) => self.on_end(Ok(exited.exit_code)),
-            ExecNews::Refused(refusal) => self.on_end(Err(refusal.into())),
+            ExecEvent::Exited(exited) => self.on_end(Ok(exited.exit_code)),
+            ExecEvent::Refused(refusal) => self.on_end(Err(refusal.into())),
         }
     }
 
     /// The first end counts.
     pub(super) fn on_end(&self, end: Result<i32, AgentError>) {
         self.lock().end.get_or_insert(end);
-        self.told.notify_one();
+        self.output_ready.notify_one();
     }
 
     pub(super) fn next(&self) -> Option<Result<ExecOutput, AgentError>> {
@@ -94,7 +95,7 @@ impl Exec {
     }
 
     /// How much of a piece of input may be sent now.
-    pub(super) fn take_room(&self, bytes_max: usize) -> usize {
+    pub(super) fn take_input_window(&self, bytes_max: usize) -> usize {
         let mut streams = self.lock();
         let bytes = streams.stdin_credit.min(bytes_max);
         streams.stdin_credit -= bytes;
@@ -109,7 +110,7 @@ impl Exec {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Streams> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ExecStreams> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

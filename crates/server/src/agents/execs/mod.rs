@@ -1,4 +1,4 @@
-//! Commands within tasks, as far as the agents' connections carry them: each stream moves as fast as its reader takes it.
+//! Commands within tasks, multiplexed on the agents' connections, with flow control by stream.
 
 mod carrier;
 mod exec;
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use berth_api::agent::{ExecOrder, ExecStart, ExecUp, Refusal, RefusalKind};
+use berth_api::agent::{ExecControl, ExecStart, ExecUp, Refusal, RefusalKind};
 use berth_model::NodeId;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -17,11 +17,11 @@ use tokio::{
 };
 
 use self::{
-    carrier::Carrier,
-    exec::{Exec, WINDOW_BYTES},
+    carrier::ExecCarrier,
+    exec::{RunningExec, WINDOW_BYTES},
 };
 use crate::{
-    engine::Link,
+    engine::SessionLink,
     shared::{AgentError, ExecLink, ExecRequest},
 };
 
@@ -34,18 +34,18 @@ const EXECS_MAX: usize = 256;
 
 /// The commands of one session.
 #[derive(Clone, Default)]
-pub(crate) struct Execs(Arc<Mutex<Open>>);
+pub(crate) struct Execs(Arc<Mutex<OpenExecs>>);
 
 #[derive(Default)]
-struct Open {
+struct OpenExecs {
     last: u64,
     ended: bool,
-    execs: HashMap<u64, Arc<Exec>>,
+    execs: HashMap<u64, Arc<RunningExec>>,
 }
 
 impl Execs {
     /// Runs a command on the agent at the other end of `link`.
-    pub async fn start(&self, link: Link, request: ExecRequest) -> Result<ExecLink, AgentError> {
+    pub async fn start(&self, link: SessionLink, request: ExecRequest) -> Result<ExecLink, AgentError> {
         let (number, exec) = self.open(link.node)?;
         let start = ExecStart {
             alloc_id: request.alloc.to_bytes().to_vec(),
@@ -54,8 +54,8 @@ impl Execs {
             tty: request.tty,
             credit_bytes: WINDOW_BYTES as u64,
         };
-        let carrier = Carrier { link, number, exec };
-        if carrier.tell(ExecOrder::Start(start)).await.is_err() {
+        let carrier = ExecCarrier { link, number, exec };
+        if carrier.send(ExecControl::Start(start)).await.is_err() {
             self.close(number);
             return Err(AgentError::NotConnected(carrier.link.node));
         }
@@ -74,7 +74,7 @@ impl Execs {
         Ok(ExecLink { input, output })
     }
 
-    fn open(&self, node: NodeId) -> Result<(u64, Arc<Exec>), AgentError> {
+    fn open(&self, node: NodeId) -> Result<(u64, Arc<RunningExec>), AgentError> {
         let mut open = self.lock();
         if open.ended {
             return Err(AgentError::NotConnected(node));
@@ -84,7 +84,7 @@ impl Execs {
             return Err(AgentError::Busy(text));
         }
         open.last += 1;
-        let (number, exec) = (open.last, Arc::new(Exec::new()));
+        let (number, exec) = (open.last, Arc::new(RunningExec::new()));
         open.execs.insert(number, exec.clone());
         Ok((number, exec))
     }
@@ -94,10 +94,10 @@ impl Execs {
     }
 
     /// The agent reports something.
-    pub fn on_news(&self, up: ExecUp) {
+    pub fn on_event(&self, up: ExecUp) {
         let exec = self.lock().execs.get(&up.request).cloned();
-        if let (Some(exec), Some(news)) = (exec, up.news) {
-            exec.on_news(news);
+        if let (Some(exec), Some(event)) = (exec, up.event) {
+            exec.on_event(event);
         }
     }
 
@@ -108,7 +108,7 @@ impl Execs {
         open.execs.drain().for_each(|(_, exec)| exec.on_end(Err(AgentError::NotConnected(node))));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, OpenExecs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

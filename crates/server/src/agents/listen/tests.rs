@@ -16,8 +16,8 @@ use tokio::{
 use super::*;
 use crate::{
     net::{
-        Share, TooOften,
-        shown::{Certificates, REGION},
+        AddressLimit, RateExceeded,
+        test_certificates::{REGION, TestCertificates},
     },
     workload::tests::cluster,
 };
@@ -25,18 +25,18 @@ use crate::{
 /// A port that listens, and what the controller hears.
 struct Port {
     address: SocketAddr,
-    inputs: Receiver<Input>,
+    inputs: Receiver<EngineInput>,
     _listening: JoinHandle<()>,
     _stop: watch::Sender<bool>,
 }
 
 impl Port {
-    async fn open(certificates: &Certificates, limits: AgentLimits) -> Self {
+    async fn open(certificates: &TestCertificates, limits: AgentLimits) -> Self {
         let secure = Secure::load(&certificates.of_server(), REGION, "s1", RevokedServers::default())
             .expect("it is good");
         let entrance = secure.entrance(PortKind::Agents);
         let (inputs_in, inputs) = unbounded();
-        let context = Context::new(inputs_in).with_limits(limits).with_state(cluster().state());
+        let context = ListenContext::new(inputs_in).with_limits(limits).with_state(cluster().state());
         let context = Arc::new(context.with_certificates(Some(secure)));
         let (stop, stopped) = watch::channel(false);
         let socket = TcpSocket::new_v4().expect("a socket");
@@ -80,7 +80,7 @@ impl Port {
         let mut opened = 0;
         while opened < count {
             match self.inputs.try_recv() {
-                Ok(Input::Open { .. }) => opened += 1,
+                Ok(EngineInput::Open { .. }) => opened += 1,
                 Ok(_) => panic!("an agent was sent away"),
                 Err(_) => tokio::time::sleep(Duration::from_millis(1)).await,
             }
@@ -90,12 +90,12 @@ impl Port {
 
 /// Room for 400 agents, 300 of them of one address, which begins 150 a second.
 fn limits() -> AgentLimits {
-    AgentLimits { connections_max: 400, connections_share: Share::equal(300), begun_a_second: 150 }
+    AgentLimits { connections_max: 400, connections_share: AddressLimit::equal(300), begun_a_second: 150 }
 }
 
 #[tokio::test]
 async fn all_agents_that_an_address_may_have_come_in_at_once_and_none_is_refused() {
-    let certificates = Certificates::new();
+    let certificates = TestCertificates::new();
     let port = Port::open(&certificates, limits()).await;
     let shown = certificates.good(Role::Agent(None));
     // Twice as many as may begin in a second, all at once, and some of another address.
@@ -109,8 +109,8 @@ async fn all_agents_that_an_address_may_have_come_in_at_once_and_none_is_refused
 
 #[tokio::test]
 async fn strangers_who_never_speak_keep_nobody_out_not_even_of_their_own_address() {
-    let certificates = Certificates::new();
-    let small = AgentLimits { connections_max: 8, connections_share: Share::equal(6), ..limits() };
+    let certificates = TestCertificates::new();
+    let small = AgentLimits { connections_max: 8, connections_share: AddressLimit::equal(6), ..limits() };
     let port = Port::open(&certificates, small).await;
     let mut strangers = Vec::new();
     for host in 1..=4 {
@@ -131,8 +131,8 @@ async fn strangers_who_never_speak_keep_nobody_out_not_even_of_their_own_address
 
 #[tokio::test]
 async fn strangers_of_two_addresses_that_say_one_byte_do_not_keep_an_agent_of_a_third_out() {
-    let certificates = Certificates::new();
-    let small = AgentLimits { connections_max: 8, connections_share: Share::equal(6), ..limits() };
+    let certificates = TestCertificates::new();
+    let small = AgentLimits { connections_max: 8, connections_share: AddressLimit::equal(6), ..limits() };
     let port = Port::open(&certificates, small).await;
     let shown = certificates.good(Role::Agent(None));
     let mut strangers = Vec::new();
@@ -167,7 +167,7 @@ async fn one_that_hung_up_while_it_waited_is_known_by_it_though_it_has_said_some
 async fn an_address_that_begins_too_much_waits_and_is_refused_by_the_name_of_the_limit() {
     let (inputs, _inputs) = crossbeam_channel::bounded(1);
     let limits = AgentLimits { begun_a_second: 10, ..AgentLimits::default() };
-    let context = Context::new(inputs).with_limits(limits);
+    let context = ListenContext::new(inputs).with_limits(limits);
     let (own, strange) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([10, 0, 0, 1]));
     for _ in 0..999 {
         assert!(context.may_begin_a_session(own).await.is_ok(), "this machine may begin any number");
@@ -175,10 +175,10 @@ async fn an_address_that_begins_too_much_waits_and_is_refused_by_the_name_of_the
     for _ in 0..25 {
         assert!(context.may_begin_a_session(strange).await.is_ok(), "it waits for its turn");
     }
-    let never = Pace { per_second: 10, begin: || Err(TooOften) };
+    let never = Pace { per_second: 10, begin: || Err(RateExceeded) };
     let mut waits = std::pin::pin!(context.sessions_line.begin(strange, never));
     assert!(futures_util::poll!(&mut waits).is_pending());
-    let refused = context.too_slow("connections", LINE_MAX);
+    let refused = context.too_slow("connections", QUEUE_WAIT_MAX);
     assert!(
         refused.contains("it has waited in line for 20 s, of which 10 may begin a second; have the operator raise --agent-rate-address"),
         "{refused}"
@@ -191,25 +191,25 @@ fn ten_thousand_agents_behind_one_address_have_room() {
     assert!(connections_share.of(IpAddr::from([10, 0, 0, 1])) >= 10_000);
     assert!(begun_a_second * 20 >= 2 * 10_000, "each may come twice");
     let in_time = |wait: Duration| u64::from(begun_a_second) * wait.as_secs() >= 10_000;
-    assert!(in_time(LINE_MAX) && in_time(BEGIN_WAIT_MAX), "none waits for too long");
+    assert!(in_time(QUEUE_WAIT_MAX) && in_time(BEGIN_WAIT_MAX), "none waits for too long");
 }
 
 #[tokio::test]
 async fn a_connection_that_waits_takes_little() {
     let (inputs, _inputs) = crossbeam_channel::bounded(1);
-    let (context, rooms) = (Arc::new(Context::new(inputs)), Rooms::new(AgentLimits::default()));
+    let (context, rooms) = (Arc::new(ListenContext::new(inputs)), AgentSlots::new(AgentLimits::default()));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let stream = TcpStream::connect(listener.local_addr().expect("it listens")).await.expect("connected");
     let peer: SocketAddr = ([10, 0, 0, 1], 1).into();
     let waiting = rooms.wait(peer.ip()).expect("there is room");
-    let entrance = Entrance::open();
+    let entrance = PortAcceptor::open();
     let bytes = size_of_val(&serve(stream, peer, &entrance, waiting, &rooms, &context));
     assert!(bytes <= 1_536, "{bytes} bytes");
 }
 
 #[tokio::test]
 async fn http_on_the_port_for_agents_is_answered_in_http_and_names_the_other_port() {
-    let certificates = Certificates::new();
+    let certificates = TestCertificates::new();
     let port = Port::open(&certificates, limits()).await;
     let mut stream = port.dial(1).await;
     stream.write_all(b"GET /v1/jobs HTTP/1.1\r\nhost: berth\r\n\r\n").await.expect("written");

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use berth_api::agent::{DownFrame, FRAME_BYTES_MAX, VariableAsked, decode_frame};
+use berth_api::agent::{DownFrame, FRAME_BYTES_MAX, VariableQuery, decode_frame};
 use berth_model::{
     AclRoleId, AclTokenId, NodeId,
     alloc::{AllocEnd, ClientStatus},
@@ -39,7 +39,7 @@ const TOO_LONG: Duration = Duration::from_secs(30);
 /// A server, and one session with it.
 struct Session {
     state: State,
-    context: Arc<Context>,
+    context: Arc<ListenContext>,
     watches: Watches,
     outbound: Outbound,
     sent: OutboundReader,
@@ -50,8 +50,8 @@ impl Session {
         Self::with(State { policy: access::policy(true), ..engine.state() }, |_| {})
     }
 
-    fn with(state: State, change: impl FnOnce(&mut Context)) -> Self {
-        let mut context = Context::new(unbounded().0);
+    fn with(state: State, change: impl FnOnce(&mut ListenContext)) -> Self {
+        let mut context = ListenContext::new(unbounded().0);
         change(&mut context);
         let context = Arc::new(context);
         let (outbound, sent) = Outbound::new(&AllInFlight::default(), CancellationToken::new());
@@ -65,19 +65,19 @@ impl Session {
         Self { state, context, watches: Watches::default(), outbound, sent }
     }
 
-    fn ask(&self, asked: WatchVariables) -> Result<(), VariablesWatched> {
+    fn ask(&self, request: WatchVariables) -> Result<(), VariablesWatched> {
         let (context, outbound) = (self.context.clone(), self.outbound.clone());
         let watcher = Watcher { context, by: by(NODE), number: 3, outbound };
-        self.watches.begin(watcher, self.state.clone(), asked)
+        self.watches.begin(watcher, self.state.clone(), request)
     }
 
     /// What the agent is told next.
-    async fn told(&mut self) -> VariablesWatched {
+    async fn response(&mut self) -> VariablesWatched {
         let message = timeout(TOO_LONG, self.sent.next()).await.expect("it is told").expect("it goes on");
         self.sent.written(message.len());
         let frame = decode_frame(&mut BytesMut::from(message), FRAME_BYTES_MAX);
         match frame.expect("the server keeps the protocol") {
-            Some(DownFrame { session: 3, message: Some(Down::Watched(told)) }) => told,
+            Some(DownFrame { session: 3, message: Some(Down::Watched(response)) }) => response,
             other => panic!("{other:?}"),
         }
     }
@@ -86,9 +86,9 @@ impl Session {
         assert!(timeout(A_MOMENT, self.sent.next()).await.is_err(), "there is nothing to say");
     }
 
-    async fn asks(&mut self, asked: WatchVariables) -> VariablesWatched {
-        self.ask(asked).expect("there is room");
-        self.told().await
+    async fn asks(&mut self, request: WatchVariables) -> VariablesWatched {
+        self.ask(request).expect("there is room");
+        self.response().await
     }
 
     fn waiting(&self) -> usize {
@@ -98,8 +98,10 @@ impl Session {
     /// Waits until nothing is left of any request.
     async fn all_is_over(&self, watches_max: usize) {
         let over = async {
-            let all = [&self.context.watches, &self.context.looks];
-            while self.waiting() > 0 || all.map(|room| room.available_permits()) != [watches_max, LOOKS] {
+            let all = [&self.context.watches, &self.context.variable_reads];
+            while self.waiting() > 0
+                || all.map(|room| room.available_permits()) != [watches_max, VARIABLE_READS]
+            {
                 sleep(Duration::from_millis(1)).await;
             }
         };
@@ -108,31 +110,31 @@ impl Session {
 }
 
 /// As many as a test may count on.
-const LOOKS: usize = 2;
+const VARIABLE_READS: usize = 2;
 
-fn with_room(watches: usize) -> impl FnOnce(&mut Context) {
+fn with_room(watches: usize) -> impl FnOnce(&mut ListenContext) {
     move |context| {
         context.watches = Arc::new(Semaphore::new(watches));
-        context.looks = Arc::new(Semaphore::new(LOOKS));
+        context.variable_reads = Arc::new(Semaphore::new(VARIABLE_READS));
     }
 }
 
-fn asked(request: u64, paths: &[&str], seen: &[u8]) -> WatchVariables {
-    let one = |path: &&str| VariableAsked { path: (*path).to_owned(), ..VariableAsked::default() };
+fn request_for(request: u64, paths: &[&str], seen: &[u8]) -> WatchVariables {
+    let one = |path: &&str| VariableQuery { path: (*path).to_owned(), ..VariableQuery::default() };
     WatchVariables {
         request,
         secret: SECRET.to_vec(),
         alloc_id: ALLOC.to_bytes().to_vec(),
         task: "plain".to_owned(),
-        asked: paths.iter().map(one).collect(),
+        queries: paths.iter().map(one).collect(),
         seen: seen.to_vec(),
         ..WatchVariables::default()
     }
 }
 
-fn value(told: &VariablesWatched) -> &str {
-    assert_eq!(told.refused, "");
-    &told.found[0].variables[0].items["value"]
+fn value(response: &VariablesWatched) -> &str {
+    assert_eq!(response.refused, "");
+    &response.found[0].variables[0].items["value"]
 }
 
 #[tokio::test]
@@ -140,15 +142,19 @@ async fn a_request_waits_for_a_change_and_is_answered_once() {
     let engine = cluster();
     put(&engine, PATH, "one");
     let mut session = Session::with(Session::new(&engine).state, with_room(5));
-    let told = session.asks(asked(1, &[PATH], &[])).await;
-    assert_eq!((told.request, value(&told)), (1, "one"));
-    session.ask(asked(2, &[PATH], &told.seen)).expect("there is room");
+    let response = session.asks(request_for(1, &[PATH], &[])).await;
+    assert_eq!((response.request, value(&response)), (1, "one"));
+    session.ask(request_for(2, &[PATH], &response.seen)).expect("there is room");
     session.is_told_nothing().await;
     assert_eq!((session.waiting(), session.context.watches.available_permits()), (1, 4));
-    assert_eq!(session.context.looks.available_permits(), LOOKS, "whoever waits holds up nobody");
+    assert_eq!(
+        session.context.variable_reads.available_permits(),
+        VARIABLE_READS,
+        "whoever waits holds up nobody"
+    );
     put(&engine, PATH, "two");
-    let told = session.told().await;
-    assert_eq!((told.request, value(&told)), (2, "two"));
+    let response = session.response().await;
+    assert_eq!((response.request, value(&response)), (2, "two"));
     put(&engine, PATH, "three");
     session.is_told_nothing().await;
     session.all_is_over(5).await;
@@ -159,16 +165,19 @@ async fn what_is_not_for_whoever_asks_is_refused_before_anything_waits() {
     let engine = cluster();
     let session = Session::with(Session::new(&engine).state, with_room(0));
     for (change, why) in [
-        ((|asked| asked.secret = b"guessed".to_vec()) as fn(&mut WatchVariables), "does not speak for node"),
-        (|asked| asked.task = "x".repeat(1_025), "no name has more than 1024 bytes"),
-        (|asked| asked.alloc_id = vec![0; 1_025], "no name has more than 1024 bytes"),
-        (|asked| asked.asked = vec![VariableAsked::default(); 65], "at most 64"),
-        (|asked| asked.seen = vec![0; 1_000], "32 bytes"),
+        (
+            (|request| request.secret = b"guessed".to_vec()) as fn(&mut WatchVariables),
+            "does not speak for node",
+        ),
+        (|request| request.task = "x".repeat(1_025), "no name has more than 1024 bytes"),
+        (|request| request.alloc_id = vec![0; 1_025], "no name has more than 1024 bytes"),
+        (|request| request.queries = vec![VariableQuery::default(); 65], "at most 64"),
+        (|request| request.seen = vec![0; 1_000], "32 bytes"),
         (|_| {}, "too many templates of all nodes wait"),
     ] {
-        let mut asked = asked(8, &[PATH], &[]);
-        change(&mut asked);
-        let refused = session.ask(asked).expect_err("it is refused");
+        let mut request = request_for(8, &[PATH], &[]);
+        change(&mut request);
+        let refused = session.ask(request).expect_err("it is refused");
         assert!(refused.refused.contains(why), "{}: {why}", refused.refused);
         assert_eq!((refused.request, session.waiting()), (8, 0));
     }
@@ -179,16 +188,18 @@ async fn a_request_takes_the_place_of_the_one_before_also_where_there_is_no_othe
     let engine = cluster();
     put(&engine, PATH, "one");
     let mut session = Session::with(Session::new(&engine).state, with_room(1));
-    let seen = session.asks(asked(1, &[PATH], &[])).await.seen;
+    let seen = session.asks(request_for(1, &[PATH], &[])).await.seen;
     session.all_is_over(1).await;
     for request in [2, 3] {
-        session.ask(asked(request, &[PATH], &seen)).expect("there is room for it in place of the other");
+        session
+            .ask(request_for(request, &[PATH], &seen))
+            .expect("there is room for it in place of the other");
     }
-    let other = WatchVariables { task: "other".to_owned(), ..asked(4, &[PATH], &seen) };
+    let other = WatchVariables { task: "other".to_owned(), ..request_for(4, &[PATH], &seen) };
     let refused = session.ask(other).expect_err("there is no room for another task").refused;
     assert!(refused.contains("too many templates of all nodes wait"), "{refused}");
     put(&engine, PATH, "two");
-    assert_eq!(session.told().await.request, 3);
+    assert_eq!(session.response().await.request, 3);
     session.is_told_nothing().await;
     session.all_is_over(1).await;
 }
@@ -203,13 +214,13 @@ async fn a_session_has_room_for_so_many_tasks() {
         for number in 0..TEMPLATE_WATCHES_MAX {
             let answering = tokio::spawn(std::future::pending::<()>()).abort_handle();
             let room = room.clone().try_acquire_owned().expect("there is some");
-            let waiting = Waiting { request: 0, answering, room };
+            let waiting = PendingWatch { request: 0, answering, room };
             open.by_task.insert((ALLOC.to_bytes().to_vec(), number.to_string()), waiting);
         }
     }
-    let refused = session.ask(asked(1, &[PATH], &[])).expect_err("there is no room").refused;
+    let refused = session.ask(request_for(1, &[PATH], &[])).expect_err("there is no room").refused;
     assert!(refused.contains("of 4096 tasks of one node wait"), "{refused}");
-    let same = WatchVariables { task: "7".to_owned(), ..asked(2, &[PATH], &[]) };
+    let same = WatchVariables { task: "7".to_owned(), ..request_for(2, &[PATH], &[]) };
     session.ask(same).expect("one of them asks again");
     session.watches.end();
 }
@@ -221,17 +232,21 @@ async fn a_server_that_is_not_as_far_as_the_last_one_refuses_instead_of_saying_w
     let mut session = Session::new(&engine);
     engine.is_cut_off.store(true, std::sync::atomic::Ordering::Relaxed);
     let index = engine.view.load().store.index().0;
-    let told = session.asks(WatchVariables { index, ..asked(1, &[PATH], &[]) }).await;
-    assert_eq!((value(&told), told.index), ("one", index), "it has come as far");
+    let response = session.asks(WatchVariables { index, ..request_for(1, &[PATH], &[]) }).await;
+    assert_eq!((value(&response), response.index), ("one", index), "it has come as far");
 
-    let beyond = |request| WatchVariables { index: index + 1, ..asked(request, &[PATH], &[]) };
-    let told = session.asks(beyond(2)).await;
-    assert!(told.found.is_empty() && told.retry && told.seen.is_empty(), "{told:?}");
-    assert!(told.refused.contains("has not caught up with what the task was shown"), "{}", told.refused);
+    let beyond = |request| WatchVariables { index: index + 1, ..request_for(request, &[PATH], &[]) };
+    let response = session.asks(beyond(2)).await;
+    assert!(response.found.is_empty() && response.retry && response.seen.is_empty(), "{response:?}");
+    assert!(
+        response.refused.contains("has not caught up with what the task was shown"),
+        "{}",
+        response.refused
+    );
     // Once it knows of all that any server has said, what is beyond that is of another cluster.
     engine.is_cut_off.store(false, std::sync::atomic::Ordering::Relaxed);
-    let told = session.asks(beyond(3)).await;
-    assert_eq!((value(&told), told.index), ("one", index));
+    let response = session.asks(beyond(3)).await;
+    assert_eq!((value(&response), response.index), ("one", index));
 }
 
 #[tokio::test]
@@ -239,14 +254,14 @@ async fn a_request_ends_with_its_allocation() {
     let engine = cluster();
     put(&engine, PATH, "one");
     let mut session = Session::with(Session::new(&engine).state, with_room(1));
-    let seen = session.asks(asked(1, &[PATH], &[])).await.seen;
+    let seen = session.asks(request_for(1, &[PATH], &[])).await.seen;
     session.all_is_over(1).await;
-    session.ask(asked(2, &[PATH], &seen)).expect("there is room");
+    session.ask(request_for(2, &[PATH], &seen)).expect("there is room");
     session.is_told_nothing().await;
     let end = AllocEnd { alloc: ALLOC, status: ClientStatus::Complete, tasks: Vec::new(), seen_at: None };
     engine.apply(vec![Command::EndAllocs(vec![end])]);
-    let told = session.told().await;
-    assert!(told.refused.contains("has ended") && !told.retry, "{}", told.refused);
+    let response = session.response().await;
+    assert!(response.refused.contains("has ended") && !response.retry, "{}", response.refused);
     session.all_is_over(1).await;
 }
 
@@ -255,12 +270,12 @@ async fn requests_end_with_their_session() {
     let engine = cluster();
     put(&engine, PATH, "one");
     let mut session = Session::with(Session::new(&engine).state, with_room(1));
-    let seen = session.asks(asked(1, &[PATH], &[])).await.seen;
+    let seen = session.asks(request_for(1, &[PATH], &[])).await.seen;
     session.all_is_over(1).await;
-    session.ask(asked(2, &[PATH], &seen)).expect("there is room");
+    session.ask(request_for(2, &[PATH], &seen)).expect("there is room");
     session.watches.end();
     session.all_is_over(1).await;
-    session.ask(asked(3, &[PATH], &[])).expect("there is nobody to refuse it to");
+    session.ask(request_for(3, &[PATH], &[])).expect("there is nobody to refuse it to");
     put(&engine, PATH, "two");
     session.is_told_nothing().await;
     session.all_is_over(1).await;
@@ -270,20 +285,20 @@ async fn requests_end_with_their_session() {
 async fn a_connection_that_takes_nothing_holds_up_no_other() {
     let engine = cluster();
     put(&engine, PATH, "one");
-    let one_at_a_time = |context: &mut Context| context.looks = Arc::new(Semaphore::new(1));
+    let one_at_a_time = |context: &mut ListenContext| context.variable_reads = Arc::new(Semaphore::new(1));
     let mut slow = Session::with(Session::new(&engine).state, one_at_a_time);
     let owed = Bytes::from(vec![0; 8 << 20]);
     slow.outbound.send_now(owed.clone());
-    slow.ask(asked(1, &[PATH], &[])).expect("there is room");
+    slow.ask(request_for(1, &[PATH], &[])).expect("there is room");
     sleep(A_MOMENT).await;
-    assert_eq!(slow.context.looks.available_permits(), 1, "nothing is decrypted for it");
+    assert_eq!(slow.context.variable_reads.available_permits(), 1, "nothing is decrypted for it");
     let mut other = slow.beside();
-    assert_eq!(value(&other.asks(asked(1, &[PATH], &[])).await), "one");
+    assert_eq!(value(&other.asks(request_for(1, &[PATH], &[])).await), "one");
     // What is written meanwhile is what it is told.
     put(&engine, PATH, "two");
     assert_eq!(slow.sent.next().await.expect("it was sent"), owed);
     slow.sent.written(owed.len());
-    assert_eq!(value(&slow.told().await), "two");
+    assert_eq!(value(&slow.response().await), "two");
 }
 
 #[tokio::test]
@@ -295,23 +310,27 @@ async fn what_is_too_large_is_refused_once_for_as_long_as_it_is() {
     paths.iter().for_each(|path| put_items(&engine, path, large()));
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let mut session = Session::new(&engine);
-    let told = session.asks(asked(1, &paths, &[])).await;
-    assert!(told.refused.contains("takes more than 2097152 bytes") && told.retry, "{}", told.refused);
-    assert_eq!((told.seen.len(), told.found.len()), (32, 0));
-    session.ask(asked(2, &paths, &told.seen)).expect("there is room");
+    let response = session.asks(request_for(1, &paths, &[])).await;
+    assert!(
+        response.refused.contains("takes more than 2097152 bytes") && response.retry,
+        "{}",
+        response.refused
+    );
+    assert_eq!((response.seen.len(), response.found.len()), (32, 0));
+    session.ask(request_for(2, &paths, &response.seen)).expect("there is room");
     session.is_told_nothing().await;
     for path in &paths[..10] {
         put(&engine, path, "small");
     }
-    let mut told = session.told().await;
+    let mut response = session.response().await;
     for request in 3.. {
-        if told.refused.is_empty() {
+        if response.refused.is_empty() {
             break;
         }
         // It may have been woken by the first of them.
-        told = session.asks(asked(request, &paths, &told.seen)).await;
+        response = session.asks(request_for(request, &paths, &response.seen)).await;
     }
-    assert_eq!((told.found.len(), value(&told)), (40, "small"));
+    assert_eq!((response.found.len(), value(&response)), (40, "small"));
 }
 
 #[tokio::test]
@@ -319,22 +338,22 @@ async fn rights_that_a_task_is_given_are_heard_of() {
     let engine = cluster();
     put(&engine, "team/x", "one");
     let mut session = Session::new(&engine);
-    let told = session.asks(asked(1, &["team/x"], &[])).await;
-    assert!(told.found[0].denied.contains("may not read"), "{told:?}");
-    session.ask(asked(2, &["team/x"], &told.seen)).expect("there is room");
+    let response = session.asks(request_for(1, &["team/x"], &[])).await;
+    assert!(response.found[0].denied.contains("may not read"), "{response:?}");
+    session.ask(request_for(2, &["team/x"], &response.seen)).expect("there is room");
     session.is_told_nothing().await;
     let_read(&engine, "team");
-    assert_eq!(value(&session.told().await), "one");
+    assert_eq!(value(&session.response().await), "one");
 }
 
 #[test]
 fn a_request_is_woken_by_what_may_change_its_answer_and_by_little_else() {
     let engine = cluster();
     let state = engine.state();
-    let mut asked = asked(1, &[PATH], &[]);
-    let list = VariableAsked { namespace: "team".into(), path: "a/".into(), is_list: true };
-    asked.asked.push(list);
-    let waits_for = keys_of(&state, NODE, &asked).expect("it is a task's");
+    let mut request = request_for(1, &[PATH], &[]);
+    let list = VariableQuery { namespace: "team".into(), path: "a/".into(), is_list: true };
+    request.queries.push(list);
+    let waits_for = keys_of(&state, NODE, &request).expect("it is a task's");
     let wakes = |event: Event| {
         woken_by(&state.view(), &Change::Logged(event)).iter().any(|key| waits_for.contains(key))
     };
@@ -360,8 +379,8 @@ async fn each_variable_that_a_template_shows_is_recorded_before_the_agent_has_it
     let (state, _log) = recording(dir.path());
     let mut session = Session::with(state, |_| {});
     let paths = ["nomad/jobs/web/app/plain", "nomad/jobs/other"];
-    let told = session.asks(asked(1, &paths, &[])).await;
-    assert_eq!(value(&told), "mine");
+    let response = session.asks(request_for(1, &paths, &[])).await;
+    assert_eq!(value(&response), "mine");
     let recorded = recorded(dir.path());
     assert!(
         recorded.contains("nomad/jobs/web/app/plain") && !recorded.contains("nomad/jobs/other"),

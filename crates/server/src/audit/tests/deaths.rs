@@ -127,7 +127,7 @@ fn write(trail: &mut Trail, acknowledged: &Cell<usize>) {
 /// twice, and the chain holds over all files.
 fn check(what: &str, config: &AuditConfig, acknowledged: usize) {
     let mut trail = Trail::open(config, "s1").expect("it goes on");
-    assert!(trail.take_trouble().is_none(), "{what}");
+    assert!(trail.take_failure().is_none(), "{what}");
     trail.push(&record(RECORDS));
     trail.flush(true).expect("it is written");
     drop(trail);

@@ -1,9 +1,9 @@
-//! Agents, whichever server they are connected to: what is asked of one goes to the server that has its session, and what it
-//! answers comes back the same way.
+//! Access to agents that are connected to any server: requests are relayed to the server that has the session, and responses come
+//! back the same way.
 
-mod lent;
 mod own_log;
 mod remote;
+mod service;
 mod wire;
 
 use std::{sync::Arc, time::Duration};
@@ -11,22 +11,22 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use berth_api::{
     LogDetail,
-    agent::{Outcome, Question},
+    agent::{AgentOutcome, AgentQuery},
 };
 use berth_model::NodeId;
 use berth_replication::peer::PeerAddress;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 
-use super::{Cluster, wire::Request};
+use super::{Cluster, wire::PeerRequest};
 use crate::{
     agents::Registry,
     shared::{AgentError, Agents, ExecLink, ExecRequest, ReadPieces, ReadRequest},
 };
-pub(super) use lent::Lent;
-use remote::Remote;
-pub(super) use wire::{AgentAnswer, AgentRequest};
+use remote::RemoteServer;
+pub(super) use service::AgentService;
+pub(super) use wire::{RelayedAnswer, RelayedRequest};
 
-/// How long servers are asked whether they have an agent.
+/// Timeout of the search for the server that has an agent.
 const FIND_MAX: Duration = Duration::from_secs(2);
 
 /// All agents of the cluster.
@@ -36,11 +36,11 @@ pub(crate) struct AllAgents {
 }
 
 /// Where an agent is connected.
-enum Reached {
-    /// Here, or nowhere.
+enum AgentRoute {
+    /// To this server, or to none.
     Here,
     /// To another server.
-    There(Remote),
+    There(RemoteServer),
 }
 
 impl AllAgents {
@@ -49,13 +49,13 @@ impl AllAgents {
         Self { own, cluster }
     }
 
-    async fn reach(&self, node: NodeId) -> Reached {
+    async fn reach(&self, node: NodeId) -> AgentRoute {
         if self.own.has(node) || self.cluster.is_alone() {
-            return Reached::Here;
+            return AgentRoute::Here;
         }
         match self.find(node).await {
-            Some(server) => Reached::There(Remote::new(self.cluster.clone(), server, Some(node))),
-            None => Reached::Here,
+            Some(server) => AgentRoute::There(RemoteServer::new(self.cluster.clone(), server, Some(node))),
+            None => AgentRoute::Here,
         }
     }
 
@@ -64,17 +64,18 @@ impl AllAgents {
         let members = self.cluster.replication.members();
         let own = self.cluster.replication.server_id();
         let others = members.all.into_iter().filter(|member| member.id != own);
-        let request = Request::Agent(AgentRequest::Find(node));
-        let mut asked: FuturesUnordered<_> = others
+        let request = PeerRequest::Agent(RelayedRequest::Find(node));
+        let mut requests: FuturesUnordered<_> = others
             .map(|member| {
                 let (request, server) = (&request, (member.id, PeerAddress(member.peer.address)));
                 async move {
                     let answer = self.cluster.ask_for(&server, request, FIND_MAX).await;
-                    matches!(answer, Ok(super::wire::Answer::Agent(AgentAnswer::Done))).then_some(server)
+                    matches!(answer, Ok(super::wire::PeerAnswer::Agent(RelayedAnswer::Done)))
+                        .then_some(server)
                 }
             })
             .collect();
-        while let Some(found) = asked.next().await {
+        while let Some(found) = requests.next().await {
             if found.is_some() {
                 return found;
             }
@@ -92,7 +93,7 @@ impl Cluster {
     ) -> Result<ReadPieces, AgentError> {
         let peer = self.replication.peer(id);
         let peer = peer.ok_or_else(|| AgentError::NotFound(format!("server {id} is not of this cluster")))?;
-        Remote::new(self.clone(), (id, PeerAddress(peer.address)), None).server_log(detail).await
+        RemoteServer::new(self.clone(), (id, PeerAddress(peer.address)), None).server_log(detail).await
     }
 }
 
@@ -100,22 +101,22 @@ impl Cluster {
 impl Agents for AllAgents {
     async fn read_file(&self, node: NodeId, request: ReadRequest) -> Result<ReadPieces, AgentError> {
         match self.reach(node).await {
-            Reached::Here => self.own.read_file(node, request).await,
-            Reached::There(remote) => remote.read_file(request).await,
+            AgentRoute::Here => self.own.read_file(node, request).await,
+            AgentRoute::There(remote) => remote.read_file(request).await,
         }
     }
 
-    async fn ask(&self, node: NodeId, question: Question) -> Result<Outcome, AgentError> {
+    async fn ask(&self, node: NodeId, query: AgentQuery) -> Result<AgentOutcome, AgentError> {
         match self.reach(node).await {
-            Reached::Here => self.own.ask(node, question).await,
-            Reached::There(remote) => remote.ask(question).await,
+            AgentRoute::Here => self.own.ask(node, query).await,
+            AgentRoute::There(remote) => remote.ask(query).await,
         }
     }
 
     async fn exec(&self, node: NodeId, request: ExecRequest) -> Result<ExecLink, AgentError> {
         match self.reach(node).await {
-            Reached::Here => self.own.exec(node, request).await,
-            Reached::There(remote) => remote.exec(request).await,
+            AgentRoute::Here => self.own.exec(node, request).await,
+            AgentRoute::There(remote) => remote.exec(request).await,
         }
     }
 }

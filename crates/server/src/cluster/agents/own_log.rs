@@ -1,4 +1,4 @@
-//! The log of this server as pieces, for another server.
+//! The log of this server in pieces, for another server.
 
 use berth_api::{LogDetail, LogFeed, LogWatch};
 use tokio::sync::mpsc;

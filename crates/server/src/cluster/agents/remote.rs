@@ -1,35 +1,34 @@
-//! What another server has, an agent that is connected there or its own log: asked for there, piece by piece, as fast as its reader
-//! takes them.
+//! An agent that is connected to another server, or that server's own log: read piece by piece, as fast as the reader takes them.
 
 use std::{sync::Arc, time::Duration};
 
 use berth_api::{
     LogDetail,
-    agent::{Outcome, Question},
+    agent::{AgentOutcome, AgentQuery},
 };
 use berth_model::NodeId;
 use berth_replication::peer::{PeerAddress, RequestError};
 use tokio::{sync::mpsc, time::sleep};
 
-use super::wire::{self, AgentAnswer, AgentRequest};
+use super::wire::{self, RelayedAnswer, RelayedRequest};
 use crate::{
     cluster::{
         Cluster,
-        wire::{Answer, Request},
+        wire::{PeerAnswer, PeerRequest},
     },
     shared::{AgentError, ExecInput, ExecLink, ExecOutput, ExecRequest, ReadPieces, ReadRequest},
 };
 
 /// How long the other server may take to answer: longer than it waits for the agent, a command's beginning included.
 const ANSWER_MAX: Duration = Duration::from_secs(80);
-/// While a reader takes nothing, the other server is told this often that it is still there.
+/// While a reader takes nothing, the other server is sent a sign of life this often.
 const KEEP_EVERY: Duration = Duration::from_secs(3);
 /// Pieces handed to a reader that it has not taken.
 const HANDED_MAX: usize = 4;
 
-/// The server that has what is asked for, and the node whose agent that is.
+/// The server that has the session or the log, and the node of the agent.
 #[derive(Clone)]
-pub(super) struct Remote {
+pub(super) struct RemoteServer {
     cluster: Arc<Cluster>,
     server: (u64, PeerAddress),
     /// None for the server itself.
@@ -37,41 +36,41 @@ pub(super) struct Remote {
 }
 
 /// Something under way there.
-struct UnderWay {
-    remote: Remote,
+struct RemoteStream {
+    remote: RemoteServer,
     number: u64,
 }
 
-impl Remote {
+impl RemoteServer {
     pub fn new(cluster: Arc<Cluster>, server: (u64, PeerAddress), node: Option<NodeId>) -> Self {
         Self { cluster, server, node }
     }
 
-    pub async fn ask(&self, question: Question) -> Result<Outcome, AgentError> {
-        match self.request(AgentRequest::Ask(self.node()?, wire::question(question))).await? {
-            AgentAnswer::Outcome(bytes) => wire::read_outcome(&bytes).ok_or_else(|| self.makes_no_sense()),
+    pub async fn ask(&self, query: AgentQuery) -> Result<AgentOutcome, AgentError> {
+        match self.request(RelayedRequest::Ask(self.node()?, wire::query(query))).await? {
+            RelayedAnswer::Outcome(bytes) => wire::read_outcome(&bytes).ok_or_else(|| self.makes_no_sense()),
             _ => Err(self.makes_no_sense()),
         }
     }
 
     pub async fn read_file(self, request: ReadRequest) -> Result<ReadPieces, AgentError> {
-        let there = self.begin(AgentRequest::Read(self.node()?, request.into())).await?;
+        let there = self.begin(RelayedRequest::Read(self.node()?, request.into())).await?;
         Ok(there.into_pieces())
     }
 
     /// Follows the log of the server itself.
     pub async fn server_log(self, detail: LogDetail) -> Result<ReadPieces, AgentError> {
-        let there = self.begin(AgentRequest::ServerLog(detail.into())).await?;
+        let there = self.begin(RelayedRequest::ServerLog(detail.into())).await?;
         Ok(there.into_pieces())
     }
 
     pub async fn exec(self, request: ExecRequest) -> Result<ExecLink, AgentError> {
-        let there = self.begin(AgentRequest::Exec(self.node()?, request.into())).await?;
+        let there = self.begin(RelayedRequest::Exec(self.node()?, request.into())).await?;
         let (input, inputs) = mpsc::channel(HANDED_MAX);
         let (outputs, output) = mpsc::channel::<Result<ExecOutput, AgentError>>(HANDED_MAX);
         tokio::spawn(async move {
             let output = |answer| match answer {
-                AgentAnswer::Output(output) => Some(output.into()),
+                RelayedAnswer::Output(output) => Some(output.into()),
                 _ => None,
             };
             tokio::select! {
@@ -83,18 +82,18 @@ impl Remote {
         Ok(ExecLink { input, output })
     }
 
-    async fn begin(&self, request: AgentRequest) -> Result<UnderWay, AgentError> {
+    async fn begin(&self, request: RelayedRequest) -> Result<RemoteStream, AgentError> {
         match self.request(request).await? {
-            AgentAnswer::Begun(number) => Ok(UnderWay { remote: self.clone(), number }),
+            RelayedAnswer::Begun(number) => Ok(RemoteStream { remote: self.clone(), number }),
             _ => Err(self.makes_no_sense()),
         }
     }
 
-    async fn request(&self, request: AgentRequest) -> Result<AgentAnswer, AgentError> {
+    async fn request(&self, request: RelayedRequest) -> Result<RelayedAnswer, AgentError> {
         let id = self.server.0;
-        match self.cluster.ask_for(&self.server, &Request::Agent(request), ANSWER_MAX).await {
-            Ok(Answer::Agent(AgentAnswer::Failed(failure))) => Err(failure.of(self.node)),
-            Ok(Answer::Agent(answer)) => Ok(answer),
+        match self.cluster.ask_for(&self.server, &PeerRequest::Agent(request), ANSWER_MAX).await {
+            Ok(PeerAnswer::Agent(RelayedAnswer::Failed(failure))) => Err(failure.of(self.node)),
+            Ok(PeerAnswer::Agent(answer)) => Ok(answer),
             Ok(_) => Err(self.makes_no_sense()),
             Err(RequestError::NotSent(why)) => Err(match self.node {
                 Some(node) => AgentError::NotConnected(node),
@@ -123,13 +122,13 @@ impl Remote {
     }
 }
 
-impl UnderWay {
+impl RemoteStream {
     /// What comes of a log or a file, for a reader that ends it by taking no more.
     fn into_pieces(self) -> ReadPieces {
         let (reader, handed) = mpsc::channel(HANDED_MAX);
         tokio::spawn(async move {
             let piece = |answer| match answer {
-                AgentAnswer::Piece(piece) => Some(piece.into()),
+                RelayedAnswer::Piece(piece) => Some(piece.into()),
                 _ => None,
             };
             self.carry(&reader, piece).await;
@@ -142,16 +141,16 @@ impl UnderWay {
     async fn carry<T>(
         &self,
         reader: &mpsc::Sender<Result<T, AgentError>>,
-        read: impl Fn(AgentAnswer) -> Option<T>,
+        read: impl Fn(RelayedAnswer) -> Option<T>,
     ) {
         loop {
             let next = tokio::select! {
-                next = self.remote.request(AgentRequest::Next(self.number)) => next,
+                next = self.remote.request(RelayedRequest::Next(self.number)) => next,
                 () = reader.closed() => return,
             };
             let next = match next {
-                Ok(AgentAnswer::NotYet) => continue,
-                Ok(AgentAnswer::Ended) => return,
+                Ok(RelayedAnswer::NotYet) => continue,
+                Ok(RelayedAnswer::Ended) => return,
                 Ok(answer) => read(answer).ok_or_else(|| self.remote.makes_no_sense()),
                 Err(error) => Err(error),
             };
@@ -170,10 +169,10 @@ impl UnderWay {
     ) -> bool {
         loop {
             tokio::select! {
-                room = reader.reserve() => return room.map(|room| room.send(next)).is_ok(),
+                permit = reader.reserve() => return permit.map(|permit| permit.send(next)).is_ok(),
                 () = sleep(KEEP_EVERY) => {
-                    // Should it be gone, what is asked for next says so.
-                    let _ = self.remote.request(AgentRequest::Keep(self.number)).await;
+                    // Should it be gone, the next request fails.
+                    let _ = self.remote.request(RelayedRequest::Keep(self.number)).await;
                 }
             }
         }
@@ -183,9 +182,9 @@ impl UnderWay {
     async fn carry_input(&self, mut inputs: mpsc::Receiver<ExecInput>) {
         while let Some(input) = inputs.recv().await {
             loop {
-                let request = AgentRequest::Input(self.number, input.clone().into());
+                let request = RelayedRequest::Input(self.number, input.clone().into());
                 match self.remote.request(request).await {
-                    Ok(AgentAnswer::NotYet) => {}
+                    Ok(RelayedAnswer::NotYet) => {}
                     Ok(_) => break,
                     Err(_) => return std::future::pending().await,
                 }
@@ -195,6 +194,6 @@ impl UnderWay {
 
     /// Nobody waits for it any more. If the other server is not told, it finds out by itself.
     async fn end(&self) {
-        let _ = self.remote.request(AgentRequest::End(self.number)).await;
+        let _ = self.remote.request(RelayedRequest::End(self.number)).await;
     }
 }

@@ -1,11 +1,11 @@
-//! What servers ask each other of agents. Questions and outcomes are as agents know them.
+//! Messages between servers about agents. Queries and outcomes are encoded as in the agents' protocol.
 
 #[cfg(test)]
 mod golden;
 
 use berth_api::{
     LogDetail, LogFormat,
-    agent::{Answer, Ask, Outcome, Question},
+    agent::{AgentOutcome, AgentQuery, AgentRequest, AgentResponse},
 };
 use berth_model::{AllocId, NodeId};
 use minicbor::{Decode, Encode};
@@ -14,13 +14,13 @@ use tracing::Level;
 
 use crate::shared::{AgentError, ExecInput, ExecOutput, ExecRequest, ReadPiece, ReadRequest, ReadSource};
 
-/// What is asked of the server that has an agent's session. It passes nothing on.
+/// A request to the server that has an agent's session, which it does not relay further.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(in crate::cluster) enum AgentRequest {
-    /// Whether it has.
+pub(in crate::cluster) enum RelayedRequest {
+    /// Whether the server has a session with this node's agent.
     #[n(0)]
     Find(#[n(0)] NodeId),
-    /// A question to an agent: an [`Ask`].
+    /// A question to an agent: an [`AgentRequest`].
     #[n(1)]
     Ask(
         #[n(0)] NodeId,
@@ -30,43 +30,43 @@ pub(in crate::cluster) enum AgentRequest {
     ),
     /// To read a log or a file.
     #[n(2)]
-    Read(#[n(0)] NodeId, #[n(1)] Read),
+    Read(#[n(0)] NodeId, #[n(1)] WireRead),
     /// To run a command.
     #[n(3)]
-    Exec(#[n(0)] NodeId, #[n(1)] Exec),
+    Exec(#[n(0)] NodeId, #[n(1)] WireExec),
     /// What comes next of something that was begun; waits for it, for a while.
     #[n(4)]
     Next(#[n(0)] u64),
-    /// Something for a command that was begun; waits until there is room, for a while.
+    /// Something for a command that was begun; waits until its buffer takes it, for a while.
     #[n(5)]
-    Input(#[n(0)] u64, #[n(1)] Input),
+    Input(#[n(0)] u64, #[n(1)] WireInput),
     /// Somebody waits for it still.
     #[n(6)]
     Keep(#[n(0)] u64),
-    /// Nobody does.
+    /// Closes a stream that nobody reads any more.
     #[n(7)]
     End(#[n(0)] u64),
     /// To follow the log of the server itself.
     #[n(8)]
-    ServerLog(#[n(0)] LogLines),
+    ServerLog(#[n(0)] WireLogDetail),
 }
 
 /// What a server answers of an agent.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(in crate::cluster) enum AgentAnswer {
+pub(in crate::cluster) enum RelayedAnswer {
     /// Yes; it is done.
     #[n(0)]
     Done,
     /// Not yet, or no.
     #[n(1)]
     NotYet,
-    /// It is over, and all has been told.
+    /// It is over, and everything has been sent.
     #[n(2)]
     Ended,
     /// Nothing came of it.
     #[n(3)]
-    Failed(#[n(0)] Failure),
-    /// What an agent answered: an [`Answer`].
+    Failed(#[n(0)] WireError),
+    /// What an agent answered: an [`AgentResponse`].
     #[n(4)]
     Outcome(
         #[n(0)]
@@ -78,15 +78,15 @@ pub(in crate::cluster) enum AgentAnswer {
     Begun(#[n(0)] u64),
     /// A piece of a log or a file.
     #[n(6)]
-    Piece(#[n(0)] Piece),
+    Piece(#[n(0)] WirePiece),
     /// Output of a command.
     #[n(7)]
-    Output(#[n(0)] Output),
+    Output(#[n(0)] WireOutput),
 }
 
 /// [`ReadRequest`] on its way.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(in crate::cluster) struct Read {
+pub(in crate::cluster) struct WireRead {
     #[n(0)]
     alloc: AllocId,
     #[n(1)]
@@ -107,12 +107,12 @@ pub(in crate::cluster) struct Read {
     limit: Option<u64>,
     /// The agent's own log instead. An older server asks the agent for a log without a name, and hears that there is none.
     #[n(8)]
-    agent_log: Option<LogLines>,
+    agent_log: Option<WireLogDetail>,
 }
 
 /// [`LogDetail`] on its way.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(in crate::cluster) struct LogLines {
+pub(in crate::cluster) struct WireLogDetail {
     /// As `INFO`.
     #[n(0)]
     level: String,
@@ -122,7 +122,7 @@ pub(in crate::cluster) struct LogLines {
 
 /// [`ExecRequest`] on its way.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(in crate::cluster) struct Exec {
+pub(in crate::cluster) struct WireExec {
     #[n(0)]
     alloc: AllocId,
     #[n(1)]
@@ -135,7 +135,7 @@ pub(in crate::cluster) struct Exec {
 
 /// [`ReadPiece`] on its way.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(in crate::cluster) struct Piece {
+pub(in crate::cluster) struct WirePiece {
     #[n(0)]
     offset: u64,
     #[n(1)]
@@ -150,7 +150,7 @@ pub(in crate::cluster) struct Piece {
 
 /// [`ExecInput`] on its way.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(in crate::cluster) enum Input {
+pub(in crate::cluster) enum WireInput {
     #[n(0)]
     Data(
         #[n(0)]
@@ -165,7 +165,7 @@ pub(in crate::cluster) enum Input {
 
 /// [`ExecOutput`] on its way.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(in crate::cluster) enum Output {
+pub(in crate::cluster) enum WireOutput {
     #[n(0)]
     Stdout(
         #[n(0)]
@@ -184,7 +184,7 @@ pub(in crate::cluster) enum Output {
 
 /// [`AgentError`] on its way; of which node both sides know.
 #[derive(Debug, Clone, Encode, Decode)]
-pub(in crate::cluster) enum Failure {
+pub(in crate::cluster) enum WireError {
     #[n(0)]
     NotFound(#[n(0)] String),
     #[n(1)]
@@ -200,26 +200,26 @@ pub(in crate::cluster) enum Failure {
 }
 
 /// A question as bytes.
-pub(super) fn question(question: Question) -> Vec<u8> {
-    Ask { request: 0, question: Some(question) }.encode_to_vec()
+pub(super) fn query(query: AgentQuery) -> Vec<u8> {
+    AgentRequest { request: 0, query: Some(query) }.encode_to_vec()
 }
 
 /// A question from bytes; none when it is of a newer version.
-pub(super) fn read_question(bytes: &[u8]) -> Option<Question> {
-    Ask::decode(bytes).ok()?.question
+pub(super) fn read_question(bytes: &[u8]) -> Option<AgentQuery> {
+    AgentRequest::decode(bytes).ok()?.query
 }
 
 /// An outcome as bytes.
-pub(super) fn outcome(outcome: Outcome) -> Vec<u8> {
-    Answer { request: 0, outcome: Some(outcome) }.encode_to_vec()
+pub(super) fn outcome(outcome: AgentOutcome) -> Vec<u8> {
+    AgentResponse { request: 0, outcome: Some(outcome) }.encode_to_vec()
 }
 
 /// An outcome from bytes; none when it is of a newer version.
-pub(super) fn read_outcome(bytes: &[u8]) -> Option<Outcome> {
-    Answer::decode(bytes).ok()?.outcome
+pub(super) fn read_outcome(bytes: &[u8]) -> Option<AgentOutcome> {
+    AgentResponse::decode(bytes).ok()?.outcome
 }
 
-impl From<ReadRequest> for Read {
+impl From<ReadRequest> for WireRead {
     fn from(request: ReadRequest) -> Self {
         let ReadRequest { alloc, source, offset, from_end, follow } = request;
         let (task, stream) = (String::new(), String::new());
@@ -233,9 +233,9 @@ impl From<ReadRequest> for Read {
     }
 }
 
-impl From<Read> for ReadRequest {
-    fn from(request: Read) -> Self {
-        let Read { alloc, task, stream, offset, from_end, follow, path, limit, agent_log } = request;
+impl From<WireRead> for ReadRequest {
+    fn from(request: WireRead) -> Self {
+        let WireRead { alloc, task, stream, offset, from_end, follow, path, limit, agent_log } = request;
         let source = match (agent_log, path) {
             (Some(lines), _) => ReadSource::AgentLog(lines.into()),
             (None, Some(path)) => ReadSource::File { path, limit: limit.unwrap_or(0) },
@@ -245,47 +245,47 @@ impl From<Read> for ReadRequest {
     }
 }
 
-impl From<LogDetail> for LogLines {
+impl From<LogDetail> for WireLogDetail {
     fn from(detail: LogDetail) -> Self {
         Self { level: detail.level.to_string(), json: detail.is_json() }
     }
 }
 
-impl From<LogLines> for LogDetail {
-    fn from(LogLines { level, json }: LogLines) -> Self {
+impl From<WireLogDetail> for LogDetail {
+    fn from(WireLogDetail { level, json }: WireLogDetail) -> Self {
         Self::read(&level, json).unwrap_or(Self { level: Level::INFO, format: LogFormat::of(json) })
     }
 }
 
-impl From<ExecRequest> for Exec {
+impl From<ExecRequest> for WireExec {
     fn from(request: ExecRequest) -> Self {
         let ExecRequest { alloc, task, command, tty } = request;
         Self { alloc, task, command, tty }
     }
 }
 
-impl From<Exec> for ExecRequest {
-    fn from(request: Exec) -> Self {
-        let Exec { alloc, task, command, tty } = request;
+impl From<WireExec> for ExecRequest {
+    fn from(request: WireExec) -> Self {
+        let WireExec { alloc, task, command, tty } = request;
         Self { alloc, task, command, tty }
     }
 }
 
-impl From<ReadPiece> for Piece {
+impl From<ReadPiece> for WirePiece {
     fn from(chunk: ReadPiece) -> Self {
         let ReadPiece { offset, data, file, event } = chunk;
         Self { offset, data: data.into(), file, event: (!event.is_empty()).then_some(event) }
     }
 }
 
-impl From<Piece> for ReadPiece {
-    fn from(piece: Piece) -> Self {
-        let Piece { offset, data, file, event } = piece;
+impl From<WirePiece> for ReadPiece {
+    fn from(piece: WirePiece) -> Self {
+        let WirePiece { offset, data, file, event } = piece;
         Self { offset, data: data.into(), file, event: event.unwrap_or_default() }
     }
 }
 
-impl From<ExecInput> for Input {
+impl From<ExecInput> for WireInput {
     fn from(input: ExecInput) -> Self {
         match input {
             ExecInput::Data(data) => Self::Data(data.into()),
@@ -295,17 +295,17 @@ impl From<ExecInput> for Input {
     }
 }
 
-impl From<Input> for ExecInput {
-    fn from(input: Input) -> Self {
+impl From<WireInput> for ExecInput {
+    fn from(input: WireInput) -> Self {
         match input {
-            Input::Data(data) => Self::Data(data.into()),
-            Input::Close => Self::Close,
-            Input::Resize(rows, columns) => Self::Resize { rows, columns },
+            WireInput::Data(data) => Self::Data(data.into()),
+            WireInput::Close => Self::Close,
+            WireInput::Resize(rows, columns) => Self::Resize { rows, columns },
         }
     }
 }
 
-impl From<ExecOutput> for Output {
+impl From<ExecOutput> for WireOutput {
     fn from(output: ExecOutput) -> Self {
         match output {
             ExecOutput::Stdout(data) => Self::Stdout(data.into()),
@@ -315,17 +315,17 @@ impl From<ExecOutput> for Output {
     }
 }
 
-impl From<Output> for ExecOutput {
-    fn from(output: Output) -> Self {
+impl From<WireOutput> for ExecOutput {
+    fn from(output: WireOutput) -> Self {
         match output {
-            Output::Stdout(data) => Self::Stdout(data.into()),
-            Output::Stderr(data) => Self::Stderr(data.into()),
-            Output::Exited(code) => Self::Exited(code),
+            WireOutput::Stdout(data) => Self::Stdout(data.into()),
+            WireOutput::Stderr(data) => Self::Stderr(data.into()),
+            WireOutput::Exited(code) => Self::Exited(code),
         }
     }
 }
 
-impl From<AgentError> for Failure {
+impl From<AgentError> for WireError {
     fn from(error: AgentError) -> Self {
         match error {
             AgentError::NotFound(text) => Self::NotFound(text),
@@ -338,7 +338,7 @@ impl From<AgentError> for Failure {
     }
 }
 
-impl Failure {
+impl WireError {
     /// The error, of this node, or of the server itself.
     pub fn of(self, node: Option<NodeId>) -> AgentError {
         let lost = |of: fn(NodeId) -> AgentError| {

@@ -23,7 +23,7 @@ struct Fake {
     /// What was sent, to whom, by number.
     sent: Mutex<Vec<(ServerId, u64)>>,
     /// What the controller was told, and has not dealt with.
-    told: Mutex<Vec<(ServerId, OwnedSemaphorePermit)>>,
+    delivered: Mutex<Vec<(ServerId, OwnedSemaphorePermit)>>,
     /// How often the controller was told that there is room again.
     roomy: AtomicUsize,
 }
@@ -72,7 +72,7 @@ impl Fake {
     }
 }
 
-impl Around for Fake {
+impl PeerTransport for Fake {
     fn address(&self, server: ServerId) -> Option<PeerAddress> {
         let members = self.members.lock().unwrap();
         members.contains(&server).then(|| PeerAddress(format!("127.0.0.{}:1", server.0)))
@@ -105,8 +105,8 @@ impl Around for Fake {
         })
     }
 
-    fn told(&self, from: ServerId, _: Box<ServerMessage>, share: OwnedSemaphorePermit) -> bool {
-        self.told.lock().unwrap().push((from, share));
+    fn deliver(&self, from: ServerId, _: Box<ServerMessage>, share: OwnedSemaphorePermit) -> bool {
+        self.delivered.lock().unwrap().push((from, share));
         true
     }
 
@@ -121,8 +121,8 @@ fn small(number: u64) -> ServerMessage {
 
 /// A message of `nodes` times 16 bytes and some.
 fn large(number: u64, nodes: usize) -> ServerMessage {
-    let heard = UpMessage::Heard(vec![NodeId(u128::MAX); nodes]);
-    ServerMessage::Up(UpFrame { term: 1, attachment: 1, number, as_of: Index(0), messages: vec![heard] })
+    let message = UpMessage::Heard(vec![NodeId(u128::MAX); nodes]);
+    ServerMessage::Up(UpFrame { term: 1, attachment: 1, number, as_of: Index(0), messages: vec![message] })
 }
 
 fn encoded(message: &ServerMessage) -> Bytes {
@@ -140,8 +140,8 @@ async fn each_server_is_told_in_order_and_none_waits_for_another() {
     let (relay, fake) = Fake::start();
     fake.set(&fake.stuck, SLOW, true);
     for number in 1..=100 {
-        relay.tell(SLOW, small(number));
-        relay.tell(OTHER, small(number));
+        relay.send(SLOW, small(number));
+        relay.send(OTHER, small(number));
     }
     fake.settle().await;
     let all: Vec<u64> = (1..=100).collect();
@@ -159,7 +159,7 @@ async fn what_is_kept_for_a_slow_leader_is_bounded_and_there_is_room_again_once_
     let mut count = 0;
     while relay.has_room(SLOW) {
         count += 1;
-        relay.tell(SLOW, large(count, 10_000));
+        relay.send(SLOW, large(count, 10_000));
         assert!((count as usize - 1) * frame_bytes < OUTGOING_BYTES_MAX, "{count} frames are kept");
         tokio::task::yield_now().await;
     }
@@ -173,8 +173,8 @@ async fn what_is_kept_for_a_slow_leader_is_bounded_and_there_is_room_again_once_
     assert_eq!(fake.roomy.load(Ordering::SeqCst), 1, "who found no room is told, once");
     assert!(relay.has_room(SLOW));
     assert_eq!(fake.sent_to(SLOW), (1..=count).collect::<Vec<u64>>());
-    assert_eq!(relay.ways.lock().unwrap()[&SLOW].waiting.bytes.load(Ordering::SeqCst), 0);
-    relay.tell(SLOW, small(count + 1));
+    assert_eq!(relay.queues.lock().unwrap()[&SLOW].waiting.bytes.load(Ordering::SeqCst), 0);
+    relay.send(SLOW, small(count + 1));
     fake.settle().await;
     assert_eq!(fake.roomy.load(Ordering::SeqCst), 1, "nobody waits for room");
 }
@@ -182,18 +182,18 @@ async fn what_is_kept_for_a_slow_leader_is_bounded_and_there_is_room_again_once_
 #[tokio::test]
 async fn what_a_dead_server_misses_is_not_kept_and_what_follows_comes_in_order() {
     let (relay, fake) = Fake::start();
-    relay.tell(SLOW, small(1));
+    relay.send(SLOW, small(1));
     fake.settle().await;
     fake.set(&fake.dead, SLOW, true);
     // More than would ever be kept for it.
     for number in 2..=10 {
-        relay.tell(SLOW, large(number, OUTGOING_BYTES_MAX / 16));
+        relay.send(SLOW, large(number, OUTGOING_BYTES_MAX / 16));
         // Nobody is there to wait for.
         fake.until(|| relay.has_room(SLOW)).await;
     }
     fake.set(&fake.dead, SLOW, false);
     for number in 11..=13 {
-        relay.tell(SLOW, small(number));
+        relay.send(SLOW, small(number));
     }
     fake.settle().await;
     assert_eq!(fake.sent_to(SLOW), [1, 11, 12, 13], "nothing comes late or twice");
@@ -206,10 +206,10 @@ async fn a_new_leader_is_told_while_the_old_one_is_stuck() {
     let mut count = 0;
     while relay.has_room(SLOW) {
         count += 1;
-        relay.tell(SLOW, large(count, 10_000));
+        relay.send(SLOW, large(count, 10_000));
     }
     assert!(relay.has_room(OTHER));
-    relay.tell(OTHER, small(1000));
+    relay.send(OTHER, small(1000));
     fake.settle().await;
     assert_eq!((fake.sent_to(OTHER), fake.sent_to(SLOW)), (vec![1000], Vec::new()));
 }
@@ -221,7 +221,7 @@ async fn a_server_that_is_taken_out_has_room_when_it_is_back() {
     let mut count = 0;
     while relay.has_room(SLOW) {
         count += 1;
-        relay.tell(SLOW, large(count, 10_000));
+        relay.send(SLOW, large(count, 10_000));
     }
     fake.settle().await;
     fake.set(&fake.members, SLOW, false);
@@ -230,7 +230,7 @@ async fn a_server_that_is_taken_out_has_room_when_it_is_back() {
     // One was under way; the others are dropped.
     assert_eq!(fake.sent_to(SLOW), [1]);
     fake.set(&fake.members, SLOW, true);
-    relay.tell(SLOW, small(count + 1));
+    relay.send(SLOW, small(count + 1));
     fake.settle().await;
     assert_eq!(fake.sent_to(SLOW), [1, count + 1]);
 }
@@ -242,10 +242,10 @@ async fn strangers_are_not_heard_and_what_is_not_understood_harms_nobody() {
     relay.take(from(ServerId(9)), &message);
     relay.take(from(SLOW), &Bytes::from_static(b"\xff\xff"));
     relay.take(from(SLOW), &Bytes::new());
-    assert_eq!(fake.told.lock().unwrap().len(), 0);
+    assert_eq!(fake.delivered.lock().unwrap().len(), 0);
     assert_eq!(relay.incoming.available_permits(), INCOMING_BYTES_MAX, "what is refused takes no room");
     relay.take(from(SLOW), &message);
-    assert_eq!(fake.told.lock().unwrap()[0].0, SLOW);
+    assert_eq!(fake.delivered.lock().unwrap()[0].0, SLOW);
 }
 
 #[tokio::test]
@@ -255,20 +255,20 @@ async fn what_waits_to_be_dealt_with_is_bounded_by_its_bytes() {
     for _ in 0..INCOMING_BYTES_MAX / message.len() + 10 {
         relay.take(from(SLOW), &message);
     }
-    let told = fake.told.lock().unwrap().len();
-    assert_eq!(told, INCOMING_BYTES_MAX / message.len());
+    let delivered = fake.delivered.lock().unwrap().len();
+    assert_eq!(delivered, INCOMING_BYTES_MAX / message.len());
     // One is dealt with: there is room for one more.
-    drop(fake.told.lock().unwrap().pop());
+    drop(fake.delivered.lock().unwrap().pop());
     relay.take(from(OTHER), &message);
     relay.take(from(OTHER), &message);
-    assert_eq!(fake.told.lock().unwrap().len(), told);
+    assert_eq!(fake.delivered.lock().unwrap().len(), delivered);
 }
 
 #[tokio::test]
 async fn before_the_log_is_open_nothing_is_told_or_taken_in() {
     let relay = Relay::new();
-    relay.tell(SLOW, small(1));
+    relay.send(SLOW, small(1));
     relay.take(from(SLOW), &encoded(&small(1)));
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert!(relay.has_room(SLOW) && relay.ways.lock().unwrap().is_empty());
+    assert!(relay.has_room(SLOW) && relay.queues.lock().unwrap().is_empty());
 }

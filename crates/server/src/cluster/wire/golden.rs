@@ -24,30 +24,30 @@ fn peer() -> Peer {
     }
 }
 
-fn requests() -> Vec<Request> {
-    let known = Known { id: 2, peer: peer() };
+fn requests() -> Vec<PeerRequest> {
+    let known = KnownServer { id: 2, peer: peer() };
     vec![
-        Request::Join(Joining { id: 2, peer: peer(), member: true }),
-        Request::Propose(vec![1, 2, 3]),
-        Request::ReadPosition,
-        Request::Change(Change::Remove(2)),
-        Request::Change(Change::Promote(2)),
-        Request::Change(Change::Transfer(Some(2))),
-        Request::Change(Change::Transfer(None)),
-        Request::Meet(Meeting { expect: 3, known: vec![known] }),
-        Request::Agree(vec![1, 2, 3]),
-        Request::Ping,
-        Request::Kek(KekId(7)),
-        Request::HoldKek(KekBytes::new(vec![1, 2])),
-        Request::Stopping,
+        PeerRequest::Join(JoinRequest { id: 2, peer: peer(), member: true }),
+        PeerRequest::Propose(vec![1, 2, 3]),
+        PeerRequest::ReadPosition,
+        PeerRequest::Change(MembershipChange::Remove(2)),
+        PeerRequest::Change(MembershipChange::Promote(2)),
+        PeerRequest::Change(MembershipChange::Transfer(Some(2))),
+        PeerRequest::Change(MembershipChange::Transfer(None)),
+        PeerRequest::Meet(FoundingPeers { expect: 3, known: vec![known] }),
+        PeerRequest::Agree(vec![1, 2, 3]),
+        PeerRequest::Ping,
+        PeerRequest::Kek(KekId(7)),
+        PeerRequest::HoldKek(KekBytes::new(vec![1, 2])),
+        PeerRequest::Stopping,
     ]
 }
 
-fn answers() -> Vec<Answer> {
+fn answers() -> Vec<PeerAnswer> {
     let changed =
         Refusal::JobChanged { job: JobKey::new("default", "web"), expected: Index(5), current: Index(6) };
-    let refused = Refused { refusal: encode(&changed), text: changed.to_string() };
-    let pulse = Pulse {
+    let refused = CommandRefusal { refusal: encode(&changed), text: changed.to_string() };
+    let pulse = ServerPulse {
         slow_sync_ms: Some(900),
         log_index: 300,
         term: 7,
@@ -60,28 +60,28 @@ fn answers() -> Vec<Answer> {
         leads: None,
         stopping: None,
     };
-    let full = Pulse { disk_full: Some(true), ..pulse.clone() };
-    let leading = Pulse { mean_sync_us: Some(1500), knows_you: Some(false), ..pulse.clone() };
+    let full = ServerPulse { disk_full: Some(true), ..pulse.clone() };
+    let leading = ServerPulse { mean_sync_us: Some(1500), knows_you: Some(false), ..pulse.clone() };
     vec![
-        Answer::Done,
-        Answer::NotLeader(None),
-        Answer::NotLeader(Some(Known { id: 2, peer: peer() })),
-        Answer::Refused("no".to_owned()),
-        Answer::Unknown("perhaps".to_owned()),
-        Answer::Committed(Index(7), vec![None, Some(refused)]),
-        Answer::Busy(8),
-        Answer::TooLarge(9, 10),
-        Answer::Position(11, Some(Index(12))),
-        Answer::Met(vec![Known { id: 2, peer: peer() }]),
-        Answer::Taken,
-        Answer::Here(pulse),
-        Answer::Here(full),
-        Answer::Here(leading),
-        Answer::Here(Pulse { keks: Some(vec![KekId(7)]), ..Pulse::default() }),
-        Answer::Here(Pulse { majority_ms: Some(2_500), ..Pulse::default() }),
-        Answer::Here(Pulse { leads: Some(false), stopping: Some(true), ..Pulse::default() }),
-        Answer::Kek(None),
-        Answer::Kek(Some(KekBytes::new(vec![1, 2]))),
+        PeerAnswer::Done,
+        PeerAnswer::NotLeader(None),
+        PeerAnswer::NotLeader(Some(KnownServer { id: 2, peer: peer() })),
+        PeerAnswer::Refused("no".to_owned()),
+        PeerAnswer::Unknown("perhaps".to_owned()),
+        PeerAnswer::Committed(Index(7), vec![None, Some(refused)]),
+        PeerAnswer::Busy(8),
+        PeerAnswer::TooLarge(9, 10),
+        PeerAnswer::Position(11, Some(Index(12))),
+        PeerAnswer::Met(vec![KnownServer { id: 2, peer: peer() }]),
+        PeerAnswer::Taken,
+        PeerAnswer::Here(pulse),
+        PeerAnswer::Here(full),
+        PeerAnswer::Here(leading),
+        PeerAnswer::Here(ServerPulse { keks: Some(vec![KekId(7)]), ..ServerPulse::default() }),
+        PeerAnswer::Here(ServerPulse { majority_ms: Some(2_500), ..ServerPulse::default() }),
+        PeerAnswer::Here(ServerPulse { leads: Some(false), stopping: Some(true), ..ServerPulse::default() }),
+        PeerAnswer::Kek(None),
+        PeerAnswer::Kek(Some(KekBytes::new(vec![1, 2]))),
     ]
 }
 
@@ -106,14 +106,14 @@ fn what_the_first_version_says_is_said_and_read() {
 fn what_a_later_version_asks_is_refused_and_not_mistaken() {
     // A request of number 99, and an answer of the same.
     let later = [0x82, 0x18, 99, 0x81, 0x05];
-    assert!(decode::<Request>(&later).unwrap_err().contains("read what another server says"));
-    assert!(decode::<Answer>(&later).is_err());
+    assert!(decode::<PeerRequest>(&later).unwrap_err().contains("read what another server says"));
+    assert!(decode::<PeerAnswer>(&later).is_err());
     // A field that a later version adds to a known message is passed over.
-    let mut pulse = encode(&Pulse { term: 7, knows_you: Some(true), ..Pulse::default() });
+    let mut pulse = encode(&ServerPulse { term: 7, knows_you: Some(true), ..ServerPulse::default() });
     assert_eq!(pulse[0], 0x87, "an array of seven");
     pulse[0] = 0x8c;
     // The fields from the eighth to the eleventh are known: none.
     pulse.extend([0xf6; 4]);
     pulse.push(0x01);
-    assert_eq!(decode::<Pulse>(&pulse).unwrap().term, 7);
+    assert_eq!(decode::<ServerPulse>(&pulse).unwrap().term, 7);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Expression, Mistake, Names, Selector, Test};
+use super::{Expression, FilterError, Names, Predicate, Selector};
 
 /// What a name stands for within the expression about each element of something.
 struct Binding<'a> {
@@ -32,7 +32,7 @@ impl Steps {
         self.taken
     }
 
-    fn take(&mut self, steps: usize, at: usize) -> Result<(), Mistake> {
+    fn take(&mut self, steps: usize, at: usize) -> Result<(), FilterError> {
         self.taken = self.taken.saturating_add(steps as u64);
         if self.taken <= self.max {
             return Ok(());
@@ -41,22 +41,22 @@ impl Steps {
             "one item takes more than {} steps: nest fewer `any` and `all`, or look at less of each item",
             self.max
         );
-        Err(Mistake::new(at, reason))
+        Err(FilterError::new(at, reason))
     }
 }
 
-pub(super) fn passes(expression: &Expression, item: &Value, steps: &mut Steps) -> Result<bool, Mistake> {
-    holds(expression, &Scope { item, bound: None }, steps)
+pub(super) fn passes(expression: &Expression, item: &Value, steps: &mut Steps) -> Result<bool, FilterError> {
+    holds(expression, &NameScope { item, bound: None }, steps)
 }
 
 /// What names stand for at a place of an expression.
 #[derive(Clone, Copy)]
-struct Scope<'a> {
+struct NameScope<'a> {
     item: &'a Value,
     bound: Option<&'a Binding<'a>>,
 }
 
-fn holds(expression: &Expression, scope: &Scope<'_>, steps: &mut Steps) -> Result<bool, Mistake> {
+fn holds(expression: &Expression, scope: &NameScope<'_>, steps: &mut Steps) -> Result<bool, FilterError> {
     match expression {
         Expression::And(left, right) => Ok(holds(left, scope, steps)? && holds(right, scope, steps)?),
         Expression::Or(left, right) => Ok(holds(left, scope, steps)? || holds(right, scope, steps)?),
@@ -81,8 +81,8 @@ fn holds(expression: &Expression, scope: &Scope<'_>, steps: &mut Steps) -> Resul
 }
 
 /// The steps of a test: those that look into a text or a list read all of it.
-fn cost(test: &Test, value: &Value) -> usize {
-    let reads_all = !matches!(test, Test::IsEmpty | Test::IsNil);
+fn cost(test: &Predicate, value: &Value) -> usize {
+    let reads_all = !matches!(test, Predicate::IsEmpty | Predicate::IsNil);
     1 + match value {
         Value::String(text) if reads_all => text.len() / STEP_BYTES,
         Value::Array(items) if reads_all => items.len(),
@@ -119,25 +119,25 @@ fn holds_for(
     element: &Element<'_>,
     names: &Names,
     inner: &Expression,
-    scope: &Scope<'_>,
+    scope: &NameScope<'_>,
     steps: &mut Steps,
-) -> Result<bool, Mistake> {
+) -> Result<bool, FilterError> {
     let first_is_key = names.second.is_some() || element.of_map;
     let value = if first_is_key { &element.key } else { element.value };
     let first = Binding { name: &names.first, value, outer: scope.bound };
     match &names.second {
-        None => holds(inner, &Scope { item: scope.item, bound: Some(&first) }, steps),
+        None => holds(inner, &NameScope { item: scope.item, bound: Some(&first) }, steps),
         Some(name) => {
             let second = Binding { name, value: element.value, outer: Some(&first) };
-            holds(inner, &Scope { item: scope.item, bound: Some(&second) }, steps)
+            holds(inner, &NameScope { item: scope.item, bound: Some(&second) }, steps)
         }
     }
 }
 
 /// The value that a selector names. What is missing deeper down is null: maps hold what their owners put there.
-fn find<'v>(selector: &Selector, scope: &Scope<'v>) -> Result<&'v Value, Mistake> {
+fn find<'v>(selector: &Selector, scope: &NameScope<'v>) -> Result<&'v Value, FilterError> {
     let (first, deeper) = (&selector.first, &selector.deeper);
-    let Scope { item, mut bound } = *scope;
+    let NameScope { item, mut bound } = *scope;
     while let Some(binding) = bound {
         if binding.name == first {
             return Ok(descend(binding.value, deeper));
@@ -146,7 +146,7 @@ fn find<'v>(selector: &Selector, scope: &Scope<'v>) -> Result<&'v Value, Mistake
     }
     match item.get(first) {
         Some(value) => Ok(descend(value, deeper)),
-        None => Err(Mistake::new(selector.at, unknown(first, item))),
+        None => Err(FilterError::new(selector.at, unknown(first, item))),
     }
 }
 
@@ -169,28 +169,28 @@ fn unknown(name: &str, item: &Value) -> String {
     }
 }
 
-fn check(test: &Test, value: &Value, at: usize) -> Result<bool, Mistake> {
+fn check(test: &Predicate, value: &Value, at: usize) -> Result<bool, FilterError> {
     match test {
-        Test::Equals(wanted) => equals(value, wanted, at),
-        Test::Contains(wanted) => contains(value, wanted, at),
-        Test::Matches(regex) => match value {
+        Predicate::Equals(wanted) => equals(value, wanted, at),
+        Predicate::Contains(wanted) => contains(value, wanted, at),
+        Predicate::Matches(regex) => match value {
             Value::String(text) => Ok(regex.is_match(text)),
             Value::Null => Ok(false),
-            other => Err(Mistake::new(at, format!("`matches` needs a text, this is {}", kind(other)))),
+            other => Err(FilterError::new(at, format!("`matches` needs a text, this is {}", kind(other)))),
         },
-        Test::IsEmpty => match value {
+        Predicate::IsEmpty => match value {
             Value::Null => Ok(true),
             Value::String(text) => Ok(text.is_empty()),
             Value::Array(items) => Ok(items.is_empty()),
             Value::Object(members) => Ok(members.is_empty()),
-            other => Err(Mistake::new(at, format!("{} cannot be empty", kind(other)))),
+            other => Err(FilterError::new(at, format!("{} cannot be empty", kind(other)))),
         },
-        Test::IsNil => Ok(value.is_null()),
+        Predicate::IsNil => Ok(value.is_null()),
     }
 }
 
-fn equals(value: &Value, wanted: &str, at: usize) -> Result<bool, Mistake> {
-    let differs = || Mistake::new(at, format!("this is {}, and `{wanted}` is not", kind(value)));
+fn equals(value: &Value, wanted: &str, at: usize) -> Result<bool, FilterError> {
+    let differs = || FilterError::new(at, format!("this is {}, and `{wanted}` is not", kind(value)));
     match value {
         Value::Null => Ok(false),
         Value::String(text) => Ok(text == wanted),
@@ -202,18 +202,18 @@ fn equals(value: &Value, wanted: &str, at: usize) -> Result<bool, Mistake> {
             Ok(!own.is_u64() && !own.is_i64() && own.as_f64() == Some(wanted))
         }
         Value::Array(_) | Value::Object(_) => {
-            Err(Mistake::new(at, format!("{} equals nothing: use `contains` or `is empty`", kind(value))))
+            Err(FilterError::new(at, format!("{} equals nothing: use `contains` or `is empty`", kind(value))))
         }
     }
 }
 
-fn contains(value: &Value, wanted: &str, at: usize) -> Result<bool, Mistake> {
+fn contains(value: &Value, wanted: &str, at: usize) -> Result<bool, FilterError> {
     match value {
         Value::Null => Ok(false),
         Value::String(text) => Ok(text.contains(wanted)),
         Value::Object(members) => Ok(members.contains_key(wanted)),
         Value::Array(items) => Ok(items.iter().any(|item| equals(item, wanted, at).unwrap_or(false))),
-        other => Err(Mistake::new(at, format!("{} contains nothing", kind(other)))),
+        other => Err(FilterError::new(at, format!("{} contains nothing", kind(other)))),
     }
 }
 

@@ -42,7 +42,7 @@ enum Expression {
     And(Box<Expression>, Box<Expression>),
     Or(Box<Expression>, Box<Expression>),
     Not(Box<Expression>),
-    Test { selector: Selector, test: Test },
+    Test { selector: Selector, test: Predicate },
     Each { selector: Selector, all: bool, names: Names, inner: Box<Expression> },
 }
 
@@ -62,9 +62,9 @@ struct Names {
     second: Option<String>,
 }
 
-/// What is asked of a value.
+/// A predicate on a value.
 #[derive(Debug, Clone)]
-enum Test {
+enum Predicate {
     Equals(String),
     Contains(String),
     Matches(Regex),
@@ -74,13 +74,13 @@ enum Test {
 
 /// A filter that makes no sense, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Mistake {
+struct FilterError {
     /// Bytes from the start.
     at: usize,
     reason: String,
 }
 
-impl Mistake {
+impl FilterError {
     fn new(at: usize, reason: impl Into<String>) -> Self {
         Self { at, reason: reason.into() }
     }
@@ -107,7 +107,7 @@ impl Filter {
                 text.len()
             )));
         }
-        let expression = parse::expression(text).map_err(|mistake| mistake.into_failure(text))?;
+        let expression = parse::expression(text).map_err(|error| error.into_failure(text))?;
         Ok(Self { text: text.to_owned(), expression, taken: 0, made: 0 })
     }
 
@@ -125,7 +125,7 @@ impl Filter {
         let made = bytes_of(item);
         self.made += made;
         self.taken += steps.taken() + made / STEP_MADE_BYTES;
-        passes.map_err(|mistake| mistake.into_failure(&self.text))
+        passes.map_err(|error| error.into_failure(&self.text))
     }
 
     /// Bytes of the items that were made to be looked at.

@@ -1,19 +1,19 @@
-//! The words of a filter expression, and where they stand.
+//! The tokens of a filter expression, with their positions.
 
-use super::Mistake;
+use super::FilterError;
 
 /// A word and where it begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
-    pub kind: Kind,
+    pub kind: TokenKind,
     pub at: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// A name or a keyword.
     Word(String),
-    /// In quotes.
+    /// Quoted text.
     Text(String),
     /// As written.
     Number(String),
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     End,
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for TokenKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Word(text) | Self::Number(text) => write!(f, "`{text}`"),
@@ -35,8 +35,8 @@ impl std::fmt::Display for Kind {
 
 const SIGNS: &[&str] = &["==", "!=", "(", ")", "[", "]", "{", "}", ".", ","];
 
-/// The words of an expression; the last one is [`Kind::End`].
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
+/// The words of an expression; the last one is [`TokenKind::End`].
+pub(super) fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
     let mut tokens = Vec::new();
     let mut at = 0;
     loop {
@@ -53,47 +53,48 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
         tokens.push(Token { kind, at });
         at += length;
     }
-    tokens.push(Token { kind: Kind::End, at: text.len() });
+    tokens.push(Token { kind: TokenKind::End, at: text.len() });
     Ok(tokens)
 }
 
 /// A text with the escapes of JSON.
-fn quoted(rest: &str, at: usize) -> Result<(Kind, usize), Mistake> {
+fn quoted(rest: &str, at: usize) -> Result<(TokenKind, usize), FilterError> {
     let mut escaped = false;
     let end = rest.char_indices().skip(1).find(|(_, c)| {
         let ends = *c == '"' && !escaped;
         escaped = *c == '\\' && !escaped;
         ends
     });
-    let (end, _) = end.ok_or_else(|| Mistake::new(at, "this text has no closing quote"))?;
-    let text = serde_json::from_str(&rest[..=end])
-        .map_err(|_| Mistake::new(at, "this text has an escape that is none, as in \"\\n\" or \"\\\"\""))?;
-    Ok((Kind::Text(text), end + 1))
+    let (end, _) = end.ok_or_else(|| FilterError::new(at, "this text has no closing quote"))?;
+    let text = serde_json::from_str(&rest[..=end]).map_err(|_| {
+        FilterError::new(at, "this text has an escape that is none, as in \"\\n\" or \"\\\"\"")
+    })?;
+    Ok((TokenKind::Text(text), end + 1))
 }
 
 /// A text without escapes.
-fn raw(rest: &str, at: usize) -> Result<(Kind, usize), Mistake> {
-    let end = rest[1..].find('`').ok_or_else(|| Mistake::new(at, "this text has no closing quote"))?;
-    Ok((Kind::Text(rest[1..=end].to_owned()), end + 2))
+fn raw(rest: &str, at: usize) -> Result<(TokenKind, usize), FilterError> {
+    let end = rest[1..].find('`').ok_or_else(|| FilterError::new(at, "this text has no closing quote"))?;
+    Ok((TokenKind::Text(rest[1..=end].to_owned()), end + 2))
 }
 
-fn number(rest: &str) -> (Kind, usize) {
+fn number(rest: &str) -> (TokenKind, usize) {
     let bytes = rest.as_bytes();
     let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
     let goes_on = |at: usize| bytes[at].is_ascii_alphanumeric() || bytes[at] == b'.' && is_digit(at + 1);
     let length = (1..bytes.len()).find(|at| !goes_on(*at)).unwrap_or(bytes.len());
-    (Kind::Number(rest[..length].to_owned()), length)
+    (TokenKind::Number(rest[..length].to_owned()), length)
 }
 
-fn word(rest: &str) -> (Kind, usize) {
+fn word(rest: &str) -> (TokenKind, usize) {
     let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').unwrap_or(rest.len());
-    (Kind::Word(rest[..length].to_owned()), length)
+    (TokenKind::Word(rest[..length].to_owned()), length)
 }
 
-fn sign(rest: &str, at: usize) -> Result<(Kind, usize), Mistake> {
+fn sign(rest: &str, at: usize) -> Result<(TokenKind, usize), FilterError> {
     let found = SIGNS.iter().find(|sign| rest.starts_with(**sign));
     if let Some(sign) = found {
-        return Ok((Kind::Sign(sign), sign.len()));
+        return Ok((TokenKind::Sign(sign), sign.len()));
     }
     let first = rest.chars().next().unwrap_or_default();
     let reason = match first {
@@ -105,5 +106,5 @@ fn sign(rest: &str, at: usize) -> Result<(Kind, usize), Mistake> {
         '\'' => "texts stand in double quotes".to_owned(),
         other => format!("`{}` means nothing here", other.escape_debug()),
     };
-    Err(Mistake::new(at, reason))
+    Err(FilterError::new(at, reason))
 }

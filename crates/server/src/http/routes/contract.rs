@@ -1,5 +1,5 @@
-//! What a route takes and what it answers. Handlers are held to it when they are tested: a parameter that is not named
-//! here cannot be read, and no other type can be answered.
+//! The contract of a route: its parameters, its request body and its response body. Tests hold handlers to it: a parameter that
+//! is not named here cannot be read, and no other type can be returned.
 
 use std::any::type_name;
 
@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 const JSON_PARAMETERS: &[&str] = &["pretty"];
 /// Reads that can wait for a change take these.
 const WAIT_PARAMETERS: &[&str] = &["index", "wait", "stale"];
-/// Lists take these.
+/// Parameters of all lists.
 const LIST_PARAMETERS: &[&str] = &["filter", "reverse"];
 /// Lists that come in pages take these.
 const PAGE_PARAMETERS: &[&str] = &["prefix", "per_page", "next_token"];
@@ -20,25 +20,25 @@ pub struct Contract {
     /// Names of parameters.
     pub parameters: Vec<&'static str>,
     /// What a request carries.
-    pub body: Option<Carried>,
-    /// What comes back.
-    pub answer: Answer,
-    /// Whether that depends on who asks, and not on what they may do alone: it is sent to nobody else.
+    pub body: Option<RequestBody>,
+    /// The body of a successful response.
+    pub answer: ResponseBody,
+    /// Whether the response depends on the caller's identity, and not on its rights alone: it is not shared.
     pub is_personal: bool,
 }
 
 /// What a request carries.
 #[derive(Debug, Clone, Copy)]
-pub enum Carried {
+pub enum RequestBody {
     /// A value as JSON.
     Json(Shape),
     /// Bytes, as many as they are.
     Bytes,
 }
 
-/// What comes back.
+/// The body of a successful response.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum ResponseBody {
     /// A value as JSON.
     Json(Shape),
     /// Values as JSON, one a line, without an end.
@@ -54,7 +54,7 @@ pub enum Answer {
     Text,
     /// Bytes, as many as they are.
     Bytes,
-    /// Nothing.
+    /// No body.
     Empty,
 }
 
@@ -75,79 +75,79 @@ impl Shape {
 }
 
 impl Contract {
-    fn new(answer: Answer, groups: &[&[&'static str]]) -> Self {
+    fn new(answer: ResponseBody, groups: &[&[&'static str]]) -> Self {
         Self { parameters: groups.concat(), body: None, answer, is_personal: false }
     }
 
-    /// Whether a request can ask to be answered only once something has changed.
+    /// Whether a request can block until something has changed.
     pub(crate) fn waits(&self) -> bool {
         self.parameters.contains(&"index")
     }
 }
 
-/// Answers a value.
+/// A route that responds with a value as JSON.
 pub(crate) fn json<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
-    Contract::new(Answer::Json(Shape::of::<T>()), &[parameters, JSON_PARAMETERS])
+    Contract::new(ResponseBody::Json(Shape::of::<T>()), &[parameters, JSON_PARAMETERS])
 }
 
-/// Answers a value, once it has changed if that is asked for.
+/// Responds with a value; supports blocking reads.
 pub(crate) fn reads<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
-    Contract::new(Answer::Json(Shape::of::<T>()), &[parameters, WAIT_PARAMETERS, JSON_PARAMETERS])
+    Contract::new(ResponseBody::Json(Shape::of::<T>()), &[parameters, WAIT_PARAMETERS, JSON_PARAMETERS])
 }
 
-/// Answers a list, once it has changed if that is asked for.
+/// Responds with a list; supports blocking reads.
 pub(crate) fn lists<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     let groups = &[parameters, LIST_PARAMETERS, WAIT_PARAMETERS, JSON_PARAMETERS];
-    Contract::new(Answer::Json(Shape::of::<Vec<T>>()), groups)
+    Contract::new(ResponseBody::Json(Shape::of::<Vec<T>>()), groups)
 }
 
-/// Answers a list, or a page of it, once it has changed if that is asked for.
+/// Responds with a list, or a page of it; supports blocking reads.
 pub(crate) fn pages<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
     let groups = &[parameters, PAGE_PARAMETERS, LIST_PARAMETERS, WAIT_PARAMETERS, JSON_PARAMETERS];
-    Contract::new(Answer::Json(Shape::of::<Vec<T>>()), groups)
+    Contract::new(ResponseBody::Json(Shape::of::<Vec<T>>()), groups)
 }
 
 /// Takes a value and answers one.
 pub(crate) fn body_json<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
-    Contract { body: Some(Carried::Json(Shape::of::<B>())), ..json::<T>(parameters) }
+    Contract { body: Some(RequestBody::Json(Shape::of::<B>())), ..json::<T>(parameters) }
 }
 
 /// Answers with lines of values, without an end.
 pub(crate) fn streams<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
-    Contract::new(Answer::Lines(Shape::of::<T>()), &[parameters])
+    Contract::new(ResponseBody::Lines(Shape::of::<T>()), &[parameters])
 }
 
 /// Goes on as a WebSocket.
 pub(crate) fn websocket<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
-    Contract::new(Answer::Socket { says: Shape::of::<B>(), hears: Shape::of::<T>() }, &[parameters])
+    Contract::new(ResponseBody::Socket { says: Shape::of::<B>(), hears: Shape::of::<T>() }, &[parameters])
 }
 
-/// Answers plain text.
+/// A route that responds with plain text.
 pub(crate) fn text() -> Contract {
-    Contract::new(Answer::Text, &[])
+    Contract::new(ResponseBody::Text, &[])
 }
 
-/// Answers nothing.
+/// A route that responds without a body.
 pub(crate) fn empty() -> Contract {
-    Contract::new(Answer::Empty, &[])
+    Contract::new(ResponseBody::Empty, &[])
 }
 
 /// Takes a value and answers nothing.
 pub(crate) fn accepts<B: JsonSchema>() -> Contract {
-    Contract { body: Some(Carried::Json(Shape::of::<B>())), ..empty() }
+    Contract { body: Some(RequestBody::Json(Shape::of::<B>())), ..empty() }
 }
 
-/// Takes a value and answers a list, or a page of it, once it has changed if that is asked for.
+/// Takes a value and responds with a list, or a page of it; supports blocking reads.
 pub(crate) fn body_pages<B: JsonSchema, T: JsonSchema>(parameters: &[&'static str]) -> Contract {
-    Contract { body: Some(Carried::Json(Shape::of::<B>())), ..pages::<T>(parameters) }
+    Contract { body: Some(RequestBody::Json(Shape::of::<B>())), ..pages::<T>(parameters) }
 }
 
-/// Answers bytes.
+/// A route that responds with bytes.
 pub(crate) fn bytes(parameters: &[&'static str]) -> Contract {
-    Contract::new(Answer::Bytes, &[parameters])
+    Contract::new(ResponseBody::Bytes, &[parameters])
 }
 
 /// Takes bytes and answers a value.
 pub(crate) fn bytes_json<T: JsonSchema>(parameters: &[&'static str]) -> Contract {
-    Contract { body: Some(Carried::Bytes), ..json::<T>(parameters) }
+    Contract { body: Some(RequestBody::Bytes), ..json::<T>(parameters) }
 }

@@ -10,8 +10,8 @@ use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
 use hyper::Method;
 use serde_json::Value;
 
-pub use contract::{Answer, Carried, Contract, Shape};
-pub use operation::{Operation, Turn};
+pub use contract::{Contract, RequestBody, ResponseBody, Shape};
+pub use operation::{ExampleOrder, Operation};
 pub use parameters::Parameter;
 
 use super::call::{Call, Reply};
@@ -38,7 +38,7 @@ pub enum Verb {
     Get,
     /// Writes: PUT, and POST all the same.
     Put,
-    /// Takes away: DELETE.
+    /// Deletes: DELETE.
     Delete,
 }
 
@@ -64,8 +64,8 @@ impl Verb {
 
 /// What is recorded of a route's requests in the audit log, besides refusals for want of rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recorded {
-    /// Nothing: anybody may ask.
+pub enum AuditMode {
+    /// Nothing: no rights are needed.
     Never,
     /// Reads that reveal no secrets, where the operator wants them all.
     Read,
@@ -95,10 +95,10 @@ pub struct Route {
     /// What it takes and what it answers.
     pub contract: Arc<Contract>,
     /// What is recorded of its requests.
-    pub recorded: Recorded,
-    /// How often it is asked counts.
+    pub recorded: AuditMode,
+    /// Whether it counts for the rate limits.
     pub is_metered: bool,
-    /// It is answered from the replicated state, so that a server makes sure first that its own is fresh.
+    /// It is answered from the replicated state, so that a server first waits until its own is fresh.
     pub needs_state: bool,
     pub(crate) handler: Handler,
 }
@@ -111,7 +111,7 @@ impl Route {
 
     /// It changes something though it is asked with a GET, as clients that were made for others ask.
     pub(crate) fn that_changes(self) -> Self {
-        Self { changes: true, recorded: Recorded::of(true, self.capability), ..self }
+        Self { changes: true, recorded: AuditMode::of(true, self.capability), ..self }
     }
 
     /// It reports whether the server is well, which costs next to nothing: what watches the server shares its address with clients,
@@ -145,7 +145,7 @@ where
         contract,
         is_metered: true,
         changes,
-        recorded: Recorded::of(changes, capability),
+        recorded: AuditMode::of(changes, capability),
         needs_state: !matches!(capability, Capability::Anonymous | Capability::AgentRead),
         handler: Arc::new(move |call| Box::pin(handler(call))),
     }

@@ -1,6 +1,6 @@
-//! How an operation is called and asked: for those who make clients from the description, and for those who use `curl`.
+//! Documentation of an operation: its id and an example, for generated clients and for `curl`.
 
-use super::{Answer, Route, Verb};
+use super::{ResponseBody, Route, Verb};
 
 /// A route's name and examples.
 #[derive(Debug, Clone, Copy)]
@@ -21,34 +21,34 @@ pub struct Operation {
     pub status: u16,
     /// Why the status is another one than that of success, or what it says; empty for nothing.
     pub why: &'static str,
-    /// When the examples are asked one after the other.
-    pub turn: Turn,
+    /// When its example runs, if all examples run in sequence.
+    pub turn: ExampleOrder,
 }
 
-/// When an example is asked, so that it finds what it is about.
+/// When an example runs, so that its objects exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Turn {
+pub enum ExampleOrder {
     /// It makes what others read.
     Early,
     /// In the order of the table.
     Any,
     /// It ends what others read.
     Late,
-    /// It ends everything.
+    /// It ends the server or its state.
     Last,
 }
 
 impl Operation {
     pub(crate) const fn early(self) -> Self {
-        Self { turn: Turn::Early, ..self }
+        Self { turn: ExampleOrder::Early, ..self }
     }
 
     pub(crate) const fn late(self) -> Self {
-        Self { turn: Turn::Late, ..self }
+        Self { turn: ExampleOrder::Late, ..self }
     }
 
     pub(crate) const fn last(self) -> Self {
-        Self { turn: Turn::Last, ..self }
+        Self { turn: ExampleOrder::Last, ..self }
     }
 
     pub(crate) const fn answers(self, status: u16, why: &'static str) -> Self {
@@ -69,8 +69,8 @@ impl Operation {
         let method =
             if self.verb == Verb::Get { String::new() } else { format!("-X {} ", self.verb.as_str()) };
         let flags = match route.contract.answer {
-            Answer::Socket { .. } => UPGRADE,
-            Answer::Lines(_) => "--max-time 2 ",
+            ResponseBody::Socket { .. } => UPGRADE,
+            ResponseBody::Lines(_) => "--max-time 2 ",
             _ => "",
         };
         let body = match self.body {

@@ -1,8 +1,8 @@
-//! What a route takes after the question mark.
+//! Query parameters of routes.
 
 /// How a parameter's value reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ParameterKind {
     /// Any text.
     Text,
     /// A whole number, not below zero.
@@ -23,14 +23,14 @@ pub struct Parameter {
     /// Its name.
     pub name: &'static str,
     /// How its value reads.
-    pub kind: Kind,
+    pub kind: ParameterKind,
     /// What it is for.
     pub summary: &'static str,
 }
 
 impl Parameter {
     /// A parameter, for tables.
-    pub(crate) const fn new(name: &'static str, kind: Kind, summary: &'static str) -> Self {
+    pub(crate) const fn new(name: &'static str, kind: ParameterKind, summary: &'static str) -> Self {
         Self { name, kind, summary }
     }
 }

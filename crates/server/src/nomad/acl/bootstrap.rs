@@ -1,4 +1,4 @@
-//! The first token: whoever comes first gets it, once.
+//! The bootstrap token: created once.
 
 use std::{fs::File, io::Read, path::Path};
 
@@ -31,8 +31,8 @@ const SECRET_CHARS_MAX: usize = 256;
 /// `PUT /v1/acl/bootstrap`
 pub(in crate::nomad) async fn bootstrap(mut call: Call) -> Reply {
     check_on(&call)?;
-    let asked: AclBootstrap = call.json_or_default().await?;
-    let secret = match asked.bootstrap_secret.trim() {
+    let request: AclBootstrap = call.json_or_default().await?;
+    let secret = match request.bootstrap_secret.trim() {
         "" => tokens::new_secret()?,
         given => checked(given)?,
     };

@@ -1,4 +1,4 @@
-//! One-time tokens: made by who shows a token, and exchanged once for its secret by whoever has the one-time secret.
+//! One-time tokens: created with a token, and exchanged once for its secret by whoever has the one-time secret.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use hyper::StatusCode;
 use super::{
     change, check_on,
     seal::{open, seal},
-    tokens::{new_secret, own, shown},
+    tokens::{new_secret, own, to_api},
 };
 use crate::{
     access::hash,
@@ -59,8 +59,8 @@ pub(in crate::nomad) async fn make(call: Call) -> Reply {
 /// `PUT /v1/acl/token/onetime/exchange`
 pub(in crate::nomad) async fn exchange(mut call: Call) -> Reply {
     check_on(&call)?;
-    let asked: AclOneTimeToken = call.json().await?;
-    let (secret, now) = (hash(&asked.one_time_secret_id), clock::now());
+    let request: AclOneTimeToken = call.json().await?;
+    let (secret, now) = (hash(&request.one_time_secret_id), clock::now());
     let view = call.view();
     let gone = || {
         Failure::new(StatusCode::FORBIDDEN, "the one-time token was exchanged, has expired or was never made")
@@ -69,13 +69,14 @@ pub(in crate::nomad) async fn exchange(mut call: Call) -> Reply {
     if one_time.expires_at <= now || token.is_expired(now) {
         return Err(gone());
     }
-    let owners = open(&asked.one_time_secret_id, &token.id.to_bytes(), &one_time.sealed).ok_or_else(gone)?;
+    let owners =
+        open(&request.one_time_secret_id, &token.id.to_bytes(), &one_time.sealed).ok_or_else(gone)?;
     // The first in the log gets it: nobody else is sent the secret.
     let index = match change(&call, ChangeAcl::TakeOneTime(secret)).await {
         Err(failure) if failure.status == StatusCode::NOT_FOUND => return Err(gone()),
         index => index?,
     };
-    let token = AclToken { secret_id: owners, ..shown(&view, token) };
+    let token = AclToken { secret_id: owners, ..to_api(&view, token) };
     let mut response = reply::json(&call.query, &AclOneTimeExchanged { token, index: index.0 })?;
     reply::stamp(response.headers_mut(), index, &call.view());
     Ok(response)

@@ -18,7 +18,7 @@ use crate::{
         named::named,
         reply,
     },
-    nomad::namespaces::name_asked,
+    nomad::namespaces::requested_name,
 };
 
 /// `GET /v1/acl/policies`
@@ -64,16 +64,16 @@ pub(in crate::nomad) async fn read_own(call: Call) -> Reply {
 /// `PUT /v1/acl/policy/:name`
 pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
     check_on(&call)?;
-    let asked: AclPolicy = call.json().await?;
-    let name = name_asked(call.param("name"), asked.name)?;
-    if asked.rules.len() > POLICY_RULES_MAX {
+    let request: AclPolicy = call.json().await?;
+    let name = requested_name(call.param("name"), request.name)?;
+    if request.rules.len() > POLICY_RULES_MAX {
         let text = format!(
             "Rules has {} bytes, a policy may have {POLICY_RULES_MAX}: write several policies",
-            asked.rules.len()
+            request.rules.len()
         );
         return Err(Failure::bad_request(text));
     }
-    let (what, rules) = (format!("policy {name}"), asked.rules);
+    let (what, rules) = (format!("policy {name}"), request.rules);
     let (rules, read) = call
         .api
         .heavy
@@ -82,14 +82,14 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
             (rules, read)
         })
         .await;
-    let (_, warnings) = read.map_err(|mistakes| Failure::bad_request(mistakes.to_string()))?;
+    let (_, warnings) = read.map_err(|diagnostics| Failure::bad_request(diagnostics.to_string()))?;
     let policy = Policy {
         name,
-        description: asked.description,
+        description: request.description,
         rules,
         create_index: Index(0),
         modify_index: Index(0),
-        job: asked.job_acl.filter(|job| *job != AclPolicyJob::default()).map(attached),
+        job: request.job_acl.filter(|job| *job != AclPolicyJob::default()).map(attached),
     };
     let index = change(&call, ChangeAcl::PutPolicy(Box::new(policy))).await?;
     let written = AclPolicyWritten { warnings: warnings.messages() };
@@ -110,7 +110,7 @@ fn attached(job: AclPolicyJob) -> Box<PolicyJob> {
     Box::new(PolicyJob { namespace, job, group, task })
 }
 
-fn shown(job: PolicyJob) -> AclPolicyJob {
+fn to_api(job: PolicyJob) -> AclPolicyJob {
     let PolicyJob { namespace, job: job_id, group, task } = job;
     AclPolicyJob { namespace, job_id, group, task }
 }
@@ -129,7 +129,7 @@ fn whole(policy: &Policy) -> AclPolicy {
         name: policy.name.clone(),
         description: policy.description.clone(),
         rules: policy.rules.clone(),
-        job_acl: policy.job.as_deref().cloned().map(shown),
+        job_acl: policy.job.as_deref().cloned().map(to_api),
         create_index: policy.create_index.0,
         modify_index: policy.modify_index.0,
     }

@@ -28,7 +28,7 @@ pub(in crate::nomad) async fn list(call: Call) -> Reply {
         let find = move || {
             let roles = view.acl_roles(&identity).into_iter();
             let roles = roles.filter(|role| role.id.to_string().starts_with(&prefix));
-            roles.map(|role| shown(role)).collect::<Vec<AclRole>>()
+            roles.map(|role| to_api(role)).collect::<Vec<AclRole>>()
         };
         let rows = call.api.heavy.run(find).await;
         named(&call, rows, |row| row.id.clone()).await
@@ -42,7 +42,7 @@ pub(in crate::nomad) async fn read(call: Call) -> Reply {
     block::read(&call, &[WatchKey::Acl], index, |view| {
         let id = id(&call)?;
         let role = view.acl_roles(call.identity()).into_iter().find(|role| role.id == id);
-        reply::json(&call.query, &shown(role.ok_or_else(not_found)?))
+        reply::json(&call.query, &to_api(role.ok_or_else(not_found)?))
     })
     .await
 }
@@ -52,7 +52,7 @@ pub(in crate::nomad) async fn read_named(call: Call) -> Reply {
     check_on(&call)?;
     block::read(&call, &[WatchKey::Acl], index, |view| {
         let role = view.acl_roles(call.identity()).into_iter().find(|role| role.name == call.param("name"));
-        reply::json(&call.query, &shown(role.ok_or_else(not_found)?))
+        reply::json(&call.query, &to_api(role.ok_or_else(not_found)?))
     })
     .await
 }
@@ -60,25 +60,25 @@ pub(in crate::nomad) async fn read_named(call: Call) -> Reply {
 /// `PUT /v1/acl/role` and `PUT /v1/acl/role/:id`
 pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
     check_on(&call)?;
-    let asked: AclRole = call.json().await?;
-    let id = match (call.param("id"), &*asked.id) {
+    let request: AclRole = call.json().await?;
+    let id = match (call.param("id"), &*request.id) {
         ("", "") => AclRoleId(call.mint_id()),
-        ("", text) | (text, "") => known(&call.view(), text)?,
-        (path, body) if path == body => known(&call.view(), path)?,
+        ("", text) | (text, "") => parse_id(&call.view(), text)?,
+        (path, body) if path == body => parse_id(&call.view(), path)?,
         _ => return Err(Failure::bad_request("the body has another ID than the path")),
     };
     let role = Role {
         id,
-        name: asked.name,
-        description: asked.description,
-        policies: asked.policies.into_iter().map(|policy| policy.name).collect(),
+        name: request.name,
+        description: request.description,
+        policies: request.policies.into_iter().map(|policy| policy.name).collect(),
         create_index: Index(0),
         modify_index: Index(0),
     };
     let index = change(&call, ChangeAcl::PutRole(Box::new(role))).await?;
     let view = call.view();
     let written = view.acl()?.role(id).ok_or_else(not_found)?;
-    let mut response = reply::json(&call.query, &shown(written))?;
+    let mut response = reply::json(&call.query, &to_api(written))?;
     reply::stamp(response.headers_mut(), index, &view);
     Ok(response)
 }
@@ -90,7 +90,7 @@ pub(in crate::nomad) async fn delete(call: Call) -> Reply {
 }
 
 /// A role that is to be changed must be there: ids are given out by servers.
-fn known(view: &CallerView, text: &str) -> Result<AclRoleId, Failure> {
+fn parse_id(view: &CallerView, text: &str) -> Result<AclRoleId, Failure> {
     let id = parsed(text)?;
     view.acl()?.role(id).map(|role| role.id).ok_or_else(not_found)
 }
@@ -107,7 +107,7 @@ fn not_found() -> Failure {
     Failure::not_found("ACL role not found")
 }
 
-fn shown(role: &Role) -> AclRole {
+fn to_api(role: &Role) -> AclRole {
     AclRole {
         id: role.id.to_string(),
         name: role.name.clone(),

@@ -69,7 +69,7 @@ impl Listing for Tokens {
     }
 
     fn item<'v>(&self, view: &'v CallerView, token: &&'v Token) -> impl Serialize {
-        shown(view, token)
+        to_api(view, token)
     }
 }
 
@@ -82,7 +82,7 @@ pub(in crate::nomad) async fn read(call: Call) -> Reply {
             Some(own) => own,
             None => view.acl()?.token(id).ok_or_else(not_found)?,
         };
-        reply::json(&call.query, &shown(view, token))
+        reply::json(&call.query, &to_api(view, token))
     })
     .await
 }
@@ -95,7 +95,7 @@ pub(in crate::nomad) async fn read_own(call: Call) -> Reply {
         return reply::json(&call.query, &of_workload(&view, workload));
     }
     let token = own(&call, &view)?;
-    reply::json(&call.query, &shown(&view, token))
+    reply::json(&call.query, &to_api(&view, token))
 }
 
 /// A task's own token, as far as it is like one that an operator makes: nobody has written it down.
@@ -129,8 +129,8 @@ pub(super) fn own<'v>(call: &Call, view: &'v CallerView) -> Result<&'v Token, Fa
 /// `PUT /v1/acl/token` and `PUT /v1/acl/token/:id`
 pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
     check_on(&call)?;
-    let asked: AclToken = call.json().await?;
-    let id = match (call.param("id"), &*asked.accessor_id) {
+    let request: AclToken = call.json().await?;
+    let id = match (call.param("id"), &*request.accessor_id) {
         ("", "") => None,
         ("", text) | (text, "") => Some(parsed(text)?),
         (path, body) if path == body => Some(parsed(path)?),
@@ -139,14 +139,14 @@ pub(in crate::nomad) async fn put(mut call: Call) -> Reply {
     let (token, secret) = match id {
         None => {
             let secret = new_secret()?;
-            (new(&call, asked, &secret)?, secret)
+            (new(&call, request, &secret)?, secret)
         }
-        Some(id) => (renewed(&call.view(), id, asked)?, String::new()),
+        Some(id) => (renewed(&call.view(), id, request)?, String::new()),
     };
     let index = change(&call, ChangeAcl::PutToken(Box::new(token.clone()))).await?;
     let view = call.view();
     let written = view.acl()?.token(token.id).ok_or_else(not_found)?;
-    told(&call, &view, index, written, secret)
+    secret_reply(&call, &view, index, written, secret)
 }
 
 /// `DELETE /v1/acl/token/:id`
@@ -162,13 +162,13 @@ pub(super) async fn write_first(call: &Call, token: Token, again: Option<Index>,
     let view = call.view();
     // Nobody but its owner may read it yet: this request is the owner's.
     let written = view.own_token(&owner).ok_or_else(not_found)?;
-    told(call, &view, index, written, secret)
+    secret_reply(call, &view, index, written, secret)
 }
 
 /// A token that was written, with its secret if that is new.
-fn told(call: &Call, view: &CallerView, index: Index, token: &Token, secret: String) -> Reply {
-    let told = AclToken { secret_id: secret, ..shown(view, token) };
-    let mut response = reply::json(&call.query, &told)?;
+fn secret_reply(call: &Call, view: &CallerView, index: Index, token: &Token, secret: String) -> Reply {
+    let shown = AclToken { secret_id: secret, ..to_api(view, token) };
+    let mut response = reply::json(&call.query, &shown)?;
     reply::stamp(response.headers_mut(), index, view);
     Ok(response)
 }
@@ -183,10 +183,10 @@ pub(super) fn new_secret() -> Result<String, Failure> {
     Ok(SECRET_PREFIX.chars().map(String::from).chain(digits).collect())
 }
 
-fn new(call: &Call, asked: AclToken, secret: &str) -> Result<Token, Failure> {
+fn new(call: &Call, request: AclToken, secret: &str) -> Result<Token, Failure> {
     let now = clock::now();
     let view = call.view();
-    let token_type = match &*asked.token_type {
+    let token_type = match &*request.token_type {
         "client" | "" => TokenType::Client,
         "management" => TokenType::Management,
         other => {
@@ -198,35 +198,35 @@ fn new(call: &Call, asked: AclToken, secret: &str) -> Result<Token, Failure> {
     Ok(Token {
         id: AclTokenId(call.mint_id()),
         secret: hash(secret),
-        name: asked.name,
+        name: request.name,
         token_type,
-        policies: asked.policies.unwrap_or_default(),
-        roles: roles(&view, asked.roles.unwrap_or_default())?,
-        global: asked.global,
+        policies: request.policies.unwrap_or_default(),
+        roles: roles(&view, request.roles.unwrap_or_default())?,
+        global: request.global,
         created_at: now,
-        expires_at: end(now, asked.expiration_ttl, asked.expiration_time)?,
+        expires_at: end(now, request.expiration_ttl, request.expiration_time)?,
         create_index: Index(0),
         modify_index: Index(0),
     })
 }
 
 /// A token that is there, with another name, and other policies and roles.
-fn renewed(view: &CallerView, id: AclTokenId, asked: AclToken) -> Result<Token, Failure> {
+fn renewed(view: &CallerView, id: AclTokenId, request: AclToken) -> Result<Token, Failure> {
     let old = view.acl()?.token(id).ok_or_else(not_found)?;
-    let same_type = asked.token_type.is_empty() || asked.token_type == old.token_type.as_str();
+    let same_type = request.token_type.is_empty() || request.token_type == old.token_type.as_str();
     // Clients send back how long it was to last, and nothing as a text without letters.
     let lasts = old.expires_at.map(|end| Duration::from_nanos(end.0.saturating_sub(old.created_at.0)));
-    let same_end = span(asked.expiration_ttl)?.is_none_or(|span| Some(span) == lasts)
-        && asked.expiration_time.is_none_or(|end| Some(end.0) == old.expires_at.map(|end| end.0));
+    let same_end = span(request.expiration_ttl)?.is_none_or(|span| Some(span) == lasts)
+        && request.expiration_time.is_none_or(|end| Some(end.0) == old.expires_at.map(|end| end.0));
     if !same_type || !same_end {
         let text = "a token's Type and its end cannot be changed: make another one";
         return Err(Failure::bad_request(text));
     }
     Ok(Token {
-        name: asked.name,
-        policies: asked.policies.unwrap_or_default(),
-        roles: roles(view, asked.roles.unwrap_or_default())?,
-        global: asked.global,
+        name: request.name,
+        policies: request.policies.unwrap_or_default(),
+        roles: roles(view, request.roles.unwrap_or_default())?,
+        global: request.global,
         ..Token::clone(old)
     })
 }
@@ -235,7 +235,7 @@ fn renewed(view: &CallerView, id: AclTokenId, asked: AclToken) -> Result<Token, 
 fn roles(view: &CallerView, links: Vec<AclLink>) -> Result<Vec<AclRoleId>, Failure> {
     let acl = view.acl()?;
     let mut found = BTreeMap::new();
-    for (place, link) in links.into_iter().enumerate() {
+    for (position, link) in links.into_iter().enumerate() {
         let role = match &*link.id {
             "" => acl.role_named(&link.name),
             id => id.parse().ok().and_then(|id| acl.role(id)),
@@ -245,14 +245,14 @@ fn roles(view: &CallerView, links: Vec<AclLink>) -> Result<Vec<AclRoleId>, Failu
                 if link.id.is_empty() { link.name } else { link.id }.chars().take(128).collect();
             Failure::bad_request(format!("role `{named}` does not exist"))
         })?;
-        found.entry(role.id).or_insert(place);
+        found.entry(role.id).or_insert(position);
     }
-    let mut roles: Vec<_> = found.into_iter().map(|(id, place)| (place, id)).collect();
+    let mut roles: Vec<_> = found.into_iter().map(|(id, position)| (position, id)).collect();
     roles.sort_unstable();
     Ok(roles.into_iter().map(|(_, id)| id).collect())
 }
 
-/// How long a token is to last; none where nothing is said, or no time at all.
+/// How long a token is to last; none where it is not set, or is zero.
 fn span(ttl: Option<AclTtl>) -> Result<Option<Duration>, Failure> {
     let span = match ttl {
         None => None,
@@ -292,7 +292,7 @@ fn not_found() -> Failure {
 }
 
 /// A token without its secret.
-pub(super) fn shown(view: &CallerView, token: &Token) -> AclToken {
+pub(super) fn to_api(view: &CallerView, token: &Token) -> AclToken {
     let link = |id: &AclRoleId| AclLink {
         id: id.to_string(),
         name: view.role_name(*id).unwrap_or_default().to_owned(),

@@ -1,13 +1,13 @@
-//! How the checks of an allocation stand, asked of its agent.
+//! The results of an allocation's checks, requested from its agent.
 
 use std::collections::BTreeMap;
 
 use berth_api::{
-    agent::{AskAllocChecks, Outcome, Question},
+    agent::{AgentOutcome, AgentQuery, GetAllocChecks},
     http::AllocCheck,
 };
 
-use super::{agent_of, odd_answer};
+use super::{agent_of, unexpected_response};
 use crate::{
     http::{
         call::{Call, Reply},
@@ -36,8 +36,8 @@ pub async fn checks(call: Call) -> Reply {
     if !has_any {
         return reply::json(&call.query, &BTreeMap::<String, AllocCheck>::new());
     }
-    match agent_of(&call)?.ask(|alloc_id| Question::AllocChecks(AskAllocChecks { alloc_id })).await? {
-        Outcome::AllocChecks(checks) => reply::json(&call.query, &convert::alloc_checks(&checks)),
-        _ => Err(odd_answer()),
+    match agent_of(&call)?.ask(|alloc_id| AgentQuery::AllocChecks(GetAllocChecks { alloc_id })).await? {
+        AgentOutcome::AllocChecks(checks) => reply::json(&call.query, &convert::alloc_checks(&checks)),
+        _ => Err(unexpected_response()),
     }
 }

@@ -18,13 +18,13 @@ use super::super::{
 use crate::http::{
     call::{Call, Reply},
     failure::Failure,
-    heavy::while_waited_for,
+    heavy::while_client_waits,
     reply,
 };
 
 /// `GET` and `PUT /v1/client/gc`: forgets the allocations that have ended on a node.
 pub async fn of_node(call: Call) -> Reply {
-    let node = nodes::asked(&call)?;
+    let node = nodes::of_query(&call)?;
     system::forget(&call, move |store, left| ended_on(store, node, left)).await?;
     reply::json(&call.query, &Map::<String, Value>::new())
 }
@@ -50,7 +50,7 @@ pub async fn of_allocation(call: Call) -> Reply {
 /// What has ended on a node and may be forgotten before its job.
 fn ended_on(store: &Store, node: NodeId, left: &AtomicBool) -> Collect {
     let ended = store.node(node).into_iter().flat_map(|(_, row)| store.nodes().ended(row));
-    let rows = while_waited_for(left, ended).filter_map(|slot| store.allocs().row(slot));
+    let rows = while_client_waits(left, ended).filter_map(|slot| store.allocs().row(slot));
     let ids = rows.filter(|row| store.may_forget(row)).map(|row| row.id);
     let allocs = ids.take(system::REQUEST_MAX).collect();
     Collect { allocs, decided_on: Some(store.index()), ..Collect::default() }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use axum::body::Body;
 use berth_api::{
     agent::{
-        AskImages, IMAGE_PIECE_BYTES_MAX, ImageLoad, LoadImages, Outcome, PullImage, Question, RemoveImage,
+        AgentOutcome, AgentQuery, GetImages, IMAGE_PIECE_BYTES_MAX, ImageLoad, LoadImages, PullImage,
+        RemoveImage,
     },
     http::{ImagePull, ImagePulled, ImagesLoaded, NodeImages},
 };
@@ -15,7 +16,7 @@ use http_body_util::BodyExt;
 use hyper::StatusCode;
 use serde_json::{Map, Value};
 
-use super::odd_answer;
+use super::unexpected_response;
 use crate::{
     http::{
         call::{Call, Reply},
@@ -30,8 +31,9 @@ const STALLS_MAX: u32 = 20;
 
 /// `GET /v1/client/images`
 pub async fn list(call: Call) -> Reply {
-    let Outcome::Images(found) = ask(&call, node_of(&call)?, Question::Images(AskImages {})).await? else {
-        return Err(odd_answer());
+    let AgentOutcome::Images(found) = ask(&call, node_of(&call)?, AgentQuery::Images(GetImages {})).await?
+    else {
+        return Err(unexpected_response());
     };
     let view = call.view();
     let images = NodeImages {
@@ -50,13 +52,13 @@ pub async fn pull(mut call: Call) -> Reply {
     if name.is_empty() {
         return Err(Failure::bad_request("Name must name an image"));
     }
-    match ask(&call, node, Question::PullImage(PullImage { name, always })).await? {
-        Outcome::ImagePull(pull) => {
+    match ask(&call, node, AgentQuery::PullImage(PullImage { name, always })).await? {
+        AgentOutcome::ImagePull(pull) => {
             let image = pull.image.map(|image| convert::image(&image, &call.view()));
             let pulled = ImagePulled { done_bytes: pull.done_bytes, total_bytes: pull.total_bytes, image };
             reply::json(&call.query, &pulled)
         }
-        _ => Err(odd_answer()),
+        _ => Err(unexpected_response()),
     }
 }
 
@@ -66,9 +68,9 @@ pub async fn remove(call: Call) -> Reply {
     if name.is_empty() {
         return Err(Failure::bad_request("query parameter name must name an image"));
     }
-    match ask(&call, node_of(&call)?, Question::RemoveImage(RemoveImage { name })).await? {
-        Outcome::Done(_) => reply::json(&call.query, &Map::<String, Value>::new()),
-        _ => Err(odd_answer()),
+    match ask(&call, node_of(&call)?, AgentQuery::RemoveImage(RemoveImage { name })).await? {
+        AgentOutcome::Done(_) => reply::json(&call.query, &Map::<String, Value>::new()),
+        _ => Err(unexpected_response()),
     }
 }
 
@@ -78,7 +80,7 @@ pub async fn load(mut call: Call) -> Reply {
     let upload = Bytes::copy_from_slice(&call.mint_id().to_be_bytes());
     let name = call.query.text("name").unwrap_or_default().to_owned();
     let body = call.raw_body();
-    let mut sending = Sending { call: &call, node, upload, name, offset: 0, has_begun: false };
+    let mut sending = ImageUpload { call: &call, node, upload, name, offset: 0, has_begun: false };
     match sending.all(body).await {
         Ok(load) => {
             let view = call.view();
@@ -98,12 +100,12 @@ fn node_of(call: &Call) -> Result<NodeId, Failure> {
     nodes::resolved(call, call.query.text("node_id").unwrap_or_default())
 }
 
-async fn ask(call: &Call, node: NodeId, question: Question) -> Result<Outcome, Failure> {
-    call.ask_node(&call.view(), node, question).await
+async fn ask(call: &Call, node: NodeId, query: AgentQuery) -> Result<AgentOutcome, Failure> {
+    call.ask_node(&call.view(), node, query).await
 }
 
 /// An archive on its way to an agent. What came is dropped there soon when no more comes, as when the client goes.
-struct Sending<'a> {
+struct ImageUpload<'a> {
     call: &'a Call,
     node: NodeId,
     upload: Bytes,
@@ -113,7 +115,7 @@ struct Sending<'a> {
     has_begun: bool,
 }
 
-impl Sending<'_> {
+impl ImageUpload<'_> {
     async fn all(&mut self, mut body: Body) -> Result<ImageLoad, Failure> {
         let patience = Duration::from_millis(self.call.api.limits.body_timeout_ms);
         let mut piece = BytesMut::new();
@@ -148,7 +150,7 @@ impl Sending<'_> {
                 return Ok(());
             }
             if load.offset != self.offset {
-                return Err(odd_answer());
+                return Err(unexpected_response());
             }
         }
         let text = format!("node {} takes nothing more in: is its disk stuck?", self.node);
@@ -160,16 +162,16 @@ impl Sending<'_> {
             lease.may_go_on().await?;
         }
         let (upload, name) = (self.upload.clone(), self.name.clone());
-        let asked = LoadImages { upload, offset: self.offset, data, end, name, cancel: false };
-        match ask(self.call, self.node, Question::LoadImages(asked)).await? {
-            Outcome::ImageLoad(load) => Ok(load),
-            _ => Err(odd_answer()),
+        let request = LoadImages { upload, offset: self.offset, data, end, name, cancel: false };
+        match ask(self.call, self.node, AgentQuery::LoadImages(request)).await? {
+            AgentOutcome::ImageLoad(load) => Ok(load),
+            _ => Err(unexpected_response()),
         }
     }
 
     async fn cancel(&self) {
-        let asked = LoadImages { upload: self.upload.clone(), cancel: true, ..LoadImages::default() };
-        let _ = ask(self.call, self.node, Question::LoadImages(asked)).await;
+        let request = LoadImages { upload: self.upload.clone(), cancel: true, ..LoadImages::default() };
+        let _ = ask(self.call, self.node, AgentQuery::LoadImages(request)).await;
     }
 }
 

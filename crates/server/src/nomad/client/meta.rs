@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use berth_api::{
-    agent::{AskNodeMeta, ChangeNodeMeta, DynamicMeta, NodeMeta, Outcome, Question},
+    agent::{AgentOutcome, AgentQuery, ChangeNodeMeta, DynamicMeta, GetNodeMeta, NodeMeta},
     http::{NodeMetaApply, NodeMetaRead},
 };
 use berth_model::NodeId;
 
-use super::odd_answer;
+use super::unexpected_response;
 use crate::{
     WatchKey,
     access::CallerView,
@@ -27,7 +27,7 @@ const STATE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// `GET /v1/client/metadata`
 pub async fn read(call: Call) -> Reply {
     let node = node_of(&call, call.query.text("node_id").unwrap_or_default())?;
-    let meta = ask(&call, node, Question::NodeMeta(AskNodeMeta {})).await?;
+    let meta = ask(&call, node, AgentQuery::NodeMeta(GetNodeMeta {})).await?;
     reply::json(&call.query, &of_wire(meta))
 }
 
@@ -41,8 +41,8 @@ pub async fn apply(mut call: Call) -> Reply {
         return Err(Failure::bad_request(text));
     }
     let changes: Vec<_> = meta.into_iter().map(|(key, value)| DynamicMeta { key, value }).collect();
-    let asked = ChangeNodeMeta { changes: changes.clone() };
-    let applied = ask(&call, node, Question::ChangeNodeMeta(asked)).await?;
+    let request = ChangeNodeMeta { changes: changes.clone() };
+    let applied = ask(&call, node, AgentQuery::ChangeNodeMeta(request)).await?;
     // Whoever registers a job next relies on it. What is late, or was changed again meanwhile, is no failure: the agent has it.
     block::until(&call, WatchKey::Node(node), STATE_WAIT_MAX, |view| has(view, node, &changes)).await;
     reply::json(&call.query, &of_wire(applied))
@@ -57,10 +57,10 @@ fn node_of(call: &Call, id: &str) -> Result<NodeId, Failure> {
     nodes::resolved(call, id)
 }
 
-async fn ask(call: &Call, node: NodeId, question: Question) -> Result<NodeMeta, Failure> {
-    match call.ask_node(&call.view(), node, question).await? {
-        Outcome::NodeMeta(meta) => Ok(meta),
-        _ => Err(odd_answer()),
+async fn ask(call: &Call, node: NodeId, query: AgentQuery) -> Result<NodeMeta, Failure> {
+    match call.ask_node(&call.view(), node, query).await? {
+        AgentOutcome::NodeMeta(meta) => Ok(meta),
+        _ => Err(unexpected_response()),
     }
 }
 

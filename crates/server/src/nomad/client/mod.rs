@@ -27,8 +27,8 @@ pub(super) fn agent_of(call: &Call) -> Result<AllocAgent, Failure> {
     call.agent_of(&find(&call.view(), id_of(call)?)?)
 }
 
-/// An agent answered something else than it was asked.
-pub(super) fn odd_answer() -> Failure {
+/// An agent's response does not match the query.
+pub(super) fn unexpected_response() -> Failure {
     Failure::new(
         hyper::StatusCode::BAD_GATEWAY,
         "the agent's answer fits no question: is it of another version?",

@@ -1,12 +1,12 @@
 //! Commands to single tasks: restart them, send them a signal.
 
 use berth_api::{
-    agent::{Outcome, Question, RestartTasks, SignalTasks},
+    agent::{AgentOutcome, AgentQuery, RestartTasks, SignalTasks},
     http::{AllocRestart, AllocSignal},
 };
 use serde_json::{Map, Value};
 
-use super::{agent_of, odd_answer};
+use super::{agent_of, unexpected_response};
 use crate::http::{
     agents::AllocAgent,
     call::{Call, Reply},
@@ -20,7 +20,7 @@ const SIGNAL_DEFAULT: &str = "SIGKILL";
 pub async fn restart(mut call: Call) -> Reply {
     let agent = agent_of(&call)?;
     let AllocRestart { task_name: task, all_tasks: all } = call.json_or_default().await?;
-    order(&call, &agent, |alloc_id| Question::Restart(RestartTasks { alloc_id, task, all })).await
+    send_command(&call, &agent, |alloc_id| AgentQuery::Restart(RestartTasks { alloc_id, task, all })).await
 }
 
 /// `PUT /v1/client/allocation/:id/signal`
@@ -28,12 +28,12 @@ pub async fn signal(mut call: Call) -> Reply {
     let agent = agent_of(&call)?;
     let AllocSignal { task, signal } = call.json_or_default().await?;
     let signal = if signal.is_empty() { SIGNAL_DEFAULT.to_owned() } else { signal };
-    order(&call, &agent, |alloc_id| Question::Signal(SignalTasks { alloc_id, task, signal })).await
+    send_command(&call, &agent, |alloc_id| AgentQuery::Signal(SignalTasks { alloc_id, task, signal })).await
 }
 
-async fn order(call: &Call, agent: &AllocAgent, question: impl FnOnce(Vec<u8>) -> Question) -> Reply {
-    match agent.ask(question).await? {
-        Outcome::Done(_) => reply::json(&call.query, &Map::<String, Value>::new()),
-        _ => Err(odd_answer()),
+async fn send_command(call: &Call, agent: &AllocAgent, query: impl FnOnce(Vec<u8>) -> AgentQuery) -> Reply {
+    match agent.ask(query).await? {
+        AgentOutcome::Done(_) => reply::json(&call.query, &Map::<String, Value>::new()),
+        _ => Err(unexpected_response()),
     }
 }

@@ -1,7 +1,7 @@
 //! What tasks use, as Prometheus reads it: one series a task and measurement, of as many tasks as there may be.
 
 use axum::body::Body;
-use berth_api::agent::{AskNodeAllocUsage, NodeAllocUsage, Outcome, Question, TaskUsage};
+use berth_api::agent::{AgentOutcome, AgentQuery, GetNodeAllocUsage, NodeAllocUsage, TaskUsage};
 use berth_model::{AllocId, NodeId, node::NodeStatus};
 use futures_util::{FutureExt, StreamExt, stream};
 
@@ -20,7 +20,7 @@ use crate::{
 
 /// Tasks that are reported; each has a series for each measurement.
 const TASKS_MAX: usize = 10_000;
-/// Nodes that are asked at a time, and in all.
+/// Nodes that are queried at a time, and in all.
 const ASKED_AT_ONCE: usize = 16;
 const NODES_MAX: usize = 256;
 
@@ -52,7 +52,7 @@ const FAMILIES: &[Family] = &[
 ];
 
 /// A task and what it uses.
-struct Seen {
+struct TaskSample {
     labels: Labels,
     usage: TaskUsage,
 }
@@ -66,15 +66,16 @@ pub(super) async fn read(call: &Call) -> Reply {
         ready.map(|(row, _)| row.id).collect::<Vec<_>>()
     };
     let nodes = named.map_or_else(all, |node| vec![node]);
-    let asked: Vec<_> = nodes.iter().take(NODES_MAX).map(|node| ask(call, *node).boxed()).collect();
-    let answers: Vec<_> = stream::iter(asked).buffered(ASKED_AT_ONCE).collect().await;
+    let requests: Vec<_> = nodes.iter().take(NODES_MAX).map(|node| ask(call, *node).boxed()).collect();
+    let answers: Vec<_> = stream::iter(requests).buffered(ASKED_AT_ONCE).collect().await;
     let silent = nodes.len() - answers.iter().flatten().count();
     let view = call.view();
-    let mut seen: Vec<Seen> = answers.iter().flatten().flat_map(|usage| tasks(&view, usage)).collect();
-    seen.sort_by(|a, b| a.labels.cmp(&b.labels));
-    let left_off = seen.len().saturating_sub(TASKS_MAX);
-    seen.truncate(TASKS_MAX);
-    let mut families = families(&seen, left_off, silent);
+    let mut samples: Vec<TaskSample> =
+        answers.iter().flatten().flat_map(|usage| tasks(&view, usage)).collect();
+    samples.sort_by(|a, b| a.labels.cmp(&b.labels));
+    let left_off = samples.len().saturating_sub(TASKS_MAX);
+    samples.truncate(TASKS_MAX);
+    let mut families = families(&samples, left_off, silent);
     if call.server().metrics_names == MetricsNames::Nomad {
         families.extend(of_tasks(&families));
     }
@@ -83,15 +84,15 @@ pub(super) async fn read(call: &Call) -> Reply {
 
 /// A node that is silent costs its own numbers, and not everybody's.
 async fn ask(call: &Call, node: NodeId) -> Option<NodeAllocUsage> {
-    let question = Question::NodeAllocUsage(AskNodeAllocUsage {});
-    match call.ask_node(&call.view(), node, question).await {
-        Ok(Outcome::NodeAllocUsage(usage)) => Some(usage),
+    let query = AgentQuery::NodeAllocUsage(GetNodeAllocUsage {});
+    match call.ask_node(&call.view(), node, query).await {
+        Ok(AgentOutcome::NodeAllocUsage(usage)) => Some(usage),
         _ => None,
     }
 }
 
-fn tasks(view: &CallerView, usage: &NodeAllocUsage) -> Vec<Seen> {
-    let mut seen = Vec::new();
+fn tasks(view: &CallerView, usage: &NodeAllocUsage) -> Vec<TaskSample> {
+    let mut samples = Vec::new();
     for of in &usage.allocs {
         let Some(parts) = AllocId::from_slice(&of.alloc_id).and_then(|id| view.alloc(id)) else { continue };
         for usage in &of.usage.tasks {
@@ -103,18 +104,18 @@ fn tasks(view: &CallerView, usage: &NodeAllocUsage) -> Vec<Seen> {
                 ("alloc_id", parts.row.id.to_string()),
                 ("node", parts.node.map_or_else(String::new, |node| node.name.clone())),
             ];
-            seen.push(Seen { labels, usage: usage.clone() });
+            samples.push(TaskSample { labels, usage: usage.clone() });
         }
     }
-    seen
+    samples
 }
 
-fn families(seen: &[Seen], left_off: usize, silent: usize) -> Vec<Metric> {
-    let told = |&(name, help, value): &Family| {
+fn families(seen: &[TaskSample], left_off: usize, silent: usize) -> Vec<Metric> {
+    let metric = |&(name, help, value): &Family| {
         let samples = seen.iter().filter_map(|of| Some((of.labels.clone(), value(&of.usage)?)));
         Metric { name, help, samples: samples.collect() }
     };
-    let mut families: Vec<Metric> = FAMILIES.iter().map(told).collect();
+    let mut families: Vec<Metric> = FAMILIES.iter().map(metric).collect();
     families.push(Metric::one(
         "berth_task_usage_nodes_silent",
         "Nodes whose tasks are missing: they were not asked, or did not answer.",
@@ -134,11 +135,11 @@ mod tests {
 
     #[test]
     fn the_number_of_series_is_bounded_and_each_is_told_once() {
-        let seen = |task: usize| Seen {
+        let samples = |task: usize| TaskSample {
             labels: vec![("task", format!("t{task}"))],
             usage: TaskUsage { memory: Some(Default::default()), ..TaskUsage::default() },
         };
-        let all: Vec<Seen> = (0..3).map(seen).collect();
+        let all: Vec<TaskSample> = (0..3).map(samples).collect();
         let families = families(&all, 7, 2);
         let of = |name: &str| families.iter().find(|family| family.name == name).expect("told").samples.len();
         assert_eq!(

@@ -18,14 +18,14 @@ use berth_model::{
 };
 
 use super::{device, task::task_states};
-use crate::{access::Parts, http::text::Text};
+use crate::{access::AllocParts, http::text::Text};
 
-impl<'v> Parts<'v> {
+impl<'v> AllocParts<'v> {
     fn extra(&self) -> Option<&'v AllocExtra> {
         self.detail.extra()
     }
 
-    /// What it has shown, where that was asked.
+    /// Its health within its deployment, where the group has deployments.
     fn deployment_status(&self) -> Option<AllocDeploymentStatus> {
         let canary = self.extra().is_some_and(|extra| extra.canary);
         let is_through = |of: &Deployment| of.status == DeploymentStatus::Successful;
@@ -75,7 +75,7 @@ impl<'v> Parts<'v> {
 
 /// How an allocation fares: its end once that is logged, until then what its agent saw, until then pending; unknown as
 /// long as its node is disconnected.
-pub fn client_status(parts: &Parts<'_>) -> &'static str {
+pub fn client_status(parts: &AllocParts<'_>) -> &'static str {
     match parts.observed {
         _ if parts.is_unknown => "unknown",
         Some(observation) if !parts.row.is_terminal() => observation.alloc.status.as_str(),
@@ -85,15 +85,15 @@ pub fn client_status(parts: &Parts<'_>) -> &'static str {
 
 /// What a list may leave out.
 #[derive(Debug, Clone, Copy)]
-pub struct StubParts {
-    /// What it holds.
+pub struct AllocStubParts {
+    /// Its allocated resources.
     pub resources: bool,
     /// How its tasks fare.
     pub task_states: bool,
 }
 
 /// An allocation in a list.
-pub fn allocation_stub<'v>(parts: &Parts<'v>, with: StubParts) -> AllocationStub<Text<'v>> {
+pub fn allocation_stub<'v>(parts: &AllocParts<'v>, with: AllocStubParts) -> AllocationStub<Text<'v>> {
     AllocationStub {
         id: parts.row.id.into(),
         eval_id: parts.detail.eval.into(),
@@ -124,7 +124,7 @@ pub fn allocation_stub<'v>(parts: &Parts<'v>, with: StubParts) -> AllocationStub
 }
 
 /// An allocation, without its job.
-pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
+pub fn allocation<'v>(parts: &AllocParts<'v>) -> Allocation<Text<'v>> {
     let extra = parts.extra();
     Allocation {
         id: parts.row.id.into(),
@@ -166,13 +166,13 @@ pub fn allocation<'v>(parts: &Parts<'v>) -> Allocation<Text<'v>> {
     }
 }
 
-fn desired_transition(parts: &Parts<'_>) -> DesiredTransition {
+fn desired_transition(parts: &AllocParts<'_>) -> DesiredTransition {
     let migrate = parts.extra().and_then(|extra| extra.migrate).map(|_| true);
     DesiredTransition { migrate, reschedule: None }
 }
 
 /// The ids of other allocations, without those that the caller does not see.
-fn named<'v>(parts: &Parts<'v>, ids: impl Iterator<Item = AllocId>) -> Vec<Text<'v>> {
+fn named<'v>(parts: &AllocParts<'v>, ids: impl Iterator<Item = AllocId>) -> Vec<Text<'v>> {
     ids.filter(|id| parts.may_name(*id)).map(Text::from).collect()
 }
 
@@ -185,7 +185,7 @@ fn held_by(task: &Task) -> TaskResources {
     TaskResources { cpu: task.resources.cpu_mhz, memory_mb: task.resources.memory_mb, disk_mb: 0 }
 }
 
-fn allocated<'v>(parts: &Parts<'v>) -> AllocatedResources<Text<'v>> {
+fn allocated<'v>(parts: &AllocParts<'v>) -> AllocatedResources<Text<'v>> {
     let extra = parts.extra();
     let (devices, cores) = extra.map_or((&[][..], &[][..]), |extra| (&extra.devices, &extra.cores));
     let core_mhz = parts.node.map_or(0, Node::core_mhz);
@@ -216,7 +216,7 @@ fn allocated<'v>(parts: &Parts<'v>) -> AllocatedResources<Text<'v>> {
 }
 
 /// The group's ports with the numbers that they were given, in order of declaration.
-fn ports<'v>(parts: &Parts<'v>) -> Vec<AllocatedPort<Text<'v>>> {
+fn ports<'v>(parts: &AllocParts<'v>) -> Vec<AllocatedPort<Text<'v>>> {
     let given = parts.extra().map_or(&[][..], |extra| &extra.ports);
     let ports = parts.group.ports().zip(given);
     ports
@@ -230,7 +230,7 @@ fn ports<'v>(parts: &Parts<'v>) -> Vec<AllocatedPort<Text<'v>>> {
 }
 
 fn networked<'v>(
-    parts: &Parts<'v>,
+    parts: &AllocParts<'v>,
     network: &'v Network,
     ports: &[AllocatedPort<Text<'v>>],
 ) -> NetworkResource<Text<'v>> {
@@ -250,7 +250,7 @@ fn networked<'v>(
 }
 
 /// Of replacements that an older version decided only the time is known, and the last predecessor.
-fn reschedule_tracker<'v>(parts: &Parts<'v>) -> Option<RescheduleTracker<Text<'v>>> {
+fn reschedule_tracker<'v>(parts: &AllocParts<'v>) -> Option<RescheduleTracker<Text<'v>>> {
     let extra = parts.extra().filter(|extra| !extra.reschedules.is_empty())?;
     let last = extra.reschedules.len() - 1;
     let events = extra.reschedules.iter().enumerate().map(|(at, event)| RescheduleEvent {

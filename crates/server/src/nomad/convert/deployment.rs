@@ -10,7 +10,7 @@ pub fn deployment(view: &CallerView, of: &Known) -> Deployment {
     deployment_of(view.deployment_job(of), of)
 }
 
-/// A deployment, and what is told of its job.
+/// A deployment, with what is reported of its job.
 pub(super) fn deployment_of(job: DeploymentJob, of: &Known) -> Deployment {
     let index = job.version_index;
     Deployment {

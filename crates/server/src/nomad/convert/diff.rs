@@ -111,7 +111,7 @@ impl Members {
     }
 
     fn field(&mut self, name: &str, old: &Value, new: &Value) {
-        let (old, new) = (shown(old), shown(new));
+        let (old, new) = (text_of(old), text_of(new));
         let kind = match (old.is_empty(), new.is_empty()) {
             (true, true) => return,
             (true, false) => DiffKind::Added,
@@ -150,7 +150,7 @@ impl Members {
 /// Lists may have tens of thousands: each is looked up, not searched for.
 fn pairs<'v>(old: &'v [Value], new: &'v [Value]) -> Vec<(Option<&'v Object>, Option<&'v Object>)> {
     let only_ones = old.len() == 1 && new.len() == 1;
-    let mut unpaired: HashMap<Known<'v>, VecDeque<usize>> = HashMap::new();
+    let mut unpaired: HashMap<ItemKey<'v>, VecDeque<usize>> = HashMap::new();
     for (at, after) in new.iter().enumerate() {
         unpaired.entry(known_by(after, only_ones)).or_default().push_back(at);
     }
@@ -170,18 +170,18 @@ fn pairs<'v>(old: &'v [Value], new: &'v [Value]) -> Vec<(Option<&'v Object>, Opt
 
 /// What an item of a list is known by in another.
 #[derive(PartialEq, Eq, Hash)]
-enum Known<'v> {
+enum ItemKey<'v> {
     Name(&'v str),
     All(&'v Value),
     /// It is the only one, and has no name.
     OnlyOne,
 }
 
-fn known_by(value: &Value, is_only_one: bool) -> Known<'_> {
+fn known_by(value: &Value, is_only_one: bool) -> ItemKey<'_> {
     match name_of(value) {
-        Some(name) => Known::Name(name),
-        None if is_only_one => Known::OnlyOne,
-        None => Known::All(value),
+        Some(name) => ItemKey::Name(name),
+        None if is_only_one => ItemKey::OnlyOne,
+        None => ItemKey::All(value),
     }
 }
 
@@ -199,11 +199,11 @@ fn items(value: &Value) -> &[Value] {
 }
 
 fn text(object: Option<&Object>, name: &str) -> String {
-    object.and_then(|object| object.get(name)).map(shown).unwrap_or_default()
+    object.and_then(|object| object.get(name)).map(text_of).unwrap_or_default()
 }
 
 /// A setting as text; what is not set is empty.
-fn shown(value: &Value) -> String {
+fn text_of(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     Change,
-    access::{Access, CallerChange, Parts},
-    events::{Past, PastJob},
+    access::{Access, AllocParts, CallerChange},
+    events::{EventObject, JobObject},
     http::text::Text,
     nomad::{pools, variables},
 };
@@ -26,7 +26,7 @@ use crate::{
 pub struct Subject<'v> {
     /// `Job`, `Allocation`, `Evaluation`, `Deployment`, `Node`, `NodePool` or `Variable`.
     pub topic: &'static str,
-    /// What happened.
+    /// The type of the event, as `JobRegistered`.
     pub kind: &'static str,
     /// The id of what changed.
     pub key: Text<'v>,
@@ -72,48 +72,48 @@ pub struct Scaled {
 }
 
 /// What a change is about; none when what changed is gone by the end of its batch, which a later change reports.
-pub fn subject<'v>(shown: CallerChange<'v>) -> Option<Subject<'v>> {
-    match shown.change {
+pub fn subject<'v>(changed: CallerChange<'v>) -> Option<Subject<'v>> {
+    match changed.change {
         Change::Observed(..) => {
-            Some(Subject { observed: true, ..alloc_subject(shown, "AllocationUpdated")? })
+            Some(Subject { observed: true, ..alloc_subject(changed, "AllocationUpdated")? })
         }
-        Change::Logged(event) => logged(shown, event),
+        Change::Logged(event) => logged(changed, event),
     }
 }
 
-fn logged<'v>(shown: CallerChange<'v>, event: &'v Logged) -> Option<Subject<'v>> {
+fn logged<'v>(changed: CallerChange<'v>, event: &'v Logged) -> Option<Subject<'v>> {
     match event {
-        Logged::NodeRegistered(_) => node_subject(shown.past, "NodeRegistration"),
+        Logged::NodeRegistered(_) => node_subject(changed.past, "NodeRegistration"),
         Logged::NodeChanged(_, what) => {
             let kind = match what {
                 NodeChange::Status => "NodeStreamEvent",
                 NodeChange::Eligibility => "NodeEligibility",
                 NodeChange::Drain => "NodeDrain",
             };
-            node_subject(shown.past, kind)
+            node_subject(changed.past, kind)
         }
         Logged::NodeCollected(_, id) => Some(gone("Node", "NodeDeregistration", (*id).into())),
-        Logged::JobRegistered(_) => job_subject(past_key(shown.past)?, "JobRegistered"),
-        Logged::JobDeregistered(_) => job_subject(past_key(shown.past)?, "JobDeregistered"),
-        Logged::JobLaunched(_) => job_subject(past_key(shown.past)?, "JobLaunched"),
-        Logged::JobScaled(..) => job_subject(past_key(shown.past)?, "JobScaled"),
-        Logged::JobStatusChanged(_) => job_subject(past_key(shown.past)?, "JobStatusChanged"),
+        Logged::JobRegistered(_) => job_subject(past_key(changed.past)?, "JobRegistered"),
+        Logged::JobDeregistered(_) => job_subject(past_key(changed.past)?, "JobDeregistered"),
+        Logged::JobLaunched(_) => job_subject(past_key(changed.past)?, "JobLaunched"),
+        Logged::JobScaled(..) => job_subject(past_key(changed.past)?, "JobScaled"),
+        Logged::JobStatusChanged(_) => job_subject(past_key(changed.past)?, "JobStatusChanged"),
         Logged::JobPurged(_, key) | Logged::JobCollected(_, key) => job_subject(key, "JobCollected"),
-        Logged::AllocPlaced(_) | Logged::AllocUpdated(..) => alloc_subject(shown, "PlanResult"),
+        Logged::AllocPlaced(_) | Logged::AllocUpdated(..) => alloc_subject(changed, "PlanResult"),
         Logged::AllocStopped(_) | Logged::AllocMigrates(_) | Logged::AllocReplaced(_) => {
-            alloc_subject(shown, "AllocationUpdateDesiredStatus")
+            alloc_subject(changed, "AllocationUpdateDesiredStatus")
         }
         Logged::AllocEnded(_) | Logged::AllocHealthChanged(_) | Logged::AllocNodeChanged(_) => {
-            alloc_subject(shown, "AllocationUpdated")
+            alloc_subject(changed, "AllocationUpdated")
         }
-        Logged::DeploymentChanged(_, what) => deployment_subject(shown.past, *what),
+        Logged::DeploymentChanged(_, what) => deployment_subject(changed.past, *what),
         Logged::DeploymentCollected(id) => Some(gone("Deployment", "DeploymentCollected", (*id).into())),
         Logged::AllocCollected(_, id, _) => Some(gone("Allocation", "AllocationCollected", (*id).into())),
-        Logged::EvalChanged(_) => eval_subject(shown.past),
+        Logged::EvalChanged(_) => eval_subject(changed.past),
         Logged::EvalCollected(id) => Some(gone("Evaluation", "EvaluationCollected", (*id).into())),
-        Logged::AclChanged(object) => acl(shown.past, object),
+        Logged::AclChanged(object) => acl(changed.past, object),
         Logged::NodePoolChanged(name) => {
-            let is_there = matches!(shown.past, Past::NodePool(_));
+            let is_there = matches!(changed.past, EventObject::NodePool(_));
             let kind = if is_there { "NodePoolUpserted" } else { "NodePoolDeleted" };
             Some(gone("NodePool", kind, (&**name).into()))
         }
@@ -137,8 +137,8 @@ fn gone<'v>(topic: &'static str, kind: &'static str, key: Text<'v>) -> Subject<'
 }
 
 /// What may be done changed; what it is now is not contained here.
-fn acl<'v>(past: &Past, object: &'v AclObject) -> Option<Subject<'v>> {
-    let is_there = matches!(past, Past::There);
+fn acl<'v>(past: &EventObject, object: &'v AclObject) -> Option<Subject<'v>> {
+    let is_there = matches!(past, EventObject::There);
     let of = |topic, [upserted, deleted]: [&'static str; 2], key: Text<'v>| {
         Some(gone(topic, if is_there { upserted } else { deleted }, key))
     };
@@ -156,21 +156,21 @@ fn acl<'v>(past: &Past, object: &'v AclObject) -> Option<Subject<'v>> {
     }
 }
 
-fn node_subject(past: &Past, kind: &'static str) -> Option<Subject<'static>> {
-    let Past::Node(node) = past else { return None };
+fn node_subject(past: &EventObject, kind: &'static str) -> Option<Subject<'static>> {
+    let EventObject::Node(node) = past else { return None };
     Some(gone("Node", kind, node.0.id.into()))
 }
 
-fn past_key(past: &Past) -> Option<&JobKey> {
-    if let Past::Job(job) = past { Some(&job.row.job().key) } else { None }
+fn past_key(past: &EventObject) -> Option<&JobKey> {
+    if let EventObject::Job(job) = past { Some(&job.row.job().key) } else { None }
 }
 
 fn job_subject<'v>(key: &'v JobKey, kind: &'static str) -> Option<Subject<'v>> {
     Some(Subject { namespace: Some(&key.namespace), ..gone("Job", kind, (&*key.id).into()) })
 }
 
-fn alloc_subject<'v>(shown: CallerChange<'v>, kind: &'static str) -> Option<Subject<'v>> {
-    let Past::Alloc(alloc) = shown.past else { return None };
+fn alloc_subject<'v>(changed: CallerChange<'v>, kind: &'static str) -> Option<Subject<'v>> {
+    let EventObject::Alloc(alloc) = changed.past else { return None };
     let job = &alloc.job.key;
     let subject = gone("Allocation", kind, alloc.row.id.into());
     let node = alloc.node.as_ref().map(|node| node.id.into());
@@ -179,15 +179,15 @@ fn alloc_subject<'v>(shown: CallerChange<'v>, kind: &'static str) -> Option<Subj
     Some(Subject { namespace: Some(&job.namespace), filter_keys, ..subject })
 }
 
-fn eval_subject(past: &Past) -> Option<Subject<'_>> {
-    let Past::Eval(eval, _) = past else { return None };
+fn eval_subject(past: &EventObject) -> Option<Subject<'_>> {
+    let EventObject::Eval(eval, _) = past else { return None };
     let subject = gone("Evaluation", "EvaluationUpdated", eval.id.into());
     let filter_keys = vec![eval.job.name().into()];
     Some(Subject { namespace: Some(&eval.job.namespace), filter_keys, ..subject })
 }
 
-fn deployment_subject(past: &Past, what: DeploymentChange) -> Option<Subject<'_>> {
-    let Past::Deployment(deployment, _) = past else { return None };
+fn deployment_subject(past: &EventObject, what: DeploymentChange) -> Option<Subject<'_>> {
+    let EventObject::Deployment(deployment, _) = past else { return None };
     let kind = match what {
         DeploymentChange::Status => "DeploymentStatusUpdate",
         DeploymentChange::Promotion => "DeploymentPromotion",
@@ -199,12 +199,12 @@ fn deployment_subject(past: &Past, what: DeploymentChange) -> Option<Subject<'_>
 }
 
 /// What changed, as it was after the whole batch of changes; none when it is gone.
-pub fn payload<'v>(shown: CallerChange<'v>) -> Option<Payload<'v>> {
-    let CallerChange { change, past, access } = shown;
+pub fn payload<'v>(changed: CallerChange<'v>) -> Option<Payload<'v>> {
+    let CallerChange { change, past, access } = changed;
     Some(match past {
-        Past::Nothing | Past::There => return None,
-        Past::Node(parts) => Payload::Node(Box::new(node(&parts.0, &parts.1))),
-        Past::Job(past) => match change {
+        EventObject::Nothing | EventObject::There => return None,
+        EventObject::Node(parts) => Payload::Node(Box::new(node(&parts.0, &parts.1))),
+        EventObject::Job(past) => match change {
             Change::Logged(Logged::JobScaled(_, group)) => {
                 let event = past.row.scaling_events(group).next().map(scaling_event);
                 let job = job_payload(past, access);
@@ -212,15 +212,17 @@ pub fn payload<'v>(shown: CallerChange<'v>) -> Option<Payload<'v>> {
             }
             _ => Payload::Job(job_payload(past, access)),
         },
-        Past::Alloc(past) => Payload::Allocation(Box::new(allocation(&Parts::of_event(past, access)?))),
-        Past::Eval(eval, deployment) => Payload::Evaluation(Box::new(evaluation(eval, *deployment))),
-        Past::Deployment(of, job) => Payload::Deployment(Box::new(deployment_of(*job, of))),
-        Past::NodePool(row) => Payload::NodePool(Box::new(pools::pool(&row.pool.name, Some(row)))),
-        Past::Variable(variable) => Payload::Variable(Box::new(variables::metadata(variable))),
+        EventObject::Alloc(past) => {
+            Payload::Allocation(Box::new(allocation(&AllocParts::of_event(past, access)?)))
+        }
+        EventObject::Eval(eval, deployment) => Payload::Evaluation(Box::new(evaluation(eval, *deployment))),
+        EventObject::Deployment(of, job) => Payload::Deployment(Box::new(deployment_of(*job, of))),
+        EventObject::NodePool(row) => Payload::NodePool(Box::new(pools::pool(&row.pool.name, Some(row)))),
+        EventObject::Variable(variable) => Payload::Variable(Box::new(variables::metadata(variable))),
     })
 }
 
-fn job_payload(past: &PastJob, access: &Access) -> Value {
+fn job_payload(past: &JobObject, access: &Access) -> Value {
     let whole = job_with(past.outcome, &past.row, past.row.current());
     if access.reads_jobs_of(&past.row.key.namespace) { whole } else { without_secrets(whole) }
 }

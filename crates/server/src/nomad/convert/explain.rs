@@ -1,6 +1,6 @@
 //! Explanations of why a job waits.
 
-use berth_api::http::{GroupExplanation, JobExplanation, QueueStanding, SmallestChange, Time};
+use berth_api::http::{GroupExplanation, JobExplanation, QueuePosition, SmallestChange, Time};
 use berth_model::{JobKey, eval::GroupFailure};
 use berth_scheduler::{
     explain::{self, Explanation},
@@ -27,9 +27,9 @@ pub fn explanation(
     }
 }
 
-fn queue(standing: Standing) -> QueueStanding {
+fn queue(standing: Standing) -> QueuePosition {
     let Standing { share, tenants_ahead, jobs_ahead } = standing;
-    QueueStanding { share, namespaces_ahead: tenants_ahead, jobs_ahead }
+    QueuePosition { share, namespaces_ahead: tenants_ahead, jobs_ahead }
 }
 
 fn group(view: &CallerView, explained: explain::GroupExplanation) -> GroupExplanation {

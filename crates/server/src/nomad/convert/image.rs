@@ -6,7 +6,7 @@ use berth_model::AllocId;
 use crate::access::CallerView;
 
 /// An image of a node. Of the allocations that run it, those are listed that the caller sees.
-pub fn image(image: &agent::NodeImage, view: &CallerView) -> NodeImage {
+pub fn image(image: &agent::ImageInfo, view: &CallerView) -> NodeImage {
     let hex: String = image.digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let ids = image.alloc_ids.iter().filter_map(|id| AllocId::from_slice(id));
     NodeImage {

@@ -2,7 +2,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use berth_api::http::{
-    ChildrenSummary, GroupSummary, JobStanding, JobStub, JobSummary, JobVersionTag, PeriodicLaunch,
+    ChildrenSummary, GroupSummary, JobServerFields, JobStub, JobSummary, JobVersionTag, PeriodicLaunch,
 };
 use berth_model::{
     JobKey,
@@ -47,8 +47,8 @@ fn add_scaling(job: &mut Value, row: &JobRow, version: &JobVersion) {
     }
 }
 
-fn standing(outcome: &str, row: &JobRow, version: &JobVersion) -> JobStanding {
-    JobStanding {
+fn standing(outcome: &str, row: &JobRow, version: &JobVersion) -> JobServerFields {
+    JobServerFields {
         parent_id: version.job.parent_id.clone(),
         dispatched: version.job.dispatched,
         payload: (!version.job.payload.is_empty()).then(|| STANDARD.encode(&version.job.payload)),
@@ -114,7 +114,7 @@ pub fn job_stub(view: &CallerView, row: &JobRow, with_meta: bool) -> JobStub {
     }
 }
 
-/// A job's counts.
+/// The allocations of a job, counted by group and status.
 pub fn summary(view: &CallerView, row: &JobRow) -> JobSummary {
     let group = |counts: &GroupCounts| (counts.group.to_string(), group_summary(view, row, counts));
     JobSummary {
@@ -148,7 +148,7 @@ fn children_summary(view: &CallerView, row: &JobRow) -> ChildrenSummary {
     summary
 }
 
-/// A group's counts.
+/// The allocations of a group, counted by status.
 pub fn group_summary(view: &CallerView, row: &JobRow, counts: &GroupCounts) -> GroupSummary {
     // A group that the newest version has dropped may still run, counted by its position in an older one.
     let position = row.versions.iter().find_map(|version| Some(version.job.group(&counts.group)?.0));

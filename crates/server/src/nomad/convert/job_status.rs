@@ -1,10 +1,10 @@
-//! How jobs fare, in brief and with their allocations.
+//! The status of jobs, in brief and with their allocations.
 
 use berth_api::http::{JobStatus, JobStatusAlloc};
 use berth_model::store::JobRow;
 
 use super::{alloc::client_status, job::children};
-use crate::access::{CallerView, Parts};
+use crate::access::{AllocParts, CallerView};
 
 /// How a job fares.
 pub fn job_status(view: &CallerView, row: &JobRow) -> JobStatus {
@@ -36,7 +36,7 @@ pub fn job_status(view: &CallerView, row: &JobRow) -> JobStatus {
     }
 }
 
-fn alloc(parts: &Parts<'_>) -> JobStatusAlloc {
+fn alloc(parts: &AllocParts<'_>) -> JobStatusAlloc {
     JobStatusAlloc {
         id: parts.row.id.to_string(),
         group: parts.group.name.clone(),

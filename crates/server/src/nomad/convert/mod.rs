@@ -23,7 +23,7 @@ mod tenants;
 
 mod usage;
 
-pub use alloc::{StubParts as AllocStubParts, allocation, allocation_stub};
+pub use alloc::{AllocStubParts, allocation, allocation_stub};
 pub use checks::alloc_checks;
 pub use deployment::deployment;
 pub use diff::job_diff;
@@ -34,12 +34,12 @@ pub use file::file_info;
 pub use image::image;
 pub use job::{group_summary, job, job_stub, summary};
 pub use job_status::job_status;
-pub use node::{StubParts as NodeStubParts, eligibility, node, node_stub};
+pub use node::{NodeStubParts, eligibility, node, node_stub};
 pub use plan::planned;
 pub use plan_trace::plan_trace;
 pub use scale::{scale_status, scaled_groups, scaling_policy, scaling_policy_stub};
-pub use scheduling::{scheduler_config, scheduler_config_asked};
-pub use tenants::{namespace, namespace_asked, quota, quota_asked, quota_usage};
+pub use scheduling::{scheduler_config, scheduler_config_of_request};
+pub use tenants::{namespace, namespace_of_request, quota, quota_of_request, quota_usage};
 
 pub use usage::{alloc_usage, host_stats};
 

@@ -24,15 +24,15 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// What a list may have in addition.
 #[derive(Debug, Clone, Copy)]
-pub struct StubParts {
+pub struct NodeStubParts {
     /// All of the machine.
     pub resources: bool,
-    /// Fingerprints.
+    /// Its fingerprinted attributes.
     pub attributes: bool,
 }
 
 /// A node in a list.
-pub fn node_stub(row: &NodeRow, detail: &NodeDetail, with: StubParts) -> NodeStub {
+pub fn node_stub(row: &NodeRow, detail: &NodeDetail, with: NodeStubParts) -> NodeStub {
     let node = &detail.node;
     NodeStub {
         id: node.id.to_string(),
@@ -125,13 +125,13 @@ fn resources(detail: &NodeDetail) -> NodeResources {
 
 /// Told by fingerprints like `unique.network.interface.eth0.addresses = 10.0.0.5,fd00::5`.
 fn networks(node: &node::Node) -> Vec<NodeNetwork> {
-    let told = node.attributes.iter().filter_map(|(name, value)| {
+    let attributes = node.attributes.iter().filter_map(|(name, value)| {
         // An interface's name may have dots in it.
         let (device, what) = name.strip_prefix(INTERFACE_PREFIX)?.rsplit_once('.')?;
         Some((device, what, value))
     });
     let mut networks = BTreeMap::<&str, NodeNetwork>::new();
-    for (device, what, value) in told {
+    for (device, what, value) in attributes {
         let network = networks.entry(device).or_default();
         match what {
             "addresses" => network.addresses = value.split(',').map(|text| address(node, text)).collect(),

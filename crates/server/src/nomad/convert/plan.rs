@@ -72,7 +72,7 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
     let mut updates: BTreeMap<String, DesiredUpdates> =
         row.job().groups.iter().map(|group| (group.name.clone(), DesiredUpdates::default())).collect();
     let stops = reasons(plan);
-    let mut stays = Stays::of(row, plan);
+    let mut stays = RetainedAllocs::of(row, plan);
     let mut old: BTreeMap<String, u64> = BTreeMap::new();
     let allocs = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
     for alloc in allocs.filter(|alloc| alloc.is_wanted() && !alloc.is_terminal()) {
@@ -91,7 +91,7 @@ fn updates(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> BTreeMap<S
     }
     for (name, placed) in placed(row, plan) {
         let failed = plan.failures.iter().find(|failure| *failure.group == *name);
-        // What finds no room takes the place of nobody yet.
+        // What cannot be placed replaces nothing yet.
         let put_off = failed.map_or(0, |f| u64::from(f.count)).min(old.get(&name).copied().unwrap_or(0));
         let updates = updates.entry(name).or_default();
         updates.destructive_update += put_off;
@@ -119,7 +119,7 @@ fn preempts<'p>(
     placement.after.iter().filter(|id| stops.get(id) == Some(&StopReason::Preempted))
 }
 
-/// Allocations that would have to make room; none for none.
+/// Allocations that would be preempted; none for none.
 fn preempted(view: &CallerView, plan: &Plan) -> Option<Vec<AllocationStub>> {
     let victims = plan.stops.iter().filter(|stop| stop.reason == StopReason::Preempted);
     let parts = victims.filter_map(|stop| view.alloc(stop.alloc));
@@ -151,7 +151,7 @@ fn placed(row: &JobRow, plan: &Plan) -> BTreeMap<String, u64> {
 fn touched(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> Vec<PlannedChange> {
     let stops = reasons(plan);
     let replaced: HashSet<AllocId> = plan.placements.iter().filter_map(|placed| placed.previous).collect();
-    let mut stays = Stays::of(row, plan);
+    let mut stays = RetainedAllocs::of(row, plan);
     let rows = store.jobs().allocs(row).filter_map(|slot| store.allocs().row(slot));
     let there = rows.filter(|alloc| alloc.is_wanted() && !alloc.is_terminal());
     let changes = there.filter_map(|alloc| {
@@ -179,13 +179,13 @@ fn touched(store: &Store, row: &JobRow, plan: &Plan, is_new: bool) -> Vec<Planne
 }
 
 /// What goes on under the newest version where it is, once a plan is carried out.
-struct Stays<'a> {
+struct RetainedAllocs<'a> {
     row: &'a JobRow,
     updates: HashSet<AllocId>,
     same: BTreeMap<(u64, u16), bool>,
 }
 
-impl<'a> Stays<'a> {
+impl<'a> RetainedAllocs<'a> {
     fn of(row: &'a JobRow, plan: &Plan) -> Self {
         Self { row, updates: plan.updates.iter().copied().collect(), same: BTreeMap::new() }
     }
@@ -254,8 +254,8 @@ fn annotate(group: &mut TaskGroupDiff, updates: &DesiredUpdates) {
         ("create/destroy update", updates.destructive_update),
         ("canary", updates.canary),
     ];
-    let told = counts.into_iter().filter(|(_, count)| *count > 0);
-    group.updates = Some(told.map(|(what, count)| (what.to_owned(), count)).collect());
+    let nonzero = counts.into_iter().filter(|(_, count)| *count > 0);
+    group.updates = Some(nonzero.map(|(what, count)| (what.to_owned(), count)).collect());
     for count in group.fields.iter_mut().filter(|field| field.name == "Count") {
         let number = |text: &str| text.parse::<u64>().unwrap_or_default();
         let grows = number(&count.new) > number(&count.old);

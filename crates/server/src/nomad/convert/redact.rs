@@ -27,22 +27,22 @@ const JOB: &[&str] = &[
     "Type",
     "Version",
 ];
-/// Of a group.
+/// Fields of a group that are shown.
 const GROUP: &[&str] = &["Count", "Name", "Tasks"];
-/// Of a task.
+/// Fields of a task that are shown.
 const TASK: &[&str] = &["Driver", "Leader", "Name", "Resources"];
 
 /// Takes all out of a job but what says which job it is, how it fares and what it asks for.
 pub(super) fn without_secrets(mut job: Value) -> Value {
-    keep(&mut job, JOB);
+    retain_fields(&mut job, JOB);
     for group in items(&mut job, "TaskGroups") {
-        keep(group, GROUP);
-        items(group, "Tasks").for_each(|task| keep(task, TASK));
+        retain_fields(group, GROUP);
+        items(group, "Tasks").for_each(|task| retain_fields(task, TASK));
     }
     job
 }
 
-fn keep(value: &mut Value, names: &[&str]) {
+fn retain_fields(value: &mut Value, names: &[&str]) {
     if let Value::Object(members) = value {
         members.retain(|name, _| names.contains(&name.as_str()));
     }

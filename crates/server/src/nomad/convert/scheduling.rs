@@ -29,37 +29,37 @@ pub fn scheduler_config(config: &SchedulerConfig) -> SchedulerConfiguration {
     }
 }
 
-/// What a client asks for.
+/// The configuration that a client sets.
 ///
 /// # Errors
 /// What is wrong with it, and what to write instead.
-pub fn scheduler_config_asked(asked: SchedulerConfiguration) -> Result<SchedulerConfig, String> {
+pub fn scheduler_config_of_request(request: SchedulerConfiguration) -> Result<SchedulerConfig, String> {
     let unbuilt = [
-        ("RejectJobRegistration", asked.reject_job_registration),
-        ("PauseEvalBroker", asked.pause_eval_broker),
+        ("RejectJobRegistration", request.reject_job_registration),
+        ("PauseEvalBroker", request.pause_eval_broker),
     ];
     if let Some((name, _)) = unbuilt.iter().find(|(_, on)| *on) {
         return Err(format!("{name} is not supported yet: leave it out or set it to false"));
     }
-    let percent = asked.lost_nodes_max_percent;
+    let percent = request.lost_nodes_max_percent;
     if percent > 100 {
         return Err(format!("LostNodesMaxPercent is {percent}: write at most 100, which is all nodes"));
     }
     let mut config = SchedulerConfig {
-        algorithm: algorithm("SchedulerAlgorithm", &asked.scheduler_algorithm)?,
-        memory_oversubscription: asked.memory_oversubscription_enabled,
+        algorithm: algorithm("SchedulerAlgorithm", &request.scheduler_algorithm)?,
+        memory_oversubscription: request.memory_oversubscription_enabled,
         preemption: Preemption {
-            system: asked.preemption_config.system_scheduler_enabled,
-            sysbatch: asked.preemption_config.sys_batch_scheduler_enabled,
-            service: asked.preemption_config.service_scheduler_enabled,
-            batch: asked.preemption_config.batch_scheduler_enabled,
-            batch_on_batch: asked.preemption_config.batch_on_batch_enabled,
+            system: request.preemption_config.system_scheduler_enabled,
+            sysbatch: request.preemption_config.sys_batch_scheduler_enabled,
+            service: request.preemption_config.service_scheduler_enabled,
+            batch: request.preemption_config.batch_scheduler_enabled,
+            batch_on_batch: request.preemption_config.batch_on_batch_enabled,
         },
         // The default is not written down: servers that do not know of it go on with what others write.
         lost_nodes_max_percent: (percent != 0 && percent != LOST_NODES_MAX_PERCENT).then_some(percent),
         ..SchedulerConfig::default()
     };
-    for (name, own) in asked.node_pools {
+    for (name, own) in request.node_pools {
         let field = format!("NodePools.{name}.SchedulerAlgorithm");
         let algorithm = own.scheduler_algorithm.map(|text| algorithm(&field, &text)).transpose()?;
         let memory_oversubscription = own.memory_oversubscription_enabled;

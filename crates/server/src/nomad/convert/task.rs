@@ -1,4 +1,4 @@
-//! How the tasks of an allocation fare: what its agent saw, corrected by how they ended once that is logged.
+//! The status of an allocation's tasks: as observed by its agent, corrected by the logged end.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use berth_model::{
     observed::{self, ObservedTask},
 };
 
-use crate::{access::Parts, http::text::Text};
+use crate::{access::AllocParts, http::text::Text};
 
 /// By task name; none while nothing is known.
-pub(super) fn task_states<'v>(parts: &Parts<'v>) -> Option<BTreeMap<Text<'v>, TaskState<Text<'v>>>> {
+pub(super) fn task_states<'v>(parts: &AllocParts<'v>) -> Option<BTreeMap<Text<'v>, TaskState<Text<'v>>>> {
     let living = parts.observed.into_iter().flat_map(|observation| &observation.alloc.tasks);
     let mut states: BTreeMap<Text<'v>, _> =
         living.map(|task| ((&task.name).into(), observed(task, Text::from))).collect();

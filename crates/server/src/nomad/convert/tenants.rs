@@ -40,16 +40,16 @@ pub fn namespace(row: &NamespaceRow) -> Namespace {
 ///
 /// # Errors
 /// When its weight is none; in words for whoever asked.
-pub fn namespace_asked(asked: Namespace) -> Result<Tenant, String> {
+pub fn namespace_of_request(request: Namespace) -> Result<Tenant, String> {
     let named = |name: String| (!name.is_empty()).then_some(name);
-    let capabilities = asked.capabilities.unwrap_or_default();
+    let capabilities = request.capabilities.unwrap_or_default();
     Ok(Tenant {
-        weight_milli: weight_milli(asked.weight)?,
-        name: asked.name,
-        description: asked.description,
-        parent: named(asked.parent),
-        quota: named(asked.quota),
-        meta: asked.meta.unwrap_or_default(),
+        weight_milli: weight_milli(request.weight)?,
+        name: request.name,
+        description: request.description,
+        parent: named(request.parent),
+        quota: named(request.quota),
+        meta: request.meta.unwrap_or_default(),
         enabled_drivers: capabilities.enabled_task_drivers.unwrap_or_default(),
         disabled_drivers: capabilities.disabled_task_drivers.unwrap_or_default(),
     })
@@ -83,8 +83,8 @@ pub fn quota(row: &QuotaRow) -> Quota {
 ///
 /// # Errors
 /// When it limits other regions, or is guaranteed less than nothing; in words for whoever asked.
-pub fn quota_asked(asked: Quota) -> Result<DesiredQuota, String> {
-    let mut limits = asked.limits.unwrap_or_default();
+pub fn quota_of_request(request: Quota) -> Result<DesiredQuota, String> {
+    let mut limits = request.limits.unwrap_or_default();
     if limits.len() > 1 {
         return Err(format!("it has {} limits: there is one region, give one", limits.len()));
     }
@@ -92,10 +92,10 @@ pub fn quota_asked(asked: Quota) -> Result<DesiredQuota, String> {
     if !["", REGION].contains(&limit.region.as_str()) {
         return Err(format!("it limits region {:?}: the only one is {REGION:?}", limit.region));
     }
-    let guarantee = asked.guarantee.unwrap_or_default();
+    let guarantee = request.guarantee.unwrap_or_default();
     Ok(DesiredQuota {
-        name: asked.name,
-        description: asked.description,
+        name: request.name,
+        description: request.description,
         guarantee: bounds(guarantee, |amount| match u64::try_from(amount) {
             Ok(amount) => Ok((amount > 0).then_some(amount)),
             Err(_) => Err(format!("it guarantees {amount}: less than nothing")),
@@ -142,15 +142,15 @@ fn devices(milli: &BTreeMap<String, u64>) -> Option<Vec<QuotaDevice>> {
 }
 
 fn bounds(
-    asked: QuotaResources,
+    request: QuotaResources,
     read: impl Fn(i64) -> Result<Option<u64>, String>,
 ) -> Result<Bounds, String> {
     let read = |amount: Option<i64>| amount.map_or(Ok(None), &read);
-    let devices = asked.devices.unwrap_or_default().into_iter();
+    let devices = request.devices.unwrap_or_default().into_iter();
     Ok(Bounds {
-        cpu_mhz: read(asked.cpu)?,
-        memory_mb: read(asked.memory_mb)?,
-        disk_mb: read(asked.disk_mb)?,
+        cpu_mhz: read(request.cpu)?,
+        memory_mb: read(request.memory_mb)?,
+        disk_mb: read(request.disk_mb)?,
         devices_milli: devices.map(|d| (d.name, d.count.saturating_mul(WHOLE_MILLI.into()))).collect(),
     })
 }

@@ -1,4 +1,4 @@
-//! Which changes a follower of the event stream wants.
+//! The filter of a follower of the event stream.
 
 use std::sync::Arc;
 
@@ -30,14 +30,14 @@ const FILTERS_MAX: usize = 64;
 
 /// Which changes a follower wants, of those that its request reaches.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::nomad) struct Filter {
+pub(in crate::nomad) struct EventFilter {
     /// Topic and key; `*` stands for all.
     topics: Vec<(String, String)>,
     /// What is not reached is never asked about here; followers who reach the same are sent the same lines.
     access: Arc<Access>,
 }
 
-impl Filter {
+impl EventFilter {
     /// Reads `topic=TOPIC:KEY`, any number of times; a change passes when it passes one of them.
     pub fn of(call: &Call) -> Result<Self, Failure> {
         let topics: Vec<_> = call.query.all("topic").map(topic).collect::<Result<_, _>>()?;
@@ -68,9 +68,9 @@ impl Filter {
 /// Refuses topics of all of which the caller would never be sent anything for want of rights. What is sent of one is asked of each
 /// change.
 fn permit_any<'t>(access: &Access, topics: impl Iterator<Item = &'t str>) -> Result<(), Denied> {
-    let asked: Vec<_> = topics.map(|topic| permit(access, topic)).collect();
-    let first = asked.first().cloned().unwrap_or_else(|| access.require_jobs());
-    if asked.iter().any(Result::is_ok) { Ok(()) } else { first }
+    let permitted: Vec<_> = topics.map(|topic| permit(access, topic)).collect();
+    let first = permitted.first().cloned().unwrap_or_else(|| access.require_jobs());
+    if permitted.iter().any(Result::is_ok) { Ok(()) } else { first }
 }
 
 fn permit(access: &Access, topic: &str) -> Result<(), Denied> {

@@ -1,7 +1,7 @@
 //! The event stream: what changed, as it changes, one JSON object a line.
 
 mod filter;
-mod lines;
+mod line_cache;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,14 +15,14 @@ use crate::{
     http::{
         call::{Call, Reply},
         reply::JSON,
-        stream::{Closed, Writer, stream},
+        stream::{Closed, StreamWriter, stream},
         text::Text,
     },
     nomad::convert::{self, Payload, Subject},
 };
-use filter::Filter;
+use filter::EventFilter;
 
-pub(super) use lines::Lines;
+pub(super) use line_cache::LineCache;
 
 /// How often the stream says that it still lives.
 const HEARTBEAT_MS: u64 = 10_000;
@@ -36,8 +36,8 @@ const CATCH_UP_MAX: usize = 256;
 /// With `index`, the stream begins with the changes at that index, or the first after it. A server that is behind sends nothing
 /// that comes before `index`, even if it has yet to hear of it. Without one, or with 0, it begins with the latest changes that are
 /// kept, as clients of Nomad know it, or, if they do not want those, with the next one.
-pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
-    let filter = Arc::new(Filter::of(&call)?);
+pub(super) async fn read(call: Call, lines: Arc<LineCache>) -> Reply {
+    let filter = Arc::new(EventFilter::of(&call)?);
     let from = match call.query.number("index")?.filter(|index| *index > 0) {
         Some(index) => FollowFrom::At(Index(index)),
         None if call.query.flag("recent", true)? => FollowFrom::Recent,
@@ -56,10 +56,10 @@ pub(super) async fn read(call: Call, lines: Arc<Lines>) -> Reply {
 
 /// Who is informed, and of what.
 struct Follower {
-    writer: Writer,
-    filter: Arc<Filter>,
+    writer: StreamWriter,
+    filter: Arc<EventFilter>,
     /// What others who want the same have been sent.
-    lines: Arc<Lines>,
+    lines: Arc<LineCache>,
 }
 
 impl Drop for Follower {
@@ -69,7 +69,7 @@ impl Drop for Follower {
 }
 
 impl Follower {
-    fn new(writer: Writer, filter: Arc<Filter>, lines: Arc<Lines>) -> Self {
+    fn new(writer: StreamWriter, filter: Arc<EventFilter>, lines: Arc<LineCache>) -> Self {
         lines.join();
         Self { writer, filter, lines }
     }
@@ -109,31 +109,31 @@ impl Follower {
         {
             batches.push(next);
         }
-        let latest = if batches.len() > 1 { latest_observed(&batches) } else { Latest::new() };
+        let latest = if batches.len() > 1 { latest_observed(&batches) } else { LatestObserved::new() };
         for batch in &batches {
-            self.tell(batch, &latest).await?;
+            self.send(batch, &latest).await?;
         }
         Ok(())
     }
 
     /// Sends what is wanted of a batch.
-    async fn tell(&self, batch: &CallerBatch, latest: &Latest) -> Result<(), Closed> {
+    async fn send(&self, batch: &CallerBatch, latest: &LatestObserved) -> Result<(), Closed> {
         let is_one_line = batch.len() <= LINE_EVENTS_MAX;
-        if !is_one_line || batch.changes().any(|shown| is_overtaken(batch, shown, latest)) {
+        if !is_one_line || batch.changes().any(|changed| is_overtaken(batch, changed, latest)) {
             return self.write(batch, latest).await;
         }
         let line = self.lines.find(&self.filter, batch.index()).unwrap_or_else(|| {
             let wanted = wanted(batch, latest, &self.filter);
             let line =
                 if wanted.is_empty() { Bytes::new() } else { self.writer.text(&frame(batch, wanted, false)) };
-            self.lines.keep(&self.filter, batch.index(), &line);
+            self.lines.insert(&self.filter, batch.index(), &line);
             line
         });
         if line.is_empty() { Ok(()) } else { self.writer.send(line).await }
     }
 
     /// Writes what is wanted of a batch for this follower alone, a line at a time: a batch may hold thousands of changes.
-    async fn write(&self, batch: &CallerBatch, latest: &Latest) -> Result<(), Closed> {
+    async fn write(&self, batch: &CallerBatch, latest: &LatestObserved) -> Result<(), Closed> {
         let mut wanted = wanted(batch, latest, &self.filter).into_iter().peekable();
         while wanted.peek().is_some() {
             let line = wanted.by_ref().take(LINE_EVENTS_MAX).collect();
@@ -144,11 +144,11 @@ impl Follower {
 }
 
 /// Where allocations were observed last.
-type Latest = HashMap<AllocId, Index>;
+type LatestObserved = HashMap<AllocId, Index>;
 
-fn latest_observed(batches: &[CallerBatch]) -> Latest {
+fn latest_observed(batches: &[CallerBatch]) -> LatestObserved {
     let observed = batches.iter().flat_map(|batch| {
-        let ids = batch.changes().filter_map(|shown| match shown.change {
+        let ids = batch.changes().filter_map(|changed| match changed.change {
             Change::Observed(_, id) => Some(*id),
             Change::Logged(_) => None,
         });
@@ -158,36 +158,40 @@ fn latest_observed(batches: &[CallerBatch]) -> Latest {
 }
 
 /// Whether a later batch reports more than this change does.
-fn is_overtaken(batch: &CallerBatch, shown: CallerChange<'_>, latest: &Latest) -> bool {
-    match shown.change {
+fn is_overtaken(batch: &CallerBatch, changed: CallerChange<'_>, latest: &LatestObserved) -> bool {
+    match changed.change {
         Change::Observed(_, id) => latest.get(id).is_some_and(|index| *index > batch.index()),
         Change::Logged(_) => false,
     }
 }
 
 /// What a follower wants of a batch.
-fn wanted<'b>(batch: &'b CallerBatch, latest: &Latest, filter: &Filter) -> Vec<Wanted<'b>> {
-    let changes = batch.changes().filter(|shown| !is_overtaken(batch, *shown, latest));
-    let subjects = changes.filter_map(|shown| Some((convert::subject(shown)?, shown)));
+fn wanted<'b>(
+    batch: &'b CallerBatch,
+    latest: &LatestObserved,
+    filter: &EventFilter,
+) -> Vec<MatchedChange<'b>> {
+    let changes = batch.changes().filter(|changed| !is_overtaken(batch, *changed, latest));
+    let subjects = changes.filter_map(|changed| Some((convert::subject(changed)?, changed)));
     subjects.filter(|(subject, _)| filter.passes(subject)).collect()
 }
 
-type Wanted<'b> = (Subject<'b>, CallerChange<'b>);
+type MatchedChange<'b> = (Subject<'b>, CallerChange<'b>);
 
 /// One line, and whether more of the same batch follow.
 fn frame<'b>(
     batch: &'b CallerBatch,
-    wanted: Vec<Wanted<'b>>,
+    wanted: Vec<MatchedChange<'b>>,
     more: bool,
 ) -> EventFrame<Option<Payload<'b>>, Text<'b>> {
-    let events = wanted.into_iter().map(|(subject, shown)| event(batch, subject, shown)).collect();
+    let events = wanted.into_iter().map(|(subject, changed)| event(batch, subject, changed)).collect();
     EventFrame { index: batch.index().0, events, more, error: String::new(), resume_index: 0 }
 }
 
 fn event<'b>(
     batch: &'b CallerBatch,
     subject: Subject<'b>,
-    shown: CallerChange<'b>,
+    changed: CallerChange<'b>,
 ) -> Event<Option<Payload<'b>>, Text<'b>> {
     Event {
         topic: subject.topic.into(),
@@ -197,7 +201,7 @@ fn event<'b>(
         filter_keys: subject.filter_keys,
         index: batch.index().0,
         observed: subject.observed,
-        payload: convert::payload(shown),
+        payload: convert::payload(changed),
     }
 }
 

@@ -29,10 +29,10 @@ pub(in crate::nomad) async fn deregister(call: Call) -> Reply {
     if purge {
         call.access().require_besides(Capability::PurgeJob, &job.namespace)?;
     }
-    let asked = call.query.number("eval_priority")?.unwrap_or_default();
-    let priority = jobs::eval_priority("eval_priority", i64::try_from(asked).unwrap_or(i64::MAX))?;
+    let requested = call.query.number("eval_priority")?.unwrap_or_default();
+    let priority = jobs::eval_priority("eval_priority", i64::try_from(requested).unwrap_or(i64::MAX))?;
     let command = Command::DeregisterJob(DeregisterJob { job, purge, eval });
-    let index = call.proposer().propose_together(jobs::evaluated_with(command, eval, priority)).await?.0;
+    let index = call.proposer().propose_all(jobs::evaluated_with(command, eval, priority)).await?.0;
     let answer = JobDeregistered {
         eval_id: eval.to_string(),
         eval_create_index: index,
@@ -46,15 +46,15 @@ pub(in crate::nomad) async fn deregister(call: Call) -> Reply {
 
 /// `PUT /v1/job/:id/evaluate`
 pub(in crate::nomad) async fn evaluate(mut call: Call) -> Reply {
-    let asked: JobEvaluate = call.json_or_default().await?;
+    let request: JobEvaluate = call.json_or_default().await?;
     let key = key(&call);
-    check_is(&key, &asked.job_id)?;
+    check_is(&key, &request.job_id)?;
     let view = call.view();
     let row = view.job(&key).ok_or_else(not_found)?;
     let id = call.mint_eval();
     let job = row.job();
     let eval = Eval {
-        force_reschedule: asked.eval_options.force_reschedule,
+        force_reschedule: request.eval_options.force_reschedule,
         ..Eval::pending(id, key, job.job_type, job.priority, Trigger::JobRegister)
     };
     let index = call.propose(Command::CreateEvals(vec![eval])).await?;

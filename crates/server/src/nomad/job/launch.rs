@@ -34,9 +34,9 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 /// `PUT /v1/job/:id/dispatch`
 pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
-    let asked: JobDispatch = call.json_or_default().await?;
+    let request: JobDispatch = call.json_or_default().await?;
     let key = key(&call);
-    check_is(&key, &asked.job_id)?;
+    check_is(&key, &request.job_id)?;
     let view = call.view();
     let parent = view.job(&key).ok_or_else(not_found)?.job();
     let Some(rules) = parent.parameterized.as_ref().filter(|_| !parent.dispatched) else {
@@ -47,8 +47,8 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     if let Some(known) = token.and_then(|token| dispatched_with(&view, &key, token)) {
         return reply::json(&call.query, &dispatched_before(known));
     }
-    let payload = payload(rules, asked.payload.as_deref())?;
-    let given = asked.meta.unwrap_or_default();
+    let payload = payload(rules, request.payload.as_deref())?;
+    let given = request.meta.unwrap_or_default();
     check_meta(rules, &given)?;
     // What need not be given is there all the same: a task that refers to it finds nothing, and not an unknown name.
     let mut meta: BTreeMap<_, _> =
@@ -56,7 +56,7 @@ pub(in crate::nomad) async fn dispatch(mut call: Call) -> Reply {
     meta.extend(parent.meta.clone());
     meta.extend(given);
     let eval = call.mint_eval();
-    let (first, mut other) = names(&key, &asked.id_prefix_template, token, eval)?;
+    let (first, mut other) = names(&key, &request.id_prefix_template, token, eval)?;
     let mut child = Job { meta, payload, dispatched: true, ..parent.child(&first) };
     if let Some(token) = token {
         child.set_dispatch_token(token);
@@ -133,8 +133,8 @@ async fn propose(call: &Call, job: Arc<Job>, eval: EvalId) -> Result<Result<Inde
     call.proposer().decide(Command::RunJob(Box::new(RunJob { job, eval }))).await
 }
 
-fn payload(rules: &Parameterized, asked: Option<&str>) -> Result<Vec<u8>, Failure> {
-    let payload = STANDARD.decode(asked.unwrap_or_default());
+fn payload(rules: &Parameterized, encoded: Option<&str>) -> Result<Vec<u8>, Failure> {
+    let payload = STANDARD.decode(encoded.unwrap_or_default());
     let payload = payload.map_err(|error| Failure::bad_request(format!("Payload is not base64: {error}")))?;
     let bytes = payload.len();
     match rules.payload {

@@ -24,10 +24,10 @@ use crate::{
     nomad::{convert, jobs},
 };
 
-/// What may be said beside the job.
+/// The options of a plan.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-struct Asked {
+struct PlanOptions {
     diff: bool,
     policy_override: bool,
 }
@@ -37,10 +37,10 @@ pub(in crate::nomad) async fn plan(mut call: Call) -> Reply {
     let id = call.param("id").to_owned();
     let parse_job = jobs::parse_job(&call);
     let ignored = call.ignored().apart_from(jobs::JOB);
-    let read = move |text: &[u8]| Ok((call::parse::<Asked>(text, &ignored)?, parse_job(text)?));
-    let (Asked { diff: with_diff, policy_override }, Parsed { mut job, warnings: read }) =
+    let read = move |text: &[u8]| Ok((call::parse::<PlanOptions>(text, &ignored)?, parse_job(text)?));
+    let (PlanOptions { diff: with_diff, policy_override }, Parsed { mut job, warnings: read }) =
         call.body(call.api.limits.job_body_bytes_max, read).await?;
-    jobs::settle_place(&call, &mut job, Some(&id))?;
+    jobs::settle_key(&call, &mut job, Some(&id))?;
     let view = call.view();
     let warnings = jobs::warnings(&view, &job, &read);
     let seed = call.mint_id();

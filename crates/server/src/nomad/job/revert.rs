@@ -19,23 +19,26 @@ use crate::nomad::{jobs, namespaces};
 
 /// `PUT /v1/job/:id/revert`
 pub(in crate::nomad) async fn revert(mut call: Call) -> Reply {
-    let asked: JobRevert = call.json().await?;
+    let request: JobRevert = call.json().await?;
     let key = key(&call);
-    check_is(&key, &asked.job_id)?;
+    check_is(&key, &request.job_id)?;
     let view = call.view();
     let row = view.job(&key).ok_or_else(not_found)?;
     let current = row.current();
-    if asked.enforce_prior_version.is_some_and(|version| version != current.version) {
+    if request.enforce_prior_version.is_some_and(|version| version != current.version) {
         let text = format!("the job has version {}, not the one that is enforced", current.version);
         return Err(Failure::new(StatusCode::CONFLICT, text));
     }
-    if asked.job_version == current.version && !current.job.stop {
+    if request.job_version == current.version && !current.job.stop {
         return Err(Failure::bad_request(format!("version {} is the current one", current.version)));
     }
-    let version = row.version(asked.job_version).ok_or_else(|| {
-        let kept: Vec<String> = row.versions.iter().map(|version| version.version.to_string()).collect();
-        let text =
-            format!("version {} not found, the versions kept are {}", asked.job_version, kept.join(", "));
+    let version = row.version(request.job_version).ok_or_else(|| {
+        let versions: Vec<String> = row.versions.iter().map(|version| version.version.to_string()).collect();
+        let text = format!(
+            "version {} not found, the versions kept are {}",
+            request.job_version,
+            versions.join(", ")
+        );
         Failure::not_found(text)
     })?;
     let job = Arc::new(Job { stop: false, ..Job::clone(&version.job) });

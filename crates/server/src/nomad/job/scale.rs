@@ -43,12 +43,12 @@ pub(in crate::nomad) async fn read(call: Call) -> Reply {
 
 /// `PUT /v1/job/:id/scale`
 pub(in crate::nomad) async fn scale(mut call: Call) -> Reply {
-    let asked: JobScale = call.json().await?;
+    let request: JobScale = call.json().await?;
     let key = key(&call);
     let view = call.view();
     let row = view.job(&key).ok_or_else(not_found)?;
-    let group = target(row, &asked)?;
-    let count = count(row, group, &asked)?;
+    let group = target(row, &request)?;
+    let count = count(row, group, &request)?;
     if let Some(count) = count {
         jobs::check_size(&scaled(row.job(), &group.name, count))?;
     }
@@ -57,9 +57,9 @@ pub(in crate::nomad) async fn scale(mut call: Call) -> Reply {
         group: group.name.clone(),
         count,
         previous_count: group.count,
-        error: asked.error,
-        message: message(asked.message)?,
-        meta: asked
+        error: request.error,
+        message: message(request.message)?,
+        meta: request
             .meta
             .iter()
             .flatten()
@@ -89,10 +89,10 @@ fn scaled(job: &Job, group: &str, count: u32) -> Job {
 }
 
 /// The group that is meant; a job with one group need not name it.
-fn target<'r>(row: &'r JobRow, asked: &JobScale) -> Result<&'r Group, Failure> {
+fn target<'r>(row: &'r JobRow, request: &JobScale) -> Result<&'r Group, Failure> {
     let groups = &row.job().groups;
     let names = || groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>().join(", ");
-    match (asked.target.get("Group"), &groups[..]) {
+    match (request.target.get("Group"), &groups[..]) {
         (Some(name), _) => groups.iter().find(|group| group.name == *name).ok_or_else(|| {
             let cut: String = name.chars().take(64).collect();
             Failure::bad_request(format!(
@@ -107,9 +107,9 @@ fn target<'r>(row: &'r JobRow, asked: &JobScale) -> Result<&'r Group, Failure> {
     }
 }
 
-fn count(row: &JobRow, group: &Group, asked: &JobScale) -> Result<Option<u32>, Failure> {
-    let Some(count) = asked.count else { return Ok(None) };
-    if asked.error {
+fn count(row: &JobRow, group: &Group, request: &JobScale) -> Result<Option<u32>, Failure> {
+    let Some(count) = request.count else { return Ok(None) };
+    if request.error {
         return Err(Failure::bad_request("Error is for a scaling that was not done: leave Count out"));
     }
     if row.job().job_type.is_per_node() {

@@ -12,10 +12,11 @@ use crate::http::{
 
 /// `GET /v1/job/:id/submission?version=N`: of the newest version, if none is named.
 pub(in crate::nomad) async fn submission(call: Call) -> Reply {
-    let asked = call.query.number("version")?;
+    let requested = call.query.number("version")?;
     read_row(&call, |_, row| {
         let none = || Failure::not_found("job source not found");
-        let version = asked.map_or(Some(row.current()), |asked| row.version(asked)).ok_or_else(none)?;
+        let version =
+            requested.map_or(Some(row.current()), |requested| row.version(requested)).ok_or_else(none)?;
         let read = version.submission.as_deref().map(|submission| read(version, submission));
         reply::json(&call.query, &read.ok_or_else(none)?)
     })

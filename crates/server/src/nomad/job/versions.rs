@@ -13,7 +13,7 @@ use crate::{
     WatchKey,
     access::CallerView,
     http::{
-        array::{self, Items, PIECE_BYTES_MAX, Source},
+        array::{self, ArrayItems, PIECE_BYTES_MAX, RowSource},
         block,
         call::{Call, Reply},
         failure::Failure,
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// What a version is compared with.
-enum Base {
+enum DiffBase {
     /// The one before it.
     Before,
     Tag(String),
@@ -38,32 +38,32 @@ pub(in crate::nomad) async fn versions(call: Call) -> Reply {
     let render = async |view: CallerView| {
         let row = view.job(&key).ok_or_else(not_found)?;
         let base = base.as_ref().map(|base| base.find(row)).transpose()?;
-        let mut items = Items::of_object::<JobVersions>(&call, b"{\"Versions\":[")?;
+        let mut items = ArrayItems::of_object::<JobVersions>(&call, b"{\"Versions\":[")?;
         if base.is_none() {
             items.end_with(b"],\"Diffs\":null}");
         }
-        let written = Written { versions: 0, diffs: 0 };
+        let written = VersionCounts { versions: 0, diffs: 0 };
         array::written(&call, items, Versions { view, job: key.clone(), base, written }).await
     };
     block::answer(&call, &watch, |view| index(view, &key), render).await
 }
 
 /// What versions are compared with; none when they are not.
-fn base(call: &Call) -> Result<Option<Base>, Failure> {
+fn base(call: &Call) -> Result<Option<DiffBase>, Failure> {
     let (tag, version) = (call.query.text("diff_tag"), call.query.number("diff_version")?);
     let base = match (tag, version) {
         (Some(_), Some(_)) => {
             return Err(Failure::bad_request("name either `diff_tag` or `diff_version` to compare with"));
         }
-        (Some(tag), None) => Base::Tag(tag.to_owned()),
-        (None, Some(version)) => Base::Version(version),
-        (None, None) => Base::Before,
+        (Some(tag), None) => DiffBase::Tag(tag.to_owned()),
+        (None, Some(version)) => DiffBase::Version(version),
+        (None, None) => DiffBase::Before,
     };
-    let is_named = !matches!(base, Base::Before);
+    let is_named = !matches!(base, DiffBase::Before);
     Ok(call.query.flag("diffs", is_named)?.then_some(base))
 }
 
-impl Base {
+impl DiffBase {
     /// The number of the version that all are compared with; none for the one before each.
     fn find(&self, row: &JobRow) -> Result<Option<u64>, Failure> {
         let found = match self {
@@ -82,11 +82,11 @@ struct Versions {
     job: JobKey,
     /// What versions are compared with: a version, or else the one before each.
     base: Option<Option<u64>>,
-    written: Written,
+    written: VersionCounts,
 }
 
-/// How many were.
-struct Written {
+/// Versions and diffs written so far.
+struct VersionCounts {
     versions: usize,
     diffs: usize,
 }
@@ -114,23 +114,23 @@ impl Versions {
         Some(convert::job_diff(Some(&old.job), &new.job))
     }
 
-    /// Writes one more.
-    fn write(&self, items: &mut Items) -> Result<Written, Failure> {
-        let (row, Written { versions, diffs }) = (self.row()?, &self.written);
+    /// Writes the next version.
+    fn write(&self, items: &mut ArrayItems) -> Result<VersionCounts, Failure> {
+        let (row, VersionCounts { versions, diffs }) = (self.row()?, &self.written);
         if let Some(version) = row.versions.get(*versions) {
             items.add(&convert::job(&self.view, row, version));
             if versions + 1 == row.versions.len() && self.base.is_some() {
                 items.next_member(b"],\"Diffs\":[");
             }
-            return Ok(Written { versions: versions + 1, diffs: 0 });
+            return Ok(VersionCounts { versions: versions + 1, diffs: 0 });
         }
         items.add(&self.diff(row, *diffs).ok_or_else(not_found)?);
-        Ok(Written { versions: *versions, diffs: diffs + 1 })
+        Ok(VersionCounts { versions: *versions, diffs: diffs + 1 })
     }
 }
 
-impl Source for Versions {
-    fn next(&mut self, rows_max: usize, items: &mut Items) -> Result<(), Failure> {
+impl RowSource for Versions {
+    fn next(&mut self, rows_max: usize, items: &mut ArrayItems) -> Result<(), Failure> {
         let begun = items.bytes();
         for _ in 0..rows_max {
             if self.is_done() || items.bytes() - begun >= PIECE_BYTES_MAX {
@@ -143,7 +143,7 @@ impl Source for Versions {
 
     fn is_done(&self) -> bool {
         let is_done = |row: &JobRow| {
-            let Written { versions, diffs } = &self.written;
+            let VersionCounts { versions, diffs } = &self.written;
             *versions >= row.versions.len() && *diffs >= self.diffs_len(row)
         };
         self.row().map_or(true, is_done)
@@ -156,13 +156,13 @@ impl Source for Versions {
 
 /// `PUT /v1/job/:id/versions/:name/tag`
 pub(in crate::nomad) async fn tag(mut call: Call) -> Reply {
-    let asked: JobTag = call.json_or_default().await?;
+    let request: JobTag = call.json_or_default().await?;
     let key = key(&call);
     let current = call.view().job(&key).ok_or_else(not_found)?.current().version;
     let name = call.param("name").to_owned();
-    check_tag(&name, &asked.description)?;
-    let version = asked.version.unwrap_or(current);
-    let tagged = Some(NewTag { version, description: asked.description });
+    check_tag(&name, &request.description)?;
+    let version = request.version.unwrap_or(current);
+    let tagged = Some(NewTag { version, description: request.description });
     change(&call, Command::TagVersion(Box::new(TagVersion { job: key, name, tagged }))).await
 }
 

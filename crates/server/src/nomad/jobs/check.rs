@@ -1,4 +1,4 @@
-//! Looking at job files without registering them.
+//! Parses and validates job files without registering them.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(in crate::nomad) async fn parse(mut call: Call) -> Reply {
             }
             berth_jobfile::parse_hcl_as_given(source, FILE_NAME, inputs).map(|(job, _)| job)
         });
-        job.map_err(|mistakes| Failure::bad_request(mistakes.to_string()))
+        job.map_err(|diagnostics| Failure::bad_request(diagnostics.to_string()))
     };
     let job = call.body(call.api.limits.job_body_bytes_max, read).await?;
     reply::json(&call.query, &Job(job))
@@ -64,7 +64,7 @@ pub(in crate::nomad) async fn validate(mut call: Call) -> Reply {
 
 fn validated(text: &[u8], latest: &impl Fn() -> CallerView, region: &str) -> JobValidated {
     let read = |inputs: &Inputs| berth_jobfile::parse_json_with(text, BODY_NAME, inputs);
-    let mistakes = match drivers::read(Inputs::default(), latest, read) {
+    let diagnostics = match drivers::read(Inputs::default(), latest, read) {
         Ok(mut parsed) => {
             if let Err(refused) = settle_region(&mut parsed.job, region) {
                 return JobValidated {
@@ -77,13 +77,13 @@ fn validated(text: &[u8], latest: &impl Fn() -> CallerView, region: &str) -> Job
             let warnings = warnings(&latest(), &parsed.job, &parsed.warnings);
             return JobValidated { driver_config_validated: true, warnings, ..JobValidated::default() };
         }
-        Err(mistakes) => mistakes,
+        Err(diagnostics) => diagnostics,
     };
-    let errors = mistakes.iter().filter(|mistake| mistake.severity == Severity::Error);
+    let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     JobValidated {
         driver_config_validated: true,
-        validation_errors: Some(errors.map(|mistake| mistake.message.clone()).collect()),
-        error: mistakes.to_string(),
+        validation_errors: Some(errors.map(|diagnostic| diagnostic.message.clone()).collect()),
+        error: diagnostics.to_string(),
         warnings: String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! Drivers that look misspelt: a mistake, unless a node has one of that name.
+//! Driver names that look misspelt: an error, unless a node has a driver of that name.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ pub(super) fn read<T>(
     latest: &impl Fn() -> CallerView,
     read: impl Fn(&Inputs) -> Result<T, Diagnostics>,
 ) -> Result<T, Diagnostics> {
-    let mistakes = match read(&inputs) {
-        Err(mistakes) if !mistakes.unknown_drivers().is_empty() => mistakes,
+    let diagnostics = match read(&inputs) {
+        Err(diagnostics) if !diagnostics.unknown_drivers().is_empty() => diagnostics,
         other => return other,
     };
-    let names: BTreeSet<&String> = mistakes.unknown_drivers().iter().take(NAMES_MAX).collect();
+    let names: BTreeSet<&String> = diagnostics.unknown_drivers().iter().take(NAMES_MAX).collect();
     let view = latest();
     let known: Vec<String> = names.into_iter().filter(|name| view.has_driver(name)).cloned().collect();
-    if known.is_empty() { Err(mistakes) } else { read(&inputs.drivers(known)) }
+    if known.is_empty() { Err(diagnostics) } else { read(&inputs.drivers(known)) }
 }
 
 /// How many names are looked for among all nodes.

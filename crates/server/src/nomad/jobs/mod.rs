@@ -1,4 +1,4 @@
-//! All jobs: listing, registering, and looking at job files without registering them.
+//! All jobs: listing and registering them, and validating job files.
 
 mod check;
 mod drivers;
@@ -11,7 +11,7 @@ pub(super) use check::{parse, validate};
 pub(super) use list::{Jobs, list, of_pool};
 pub(super) use register::{
     JOB, POLICY_OVERRIDE, check_size, eval_priority, evaluated_with, parse_job, register, register_as,
-    settle_place,
+    settle_key,
 };
 pub(super) use statuses::{statuses, statuses_of};
 pub(super) use warnings::warnings;

@@ -44,7 +44,7 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
-    /// What is asked for and not done, a line each.
+    /// What the job sets and has no effect, a line each.
     fn warnings(&self) -> Vec<String> {
         self.policy_override.then(|| POLICY_OVERRIDE.to_owned()).into_iter().collect()
     }
@@ -105,7 +105,7 @@ pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> 
     let read = move |text: &[u8]| Ok((call::parse::<Conditions>(text, &ignored)?, parse_job(text)?));
     let (mut conditions, Parsed { mut job, warnings: read }) =
         call.body(call.api.limits.job_body_bytes_max, read).await?;
-    settle_place(call, &mut job, id)?;
+    settle_key(call, &mut job, id)?;
     let priority = eval_priority("EvalPriority", conditions.eval_priority)?;
     let mut only_if = conditions.enforce_index.then_some(Index(conditions.job_modify_index));
     if conditions.preserve_counts || conditions.preserve_resources {
@@ -132,18 +132,18 @@ pub(in crate::nomad) async fn register_as(call: &mut Call, id: Option<&str>) -> 
     let eval = call.mint_eval();
     let command = RegisterJob { job: job.into(), eval, only_if, submission };
     let command = Command::RegisterJob(Box::new(command));
-    let index = call.proposer().propose_together(evaluated_with(command, eval, priority)).await?;
+    let index = call.proposer().propose_all(evaluated_with(command, eval, priority)).await?;
     let registered = propose::registered(eval, index, index);
     reply::json(&call.query, &JobRegistered { warnings, ..registered })
 }
 
 /// The priority that somebody gives an evaluation; none for that of its job.
-pub(in crate::nomad) fn eval_priority(name: &str, asked: i64) -> Result<Option<u8>, Failure> {
-    match u8::try_from(asked) {
+pub(in crate::nomad) fn eval_priority(name: &str, requested: i64) -> Result<Option<u8>, Failure> {
+    match u8::try_from(requested) {
         Ok(0) => Ok(None),
         Ok(priority @ 1..=100) => Ok(Some(priority)),
         _ => Err(Failure::bad_request(format!(
-            "{name} is {asked}: it must be 1 to 100, or 0 for the priority of the job"
+            "{name} is {requested}: it must be 1 to 100, or 0 for the priority of the job"
         ))),
     }
 }
@@ -169,7 +169,7 @@ pub(in crate::nomad) fn parse_job(call: &Call) -> impl Fn(&[u8]) -> Result<Parse
     move |text| {
         let read = |inputs: &Inputs| berth_jobfile::parse_json_with(text, BODY_NAME, inputs);
         let read = drivers::read(Inputs::default(), &latest, read);
-        read.map_err(|mistakes| Failure::bad_request(mistakes.to_string()))
+        read.map_err(|diagnostics| Failure::bad_request(diagnostics.to_string()))
     }
 }
 
@@ -190,9 +190,11 @@ pub(super) fn settle_region(job: &mut Job, own: &str) -> Result<(), String> {
 
 /// Puts the job where the request says: the namespace that it names counts for more than the job's own. The id must be the one
 /// that the request speaks of, and its caller may mount what it mounts.
-pub(in crate::nomad) fn settle_place(call: &Call, job: &mut Job, id: Option<&str>) -> Result<(), Failure> {
-    if let Some(asked) = call.query.text("namespace").filter(|asked| *asked != &*job.key.namespace) {
-        job.key = JobKey::new(asked, &job.key.id);
+pub(in crate::nomad) fn settle_key(call: &Call, job: &mut Job, id: Option<&str>) -> Result<(), Failure> {
+    if let Some(namespace) =
+        call.query.text("namespace").filter(|namespace| *namespace != &*job.key.namespace)
+    {
+        job.key = JobKey::new(namespace, &job.key.id);
     }
     settle_region(job, &call.server().region).map_err(Failure::bad_request)?;
     call.access().require(&job.key.namespace)?;

@@ -1,4 +1,4 @@
-//! `/v1/jobs/statuses`: how jobs fare, by their last change, which is how dashboards show them.
+//! `/v1/jobs/statuses`: the status of jobs, by their last change, which is how dashboards show them.
 
 use std::{
     collections::BTreeSet,
@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use berth_api::http::{JobName, JobStatusesAsked};
+use berth_api::http::{JobName, JobStatusesRequest};
 use berth_model::{JobKey, store::JobRow};
 use serde::Serialize;
 use serde_json::Value;
@@ -33,20 +33,20 @@ const NAME_BYTES_MAX: usize = 2 * berth_jobfile::NAME_BYTES_MAX;
 /// `GET /v1/jobs/statuses`
 pub(in crate::nomad) async fn statuses(call: Call) -> Reply {
     let include_children = call.query.flag("include_children", false)?;
-    answer(&call, JobStatusesAsked { jobs: None, include_children }).await
+    answer(&call, JobStatusesRequest { jobs: None, include_children }).await
 }
 
 /// `PUT /v1/jobs/statuses`: of some jobs.
 pub(in crate::nomad) async fn statuses_of(mut call: Call) -> Reply {
-    let asked: JobStatusesAsked = call.json_or_default().await?;
-    answer(&call, asked).await
+    let request: JobStatusesRequest = call.json_or_default().await?;
+    answer(&call, request).await
 }
 
 /// Allocations wake no reader of all jobs, or it would wake with each one of the cluster; whoever asks for some jobs is
 /// woken by theirs.
-async fn answer(call: &Call, asked: JobStatusesAsked) -> Reply {
+async fn answer(call: &Call, request: JobStatusesRequest) -> Reply {
     let prefix = call.query.text("prefix").unwrap_or_default();
-    let named = match asked.jobs.filter(|jobs| !jobs.is_empty()) {
+    let named = match request.jobs.filter(|jobs| !jobs.is_empty()) {
         Some(jobs) => Some(Arc::new(keys_of(jobs)?)),
         None => None,
     };
@@ -61,7 +61,7 @@ async fn answer(call: &Call, asked: JobStatusesAsked) -> Reply {
     let listing = Statuses {
         jobs: Jobs::of(call.namespace(), prefix),
         named: named.clone(),
-        include_children: asked.include_children,
+        include_children: request.include_children,
         order: OnceLock::new(),
     };
     listed(call, &keys, index, listing).await
@@ -93,14 +93,14 @@ struct Statuses {
     named: Option<Arc<BTreeSet<JobKey>>>,
     include_children: bool,
     /// Where each of them is, by its last change: made once for an answer.
-    order: OnceLock<Vec<Place>>,
+    order: OnceLock<Vec<StatusKey>>,
 }
 
 /// The last change of a job, and the job.
-type Place = Age<Key>;
+type StatusKey = Age<Key>;
 
 impl Statuses {
-    fn ordered(&self, view: &CallerView) -> &[Place] {
+    fn ordered(&self, view: &CallerView) -> &[StatusKey] {
         self.order.get_or_init(|| {
             let mut order: Vec<_> = match &self.named {
                 Some(named) => named.iter().filter_map(|key| view.job(key)).map(place).collect(),
@@ -112,33 +112,33 @@ impl Statuses {
     }
 }
 
-fn place(row: &JobRow) -> Place {
+fn place(row: &JobRow) -> StatusKey {
     Age { created: row.modify_index, id: Key::of(&row.key) }
 }
 
 impl Listing for Statuses {
     const IS_SORTED_FIRST: bool = true;
 
-    type Key = Place;
+    type Key = StatusKey;
     type Row<'v> = &'v JobRow;
 
-    fn span(&self) -> Span<Place> {
+    fn span(&self) -> Span<StatusKey> {
         (Bound::Unbounded, Bound::Unbounded)
     }
 
     fn rows<'v>(
         &self,
         view: &'v CallerView,
-        span: Span<Place>,
-    ) -> impl DoubleEndedIterator<Item = (Place, &'v JobRow)> {
+        span: Span<StatusKey>,
+    ) -> impl DoubleEndedIterator<Item = (StatusKey, &'v JobRow)> {
         let order = self.ordered(view);
-        let first = order.partition_point(|place| match span.start_bound() {
-            Bound::Included(from) => place < from,
-            Bound::Excluded(from) => place <= from,
+        let first = order.partition_point(|position| match span.start_bound() {
+            Bound::Included(from) => position < from,
+            Bound::Excluded(from) => position <= from,
             Bound::Unbounded => false,
         });
-        let places = order[first..].iter().filter(move |place| span.contains(*place));
-        places.filter_map(|place| Some((place.clone(), view.job(place.id.job())?)))
+        let positions = order[first..].iter().filter(move |position| span.contains(*position));
+        positions.filter_map(|position| Some((position.clone(), view.job(position.id.job())?)))
     }
 
     fn has(&self, row: &&JobRow) -> bool {

@@ -1,4 +1,4 @@
-//! What is said of a job that is accepted all the same.
+//! Warnings about a job that is accepted.
 
 use berth_jobfile::Diagnostics;
 use berth_model::job::Job;

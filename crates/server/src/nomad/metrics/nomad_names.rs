@@ -166,16 +166,16 @@ fn summaries(view: &CallerView) -> Vec<Metric> {
         })
     });
     let groups: Vec<_> = groups.take(GROUPS_MAX + 1).collect();
-    let told = &groups[..groups.len().min(GROUPS_MAX)];
+    let listed = &groups[..groups.len().min(GROUPS_MAX)];
     let family = |name, help, count: fn(&berth_api::http::GroupSummary) -> u32| Metric {
         name,
         help,
-        samples: told
+        samples: listed
             .iter()
             .map(|(labels, group)| (labels.clone(), Measured::Gauge(count(group).into())))
             .collect(),
     };
-    let left_off = usize::from(groups.len() > told.len());
+    let left_off = usize::from(groups.len() > listed.len());
     vec![
         family("nomad_nomad_job_summary_complete", "Allocations that completed.", |group| group.complete),
         family("nomad_nomad_job_summary_failed", "Allocations that failed.", |group| group.failed),

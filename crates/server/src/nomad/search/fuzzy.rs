@@ -5,10 +5,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use berth_api::http::{FuzzyFound, FuzzyMatch, FuzzySearch};
+use berth_api::http::{FuzzyMatch, FuzzySearch, FuzzySearchResult};
 use berth_scheduler::Cancelled;
 
-use super::{MATCHES_MAX, NAMES_MAX, asked};
+use super::{MATCHES_MAX, NAMES_MAX, contexts_of};
 use crate::{
     access::CallerView,
     http::{
@@ -19,7 +19,7 @@ use crate::{
     nomad::{jobs::Jobs, variables},
 };
 
-/// Where to look.
+/// The contexts that can be searched.
 const CONTEXTS: &[&str] =
     &["classes", "groups", "jobs", "namespaces", "node_pools", "nodes", "quotas", "tasks", "vars"];
 /// A shorter text is in everything.
@@ -28,7 +28,7 @@ const TEXT_CHARS_MIN: usize = 2;
 /// `PUT /v1/search/fuzzy`
 pub(in crate::nomad) async fn fuzzy(mut call: Call) -> Reply {
     let search: FuzzySearch = call.json().await?;
-    let contexts = asked(&search.context, CONTEXTS, call.access())?;
+    let contexts = contexts_of(&search.context, CONTEXTS, call.access())?;
     if search.text.chars().count() < TEXT_CHARS_MIN {
         return Err(Failure::bad_request(format!("Text has less than {TEXT_CHARS_MIN} characters")));
     }
@@ -37,15 +37,15 @@ pub(in crate::nomad) async fn fuzzy(mut call: Call) -> Reply {
     let found = call.api.heavy.run_for_client(move |left| {
         let mut hits = Hits { text, contexts, found: BTreeMap::new(), names_left: NAMES_MAX, left };
         match hits.search(&view, &namespace) {
-            Ok(()) | Err(End::Spent) => Ok(hits.best()),
-            Err(End::Left) => Err(Cancelled),
+            Ok(()) | Err(SearchEnd::Spent) => Ok(hits.best()),
+            Err(SearchEnd::Left) => Err(Cancelled),
         }
     });
     reply::json(&call.query, &found.await?)
 }
 
 /// Why a search ends early.
-enum End {
+enum SearchEnd {
     /// It has looked at as many names as it may.
     Spent,
     /// Nobody waits for it.
@@ -57,7 +57,7 @@ type Hit = (usize, String, Vec<String>);
 
 /// What has been found, by context.
 struct Hits<'c> {
-    /// In lower case.
+    /// The search text in lower case.
     text: String,
     contexts: Vec<&'static str>,
     found: BTreeMap<&'static str, BTreeSet<Hit>>,
@@ -68,25 +68,27 @@ struct Hits<'c> {
 }
 
 impl Hits<'_> {
-    fn search(&mut self, view: &CallerView, namespace: &str) -> Result<(), End> {
+    fn search(&mut self, view: &CallerView, namespace: &str) -> Result<(), SearchEnd> {
         for row in Jobs::of(namespace, "").all(view) {
             let (own, id) = (row.key.namespace.to_string(), row.key.id.to_string());
-            self.look("jobs", &row.job().name, || vec![own.clone(), id.clone()])?;
+            self.match_name("jobs", &row.job().name, || vec![own.clone(), id.clone()])?;
             for group in &row.job().groups {
-                self.look("groups", &group.name, || vec![own.clone(), id.clone()])?;
+                self.match_name("groups", &group.name, || vec![own.clone(), id.clone()])?;
                 for task in &group.tasks {
-                    self.look("tasks", &task.name, || vec![own.clone(), id.clone(), group.name.clone()])?;
+                    self.match_name("tasks", &task.name, || {
+                        vec![own.clone(), id.clone(), group.name.clone()]
+                    })?;
                 }
             }
         }
         for node in view.all_nodes().map(|(_, detail)| &detail.node) {
-            self.look("nodes", &node.name, || vec![node.id.to_string()])?;
-            self.look("classes", &node.class, Vec::new)?;
+            self.match_name("nodes", &node.name, || vec![node.id.to_string()])?;
+            self.match_name("classes", &node.class, Vec::new)?;
         }
         for name in view.node_pools().into_keys() {
-            self.look("node_pools", name, || vec![name.to_owned()])?;
+            self.match_name("node_pools", name, || vec![name.to_owned()])?;
         }
-        view.quotas().try_for_each(|row| self.look("quotas", &row.quota.name, Vec::new))?;
+        view.quotas().try_for_each(|row| self.match_name("quotas", &row.quota.name, Vec::new))?;
         if self.contexts.contains(&"vars") {
             for maybe in variables::beginning_with(view, namespace, "") {
                 // Whether it may be listed takes work: it is asked of those that have the text.
@@ -96,16 +98,16 @@ impl Hits<'_> {
             }
         }
         let mut tenants = view.namespaces();
-        tenants.try_for_each(|row| self.look("namespaces", &row.namespace.name, Vec::new))
+        tenants.try_for_each(|row| self.match_name("namespaces", &row.namespace.name, Vec::new))
     }
 
     /// Keeps a name that has the text, if it is among the best of its context.
-    fn look(
+    fn match_name(
         &mut self,
         context: &'static str,
         name: &str,
         scope: impl FnOnce() -> Vec<String>,
-    ) -> Result<(), End> {
+    ) -> Result<(), SearchEnd> {
         self.look_if(context, name, || true, scope)
     }
 
@@ -116,11 +118,11 @@ impl Hits<'_> {
         name: &str,
         is_seen: impl FnOnce() -> bool,
         scope: impl FnOnce() -> Vec<String>,
-    ) -> Result<(), End> {
+    ) -> Result<(), SearchEnd> {
         if self.left.load(Ordering::Relaxed) {
-            return Err(End::Left);
+            return Err(SearchEnd::Left);
         }
-        self.names_left = self.names_left.checked_sub(1).ok_or(End::Spent)?;
+        self.names_left = self.names_left.checked_sub(1).ok_or(SearchEnd::Spent)?;
         if !self.contexts.contains(&context) {
             return Ok(());
         }
@@ -137,8 +139,8 @@ impl Hits<'_> {
         Ok(())
     }
 
-    fn best(self) -> FuzzyFound {
-        let mut answer = FuzzyFound::default();
+    fn best(self) -> FuzzySearchResult {
+        let mut answer = FuzzySearchResult::default();
         let is_cut = self.names_left == 0;
         if is_cut {
             answer.truncations.extend(self.contexts.iter().map(|context| ((*context).to_owned(), true)));
@@ -158,14 +160,14 @@ mod tests {
     use super::*;
     use crate::{access::Capability, nomad::tests::world::world};
 
-    fn searched(names_left: usize, has_left: bool) -> Result<FuzzyFound, Cancelled> {
+    fn searched(names_left: usize, has_left: bool) -> Result<FuzzySearchResult, Cancelled> {
         let view = world().seen_with(Capability::ReadJob);
         let left = AtomicBool::new(has_left);
         let contexts = vec!["jobs", "nodes"];
         let mut hits = Hits { text: "n".into(), contexts, found: BTreeMap::new(), names_left, left: &left };
         match hits.search(&view, "*") {
-            Ok(()) | Err(End::Spent) => Ok(hits.best()),
-            Err(End::Left) => Err(Cancelled),
+            Ok(()) | Err(SearchEnd::Spent) => Ok(hits.best()),
+            Err(SearchEnd::Left) => Err(Cancelled),
         }
     }
 

@@ -20,8 +20,8 @@ const ALL: &str = "all";
 /// Contexts that other servers have: nothing is ever found there.
 const EMPTY_CONTEXTS: &[&str] = &["host_volumes", "plugins", "recommendations", "volumes"];
 
-/// The contexts that are asked for: one, if the caller may see anything there, or all of those.
-fn asked<'c>(context: &str, known: &[&'c str], access: &Access) -> Result<Vec<&'c str>, Failure> {
+/// The requested contexts: one, if the caller may see anything there, or all of those.
+fn contexts_of<'c>(context: &str, known: &[&'c str], access: &Access) -> Result<Vec<&'c str>, Failure> {
     if context.is_empty() || context == ALL {
         return Ok(known.iter().copied().filter(|context| permit(access, context).is_ok()).collect());
     }

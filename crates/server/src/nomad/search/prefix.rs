@@ -2,23 +2,23 @@
 
 use std::sync::atomic::AtomicBool;
 
-use berth_api::http::{Found, Search};
+use berth_api::http::{Search, SearchResult};
 use berth_model::{AllocId, DeploymentId, EvalId, NodeId};
 use berth_scheduler::Cancelled;
 
-use super::{MATCHES_MAX, NAMES_MAX, asked};
+use super::{MATCHES_MAX, NAMES_MAX, contexts_of};
 use crate::{
     access::CallerView,
     http::{
         call::{Call, Reply},
-        heavy::{unless_left, while_waited_for},
+        heavy::{unless_disconnected, while_client_waits},
         ids::IdRange,
         reply,
     },
     nomad::{convert, jobs::Jobs, variables},
 };
 
-/// Where to look.
+/// The contexts that can be searched.
 const CONTEXTS: &[&str] = &[
     "allocs",
     "deployment",
@@ -35,7 +35,7 @@ const CONTEXTS: &[&str] = &[
 /// `PUT /v1/search`
 pub(in crate::nomad) async fn prefix(mut call: Call) -> Reply {
     let search: Search = call.json().await?;
-    let contexts = asked(&search.context, CONTEXTS, call.access())?;
+    let contexts = contexts_of(&search.context, CONTEXTS, call.access())?;
     let namespace = call.namespace().to_owned();
     let view = call.view();
     let find = move |left: &AtomicBool| found(&view, &contexts, &namespace, &search.prefix, left);
@@ -52,12 +52,12 @@ fn found(
     namespace: &str,
     prefix: &str,
     left: &AtomicBool,
-) -> Result<Found, Cancelled> {
-    let mut found = Found::default();
+) -> Result<SearchResult, Cancelled> {
+    let mut found = SearchResult::default();
     for context in contexts {
-        unless_left(left, ())?;
+        unless_disconnected(left, ())?;
         let mut matches = matches(view, context, (namespace, prefix), left);
-        unless_left(left, ())?;
+        unless_disconnected(left, ())?;
         found.truncations.insert((*context).to_owned(), matches.len() > MATCHES_MAX);
         matches.truncate(MATCHES_MAX);
         found.matches.insert((*context).to_owned(), matches);
@@ -106,7 +106,7 @@ fn matches(
         }
         "scaling_policy" => {
             let jobs = Jobs::of(namespace, "");
-            let policies = while_waited_for(left, jobs.all(view)).flat_map(|row| {
+            let policies = while_client_waits(left, jobs.all(view)).flat_map(|row| {
                 convert::scaled_groups(row).filter_map(move |group| convert::scaling_policy(row, group))
             });
             let ids = policies.map(|policy| policy.id).take(NAMES_MAX);
@@ -114,7 +114,7 @@ fn matches(
         }
         "vars" => {
             let found = variables::beginning_with(view, namespace, prefix);
-            let found = while_waited_for(left, found.take(NAMES_MAX)).filter_map(|maybe| maybe.listed());
+            let found = while_client_waits(left, found.take(NAMES_MAX)).filter_map(|maybe| maybe.listed());
             found.map(|variable| variable.key.path.to_string()).take(limit).collect()
         }
         _ => {

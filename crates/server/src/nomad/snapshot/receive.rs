@@ -23,7 +23,7 @@ const PIECES_WAITING_MAX: usize = 4;
 /// When it does not come whole, or is not what was written.
 pub(super) async fn receive(body: Body, patience: Duration) -> Result<Store, Failure> {
     let (pieces, received) = mpsc::channel(PIECES_WAITING_MAX);
-    let mut received = io::BufReader::new(Pieces { received, piece: Bytes::new() });
+    let mut received = io::BufReader::new(BodyReader { received, piece: Bytes::new() });
     let reading = tokio::task::spawn_blocking(move || snapshot::read(&mut received));
     let passed_on = pass_on(body, pieces, patience).await;
     let store = reading.await.map_err(|_| Failure::bad_request("the snapshot cannot be read"))?;
@@ -49,12 +49,12 @@ async fn pass_on(mut body: Body, pieces: mpsc::Sender<Bytes>, patience: Duration
 }
 
 /// The pieces of a body, one after the other.
-struct Pieces {
+struct BodyReader {
     received: mpsc::Receiver<Bytes>,
     piece: Bytes,
 }
 
-impl Read for Pieces {
+impl Read for BodyReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.piece.is_empty() {
             match self.received.blocking_recv() {

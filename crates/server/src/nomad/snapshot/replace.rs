@@ -33,7 +33,7 @@ const REVIVES_SINCE: u8 = 6;
 /// Why the parts that were proposed are gone.
 const OVERTAKEN: &str = "the leadership of the servers changed while the snapshot was restored, or another snapshot was restored: nothing was \
      restored, try again";
-/// Bytes of a part; an entry of the log must have room for one.
+/// Bytes of a part; one must fit into an entry of the log.
 const PART_BYTES: usize = 512 << 10;
 
 /// `PUT /v1/operator/snapshot`: nothing is changed unless all of it has come and is sound.
@@ -101,7 +101,7 @@ pub(in crate::nomad) async fn restore(mut call: Call, restoring: Arc<Semaphore>)
 fn replace(proposer: &Proposer, store: &Store, revives_tokens: Option<bool>) -> Result<Index, Failure> {
     let granted = store.granted().max(store.index());
     let last = Ok(Index::default());
-    let mut parts = Parts { proposer, granted, revives_tokens, number: 0, bytes: Vec::new(), last };
+    let mut parts = PartProposer { proposer, granted, revives_tokens, number: 0, bytes: Vec::new(), last };
     let written = snapshot::write_records(store, &mut parts);
     if let Err(error) = written {
         let why = parts.last.as_ref().err().cloned().unwrap_or_else(|| Failure::unwritten(&error));
@@ -118,7 +118,7 @@ fn replace(proposer: &Proposer, store: &Store, revives_tokens: Option<bool>) -> 
 }
 
 /// Proposes what is written.
-struct Parts<'a> {
+struct PartProposer<'a> {
     proposer: &'a Proposer,
     granted: Index,
     revives_tokens: Option<bool>,
@@ -128,15 +128,15 @@ struct Parts<'a> {
     last: Result<Index, Failure>,
 }
 
-impl Write for Parts<'_> {
+impl Write for PartProposer<'_> {
     /// A full part is proposed once more follows it: the last one is left for whoever knows that it is.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.bytes.len() == PART_BYTES {
             self.propose();
             self.last.as_ref().map_err(|failure| io::Error::other(failure.text.clone()))?;
         }
-        let room = PART_BYTES - self.bytes.len();
-        let bytes = &bytes[..bytes.len().min(room)];
+        let free = PART_BYTES - self.bytes.len();
+        let bytes = &bytes[..bytes.len().min(free)];
         self.bytes.extend_from_slice(bytes);
         Ok(bytes.len())
     }
@@ -146,7 +146,7 @@ impl Write for Parts<'_> {
     }
 }
 
-impl Parts<'_> {
+impl PartProposer<'_> {
     fn propose(&mut self) {
         let (number, bytes) = (self.number, std::mem::take(&mut self.bytes));
         self.number += 1;
@@ -167,7 +167,7 @@ impl Parts<'_> {
         Command::RestorePart(RestorePart { number, bytes, granted, revives_tokens })
     }
 
-    /// Has the servers drop the parts that they have, as far as whoever leads is reached: they keep snapshots from being written,
+    /// Has the servers drop the parts that they have, as far as the leader is reached: they keep snapshots from being written,
     /// and are dropped with any part that is refused. The token may be over that allowed the restore.
     fn abandon(&self) {
         Handle::current().block_on(self.proposer.take_back(self.part(u32::MAX, Vec::new())));

@@ -12,12 +12,12 @@ use crate::http::{
     call::{Call, Reply},
     failure::Failure,
     reply,
-    stream::{self, Closed, Writer},
+    stream::{self, Closed, StreamWriter},
 };
 
 /// What clients check a snapshot against.
 const DIGEST: HeaderName = HeaderName::from_static("digest");
-/// Sent at once.
+/// Bytes sent in one piece.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// `GET /v1/operator/snapshot`: as the state is now, while it goes on changing.
@@ -29,7 +29,7 @@ pub(in crate::nomad) async fn save(call: Call) -> Reply {
     let digest = call.api.heavy.run(move || digest(&summed)).await;
     let mut response = stream::stream(&call, BYTES, |writer| async {
         let write = move || {
-            let mut pieces = Pieces { writer, piece: Vec::new() };
+            let mut pieces = PieceSender { writer, piece: Vec::new() };
             snapshot::write(&store, &mut pieces).and_then(|()| pieces.flush())
         };
         // Whoever stops reading has stopped wanting it.
@@ -42,16 +42,16 @@ pub(in crate::nomad) async fn save(call: Call) -> Reply {
 }
 
 fn digest(store: &Store) -> io::Result<HeaderValue> {
-    let mut sum = Sum(Sha256::new());
+    let mut sum = HashWriter(Sha256::new());
     snapshot::write(store, &mut sum)?;
     let text = format!("sha-256={}", STANDARD.encode(sum.0.finalize()));
     HeaderValue::from_str(&text).map_err(io::Error::other)
 }
 
 /// Sums up what is written, and keeps nothing.
-struct Sum(Sha256);
+struct HashWriter(Sha256);
 
-impl Write for Sum {
+impl Write for HashWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
         Ok(bytes.len())
@@ -63,12 +63,12 @@ impl Write for Sum {
 }
 
 /// Sends what is written, in large pieces, as fast as the client takes them.
-struct Pieces {
-    writer: Writer,
+struct PieceSender {
+    writer: StreamWriter,
     piece: Vec<u8>,
 }
 
-impl Write for Pieces {
+impl Write for PieceSender {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.piece.extend_from_slice(bytes);
         if self.piece.len() >= PIECE_BYTES {

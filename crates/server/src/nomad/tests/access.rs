@@ -66,7 +66,7 @@ async fn a_capability_holds_in_its_namespace_and_no_other() {
 fn a_route_that_takes_its_namespace_from_the_query_has_that_parameter() {
     for route in table().routes {
         let takes = route.contract.parameters.contains(&"namespace");
-        let place = format!("{} {}", route.verb.as_str(), route.path);
-        assert!(takes || route.namespace_from != NamespaceFrom::Query, "{place}");
+        let what = format!("{} {}", route.verb.as_str(), route.path);
+        assert!(takes || route.namespace_from != NamespaceFrom::Query, "{what}");
     }
 }

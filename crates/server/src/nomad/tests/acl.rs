@@ -22,7 +22,7 @@ use crate::{
     access::{Acls, Capability, hash},
     clock,
     convert::agent::secret_hash,
-    http::routes::{Recorded, Route, Verb},
+    http::routes::{AuditMode, Route, Verb},
     nomad::table,
     workload::tests::token_of,
 };
@@ -143,13 +143,13 @@ async fn no_route_takes_a_request_without_a_token_or_with_one_that_is_nothing() 
     for route in table().routes {
         for method in route.verb.methods() {
             for secret in ["", "revoked", "expired", "never made", "management "] {
-                let (status, said) = status(&router, method.as_str(), &path(&route), secret).await;
-                let place = format!("{method} {} with {secret:?}: {status} {said}", route.path);
+                let (status, message) = status(&router, method.as_str(), &path(&route), secret).await;
+                let what = format!("{method} {} with {secret:?}: {status} {message}", route.path);
                 if route.capability == Capability::Anonymous || secret.trim() == "management" {
                     // Who reads its own token and shows none that is one gets this status, too, but for no lack of rights.
-                    assert!(status != 403 || !said.contains("this needs"), "{place}");
+                    assert!(status != 403 || !message.contains("this needs"), "{what}");
                 } else {
-                    assert_eq!(status, 403, "{place}");
+                    assert_eq!(status, 403, "{what}");
                 }
             }
         }
@@ -182,8 +182,8 @@ async fn no_route_takes_what_nodes_show_or_what_is_for_one_use() {
     for route in table().routes.iter().filter(|route| route.capability != Capability::Anonymous) {
         for method in route.verb.methods() {
             for secret in shown {
-                let (status, said) = status(&router, method.as_str(), &path(route), secret).await;
-                assert_eq!(status, 403, "{method} {} with {secret:?}: {said}", route.path);
+                let (status, message) = status(&router, method.as_str(), &path(route), secret).await;
+                assert_eq!(status, 403, "{method} {} with {secret:?}: {message}", route.path);
             }
         }
     }
@@ -238,9 +238,9 @@ async fn tokens_open_the_routes_that_their_policies_name_and_no_other() {
                 continue;
             }
             for method in route.verb.methods() {
-                let (status, said) = status(&router, method.as_str(), &path(route), secret).await;
-                let place = format!("{method} {} with {secret}: {status} {said}", route.path);
-                assert_eq!(status != 403, expected, "{place}");
+                let (status, message) = status(&router, method.as_str(), &path(route), secret).await;
+                let what = format!("{method} {} with {secret}: {status} {message}", route.path);
+                assert_eq!(status != 403, expected, "{what}");
                 if expected { opened += 1 } else { shut += 1 }
             }
         }
@@ -256,13 +256,13 @@ async fn a_task_may_do_nothing_by_who_it_is_but_read_its_own_variables_until_a_p
     for route in table().routes.iter().filter(|route| route.capability != Anonymous) {
         let reads = matches!(route.capability, VariablesList | VariablesRead | SearchAny);
         for method in route.verb.methods() {
-            let (status, said) = status(&router, method.as_str(), &path(route), &task).await;
-            let place = format!("{method} {}: {status} {said}", route.path);
-            assert!(status == 403 || reads, "{place}");
+            let (status, message) = status(&router, method.as_str(), &path(route), &task).await;
+            let what = format!("{method} {}: {status} {message}", route.path);
+            assert!(status == 403 || reads, "{what}");
         }
     }
-    let (code, said) = status(&router, "GET", "/v1/jobs", &token_of(&engine, FAILED, "server")).await;
-    assert_eq!(code, 403, "its allocation has ended: {said}");
+    let (code, message) = status(&router, "GET", "/v1/jobs", &token_of(&engine, FAILED, "server")).await;
+    assert_eq!(code, 403, "its allocation has ended: {message}");
     for (job, group, opened) in
         [("we", "", false), ("web-admin", "", false), ("web", "ap", false), ("web", "app", true)]
     {
@@ -281,13 +281,13 @@ async fn a_task_may_do_nothing_by_who_it_is_but_read_its_own_variables_until_a_p
             job: Some(Box::new(attached)),
         };
         change(&engine, ChangeAcl::PutPolicy(Box::new(policy)));
-        let (status, said) = status(&router, "GET", "/v1/jobs", &task).await;
-        assert_eq!(status, if opened { 200 } else { 403 }, "{job} {group}: {said}");
+        let (status, message) = status(&router, "GET", "/v1/jobs", &task).await;
+        assert_eq!(status, if opened { 200 } else { 403 }, "{job} {group}: {message}");
     }
     let (code, _) = status(&router, "GET", "/v1/jobs", "reader").await;
     assert_eq!(code, 200);
-    let (code, said) = status(&router, "PUT", "/v1/acl/token/onetime", &task).await;
-    assert_eq!(code, 403, "nobody may pass for a task by a token that lasts longer: {said}");
+    let (code, message) = status(&router, "PUT", "/v1/acl/token/onetime", &task).await;
+    assert_eq!(code, 403, "nobody may pass for a task by a token that lasts longer: {message}");
 }
 
 #[tokio::test]
@@ -295,12 +295,12 @@ async fn rights_in_one_namespace_or_denied_ones_show_nothing_of_another() {
     let (_, router) = guarded();
     for secret in ["elsewhere", "denied"] {
         for target in ["/v1/jobs", "/v1/job/web", "/v1/allocations", "/v1/evaluations", "/v1/event/stream"] {
-            let (status, said) = status(&router, "GET", target, secret).await;
-            assert_eq!(status, 403, "{target} with {secret}: {said}");
+            let (status, message) = status(&router, "GET", target, secret).await;
+            assert_eq!(status, 403, "{target} with {secret}: {message}");
         }
         let whole = format!("/v1/allocation/{RUNNING}");
-        let (status, said) = status(&router, "GET", &whole, secret).await;
-        assert_eq!(status, 404, "{whole} with {secret}: {said}");
+        let (status, message) = status(&router, "GET", &whole, secret).await;
+        assert_eq!(status, 404, "{whole} with {secret}: {message}");
     }
 }
 
@@ -334,7 +334,7 @@ fn what_changes_something_takes_more_than_reading() {
     // What Nomad's clients collect with a GET is recorded as the change that it is.
     let collects = |route: &&Route| route.verb == Verb::Get && route.path.ends_with("/gc");
     let recorded: Vec<_> = table().routes.iter().filter(collects).map(|route| route.recorded).collect();
-    assert_eq!(recorded, [Recorded::Change; 2]);
+    assert_eq!(recorded, [AuditMode::Change; 2]);
 }
 
 #[tokio::test]
@@ -353,9 +353,9 @@ async fn who_has_a_token_reads_the_policies_and_roles_of_that_and_no_others() {
     let names = async |secret: &'static str, target: &str| -> Vec<String> {
         let request = Request::builder().uri(target).header("x-nomad-token", secret);
         let response = send(&router, request.body(Body::empty()).expect("it is a request")).await;
-        let said: Value = serde_json::from_str(&text(response.into_body()).await).expect("JSON");
+        let message: Value = serde_json::from_str(&text(response.into_body()).await).expect("JSON");
         let names =
-            said.as_array().expect("a list").iter().map(|item| item["Name"].as_str().expect("a name"));
+            message.as_array().expect("a list").iter().map(|item| item["Name"].as_str().expect("a name"));
         names.map(str::to_owned).collect()
     };
     assert_eq!(names("reader", "/v1/acl/policies").await, ["reader"]);
@@ -383,13 +383,13 @@ async fn who_has_a_token_reads_the_policies_and_roles_of_that_and_no_others() {
         (format!("/v1/acl/token/{}", AclTokenId(999)), 403),
         ("/v1/acl/policy/self".to_owned(), 200),
     ] {
-        let (status, said) = status(&router, "GET", &target, "with a role").await;
-        assert_eq!(status, expected, "{target}: {said}");
+        let (status, message) = status(&router, "GET", &target, "with a role").await;
+        assert_eq!(status, expected, "{target}: {message}");
     }
     assert_eq!(status(&router, "GET", "/v1/acl/policies", "").await.0, 403);
-    let (written, said) =
+    let (written, message) =
         put(&router, "/v1/acl/policy/reader", "with a role", &json!({"Name": "reader"})).await;
-    assert_eq!(written, 403, "{said}");
+    assert_eq!(written, 403, "{message}");
 }
 
 #[tokio::test]
@@ -407,8 +407,8 @@ async fn a_server_that_is_cut_off_tells_no_secrets_and_changes_no_servers_by_wha
         ("DELETE", "/v1/operator/raft/peer?id=7", 503),
         ("PUT", "/v1/agent/join?address=127.0.0.1:1", 503),
     ] {
-        let (status, said) = status(&router, method, target, "management").await;
-        assert_eq!(status, expected, "{method} {target}: {said}");
+        let (status, message) = status(&router, method, target, "management").await;
+        assert_eq!(status, expected, "{method} {target}: {message}");
     }
     engine.is_cut_off.store(false, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(status(&router, "GET", "/v1/acl/tokens?stale", "management").await.0, 200);
@@ -470,8 +470,8 @@ async fn who_waits_for_own_policies_is_not_told_another_ones() {
         // Something else of the same kind.
         change(&engine, ChangeAcl::PutToken(Box::new(token(302, "third", None))));
         for (secret, waited) in waiting {
-            let (woken, asked) = (waited.await.expect("it ends well"), ask(secret, target.clone()).await);
-            assert_eq!(woken, asked, "{target} with {secret}");
+            let (woken, requested) = (waited.await.expect("it ends well"), ask(secret, target.clone()).await);
+            assert_eq!(woken, requested, "{target} with {secret}");
         }
     }
 }
@@ -481,8 +481,8 @@ async fn put(router: &Router, target: &str, secret: &str, body: &Value) -> (u16,
     let request = request.body(Body::from(body.to_string())).expect("it is a request");
     let response = send(router, request).await;
     let status = response.status().as_u16();
-    let said = text(response.into_body()).await;
-    (status, serde_json::from_str(&said).unwrap_or(Value::String(said)))
+    let message = text(response.into_body()).await;
+    (status, serde_json::from_str(&message).unwrap_or(Value::String(message)))
 }
 
 #[tokio::test]
@@ -518,8 +518,9 @@ async fn status_of_wrong(router: &Router, exchange: &str) -> u16 {
 #[tokio::test]
 async fn a_token_that_is_changed_may_be_said_to_last_as_long_as_it_does_and_no_longer() {
     let (_, router) = guarded();
-    let asked = json!({ "Name": "one", "Type": "client", "Policies": ["reader"], "ExpirationTTL": "1h0m0s" });
-    let (made, token) = put(&router, "/v1/acl/token", "management", &asked).await;
+    let request =
+        json!({ "Name": "one", "Type": "client", "Policies": ["reader"], "ExpirationTTL": "1h0m0s" });
+    let (made, token) = put(&router, "/v1/acl/token", "management", &request).await;
     assert_eq!(made, 200, "{token}");
     let id = token["AccessorID"].as_str().expect("text");
     let end = token["ExpirationTime"].clone();
@@ -535,9 +536,9 @@ async fn a_token_that_is_changed_may_be_said_to_last_as_long_as_it_does_and_no_l
     ] {
         let mut change = json!({ "AccessorID": id, "Name": "two", "Type": "client", "Policies": ["reader"] });
         change.as_object_mut().expect("an object").extend(what.as_object().expect("an object").clone());
-        let (status, said) = put(&router, &format!("/v1/acl/token/{id}"), "management", &change).await;
-        assert_eq!(status, expected, "{what}: {said}");
-        assert!(status != 200 || said["ExpirationTime"] == end, "{said}");
+        let (status, message) = put(&router, &format!("/v1/acl/token/{id}"), "management", &change).await;
+        assert_eq!(status, expected, "{what}: {message}");
+        assert!(status != 200 || message["ExpirationTime"] == end, "{message}");
     }
 }
 

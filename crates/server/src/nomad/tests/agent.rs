@@ -58,8 +58,8 @@ async fn the_only_agent_is_well_when_its_node_is_ready_and_says_nothing_of_the_s
     assert_eq!(health("?type=server").await, (200, format!("{{{server}}}")));
     engine.apply(vec![Command::SetNodeStatus(NODE_1, NodeStatus::Ready, None)]);
     assert_eq!(health("?type=client").await, (200, r#"{"client":{"ok":true,"message":"ok"}}"#.to_owned()));
-    let (status, told) = health("?type=both").await;
-    assert!(status == 400 && told.contains("`client` or `server`"), "{status} {told}");
+    let (status, response) = health("?type=both").await;
+    assert!(status == 400 && response.contains("`client` or `server`"), "{status} {response}");
 }
 
 #[tokio::test]
@@ -89,9 +89,9 @@ async fn a_server_without_a_state_is_not_well() {
         let answer = get(&router, target).await;
         (answer.status.as_u16(), answer.body)
     };
-    let told = "this server has no state to be read yet".to_owned();
-    assert_eq!(answer("/healthz").await, (503, told.clone()));
-    let health = format!(r#"{{"server":{{"ok":false,"message":"{told}"}}}}"#);
+    let expected = "this server has no state to be read yet".to_owned();
+    assert_eq!(answer("/healthz").await, (503, expected.clone()));
+    let health = format!(r#"{{"server":{{"ok":false,"message":"{expected}"}}}}"#);
     assert_eq!(answer("/v1/agent/health").await, (500, health));
     assert_eq!(answer("/v1/jobs?stale").await.0, 503);
     world.has_no_state.store(false, Ordering::Relaxed);

@@ -178,12 +178,12 @@ async fn what_was_read_while_a_server_was_cut_off_stays_old() {
 async fn what_was_unconfirmed_when_an_answer_was_made_is_not_told_with_it_later() {
     let world = world();
     let mut headers = hyper::HeaderMap::new();
-    let mut told = |nodes: u64| {
+    let mut header = |nodes: u64| {
         let mut view = View::clone(&world.view.load());
         view.recovery = NodeRecovery::of(nodes).into();
         world.view.store(view.into());
         stamp_moment(&mut headers, &world.seen_with(Capability::ReadJob));
         headers.get("x-berth-unconfirmed").map(|value| value.to_str().unwrap_or_default().to_owned())
     };
-    assert_eq!([told(2), told(1), told(0)], [Some("2".to_owned()), Some("1".to_owned()), None]);
+    assert_eq!([header(2), header(1), header(0)], [Some("2".to_owned()), Some("1".to_owned()), None]);
 }

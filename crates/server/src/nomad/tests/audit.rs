@@ -80,30 +80,31 @@ fn text(dir: &Path) -> String {
 }
 
 /// Of requests and ends: route, status and what was changed.
-fn told(lines: &[Value]) -> Vec<String> {
-    let told = lines.iter().filter(|line| line["kind"] == "request");
-    told.map(|line| {
-        let changes = line["changes"].as_array().map_or(&[][..], |changes| changes);
-        let change = |change: &Value| {
+fn requests(lines: &[Value]) -> Vec<String> {
+    let requests = lines.iter().filter(|line| line["kind"] == "request");
+    requests
+        .map(|line| {
+            let changes = line["changes"].as_array().map_or(&[][..], |changes| changes);
+            let change = |change: &Value| {
+                format!(
+                    " {} {} {} {}",
+                    change["change"],
+                    change["namespace"],
+                    change["objects"],
+                    change["index"].is_u64()
+                )
+            };
+            let changes: Vec<String> = changes.iter().map(change).collect();
             format!(
-                " {} {} {} {}",
-                change["change"],
-                change["namespace"],
-                change["objects"],
-                change["index"].is_u64()
+                "{} {} {} {}{}",
+                line["who"]["token"]["name"].as_str().unwrap_or("nobody"),
+                line["what"]["method"].as_str().expect("a method"),
+                line["what"]["route"].as_str().expect("a route"),
+                line["status"],
+                changes.concat()
             )
-        };
-        let changes: Vec<String> = changes.iter().map(change).collect();
-        format!(
-            "{} {} {} {}{}",
-            line["who"]["token"]["name"].as_str().unwrap_or("nobody"),
-            line["what"]["method"].as_str().expect("a method"),
-            line["what"]["route"].as_str().expect("a route"),
-            line["status"],
-            changes.concat()
-        )
-    })
-    .collect()
+        })
+        .collect()
 }
 
 const JOB: &str = r#"{"Job":{"ID":"api","Name":"api","Namespace":"default","Type":"service","TaskGroups":[{"Name":"g","Count":0,
@@ -136,7 +137,7 @@ async fn changes_what_tells_secrets_and_refusals_are_recorded_and_other_reads_wh
         if !all_reads {
             expected.drain(1..3);
         }
-        assert_eq!(told(&lines), expected);
+        assert_eq!(requests(&lines), expected);
         let refused = lines.iter().find(|line| line["status"] == 403).expect("it was refused");
         assert_eq!(refused["error"], "Forbidden");
         assert_eq!(refused["what"]["objects"]["id"], "web");
@@ -162,7 +163,7 @@ async fn who_reads_and_writes_a_variable_is_recorded_by_its_path_and_without_wha
     assert_eq!(recording.ask("DELETE", "/v1/var/app/db", "writer", "").await.0, 204);
     assert_eq!(recording.ask("PUT", "/v1/operator/keyring/rotate", "management", "").await.0, 200);
     let (lines, text) = recording.end();
-    let told = told(&lines);
+    let found = requests(&lines);
     let expected = [
         r#"writer PUT /v1/var/{*path} 200 "put_variable" "default" ["app/db"] true"#,
         r#"writer PUT /v1/var/{*path} 409 "put_variable" "default" ["app/db"] false"#,
@@ -173,9 +174,9 @@ async fn who_reads_and_writes_a_variable_is_recorded_by_its_path_and_without_wha
     ];
     let of_task = lines.iter().find(|line| line["status"] == 404).expect("the task asked");
     let subject = of_task["who"]["token"]["name"].as_str().expect("a name");
-    assert_eq!(told[..6], expected.map(|line| line.replace("TASK", subject)));
-    assert!(told[6].contains("/keyring/rotate 200 \"put_root_key\" "), "{told:#?}");
-    assert_eq!(told.len(), 7, "{told:#?}");
+    assert_eq!(found[..6], expected.map(|line| line.replace("TASK", subject)));
+    assert!(found[6].contains("/keyring/rotate 200 \"put_root_key\" "), "{found:#?}");
+    assert_eq!(found.len(), 7, "{found:#?}");
     let who =
         json!({ "accessor": RUNNING.to_string(), "name": subject, "task": "server", "type": "workload" });
     assert_eq!(of_task["who"]["token"], who);
@@ -294,12 +295,12 @@ async fn a_name_that_begins_as_secrets_do_is_recorded() {
         recording.ask("GET", &format!("/v1/var/{name}/db?namespace={name}"), "management", "").await;
     }
     let (lines, _) = recording.end();
-    let told: Vec<_> = lines.iter().filter(|line| line["kind"] == "request").collect();
-    for (line, name) in told.iter().zip(names) {
+    let requests: Vec<_> = lines.iter().filter(|line| line["kind"] == "request").collect();
+    for (line, name) in requests.iter().zip(names) {
         assert_eq!(line["what"]["objects"]["path"], format!("{name}/db"));
         assert_eq!(line["what"]["namespace"], name);
     }
-    assert_eq!(told.len(), names.len());
+    assert_eq!(requests.len(), names.len());
 }
 
 #[tokio::test]
@@ -321,7 +322,7 @@ async fn who_may_read_nothing_but_his_own_policies_does_not_fill_the_log_with_th
     assert_eq!(recording.ask("GET", "/v1/acl/policies", "reader", "").await.0, 200);
     assert_eq!(recording.ask("GET", "/v1/acl/roles", "reader", "").await.0, 200);
     let (lines, _) = recording.end();
-    assert_eq!(told(&lines), [""; 0]);
+    assert_eq!(requests(&lines), [""; 0]);
 }
 
 #[tokio::test]
@@ -333,14 +334,14 @@ async fn a_first_token_that_was_made_is_not_asked_for_in_the_replicated_log_nor_
         (view.index, view.store.acl().bootstrapped_at())
     };
     for _ in 0..500 {
-        let (status, said) = recording.ask("PUT", "/v1/acl/bootstrap", "", "").await;
-        assert!(status == 400 && said.contains(&made.to_string()), "{status} {said}");
-        let (status, said) = recording.ask("PUT", "/v1/acl/token/onetime/exchange", "", "{").await;
-        assert_eq!(status, 400, "{said}");
+        let (status, message) = recording.ask("PUT", "/v1/acl/bootstrap", "", "").await;
+        assert!(status == 400 && message.contains(&made.to_string()), "{status} {message}");
+        let (status, message) = recording.ask("PUT", "/v1/acl/token/onetime/exchange", "", "{").await;
+        assert_eq!(status, 400, "{message}");
     }
     assert_eq!(recording.engine.view.load().index, index, "nothing was proposed");
     let (lines, _) = recording.end();
-    let recorded = told(&lines).len();
+    let recorded = requests(&lines).len();
     assert!(recorded < 110, "{recorded} lines");
 }
 
@@ -377,7 +378,7 @@ async fn refusals_for_which_there_is_no_room_are_counted() {
     let recording = Recording::new(false);
     // None is free until the writer has made more, which it cannot on such a disk.
     let hung = recording.log.hang();
-    let all = recording.log.take_all_room();
+    let all = recording.log.reserve_all();
     assert_eq!(recording.ask("GET", "/v1/jobs", "wrong", "").await.0, 403);
     drop((all, hung));
     let (lines, _) = recording.end();
@@ -409,8 +410,8 @@ async fn while_the_disk_is_full_nothing_is_changed_and_what_tells_no_secrets_is_
     assert_eq!(recording.engine.view.load().index, index, "nothing was changed");
     assert_eq!(refused.0, 503);
     assert!(refused.1.contains("the audit log in") && refused.1.contains("--audit-dir"), "{}", refused.1);
-    let (status, said) = recording.ask("GET", "/v1/acl/tokens", "management", "").await;
-    assert_eq!(status, 503, "{said}");
+    let (status, message) = recording.ask("GET", "/v1/acl/tokens", "management", "").await;
+    assert_eq!(status, 503, "{message}");
     assert_eq!(recording.ask("GET", "/v1/jobs", "reader", "").await.0, 200);
     drop(under_way);
     fs::remove_file(path.join("filler")).expect("it is there");

@@ -167,9 +167,9 @@ async fn a_write_says_where_it_was_committed() {
         let answer = super::exchange::answer(&router, method, path, body.to_owned()).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         if let Ok(body) = serde_json::from_str::<serde_json::Value>(&answer.body)
-            && let Some(told) = body["Index"].as_u64()
+            && let Some(reported) = body["Index"].as_u64()
         {
-            assert_eq!(index(&answer), told, "{path}");
+            assert_eq!(index(&answer), reported, "{path}");
         }
         assert!(index(&answer) > 6, "{path}");
         assert!(answer.headers.contains("x-nomad-knownleader: true"), "{path}: {}", answer.headers);

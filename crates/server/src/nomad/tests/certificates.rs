@@ -9,12 +9,12 @@ use super::acl::path;
 use crate::{
     access::Capability,
     http::routes::{Route, Verb},
-    net::shown::{Certificates, Fault, Shown, server, until_expired},
+    net::test_certificates::{Fault, TestCertificate, TestCertificates, server, until_expired},
     nomad::table,
 };
 
 /// The status of the answer to a request without a token; none where nobody answers.
-async fn asked(client: &Client, route: &Route) -> Option<u16> {
+async fn status_of(client: &Client, route: &Route) -> Option<u16> {
     let target = Target::new(&path(route));
     let answer = match route.verb {
         Verb::Get => client.get::<Value>(&target).await,
@@ -27,7 +27,7 @@ async fn asked(client: &Client, route: &Route) -> Option<u16> {
     }
 }
 
-fn client(address: &str, shown: &Shown) -> Client {
+fn client(address: &str, shown: &TestCertificate) -> Client {
     let files = &shown.files;
     let tls = ClientTls::load(&ClientFiles {
         ca: Some(&files.ca),
@@ -40,10 +40,10 @@ fn client(address: &str, shown: &Shown) -> Client {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_certificate_opens_what_takes_a_token() {
-    let certificates = Certificates::new();
+    let certificates = TestCertificates::new();
     let roles =
         [Role::Server(None), Role::Agent(Some(NodeId(7).to_string())), Role::Agent(None), Role::Client];
-    let all: Vec<Shown> = roles.iter().flat_map(|role| certificates.of(role)).collect();
+    let all: Vec<TestCertificate> = roles.iter().flat_map(|role| certificates.of(role)).collect();
     let running = server(&certificates, "s1", &[]).await;
     let address = running.http_addr().to_string();
     until_expired(&all).await;
@@ -55,12 +55,12 @@ async fn no_certificate_opens_what_takes_a_token() {
         match shown.fault {
             Fault::Nothing | Fault::OtherRegion => {
                 for route in &guarded {
-                    let status = asked(&client, route).await;
+                    let status = status_of(&client, route).await;
                     assert_eq!(status, Some(403), "{shown} asks {} {}", route.verb.as_str(), route.path);
                 }
             }
             Fault::Expired | Fault::OtherAuthority => {
-                assert_eq!(asked(&client, guarded[0]).await, None, "{shown}");
+                assert_eq!(status_of(&client, guarded[0]).await, None, "{shown}");
             }
         }
     }

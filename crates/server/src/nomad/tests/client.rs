@@ -1,7 +1,7 @@
 //! The client of `berth_api` against this server, over a real connection.
 
 use berth_api::http::{
-    Allocation, ApiError, Client, Evaluation, EventFrame, JobRegistered, JobStanding, JobStub, NodeStub,
+    Allocation, ApiError, Client, Evaluation, EventFrame, JobRegistered, JobServerFields, JobStub, NodeStub,
     StreamFrame, Target,
 };
 use expect_test::expect;
@@ -49,7 +49,7 @@ async fn a_client_registers_a_job_and_stops_it() {
     let registered =
         client.put::<JobRegistered>(&Target::new("/v1/jobs"), &body).await.expect("it is taken").value;
     let job = Target::new("/v1/job").part("a/b");
-    let standing = client.get::<JobStanding>(&job).await.expect("it answers").value;
+    let standing = client.get::<JobServerFields>(&job).await.expect("it answers").value;
     assert_eq!(
         (standing.status.as_str(), standing.job_modify_index),
         ("pending", registered.job_modify_index)

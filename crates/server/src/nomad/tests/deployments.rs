@@ -128,8 +128,8 @@ async fn the_scale_of_a_job_counts_what_was_found_of_its_allocations() {
     for (key, expected) in
         [("UnhealthyAllocationIDs", (json!(0), json!(1))), ("HealthyAllocationIDs", (json!(1), json!(0)))]
     {
-        let said = put(&router, &target, &json!({ key: [runs.clone()] })).await;
-        assert_eq!(said.status, 200, "{}", said.body);
+        let message = put(&router, &target, &json!({ key: [runs.clone()] })).await;
+        assert_eq!(message.status, 200, "{}", message.body);
         assert_eq!(scale().await, expected);
     }
 }

@@ -97,8 +97,8 @@ async fn rules_that_are_too_long_are_refused_before_they_are_read() {
         (answer.status.as_u16(), answer.body)
     };
     assert_eq!(put(64 << 10).await.0, 200);
-    let told = "Rules has 65537 bytes, a policy may have 65536: write several policies".to_owned();
-    assert_eq!(put((64 << 10) + 1).await, (400, told));
+    let expected = "Rules has 65537 bytes, a policy may have 65536: write several policies".to_owned();
+    assert_eq!(put((64 << 10) + 1).await, (400, expected));
 }
 
 /// Everybody may do everything, and policies are written all the same.

@@ -218,12 +218,12 @@ async fn web_pages_of_others_can_change_nothing() {
     assert_eq!(status("PUT", &[("host", "[::1]:4646"), ("sec-fetch-site", "same-origin")]).await, 200);
     assert_eq!(status("PUT", &[("host", "127.0.0.1:4646")]).await, 200);
     // Any page may have a picture of this address.
-    for asked in ["/v1/client/gc?node_id=2222", &format!("/v1/client/allocation/{FAILED}/gc")] {
+    for requested in ["/v1/client/gc?node_id=2222", &format!("/v1/client/allocation/{FAILED}/gc")] {
         for (site, expected) in [("cross-site", 403), ("none", 200)] {
-            let mut request = request("GET", asked, Body::empty());
+            let mut request = request("GET", requested, Body::empty());
             request.headers_mut().insert("sec-fetch-site", site.parse().expect("a value"));
             let status = send(&api(&world()), request).await.status().as_u16();
-            assert_eq!(status, expected, "{asked} from {site}");
+            assert_eq!(status, expected, "{requested} from {site}");
         }
     }
 }

@@ -239,12 +239,12 @@ async fn the_last_payload_of_each_thing_is_what_a_read_of_it_gives() {
             other => panic!("no read of a {other} is known here"),
         };
         let mut read = get(&api, &format!("/v1/{path}/{key}")).await.json();
-        let mut told = payload[topic].clone();
+        let mut sent = payload[topic].clone();
         // Reads of one allocation tell its job, too.
-        for whole in [&mut told, &mut read] {
+        for whole in [&mut sent, &mut read] {
             whole.as_object_mut().expect("an object").remove("Job");
         }
-        assert_eq!(told, read, "{topic} {key}");
+        assert_eq!(sent, read, "{topic} {key}");
     }
     let topics: BTreeSet<_> = last.keys().map(|(topic, _)| topic.as_str()).collect();
     assert_eq!(topics.len(), 4, "{topics:?}");

@@ -123,13 +123,13 @@ async fn a_command_is_carried_both_ways_to_its_end() {
     assert_eq!(exec.input.recv().await, Some(ExecInput::Resize { rows: 24, columns: 80 }));
     assert_eq!(exec.input.recv().await, Some(ExecInput::Data(Bytes::from_static(b"hi"))));
     assert_eq!(exec.input.recv().await, Some(ExecInput::Close));
-    let told = [
+    let outputs = [
         ExecOutput::Stdout(Bytes::from_static(b"out")),
         ExecOutput::Stderr(Bytes::from_static(b"err")),
         ExecOutput::Exited(7),
     ];
-    for told in told {
-        exec.output.send(Ok(told)).await.expect("somebody listens");
+    for output in outputs {
+        exec.output.send(Ok(output)).await.expect("somebody listens");
     }
     let mut shown = String::new();
     while let Some(frame) = receiver.next().await.expect("unbroken") {
@@ -174,9 +174,9 @@ async fn a_command_is_recorded_before_it_runs_and_its_end_says_what_became_of_it
     log.close();
     let lines = recorded(dir.path());
     let ends: Vec<_> = lines.iter().filter(|line| line["kind"] == "end").collect();
-    let told = |end: &Value| (end["whole"].clone(), end["exit_code"].clone(), end["bytes"].clone());
-    assert_eq!(told(ends[0]), (json!(true), json!(7), json!(3)));
-    assert_eq!(told(ends[1]), (json!(false), json!(null), json!(3)));
+    let end_fields = |end: &Value| (end["whole"].clone(), end["exit_code"].clone(), end["bytes"].clone());
+    assert_eq!(end_fields(ends[0]), (json!(true), json!(7), json!(3)));
+    assert_eq!(end_fields(ends[1]), (json!(false), json!(null), json!(3)));
 }
 
 #[tokio::test]
@@ -231,8 +231,8 @@ async fn who_breaks_the_protocol_is_told_and_cut_off() {
         let mut socket = raw(&server, "").await;
         let mut exec = execs.recv().await.expect("it is started");
         let _ = socket.send(message).await;
-        let (told, text) = end_of(&mut socket).await;
-        assert!(told == code && text.starts_with(reason), "{told} {text}");
+        let (closed, text) = end_of(&mut socket).await;
+        assert!(closed == code && text.starts_with(reason), "{closed} {text}");
         assert_eq!(exec.input.recv().await, None);
     }
     server.stop().await;

@@ -11,7 +11,7 @@ use std::{
 
 use axum::body::Body;
 use berth_api::{
-    agent::{IMAGE_PIECE_BYTES_MAX, Question},
+    agent::{AgentQuery, IMAGE_PIECE_BYTES_MAX},
     http::{ExecInputFrame, ExecPiece},
 };
 use berth_model::{
@@ -38,7 +38,7 @@ use super::{
 use crate::{
     access::{Acls, BadToken, Identity, Policy, Rights},
     clock,
-    http::{Limits, lease::ENDED, sure::UNSURE},
+    http::{Limits, leader_contact::NO_CONTACT, lease::ENDED},
     workload::tests::token_of,
 };
 
@@ -209,14 +209,14 @@ async fn a_command_is_held_while_its_server_hears_of_no_leader_and_ends_if_that_
         end_of(&mut socket).await
     };
     let (code, reason) = tokio::time::timeout(PATIENCE, ends).await.expect("it ends");
-    assert_eq!((code, &*reason), (CloseCode::Again, UNSURE));
+    assert_eq!((code, &*reason), (CloseCode::Again, NO_CONTACT));
     server.stop().await;
 }
 
 /// How much of an archive an agent was sent.
 fn sent(engine: &FakeEngine) -> u64 {
-    match held(&engine.agents.asked).as_ref() {
-        Some((_, Question::LoadImages(asked))) => asked.offset + asked.data.len() as u64,
+    match held(&engine.agents.requested).as_ref() {
+        Some((_, AgentQuery::LoadImages(request))) => request.offset + request.data.len() as u64,
         _ => 0,
     }
 }
@@ -261,7 +261,7 @@ async fn an_archive_on_its_way_to_a_node_is_held_with_its_token_too() {
     let answer = tokio::time::timeout(PATIENCE, ends).await.expect("it ends");
     assert_eq!(answer.status(), 503);
     let text = answer.into_body().collect().await.expect("it ends well").to_bytes();
-    assert!(String::from_utf8_lossy(&text).contains(UNSURE), "{text:?}");
+    assert!(String::from_utf8_lossy(&text).contains(NO_CONTACT), "{text:?}");
 }
 
 /// Allows everything, until it is asked and breaks.

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use berth_api::agent::{Done, ImageLoad, LoadImages, Outcome, Question};
+use berth_api::agent::{AgentOutcome, AgentQuery, Done, ImageLoad, LoadImages};
 use berth_model::NodeId;
 use tokio::sync::mpsc;
 
@@ -30,9 +30,9 @@ pub struct FakeAgents {
     /// Keeps logs open that are still being written.
     writers: Mutex<Vec<mpsc::Sender<Result<ReadPiece, AgentError>>>>,
     /// What was asked last.
-    pub asked: Mutex<Option<(NodeId, Question)>>,
+    pub requested: Mutex<Option<(NodeId, AgentQuery)>>,
     /// What the next question comes to; done if nothing is said.
-    pub outcome: Mutex<Option<Result<Outcome, AgentError>>>,
+    pub outcome: Mutex<Option<Result<AgentOutcome, AgentError>>>,
     /// Where commands go; they are refused without.
     pub execs: Mutex<Option<mpsc::Sender<FakeExec>>>,
 }
@@ -57,19 +57,19 @@ impl Agents for FakeAgents {
         Ok(receiver)
     }
 
-    async fn ask(&self, node: NodeId, question: Question) -> Result<Outcome, AgentError> {
-        let taken = match &question {
-            Question::LoadImages(LoadImages { cancel: false, offset, data, end, .. }) => {
+    async fn ask(&self, node: NodeId, query: AgentQuery) -> Result<AgentOutcome, AgentError> {
+        let taken = match &query {
+            AgentQuery::LoadImages(LoadImages { cancel: false, offset, data, end, .. }) => {
                 let offset = offset + data.len() as u64;
-                Some(Outcome::ImageLoad(ImageLoad { offset, done: *end, ..ImageLoad::default() }))
+                Some(AgentOutcome::ImageLoad(ImageLoad { offset, done: *end, ..ImageLoad::default() }))
             }
             _ => None,
         };
-        *held(&self.asked) = Some((node, question));
+        *held(&self.requested) = Some((node, query));
         if let Some(taken) = taken {
             return Ok(taken);
         }
-        held(&self.outcome).take().unwrap_or(Ok(Outcome::Done(Done {})))
+        held(&self.outcome).take().unwrap_or(Ok(AgentOutcome::Done(Done {})))
     }
 
     async fn exec(&self, node: NodeId, request: ExecRequest) -> Result<ExecLink, AgentError> {

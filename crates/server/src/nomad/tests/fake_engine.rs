@@ -60,7 +60,7 @@ pub struct FakeEngine {
     pub keyring: Arc<Keyring>,
     /// Other servers take no key-encryption keys.
     pub shares_no_keks: AtomicBool,
-    /// All servers, and who leads them; empty for one that is alone.
+    /// All servers, and the leader them; empty for one that is alone.
     pub servers: Mutex<Servers>,
 }
 

@@ -1,7 +1,7 @@
 //! Files of allocations.
 
 use axum::body::Body;
-use berth_api::agent::{AllocFiles, AskFiles, FileSpec, Outcome, Question};
+use berth_api::agent::{AgentOutcome, AgentQuery, AllocFiles, FileSpec, GetFiles};
 use bytes::Bytes;
 use expect_test::expect;
 use http_body_util::BodyExt;
@@ -29,15 +29,16 @@ async fn directories_are_listed_and_files_looked_at() {
         modified_ns: 1_700_000_000_000_000_000,
         content_type: "text/plain; charset=utf-8".into(),
     };
-    *held(&world.agents.outcome) = Some(Ok(Outcome::Files(AllocFiles { files: vec![dir, file.clone()] })));
+    *held(&world.agents.outcome) =
+        Some(Ok(AgentOutcome::Files(AllocFiles { files: vec![dir, file.clone()] })));
     let listed = get(&api(&world), "/v1/client/fs/ls/aaaaaaaa?path=server").await;
     expect![[r#"[{"Name":"local","IsDir":true,"Size":4096,"FileMode":"drwxr-xr-x","ModTime":"0001-01-01T00:00:00Z"},{"Name":"page","IsDir":false,"Size":6,"FileMode":"-rw-r--r--","ModTime":"2023-11-14T22:13:20Z","ContentType":"text/plain; charset=utf-8"}]"#]]
         .assert_eq(&listed.body);
-    let asked = AskFiles { alloc_id: RUNNING.to_bytes().to_vec(), path: "server".into(), list: true };
-    assert_eq!(held(&world.agents.asked).take(), Some((NODE_1, Question::Files(asked))));
-    *held(&world.agents.outcome) = Some(Ok(Outcome::Files(AllocFiles { files: vec![file] })));
-    let told = get(&api(&world), "/v1/client/fs/stat/aaaaaaaa?path=server/page").await.json();
-    assert_eq!((told["Name"].as_str(), told["Size"].as_u64()), (Some("page"), Some(6)));
+    let request = GetFiles { alloc_id: RUNNING.to_bytes().to_vec(), path: "server".into(), list: true };
+    assert_eq!(held(&world.agents.requested).take(), Some((NODE_1, AgentQuery::Files(request))));
+    *held(&world.agents.outcome) = Some(Ok(AgentOutcome::Files(AllocFiles { files: vec![file] })));
+    let response = get(&api(&world), "/v1/client/fs/stat/aaaaaaaa?path=server/page").await.json();
+    assert_eq!((response["Name"].as_str(), response["Size"].as_u64()), (Some("page"), Some(6)));
 }
 
 #[tokio::test]

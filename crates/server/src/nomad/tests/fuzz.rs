@@ -19,7 +19,7 @@ use super::{
 use crate::{
     http::{
         openapi::path_names,
-        routes::{Answer, Route},
+        routes::{ResponseBody, Route},
     },
     nomad::table,
 };
@@ -92,7 +92,9 @@ struct Shown {
 static SHOWN: LazyLock<Vec<Shown>> = LazyLock::new(|| {
     let description = runtime().block_on(get(&api(&world()), "/v1/openapi.json")).json();
     let routes = table().routes.into_iter();
-    let ends = |route: &Route| !matches!(route.contract.answer, Answer::Lines(_) | Answer::Socket { .. });
+    let ends = |route: &Route| {
+        !matches!(route.contract.answer, ResponseBody::Lines(_) | ResponseBody::Socket { .. })
+    };
     let shown = |route: Route| {
         let operation = &description["paths"][described_path(&route)][route.verb.as_str().to_lowercase()];
         let example = operation["requestBody"]["content"]["application/json"]["example"].clone();
@@ -175,12 +177,12 @@ async fn check(router: &Router, request: Request<Body>, what: &str) -> Result<()
     };
     let answered = tokio::time::timeout(ANSWER_WITHIN, answered).await;
     let (status, body) = answered.map_err(|_| TestCaseError::fail(format!("{what}: no answer")))?;
-    let said = String::from_utf8_lossy(&body);
-    prop_assert!(status != 500, "{what}: {status} {said}");
+    let message = String::from_utf8_lossy(&body);
+    prop_assert!(status != 500, "{what}: {status} {message}");
     prop_assert!(
-        status < 400 || (1..REFUSAL_BYTES_MAX).contains(&said.len()),
+        status < 400 || (1..REFUSAL_BYTES_MAX).contains(&message.len()),
         "{what}: {status}, {} bytes",
-        said.len()
+        message.len()
     );
     Ok(())
 }

@@ -38,7 +38,7 @@ fn ended(alloc: u128, status: ClientStatus) -> Command {
 }
 
 /// The status of each job by what the stream has told from its beginning.
-async fn told(world: &Arc<FakeEngine>) -> BTreeMap<String, String> {
+async fn statuses_of(world: &Arc<FakeEngine>) -> BTreeMap<String, String> {
     let target = "/v1/event/stream?index=1&topic=Job";
     let mut body = send(&api(world), request("GET", target, Body::empty())).await.into_body();
     let mut jobs = BTreeMap::new();
@@ -81,9 +81,13 @@ async fn a_reader_of_events_knows_the_status_of_every_job() {
         Collect { jobs: vec![JobKey::new("default", "purged").purged(EvalId(8))], ..Collect::default() };
     world.apply(vec![Command::Collect(Box::new(purged))]);
     world.apply(vec![register(small_job(LAST), EvalId(10))]);
-    let told = told(&world).await;
-    assert_eq!(told, listed(&world).await);
-    let status = |id: &str| told.get(id).map(String::as_str);
-    assert_eq!([status("done"), status("stopped"), status("never-placed")], [Some("dead"); 3], "{told:?}");
-    assert_eq!((status("runs"), status("purged")), (Some("running"), None), "{told:?}");
+    let statuses = statuses_of(&world).await;
+    assert_eq!(statuses, listed(&world).await);
+    let status = |id: &str| statuses.get(id).map(String::as_str);
+    assert_eq!(
+        [status("done"), status("stopped"), status("never-placed")],
+        [Some("dead"); 3],
+        "{statuses:?}"
+    );
+    assert_eq!((status("runs"), status("purged")), (Some("running"), None), "{statuses:?}");
 }

@@ -169,21 +169,22 @@ async fn an_evaluation_has_the_priority_that_is_asked_for_and_else_that_of_its_j
     let router = api(&world());
     let job = berth_jobfile::to_json(&small_job("new"));
     let priority = async |answer: Answer| {
-        let told = answer.json();
-        let eval = get(&router, &format!("/v1/evaluation/{}", told["EvalID"].as_str().expect("an id"))).await;
-        assert_eq!(eval.json()["CreateIndex"], told["EvalCreateIndex"], "{told}");
+        let response = answer.json();
+        let eval =
+            get(&router, &format!("/v1/evaluation/{}", response["EvalID"].as_str().expect("an id"))).await;
+        assert_eq!(eval.json()["CreateIndex"], response["EvalCreateIndex"], "{response}");
         eval.json()["Priority"].clone()
     };
-    for (asked, given) in [(99, 99), (1, 1), (0, 50)] {
-        let body = json!({ "Job": job, "EvalPriority": asked }).to_string();
+    for (request, given) in [(99, 99), (1, 1), (0, 50)] {
+        let body = json!({ "Job": job, "EvalPriority": request }).to_string();
         let registered = answer(&router, "PUT", "/v1/jobs", body).await;
         assert_eq!(priority(registered).await, json!(given));
-        let stopped = answer(&router, "DELETE", &format!("/v1/job/new?eval_priority={asked}"), "").await;
+        let stopped = answer(&router, "DELETE", &format!("/v1/job/new?eval_priority={request}"), "").await;
         assert_eq!(priority(stopped).await, json!(given));
     }
     let index = get(&router, "/v1/jobs").await.headers;
-    for asked in [-1_i64, 101, 1 << 40] {
-        let body = json!({ "Job": job, "EvalPriority": asked }).to_string();
+    for request in [-1_i64, 101, 1 << 40] {
+        let body = json!({ "Job": job, "EvalPriority": request }).to_string();
         let refused = answer(&router, "PUT", "/v1/jobs", body).await;
         assert_eq!(
             (refused.status.as_u16(), refused.body.contains("1 to 100")),
@@ -191,8 +192,12 @@ async fn an_evaluation_has_the_priority_that_is_asked_for_and_else_that_of_its_j
             "{}",
             refused.body
         );
-        let refused = answer(&router, "DELETE", &format!("/v1/job/new?eval_priority={asked}"), "").await;
-        assert_eq!((refused.status.as_u16(), refused.body.contains("eval_priority")), (400, true), "{asked}");
+        let refused = answer(&router, "DELETE", &format!("/v1/job/new?eval_priority={request}"), "").await;
+        assert_eq!(
+            (refused.status.as_u16(), refused.body.contains("eval_priority")),
+            (400, true),
+            "{request}"
+        );
     }
     assert_eq!(get(&router, "/v1/jobs").await.headers, index, "nothing has changed");
     let body =
@@ -296,15 +301,15 @@ async fn a_driver_that_looks_misspelt_is_refused_unless_a_node_has_it() {
     "#]];
     expected.assert_eq(&answer(&router, "PUT", "/v1/jobs", body.clone()).await.show());
     for path in ["/v1/job/own/plan", "/v1/validate/job"] {
-        let told = answer(&router, "PUT", path, body.clone()).await.show();
-        assert!(told.contains("there is no driver `exec2`"), "{path}: {told}");
+        let response = answer(&router, "PUT", path, body.clone()).await.show();
+        assert!(response.contains("there is no driver `exec2`"), "{path}: {response}");
     }
     let mut with_it = node(NODE_2, "n2");
     with_it.attributes.insert("driver.exec2".into(), "1".into());
     world.apply(vec![Command::RegisterNode(Box::new(with_it))]);
     for path in ["/v1/job/own/plan", "/v1/validate/job", "/v1/jobs"] {
-        let told = answer(&router, "PUT", path, body.clone()).await.show();
-        assert!(told.starts_with("200 OK") && !told.contains("exec2`"), "{path}: {told}");
+        let response = answer(&router, "PUT", path, body.clone()).await.show();
+        assert!(response.starts_with("200 OK") && !response.contains("exec2`"), "{path}: {response}");
     }
     let source =
         "job \"own\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec2\"\n    }\n  }\n}\n";

@@ -25,9 +25,9 @@ use crate::{
     access::Acls,
     clock,
     http::{
+        leader_contact::NO_CONTACT,
         lease::ENDED,
-        routes::{Answer, Route, Verb},
-        sure::UNSURE,
+        routes::{ResponseBody, Route, Verb},
     },
     nomad::table,
     workload::tests::token_of,
@@ -169,14 +169,14 @@ pub fn bring_about(how: End, engine: &Arc<FakeEngine>) {
 fn lasting(route: &Route, index: u64) -> Option<String> {
     let path = path(route);
     match &route.contract.answer {
-        Answer::Lines(_) if path.contains("/logs/") => {
+        ResponseBody::Lines(_) if path.contains("/logs/") => {
             Some(format!("{path}?task=server&type=stdout&follow=true"))
         }
-        Answer::Lines(_) if path.contains("/fs/") => Some(format!("{path}?path=a&follow=true")),
-        Answer::Lines(_) => Some(path),
+        ResponseBody::Lines(_) if path.contains("/fs/") => Some(format!("{path}?path=a&follow=true")),
+        ResponseBody::Lines(_) => Some(path),
         // A command needs a connection to go on with: `exec_tokens` has those, and the tests with real processes.
-        Answer::Socket { .. } => None,
-        Answer::Json(_) | Answer::Text | Answer::Bytes | Answer::Empty => {
+        ResponseBody::Socket { .. } => None,
+        ResponseBody::Json(_) | ResponseBody::Text | ResponseBody::Bytes | ResponseBody::Empty => {
             route.contract.waits().then(|| format!("{path}?index={index}&wait=5m"))
         }
     }
@@ -200,11 +200,11 @@ enum Outcome {
     BrokenOff,
 }
 
-async fn told(router: Router, verb: Verb, target: String, secret: String) -> (String, Outcome) {
+async fn outcome_of(router: Router, verb: Verb, target: String, secret: String) -> (String, Outcome) {
     let request = Request::builder().method(verb.as_str()).uri(&target).header("x-nomad-token", secret);
     let response = send(&router, request.body(Body::empty()).expect("it is a request")).await;
     let status = response.status().as_u16();
-    let told = match response.into_body().collect().await {
+    let reported = match response.into_body().collect().await {
         Ok(body) => {
             let last = format!("{{\"Error\":\"{ENDED}\"}}\n");
             if body.to_bytes().ends_with(last.as_bytes()) {
@@ -218,7 +218,7 @@ async fn told(router: Router, verb: Verb, target: String, secret: String) -> (St
             Outcome::BrokenOff
         }
     };
-    (target, told)
+    (target, reported)
 }
 
 #[tokio::test]
@@ -234,15 +234,15 @@ async fn whatever_lasts_ends_with_what_allowed_it_whichever_token_that_was() {
         let asked_by_body = targets.iter().filter(|(verb, _)| *verb == Verb::Put).count();
         assert!(asked_by_body > 0, "what a body asks for can wait, too");
         for (verb, target) in &targets {
-            open.spawn(told(router.clone(), *verb, target.clone(), secret.clone()));
+            open.spawn(outcome_of(router.clone(), *verb, target.clone(), secret.clone()));
         }
         // What is not there, or the management's alone, is answered at once; the rest waits.
         let mut waits = open.len();
         loop {
             tokio::time::sleep(REST).await;
             while let Some(answered) = open.try_join_next() {
-                let (target, told) = answered.expect("it does not panic");
-                assert!(matches!(told, Outcome::Whole(403 | 404)), "{how:?}: {target}: {told:?}");
+                let (target, response) = answered.expect("it does not panic");
+                assert!(matches!(response, Outcome::Whole(403 | 404)), "{how:?}: {target}: {response:?}");
             }
             if std::mem::replace(&mut waits, open.len()) == open.len() {
                 break;
@@ -253,11 +253,14 @@ async fn whatever_lasts_ends_with_what_allowed_it_whichever_token_that_was() {
         let mut over = 0;
         let ends = async {
             while let Some(ended) = open.join_next().await {
-                let (target, told) = ended.expect("it does not panic");
-                let is_over = matches!(told, Outcome::BrokenOff | Outcome::Whole(403));
+                let (target, response) = ended.expect("it does not panic");
+                let is_over = matches!(response, Outcome::BrokenOff | Outcome::Whole(403));
                 // One that was to be answered at once may be late; and what the end itself wakes may be told before that is seen.
-                let is_woken = told == Outcome::Whole(200) && wakes(how, &target);
-                assert!(is_over || is_woken || told == Outcome::Whole(404), "{how:?}: {target}: {told:?}");
+                let is_woken = response == Outcome::Whole(200) && wakes(how, &target);
+                assert!(
+                    is_over || is_woken || response == Outcome::Whole(404),
+                    "{how:?}: {target}: {response:?}"
+                );
                 over += usize::from(is_over);
             }
         };
@@ -281,8 +284,8 @@ async fn next(body: &mut Body) -> Option<Result<String, String>> {
 async fn what_lasts_is_held_while_a_server_hears_of_no_leader_and_ends_if_that_goes_on() {
     let (engine, secret) = with_token(End::ManagementRevoked);
     let router = watched(&engine, Acls::default());
-    let asked = Request::builder().uri("/v1/event/stream?topic=Job").header("x-nomad-token", secret);
-    let response = send(&router, asked.body(Body::empty()).expect("it is a request")).await;
+    let request = Request::builder().uri("/v1/event/stream?topic=Job").header("x-nomad-token", secret);
+    let response = send(&router, request.body(Body::empty()).expect("it is a request")).await;
     assert_eq!(response.status(), 200);
     let mut body = response.into_body();
     let mut made = 0_u128;
@@ -292,30 +295,30 @@ async fn what_lasts_is_held_while_a_server_hears_of_no_leader_and_ends_if_that_g
         engine.apply(vec![register(small_job(&job), EvalId(1_000_000 + made))]);
         job
     };
-    let told = async |body: &mut Body, what: &str| {
-        let told = async {
+    let reported = async |body: &mut Body, what: &str| {
+        let reported = async {
             while !next(body).await.is_some_and(|lines| lines.expect("it goes on").contains(what)) {}
         };
-        tokio::time::timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("{what} is not told"));
+        tokio::time::timeout(PATIENCE, reported).await.unwrap_or_else(|_| panic!("{what} is not told"));
     };
-    told(&mut body, &event()).await;
+    reported(&mut body, &event()).await;
     engine.is_cut_off.store(true, SeqCst);
     let held = async {
         loop {
             let what = event();
-            let mut said = String::new();
+            let mut message = String::new();
             while let Some(lines) = next(&mut body).await {
-                said += &lines.expect("it is not ended so soon");
+                message += &lines.expect("it is not ended so soon");
             }
-            if !said.contains(&what) {
+            if !message.contains(&what) {
                 return what;
             }
         }
     };
     let held = tokio::time::timeout(PATIENCE, held).await.expect("nothing more is told after a while");
     engine.is_cut_off.store(false, SeqCst);
-    told(&mut body, &held).await;
-    told(&mut body, &event()).await;
+    reported(&mut body, &held).await;
+    reported(&mut body, &event()).await;
     engine.is_cut_off.store(true, SeqCst);
     let ended = async {
         loop {
@@ -327,7 +330,7 @@ async fn what_lasts_is_held_while_a_server_hears_of_no_leader_and_ends_if_that_g
         }
     };
     let why = tokio::time::timeout(PATIENCE, ended).await.expect("it is ended");
-    assert!(why.contains(UNSURE), "{why}");
+    assert!(why.contains(NO_CONTACT), "{why}");
 }
 
 /// Whoever cannot be asked while it is held is not asked for nothing: what was revoked meanwhile ends at once.
@@ -336,13 +339,14 @@ async fn what_is_held_ends_with_its_token_once_the_revocation_is_heard_of() {
     let (engine, secret) = with_token(End::Revoked);
     let router = watched(&engine, Acls::default());
     let target = lasting_log();
-    let asked = tokio::spawn(told(router, Verb::Get, target, secret));
+    let request = tokio::spawn(outcome_of(router, Verb::Get, target, secret));
     tokio::time::sleep(REST).await;
     engine.is_cut_off.store(true, SeqCst);
     tokio::time::sleep(2 * REST).await;
     bring_about(End::Revoked, &engine);
-    let told = tokio::time::timeout(PATIENCE, asked).await.expect("it ends").expect("it does not panic");
-    assert_eq!(told.1, Outcome::BrokenOff);
+    let response =
+        tokio::time::timeout(PATIENCE, request).await.expect("it ends").expect("it does not panic");
+    assert_eq!(response.1, Outcome::BrokenOff);
 }
 
 fn lasting_log() -> String {

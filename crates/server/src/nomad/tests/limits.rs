@@ -19,8 +19,8 @@ use crate::{
         routes::{Capability, Verb},
         serve,
     },
-    net::Entrance,
-    net::Share,
+    net::AddressLimit,
+    net::PortAcceptor,
     nomad::table,
     shared::State,
 };
@@ -46,7 +46,7 @@ impl Server {
         let address = listener.local_addr().expect("it has an address");
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async move { drop(stopped.await) };
-        let served = tokio::spawn(serve(listener, Entrance::open(), table(), state, limits, shutdown));
+        let served = tokio::spawn(serve(listener, PortAcceptor::open(), table(), state, limits, shutdown));
         Self { address, stop, served }
     }
 
@@ -197,7 +197,7 @@ fn get(target: &str) -> String {
 async fn whoever_holds_all_connections_keeps_nobody_from_asking_how_the_server_is() {
     let full = [
         Limits { connections_max: 1, ..Limits::default() },
-        Limits { connections_share: Share::equal(1), ..Limits::default() },
+        Limits { connections_share: AddressLimit::equal(1), ..Limits::default() },
     ];
     for limits in full {
         let server = Server::start(limits).await;
@@ -230,7 +230,7 @@ async fn a_connection_without_any_room_is_told() {
 async fn requests_that_wait_are_counted_and_others_are_answered_meanwhile() {
     let one = [
         Limits { waiting_max: 1, ..Limits::default() },
-        Limits { waiting_share: Share::equal(1), ..Limits::default() },
+        Limits { waiting_share: AddressLimit::equal(1), ..Limits::default() },
     ];
     for limits in one {
         let server = Server::start(limits).await;

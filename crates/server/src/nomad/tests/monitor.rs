@@ -106,7 +106,7 @@ async fn a_watcher_that_does_not_read_holds_a_bounded_part_and_hears_what_it_mis
 #[tokio::test]
 async fn what_this_server_cannot_show_is_refused_by_name() {
     let router = logged(&world(), LogFeed::default());
-    let mut told = String::new();
+    let mut response = String::new();
     for query in [
         "log_level=loud",
         "log_json=perhaps",
@@ -115,7 +115,7 @@ async fn what_this_server_cannot_show_is_refused_by_name() {
         "server_id=elsewhere",
     ] {
         let answer = get(&router, &format!("/v1/agent/monitor?{query}")).await;
-        told += &format!("{query} -> {} {}\n", answer.status.as_u16(), answer.body);
+        response += &format!("{query} -> {} {}\n", answer.status.as_u16(), answer.body);
     }
     expect![[r#"
         log_level=loud -> 400 query parameter log_level: `loud` is not trace or debug or info or warn or error
@@ -123,7 +123,7 @@ async fn what_this_server_cannot_show_is_refused_by_name() {
         node_id=33333333 -> 404 node not found
         node_id=00000000&server_id=leader -> 400 query parameters node_id and server_id: each names whose log is followed; give one of them
         server_id=elsewhere -> 404 no server has the id, the name or the address `elsewhere`
-    "#]].assert_eq(&told);
+    "#]].assert_eq(&response);
 }
 
 /// The world, whose agents answer with these pieces and then go on.
@@ -145,9 +145,9 @@ async fn the_log_of_an_agent_is_followed_in_frames_or_plain() {
     let (mut framed, _) = watch(&router, "node_id=11111111&log_level=WARN&log_json=true").await;
     assert_eq!(line(&mut framed).await, "a task was started\n");
     assert_eq!(line(&mut framed).await, "it has ended\n");
-    let asked = held(&world.agents.read_request).take().expect("it was asked").source;
+    let request = held(&world.agents.read_request).take().expect("it was asked").source;
     let detail = LogDetail { level: Level::WARN, format: LogFormat::Json };
-    assert_eq!(asked, ReadSource::AgentLog(detail));
+    assert_eq!(request, ReadSource::AgentLog(detail));
     let (mut plain, _) = watch(&router, "node_id=11111111&plain=true").await;
     assert_eq!(piece(&mut plain).await, "a task was started\n");
 }

@@ -1,6 +1,6 @@
 //! Metadata of nodes: agents keep it, and are asked.
 
-use berth_api::agent::{ChangeNodeMeta, DynamicMeta, NodeMeta, Outcome, Question};
+use berth_api::agent::{AgentOutcome, AgentQuery, ChangeNodeMeta, DynamicMeta, NodeMeta};
 use serde_json::json;
 
 use super::{
@@ -25,9 +25,9 @@ fn meta() -> NodeMeta {
 #[tokio::test]
 async fn metadata_is_read_of_its_agent() {
     let world = world();
-    *held(&world.agents.outcome) = Some(Ok(Outcome::NodeMeta(meta())));
+    *held(&world.agents.outcome) = Some(Ok(AgentOutcome::NodeMeta(meta())));
     let read = get(&api(&world), "/v1/client/metadata?node_id=1111").await.json();
-    assert_eq!(held(&world.agents.asked).take().map(|(node, _)| node), Some(NODE_1));
+    assert_eq!(held(&world.agents.requested).take().map(|(node, _)| node), Some(NODE_1));
     assert_eq!(
         read,
         json!({
@@ -43,16 +43,16 @@ async fn metadata_is_read_of_its_agent() {
 #[tokio::test]
 async fn metadata_is_changed_at_its_agent_and_known_before_the_answer() {
     let world = world();
-    *held(&world.agents.outcome) = Some(Ok(Outcome::NodeMeta(meta())));
+    *held(&world.agents.outcome) = Some(Ok(AgentOutcome::NodeMeta(meta())));
     // Nobody reports that it has changed: what is unset was never there, so that nothing is waited for.
     let body = json!({ "NodeID": NODE_1.to_string(), "Meta": { "row": null } }).to_string();
     let applied = answer(&api(&world), "POST", "/v1/client/metadata", body).await;
-    let asked = ChangeNodeMeta { changes: vec![set("row", None)] };
-    assert_eq!(held(&world.agents.asked).take(), Some((NODE_1, Question::ChangeNodeMeta(asked))));
+    let request = ChangeNodeMeta { changes: vec![set("row", None)] };
+    assert_eq!(held(&world.agents.requested).take(), Some((NODE_1, AgentQuery::ChangeNodeMeta(request))));
     assert_eq!(applied.json()["Dynamic"], json!({ "rack": "r2", "row": null }));
     let nothing = answer(&api(&world), "PUT", "/v1/client/metadata?node_id=1111", "{}").await;
     assert!(nothing.status == 400 && nothing.body.contains("at least one key"), "{}", nothing.body);
-    assert!(held(&world.agents.asked).is_none());
+    assert!(held(&world.agents.requested).is_none());
 }
 
 #[tokio::test]

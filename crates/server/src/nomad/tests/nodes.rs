@@ -131,7 +131,7 @@ async fn the_newest_events_of_a_node_are_kept_and_shown() {
     world.apply(vec![down(NodeStatus::Down)]);
     world.apply(vec![down(NodeStatus::Initializing)]);
     world.apply(vec![down(NodeStatus::Ready)]);
-    let told = async || {
+    let read_node = async || {
         let node = get(&router, &target).await.json();
         let events = node["Events"].as_array().expect("a list").clone();
         let shown = |event: &Value| {
@@ -140,7 +140,7 @@ async fn the_newest_events_of_a_node_are_kept_and_shown() {
         };
         (events.iter().map(shown).collect::<String>(), events)
     };
-    let (shown, events) = told().await;
+    let (shown, events) = read_node().await;
     expect![[r#"
         1 "Cluster" "registered"
         7 "Cluster" "ineligible for new work"
@@ -154,7 +154,7 @@ async fn the_newest_events_of_a_node_are_kept_and_shown() {
     for number in 0..9 {
         put("eligibility", &format!(r#"{{"Eligibility":"{}ligible"}}"#, ["ine", "e"][number % 2])).await;
     }
-    let (shown, events) = told().await;
+    let (shown, events) = read_node().await;
     assert_eq!((events.len(), shown.contains("registered")), (10, false), "the newest: {shown}");
     assert_eq!(events[9]["Message"], "ineligible for new work");
     // The stream shows the node with them.

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     http::{
         openapi::path_names,
-        routes::{Answer, Carried, Route, Verb},
+        routes::{RequestBody, ResponseBody, Route, Verb},
     },
     nomad::{parameters, table},
 };
@@ -48,7 +48,7 @@ async fn every_parameter_body_and_answer_is_described() {
     let description = description().await;
     for route in table().routes {
         let operation = operation(&description, &route);
-        let place = format!("{} {}", route.verb.as_str(), route.path);
+        let what = format!("{} {}", route.verb.as_str(), route.path);
         let described: BTreeSet<&str> = operation["parameters"]
             .as_array()
             .expect("a list")
@@ -57,17 +57,17 @@ async fn every_parameter_body_and_answer_is_described() {
             .collect();
         let declared: BTreeSet<&str> =
             route.contract.parameters.iter().copied().chain(path_names(route.path)).collect();
-        assert_eq!(described, declared, "{place}");
+        assert_eq!(described, declared, "{what}");
         let carried = &operation["requestBody"]["content"];
         let is_described = match route.contract.body {
-            Some(Carried::Json(_)) => carried["application/json"]["schema"].is_object(),
-            Some(Carried::Bytes) => carried["application/octet-stream"].is_object(),
+            Some(RequestBody::Json(_)) => carried["application/json"]["schema"].is_object(),
+            Some(RequestBody::Bytes) => carried["application/octet-stream"].is_object(),
             None => carried.is_null(),
         };
-        assert!(is_described, "{place}");
+        assert!(is_described, "{what}");
         let answer = &operation["responses"]["200"]["content"]["application/json"]["schema"];
-        let in_json = matches!(route.contract.answer, Answer::Json(_) | Answer::Lines(_));
-        assert_eq!(answer.is_object(), in_json, "{place}");
+        let in_json = matches!(route.contract.answer, ResponseBody::Json(_) | ResponseBody::Lines(_));
+        assert_eq!(answer.is_object(), in_json, "{what}");
     }
 }
 
@@ -141,24 +141,24 @@ async fn every_route_has_one_operation_and_a_name_that_reads_well() {
 #[tokio::test]
 async fn examples_hold_what_their_schemas_know() {
     let description = description().await;
-    let (mut asked, mut answered) = (0, 0);
+    let (mut request, mut answered) = (0, 0);
     for route in table().routes {
         let operation = operation(&description, &route);
-        let place = format!("{} {}", route.verb.as_str(), route.path);
+        let what = format!("{} {}", route.verb.as_str(), route.path);
         let answers = &operation["responses"]["200"];
-        for (part, count) in [(&operation["requestBody"], &mut asked), (answers, &mut answered)] {
+        for (part, count) in [(&operation["requestBody"], &mut request), (answers, &mut answered)] {
             let content = &part["content"]["application/json"];
             if !content["example"].is_null() {
                 *count += 1;
-                check_example(&description, &content["schema"], &content["example"], &place);
+                check_example(&description, &content["schema"], &content["example"], &what);
             }
         }
-        let is_object = matches!(route.contract.body, Some(Carried::Json(_)));
+        let is_object = matches!(route.contract.body, Some(RequestBody::Json(_)));
         let optional = ["/v1/acl/bootstrap"].contains(&route.path);
         let has_example = operation["requestBody"]["content"]["application/json"]["example"].is_object();
-        assert!(optional || has_example == is_object, "{place}: an example of a body, or none");
+        assert!(optional || has_example == is_object, "{what}: an example of a body, or none");
     }
-    assert!(asked > 30 && answered > 130, "{asked} bodies, {answered} answers");
+    assert!(request > 30 && answered > 130, "{request} bodies, {answered} answers");
 }
 
 #[tokio::test]
@@ -187,23 +187,23 @@ async fn what_an_operation_shows_is_the_example_of_its_parameters() {
     }
 }
 
-fn check_example(description: &Value, schema: &Value, example: &Value, place: &str) {
+fn check_example(description: &Value, schema: &Value, example: &Value, what: &str) {
     if let Some(reference) = schema["$ref"].as_str() {
         let schema = description.pointer(reference.trim_start_matches('#')).expect("it leads somewhere");
-        return check_example(description, schema, example, place);
+        return check_example(description, schema, example, what);
     }
     let either = schema["anyOf"].as_array().into_iter().flatten();
     if let Some(one) = either.clone().find(|one| one["$ref"].is_string() || one["type"] != "null") {
-        return check_example(description, one, example, place);
+        return check_example(description, one, example, what);
     }
     for (name, member) in example.as_object().into_iter().flatten() {
-        let place = format!("{place} {name}");
+        let what = format!("{what} {name}");
         let (known, others) = (&schema["properties"][name], &schema["additionalProperties"]);
-        assert!(known.is_object() || others.is_object(), "{place} is not in the schema: {schema}");
-        check_example(description, if known.is_object() { known } else { others }, member, &place);
+        assert!(known.is_object() || others.is_object(), "{what} is not in the schema: {schema}");
+        check_example(description, if known.is_object() { known } else { others }, member, &what);
     }
     for item in example.as_array().into_iter().flatten() {
-        check_example(description, &schema["items"], item, place);
+        check_example(description, &schema["items"], item, what);
     }
 }
 
@@ -255,15 +255,15 @@ async fn no_schema_is_a_truth_value() {
     let is_one = |key: &str| matches!(key, "schema" | "items" | "additionalProperties");
     let mut unvisited: Vec<(String, &Value)> = vec![("paths".into(), &description["paths"])];
     unvisited.extend(schemas.iter().map(|(name, schema)| (name.clone(), schema)));
-    while let Some((place, value)) = unvisited.pop() {
+    while let Some((what, value)) = unvisited.pop() {
         for (key, member) in value.as_object().into_iter().flatten() {
-            let place = format!("{place}/{key}");
-            let in_properties = place.ends_with(&format!("properties/{key}"));
-            assert!(!(member.is_boolean() && (is_one(key) || in_properties)), "{place}");
-            unvisited.push((place, member));
+            let what = format!("{what}/{key}");
+            let in_properties = what.ends_with(&format!("properties/{key}"));
+            assert!(!(member.is_boolean() && (is_one(key) || in_properties)), "{what}");
+            unvisited.push((what, member));
         }
         for (at, item) in value.as_array().into_iter().flatten().enumerate() {
-            unvisited.push((format!("{place}/{at}"), item));
+            unvisited.push((format!("{what}/{at}"), item));
         }
     }
 }

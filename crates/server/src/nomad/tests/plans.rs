@@ -184,13 +184,13 @@ async fn a_version_that_would_be_refused_today_is_not_gone_back_to() {
     let limit = json!({ "Name": "default", "Capabilities": { "DisabledTaskDrivers": ["raw_exec"] } });
     assert_eq!(put(&router, "/v1/namespace", &limit).await.status, 200);
     let revert = async |job: &str| {
-        let said = put(&router, &format!("/v1/job/{job}/revert"), &json!({ "JobVersion": 0 })).await;
-        (said.status.as_u16(), said.body)
+        let message = put(&router, &format!("/v1/job/{job}/revert"), &json!({ "JobVersion": 0 })).await;
+        (message.status.as_u16(), message.body)
     };
-    let (status, said) = revert("grown").await;
-    assert!(status == 413 && said.contains("100000"), "{status} {said}");
-    let (status, said) = revert("moved").await;
-    assert!(status == 400 && said.contains("does not allow"), "{status} {said}");
+    let (status, message) = revert("grown").await;
+    assert!(status == 413 && message.contains("100000"), "{status} {message}");
+    let (status, message) = revert("moved").await;
+    assert!(status == 400 && message.contains("does not allow"), "{status} {message}");
 }
 
 #[tokio::test]

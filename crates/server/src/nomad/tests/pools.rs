@@ -116,7 +116,7 @@ fn with_token(rules: &str) -> (Arc<FakeEngine>, Router) {
     (engine, router)
 }
 
-async fn asked(router: &Router, method: &str, target: &str, body: Value) -> Answer {
+async fn request_of(router: &Router, method: &str, target: &str, body: Value) -> Answer {
     answer_with(router, method, target, ("secret", body.to_string())).await
 }
 
@@ -130,7 +130,7 @@ async fn pools_are_seen_and_changed_by_the_rule_that_fits_their_names_best() {
         node_pool "secret" { policy = "deny" }
         "#,
     );
-    let listed = asked(&router, "GET", "/v1/node/pools", Value::Null).await;
+    let listed = request_of(&router, "GET", "/v1/node/pools", Value::Null).await;
     assert_eq!(names(&listed), ["all", "default", "gpu", "gpu-eu"]);
     for (method, target, status) in [
         ("GET", "/v1/node/pool/gpu", 200),
@@ -145,15 +145,15 @@ async fn pools_are_seen_and_changed_by_the_rule_that_fits_their_names_best() {
         ("GET", "/v1/node/pool/gpu/jobs", 403),
         ("GET", "/v1/nodes", 403),
     ] {
-        let answer = asked(&router, method, target, json!({})).await;
+        let answer = request_of(&router, method, target, json!({})).await;
         assert_eq!(answer.status, status, "{method} {target}: {}", answer.body);
         assert!(!answer.body.contains("secret") || target.contains("secret"), "{}", answer.body);
     }
-    let refused = asked(&router, "PUT", "/v1/node/pools", json!({ "Name": "secret" })).await;
+    let refused = request_of(&router, "PUT", "/v1/node/pools", json!({ "Name": "secret" })).await;
     assert_eq!(refused.status, 403);
     assert!(refused.body.contains(r#"node_pool:write on node pool "secret""#), "{}", refused.body);
     let searched =
-        asked(&router, "PUT", "/v1/search", json!({ "Prefix": "", "Context": "all" })).await.json();
+        request_of(&router, "PUT", "/v1/search", json!({ "Prefix": "", "Context": "all" })).await.json();
     assert_eq!(searched["Matches"], json!({ "node_pools": ["all", "default", "gpu", "gpu-eu"] }));
 }
 
@@ -169,12 +169,12 @@ async fn rules_about_pools_are_about_pools_alone() {
     );
     let job = Job { node_pool: "gpu".to_owned(), ..small_job("j") };
     let body = json!({ "Job": berth_jobfile::to_json(&job) });
-    assert_eq!(asked(&router, "PUT", "/v1/jobs", body).await.status, 200);
-    let nodes = asked(&router, "GET", "/v1/nodes", Value::Null).await.json();
+    assert_eq!(request_of(&router, "PUT", "/v1/jobs", body).await.status, 200);
+    let nodes = request_of(&router, "GET", "/v1/nodes", Value::Null).await.json();
     assert_eq!(nodes.as_array().map(Vec::len), Some(5));
     for target in ["/v1/node/pools", "/v1/node/pool/gpu", "/v1/node/pool/gpu/nodes", "/v1/node/pool/gpu/jobs"]
     {
-        assert_eq!(asked(&router, "GET", target, Value::Null).await.status, 403, "{target}");
+        assert_eq!(request_of(&router, "GET", target, Value::Null).await.status, 403, "{target}");
     }
 }
 
@@ -182,10 +182,11 @@ async fn rules_about_pools_are_about_pools_alone() {
 async fn whoever_sees_nodes_alone_searches_and_follows_them_and_nothing_else() {
     let (_, router) = with_token(r#"node { policy = "read" }"#);
     let searched =
-        asked(&router, "PUT", "/v1/search", json!({ "Prefix": "1111", "Context": "all" })).await.json();
+        request_of(&router, "PUT", "/v1/search", json!({ "Prefix": "1111", "Context": "all" })).await.json();
     assert_eq!(searched["Matches"], json!({ "nodes": [NODE_1.to_string()] }));
-    let fuzzy =
-        asked(&router, "PUT", "/v1/search/fuzzy", json!({ "Text": "n1", "Context": "all" })).await.json();
+    let fuzzy = request_of(&router, "PUT", "/v1/search/fuzzy", json!({ "Text": "n1", "Context": "all" }))
+        .await
+        .json();
     assert_eq!(fuzzy["Matches"]["nodes"][0]["ID"], "n1");
     for (context, word) in [
         ("jobs", "read-job"),
@@ -196,7 +197,8 @@ async fn whoever_sees_nodes_alone_searches_and_follows_them_and_nothing_else() {
         ("node_pools", "node_pool:read"),
         ("namespaces", "any capability"),
     ] {
-        let refused = asked(&router, "PUT", "/v1/search", json!({ "Prefix": "", "Context": context })).await;
+        let refused =
+            request_of(&router, "PUT", "/v1/search", json!({ "Prefix": "", "Context": context })).await;
         assert_eq!(refused.status, 403, "{context}: {}", refused.body);
         assert!(refused.body.contains(word), "{context}: {}", refused.body);
     }
@@ -228,12 +230,12 @@ async fn a_job_for_a_pool_that_is_not_there_is_told_so() {
         let registered = put(&router, "/v1/jobs", json!({ "Job": job })).await.json();
         registered["Warnings"].as_str().expect("text").to_owned()
     };
-    let said = warnings().await;
-    assert!(said.contains("node pool `spot` has no node, and no operator has described it"), "{said}");
+    let message = warnings().await;
+    assert!(message.contains("node pool `spot` has no node, and no operator has described it"), "{message}");
     world.apply(vec![Command::RegisterNode(Box::new(Node {
         pool: "spot".to_owned(),
         ..node(NodeId(9), "n9")
     }))]);
-    let said = warnings().await;
-    assert!(!said.contains("spot"), "{said}");
+    let message = warnings().await;
+    assert!(!message.contains("spot"), "{message}");
 }

@@ -89,16 +89,16 @@ async fn what_is_registered_under_its_name_is_new() {
 }
 
 /// What a stream tells from an index on, of some topics, until the key of a change is `until`.
-async fn told(world: &Arc<FakeEngine>, at: u64, topics: &str, until: &str) -> Vec<Event> {
+async fn events_until(world: &Arc<FakeEngine>, at: u64, topics: &str, until: &str) -> Vec<Event> {
     let target = format!("/v1/event/stream?index={at}&{topics}");
     let mut body = send(&api(world), request("GET", &target, Body::empty())).await.into_body();
-    let mut told: Vec<Event> = Vec::new();
-    while told.iter().all(|event| event.key != until) {
+    let mut events: Vec<Event> = Vec::new();
+    while events.iter().all(|event| event.key != until) {
         let line = body.frame().await.expect("it goes on").expect("it does not break");
         let frame: EventFrame = serde_json::from_slice(&line.into_data().expect("data")).expect("a frame");
-        told.extend(frame.events);
+        events.extend(frame.events);
     }
-    told
+    events
 }
 
 #[tokio::test]
@@ -107,13 +107,13 @@ async fn the_stream_tells_that_a_job_was_purged_and_nothing_of_what_is_left() {
     let id: EvalId = eval.parse().expect("an id");
     world.apply(vec![Command::SetEvalStatus(id, EvalStatus::Complete, String::new())]);
     world.apply(vec![register(small_job("last"), EvalId(900))]);
-    let told = told(&world, at, "topic=Job&topic=Evaluation:web", "last").await;
-    let of_jobs = told.iter().filter(|event| event.topic == "Job" && event.key != "last");
+    let events = events_until(&world, at, "topic=Job&topic=Evaluation:web", "last").await;
+    let of_jobs = events.iter().filter(|event| event.topic == "Job" && event.key != "last");
     let of_jobs: Vec<_> =
         of_jobs.map(|event| (&*event.kind, &*event.key, &event.payload["Job"]["ID"])).collect();
     assert_eq!(of_jobs, [("JobDeregistered", "web", &json!("web")), ("JobCollected", "web", &Value::Null)]);
     // Whoever stops the job waits for it.
-    let of_eval = told.iter().filter(|event| event.key == eval).map(|event| &event.payload["Evaluation"]);
+    let of_eval = events.iter().filter(|event| event.key == eval).map(|event| &event.payload["Evaluation"]);
     let of_eval: Vec<_> = of_eval.map(|eval| (&eval["JobID"], &eval["Status"])).collect();
     assert_eq!(of_eval.last(), Some(&(&json!("web"), &json!("complete"))));
 }

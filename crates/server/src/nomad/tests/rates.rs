@@ -19,7 +19,7 @@ fn metered(address: u32, token: u32) -> Router {
 }
 
 /// Asks once from an address, with a token unless it is empty.
-async fn asked(router: &Router, host: u8, secret: &str, target: &str) -> (u16, String) {
+async fn status_of(router: &Router, host: u8, secret: &str, target: &str) -> (u16, String) {
     let mut request = Request::builder().uri(target).body(Body::empty()).expect("it is a request");
     if !secret.is_empty() {
         request.headers_mut().insert("x-nomad-token", secret.parse().expect("a value"));
@@ -36,7 +36,7 @@ async fn asked(router: &Router, host: u8, secret: &str, target: &str) -> (u16, S
 /// Asks until it is too often; why. A bucket may have got one back meanwhile.
 async fn until_too_often(router: &Router, host: u8, (secret, target): (&str, &str), expected: u16) -> String {
     for _ in 0..MANY {
-        match asked(router, host, secret, target).await {
+        match status_of(router, host, secret, target).await {
             (429, why) => return why,
             (status, text) => assert_eq!(status, expected, "{text}"),
         }
@@ -50,8 +50,8 @@ async fn who_asks_too_often_with_a_token_takes_nothing_from_other_tokens() {
     let why = until_too_often(&router, 1, ("reader", "/v1/jobs"), 200).await;
     assert!(why.contains("of this token: request-rate-token is 1 a second"), "{why}");
     until_too_often(&router, 2, ("reader", "/v1/jobs"), 200).await;
-    assert_eq!(asked(&router, 1, "writer", "/v1/jobs").await.0, 200);
-    assert_eq!(asked(&router, 1, "", "/v1/jobs").await.0, 403);
+    assert_eq!(status_of(&router, 1, "writer", "/v1/jobs").await.0, 200);
+    assert_eq!(status_of(&router, 1, "", "/v1/jobs").await.0, 403);
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn strangers_who_ask_too_often_lock_nobody_out_who_has_a_token() {
     }
     until_too_often(&router, 1, ("", "/no/such/path"), 404).await;
     for _ in 0..MANY {
-        assert_eq!(asked(&router, 1, "reader", "/v1/jobs").await.0, 200);
+        assert_eq!(status_of(&router, 1, "reader", "/v1/jobs").await.0, 200);
     }
-    assert_eq!(asked(&router, 2, "", "/v1/jobs").await.0, 403, "another address is another's");
+    assert_eq!(status_of(&router, 2, "", "/v1/jobs").await.0, 403, "another address is another's");
 }

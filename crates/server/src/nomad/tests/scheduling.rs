@@ -12,8 +12,8 @@ const PATH: &str = "/v1/operator/scheduler/configuration";
 #[tokio::test]
 async fn the_scheduler_is_configured() {
     let router = api(&world());
-    let asked = r#"{"SchedulerAlgorithm":"spread","NodePools":{"gpu":{"SchedulerAlgorithm":"binpack"}}}"#;
-    let set = answer(&router, "PUT", PATH, asked).await;
+    let request = r#"{"SchedulerAlgorithm":"spread","NodePools":{"gpu":{"SchedulerAlgorithm":"binpack"}}}"#;
+    let set = answer(&router, "PUT", PATH, request).await;
     expect![[r#"
         200 OK
         content-type: application/json
@@ -67,12 +67,12 @@ async fn the_scheduler_says_how_it_is_configured() {
 #[tokio::test]
 async fn what_cannot_be_configured_is_refused() {
     let router = api(&world());
-    for asked in [
+    for request in [
         r#"{"SchedulerAlgorithm":"random"}"#,
         r#"{"NodePools":{"gpu":{"SchedulerAlgorithm":"worst"}}}"#,
         r#"{"PauseEvalBroker":true}"#,
     ] {
-        let refused = answer(&router, "PUT", PATH, asked).await;
+        let refused = answer(&router, "PUT", PATH, request).await;
         assert_eq!(refused.status, 400, "{}", refused.body);
     }
     let changed = answer(&router, "PUT", &format!("{PATH}?cas=99"), "{}").await;

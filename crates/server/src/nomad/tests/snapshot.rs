@@ -23,9 +23,9 @@ const PATH: &str = "/v1/operator/snapshot";
 
 /// A snapshot of the usual world, and what it is to be checked against.
 async fn saved() -> (Bytes, String) {
-    let response = send(&api(&world()), request("GET", PATH, Body::empty())).await;
-    let digest = response.headers()["digest"].to_str().expect("it is text").to_owned();
-    (response.into_body().collect().await.expect("it ends well").to_bytes(), digest)
+    let expected = send(&api(&world()), request("GET", PATH, Body::empty())).await;
+    let digest = expected.headers()["digest"].to_str().expect("it is text").to_owned();
+    (expected.into_body().collect().await.expect("it ends well").to_bytes(), digest)
 }
 
 #[tokio::test]
@@ -36,8 +36,8 @@ async fn what_was_saved_is_there_again_on_a_server_that_had_nothing() {
     // A cluster is founded by an entry of the version that it writes.
     empty.apply(Vec::new());
     let restored = answer(&api(&empty), "PUT", PATH, snapshot).await;
-    let told = json!({ "TokensReturned": [], "TokensReturnedCount": 0, "TokensStillRevoked": 0 });
-    assert_eq!((restored.status.as_u16(), restored.json()), (200, told));
+    let expected = json!({ "TokensReturned": [], "TokensReturnedCount": 0, "TokensStillRevoked": 0 });
+    assert_eq!((restored.status.as_u16(), restored.json()), (200, expected));
     for path in ["/v1/jobs", "/v1/allocations", "/v1/evaluations", "/v1/nodes", "/v1/job/web/versions"] {
         let (there, here) = (get(&api(&world()), path).await, get(&api(&empty), path).await);
         let logged = |answer: &super::exchange::Answer| answer.json().as_array().map(Vec::len);
@@ -53,8 +53,8 @@ async fn large() -> Bytes {
         job.meta = [("text".to_owned(), "x".repeat(200 << 10))].into_iter().collect();
         world.apply(vec![register(job, EvalId(0xf0 + number))]);
     }
-    let response = send(&api(&world), request("GET", PATH, Body::empty())).await;
-    response.into_body().collect().await.expect("it ends well").to_bytes()
+    let expected = send(&api(&world), request("GET", PATH, Body::empty())).await;
+    expected.into_body().collect().await.expect("it ends well").to_bytes()
 }
 
 /// Whoever leads next abandons what its predecessor was about to restore.

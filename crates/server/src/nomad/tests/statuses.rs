@@ -71,14 +71,15 @@ async fn so_many_jobs_can_be_asked_for_and_no_more() {
         let jobs: Vec<Value> = (0..count).map(|number| json!({ "ID": format!("job-{number}") })).collect();
         json!({ "Jobs": jobs }).to_string()
     };
-    let told = answer(&router, "PUT", &format!("{PATH}?index=1&wait=1ms"), named(64)).await;
-    assert_eq!((told.status.as_u16(), told.json()), (200, json!([])));
+    let response = answer(&router, "PUT", &format!("{PATH}?index=1&wait=1ms"), named(64)).await;
+    assert_eq!((response.status.as_u16(), response.json()), (200, json!([])));
     let refused = answer(&router, "PUT", &format!("{PATH}?index=1"), named(65)).await;
-    let told = "Jobs names 65 jobs, a request may name 64: ask in several requests, or for all jobs with GET";
-    assert_eq!((refused.status.as_u16(), refused.body.as_str()), (400, told));
+    let response =
+        "Jobs names 65 jobs, a request may name 64: ask in several requests, or for all jobs with GET";
+    assert_eq!((refused.status.as_u16(), refused.body.as_str()), (400, response));
     let long = |bytes: usize| json!({ "Jobs": [{ "ID": "j".repeat(bytes) }] }).to_string();
     assert_eq!(answer(&router, "PUT", PATH, long(256)).await.json(), json!([]));
     let refused = answer(&router, "PUT", &format!("{PATH}?index=1"), long(257)).await;
-    let told = "Jobs has a name of 257 bytes, at most 256 are understood: leave it out, no job has it";
-    assert_eq!((refused.status.as_u16(), refused.body.as_str()), (400, told));
+    let response = "Jobs has a name of 257 bytes, at most 256 are understood: leave it out, no job has it";
+    assert_eq!((refused.status.as_u16(), refused.body.as_str()), (400, response));
 }

@@ -1,6 +1,6 @@
 //! Commands to single tasks.
 
-use berth_api::agent::{Question, RestartTasks, SignalTasks};
+use berth_api::agent::{AgentQuery, RestartTasks, SignalTasks};
 use expect_test::expect;
 
 use super::{
@@ -14,15 +14,15 @@ use crate::shared::AgentError;
 async fn orders_reach_the_allocations_node() {
     let world = world();
     let router = api(&world);
-    let told =
+    let response =
         answer(&router, "PUT", "/v1/client/allocation/aaaaaaaa/restart", r#"{"TaskName": "server"}"#).await;
-    assert_eq!(told.body, "{}");
+    assert_eq!(response.body, "{}");
     let alloc_id = RUNNING.to_bytes().to_vec();
-    let asked = RestartTasks { alloc_id: alloc_id.clone(), task: "server".into(), all: false };
-    assert_eq!(held(&world.agents.asked).take(), Some((NODE_1, Question::Restart(asked))));
+    let request = RestartTasks { alloc_id: alloc_id.clone(), task: "server".into(), all: false };
+    assert_eq!(held(&world.agents.requested).take(), Some((NODE_1, AgentQuery::Restart(request))));
     answer(&router, "PUT", "/v1/client/allocation/aaaaaaaa/restart", r#"{"AllTasks": true}"#).await;
-    let asked = RestartTasks { alloc_id: alloc_id.clone(), task: String::new(), all: true };
-    assert_eq!(held(&world.agents.asked).take(), Some((NODE_1, Question::Restart(asked))));
+    let request = RestartTasks { alloc_id: alloc_id.clone(), task: String::new(), all: true };
+    assert_eq!(held(&world.agents.requested).take(), Some((NODE_1, AgentQuery::Restart(request))));
     answer(
         &router,
         "PUT",
@@ -30,11 +30,11 @@ async fn orders_reach_the_allocations_node() {
         r#"{"Task": "server", "Signal": "SIGHUP"}"#,
     )
     .await;
-    let asked = SignalTasks { alloc_id: alloc_id.clone(), task: "server".into(), signal: "SIGHUP".into() };
-    assert_eq!(held(&world.agents.asked).take(), Some((NODE_1, Question::Signal(asked))));
+    let request = SignalTasks { alloc_id: alloc_id.clone(), task: "server".into(), signal: "SIGHUP".into() };
+    assert_eq!(held(&world.agents.requested).take(), Some((NODE_1, AgentQuery::Signal(request))));
     answer(&router, "PUT", "/v1/client/allocation/aaaaaaaa/signal", "").await;
-    let asked = SignalTasks { alloc_id, task: String::new(), signal: "SIGKILL".into() };
-    assert_eq!(held(&world.agents.asked).take(), Some((NODE_1, Question::Signal(asked))));
+    let request = SignalTasks { alloc_id, task: String::new(), signal: "SIGKILL".into() };
+    assert_eq!(held(&world.agents.requested).take(), Some((NODE_1, AgentQuery::Signal(request))));
 }
 
 #[tokio::test]
@@ -43,8 +43,8 @@ async fn what_an_agent_refuses_is_told() {
     let router = api(&world);
     let refused = async |error: AgentError| {
         *held(&world.agents.outcome) = Some(Err(error));
-        let told = answer(&router, "PUT", "/v1/client/allocation/aaaaaaaa/restart", "{}").await;
-        format!("{} {}", told.status.as_u16(), told.body)
+        let response = answer(&router, "PUT", "/v1/client/allocation/aaaaaaaa/restart", "{}").await;
+        format!("{} {}", response.status.as_u16(), response.body)
     };
     expect![[r#"404 Could not find task "x": the allocation has server"#]].assert_eq(
         &refused(AgentError::NotFound(r#"Could not find task "x": the allocation has server"#.into())).await,
@@ -57,6 +57,6 @@ async fn what_an_agent_refuses_is_told() {
     .assert_eq(&refused(AgentError::NotConnected(NODE_1)).await);
     expect!["504 node 11111111-0000-4000-8000-000000000001 did not answer in time: try again, or look at its agent's log"]
         .assert_eq(&refused(AgentError::Silent(NODE_1)).await);
-    let told = answer(&router, "PUT", "/v1/client/allocation/dddddddd/signal", "{}").await;
-    assert_eq!(told.status.as_u16(), 404);
+    let response = answer(&router, "PUT", "/v1/client/allocation/dddddddd/signal", "{}").await;
+    assert_eq!(response.status.as_u16(), 404);
 }

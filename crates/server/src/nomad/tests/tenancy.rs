@@ -30,7 +30,7 @@ use super::{
 };
 use crate::{
     access::{Acls, Capabilities, Capability, NamespaceFrom, Rights, open},
-    http::routes::{Carried, Route, Verb},
+    http::routes::{RequestBody, Route, Verb},
     nomad::table,
     shared::PlanTrace,
 };
@@ -179,7 +179,7 @@ fn body(route: &Route, namespace: &str, name: &str) -> String {
     let mut job = small_job(name);
     job.key = JobKey::new(namespace, name);
     let job = berth_jobfile::to_json(&job);
-    let said = match route.path {
+    let message = match route.path {
         "/v1/jobs" | "/v1/job/{id}" | "/v1/job/{id}/plan" => json!({ "Job": job, "Diff": true }),
         "/v1/jobs/statuses" => json!({ "Jobs": [{ "ID": name, "Namespace": namespace }] }),
         "/v1/search" => json!({ "Prefix": &name[..4], "Context": "all" }),
@@ -198,7 +198,7 @@ fn body(route: &Route, namespace: &str, name: &str) -> String {
         _ => json!({}),
     };
     match route.contract.body {
-        Some(Carried::Json(_)) => said.to_string(),
+        Some(RequestBody::Json(_)) => message.to_string(),
         _ => String::new(),
     }
 }
@@ -208,15 +208,15 @@ fn ends(route: &Route) -> bool {
     !matches!(route.path, "/v1/event/stream" | "/v1/agent/monitor")
 }
 
-fn assert_silent(said: &Answer, place: &str) {
+fn assert_silent(message: &Answer, what: &str) {
     // A refusal repeats the name of the namespace or the pool that was asked for, whether that is there or not.
     let repeated = [format!(" in namespace {HIDDEN:?}"), format!(" on node pool {HIDDEN:?}")];
     let body = repeated
         .iter()
-        .fold(said.body.replace(r#" on "hidden-job""#, ""), |body, name| body.replace(name, ""));
-    let text = format!("{}\n{body}", said.headers);
+        .fold(message.body.replace(r#" on "hidden-job""#, ""), |body, name| body.replace(name, ""));
+    let text = format!("{}\n{body}", message.headers);
     for canary in [HIDDEN, "eeee9999", "aaaa9999", "dddd9999"] {
-        assert!(!text.contains(canary), "{place} tells of {canary}: {text}");
+        assert!(!text.contains(canary), "{what} tells of {canary}: {text}");
     }
 }
 
@@ -258,18 +258,18 @@ async fn no_route_tells_anything_of_another_tenant() {
         let router = governed(&world, rights);
         let prefixes = ["aaaa9999", "eeee9999", "dddd9999"].map(str::to_owned);
         let ids = [&hidden_ids(&world).await[..], &prefixes].concat();
-        let mut told = 0;
+        let mut response = 0;
         for route in table().routes.iter().filter(|route| ends(route) && route.path != "/v1/openapi.json") {
             for id in &ids {
                 for target in targets(route, HIDDEN, "hidden-job", id) {
                     let method = route.verb.methods()[0].as_str();
-                    let said = answer(&router, method, &target, body(route, HIDDEN, "hidden-job")).await;
-                    assert_silent(&said, &format!("{method} {target}"));
-                    told += usize::from(said.status == 200);
+                    let message = answer(&router, method, &target, body(route, HIDDEN, "hidden-job")).await;
+                    assert_silent(&message, &format!("{method} {target}"));
+                    response += usize::from(message.status == 200);
                 }
             }
         }
-        assert!(told > 50, "only {told} requests were answered");
+        assert!(response > 50, "only {response} requests were answered");
     }
 }
 
@@ -293,15 +293,15 @@ async fn what_is_of_another_tenant_is_answered_like_what_is_not_there() {
                     let is = answer(&router(), method, there, body(route, HIDDEN, "hidden-job")).await;
                     let is_not =
                         answer(&router(), method, not_there, body(route, ABSENT, "absent-job")).await;
-                    let place = format!("{method} {there} against {not_there}");
-                    assert_eq!((is.status, is.headers), (is_not.status, is_not.headers), "{place}");
+                    let what = format!("{method} {there} against {not_there}");
+                    assert_eq!((is.status, is.headers), (is_not.status, is_not.headers), "{what}");
                     if !route.path.ends_with("/metrics") {
                         let renamed = is_not
                             .body
                             .replace(ABSENT_ID, id)
                             .replace("absent", "hidden")
                             .replace("abse", "hidd");
-                        assert_eq!(is.body, renamed, "{place}");
+                        assert_eq!(is.body, renamed, "{what}");
                     }
                 }
             }
@@ -321,13 +321,13 @@ async fn no_route_changes_anything_of_another_tenant() {
             for id in &ids {
                 for target in targets(route, HIDDEN, "hidden-job", id) {
                     let method = route.verb.methods()[0].as_str();
-                    let said = answer(&router, method, &target, body(route, HIDDEN, "hidden-job")).await;
-                    assert_eq!(all_of_hidden(&world).await, before, "{method} {target}: {}", said.body);
+                    let message = answer(&router, method, &target, body(route, HIDDEN, "hidden-job")).await;
+                    assert_eq!(all_of_hidden(&world).await, before, "{method} {target}: {}", message.body);
                 }
             }
         }
-        let asked = held(&world.agents.asked).clone();
-        assert!(asked.is_none(), "no agent was asked: {asked:?}");
+        let request = held(&world.agents.requested).clone();
+        assert!(request.is_none(), "no agent was asked: {request:?}");
     }
 }
 
@@ -337,19 +337,21 @@ async fn whoever_may_reads_and_changes_all_of_it() {
     let mut silent = BTreeSet::new();
     for route in table().routes.iter().filter(|route| ends(route)) {
         let method = route.verb.methods()[0].as_str();
-        let mut heard = false;
+        let mut received = false;
         for id in &hidden_ids(&two_tenants()).await {
             for target in targets(route, HIDDEN, "hidden-job", id) {
                 let world = two_tenants();
                 let before = all_of_hidden(&world).await;
                 let router = governed(&world, open());
-                let said = answer(&router, method, &target, body(route, HIDDEN, "hidden-job")).await;
-                heard |= said.status == 200 && (said.body.contains(HIDDEN) || said.body.contains("9999"));
-                heard |= held(&world.agents.asked).is_some() || held(&world.agents.read_request).is_some();
-                heard |= all_of_hidden(&world).await != before;
+                let message = answer(&router, method, &target, body(route, HIDDEN, "hidden-job")).await;
+                received |=
+                    message.status == 200 && (message.body.contains(HIDDEN) || message.body.contains("9999"));
+                received |=
+                    held(&world.agents.requested).is_some() || held(&world.agents.read_request).is_some();
+                received |= all_of_hidden(&world).await != before;
             }
         }
-        if !heard && route.namespace_from != NamespaceFrom::Cluster {
+        if !received && route.namespace_from != NamespaceFrom::Cluster {
             silent.insert(format!("{method} {}", route.path));
         }
     }
@@ -375,8 +377,8 @@ async fn whoever_may_reads_and_changes_all_of_it() {
 async fn a_nodes_allocations_are_those_that_the_caller_may_read() {
     let router = governed(&two_tenants(), tenant([Capability::NodeRead]));
     let target = format!("/v1/node/{NODE_1}/allocations");
-    let told = answer(&router, "GET", &target, Body::empty()).await.json();
-    let ids: Vec<&Value> = told.as_array().expect("a list").iter().map(|alloc| &alloc["ID"]).collect();
+    let response = answer(&router, "GET", &target, Body::empty()).await.json();
+    let ids: Vec<&Value> = response.as_array().expect("a list").iter().map(|alloc| &alloc["ID"]).collect();
     assert_eq!(ids, [&json!(RUNNING.to_string())]);
 }
 
@@ -469,23 +471,23 @@ async fn jobs_mount_the_host_volumes_that_whoever_registers_them_may_mount() {
         ("theirs", "shared", false, Some("mount-readwrite")),
     ] {
         for target in ["/v1/job/mounts/plan", "/v1/jobs", "/v1/job/mounts"] {
-            let (status, said) = ask(secret, "PUT", target, mounting(source, read_only)).await;
-            let place = format!("{secret} {target} {source} {read_only}: {said}");
+            let (status, message) = ask(secret, "PUT", target, mounting(source, read_only)).await;
+            let what = format!("{secret} {target} {source} {read_only}: {message}");
             let Some(missing) = missing else {
-                assert_eq!(status, 200, "{place}");
+                assert_eq!(status, 200, "{what}");
                 continue;
             };
-            assert_eq!(status, 403, "{place}");
+            assert_eq!(status, 403, "{what}");
             let names = format!("this needs {missing} on host volume {source:?}");
-            assert!(said.contains(&names), "{place}");
+            assert!(message.contains(&names), "{what}");
         }
     }
     // What another was allowed is not had by going back to it; another count of it is no other job.
     let back = json!({ "JobID": "mounts", "JobVersion": 0 });
-    let (status, said) = ask("theirs", "PUT", "/v1/job/mounts/revert", back.clone()).await;
-    assert!(status == 403 && said.contains("\"data-mine\""), "{status} {said}");
+    let (status, message) = ask("theirs", "PUT", "/v1/job/mounts/revert", back.clone()).await;
+    assert!(status == 403 && message.contains("\"data-mine\""), "{status} {message}");
     assert_eq!(ask("mine", "PUT", "/v1/job/mounts/revert", back).await.0, 200);
     let scaled = json!({ "Count": 3, "Target": { "Group": "g" } });
-    let (status, said) = ask("theirs", "PUT", "/v1/job/mounts/scale", scaled).await;
-    assert_eq!(status, 200, "{said}");
+    let (status, message) = ask("theirs", "PUT", "/v1/job/mounts/scale", scaled).await;
+    assert_eq!(status, 200, "{message}");
 }

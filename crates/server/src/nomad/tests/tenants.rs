@@ -83,7 +83,7 @@ async fn what_cannot_be_is_refused_with_its_reason() {
     answer(&router, "PUT", "/v1/quota", SMALL).await;
     answer(&router, "PUT", "/v1/namespace/top", r#"{"Quota": "small"}"#).await;
     answer(&router, "PUT", "/v1/namespace/below", r#"{"Parent": "top"}"#).await;
-    let mut told = String::new();
+    let mut response = String::new();
     for (method, target, body) in [
         ("PUT", "/v1/namespace/team", r#"{"Name": "other"}"#),
         ("PUT", "/v1/namespace/te%20am", "{}"),
@@ -101,7 +101,7 @@ async fn what_cannot_be_is_refused_with_its_reason() {
         ("PUT", "/v1/quota/q", r#"{"Limits": [{"Region": "eu"}]}"#),
         ("PUT", "/v1/quota/q", r#"{"Limits": [{"RegionLimit": {"CPU": 5}}], "Guarantee": {"CPU": 6}}"#),
     ] {
-        told += &format!("{}\n", refusal(&answer(&router, method, target, body).await));
+        response += &format!("{}\n", refusal(&answer(&router, method, target, body).await));
     }
     expect![[r#"
         400 the body names `other`, the path `team`
@@ -120,7 +120,7 @@ async fn what_cannot_be_is_refused_with_its_reason() {
         400 quota "q": it limits region "eu": the only one is "global"
         400 quota "q": what it guarantees is more than its limit
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&response);
     assert_eq!(answer(&router, "DELETE", "/v1/namespace/below", "").await.status, 200);
     assert_eq!(answer(&router, "DELETE", "/v1/namespace/top", "").await.status, 200);
     assert_eq!(answer(&router, "DELETE", "/v1/quota/small", "").await.status, 200);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use berth_api::agent::{
-    AllocUsage, AllocUsageOf, AskAllocUsage, CoreUsage, CpuUsage, DiskUsage, MemoryUsage, NodeAllocUsage,
-    NodeMemoryUsage, NodeUsage, Outcome, Question, TaskUsage,
+    AgentOutcome, AgentQuery, AllocUsage, AllocUsageEntry, CoreUsage, CpuUsage, DiskUsage, GetAllocUsage,
+    MemoryUsage, NodeAllocUsage, NodeMemoryUsage, NodeUsage, TaskUsage,
 };
 use berth_model::command::Command;
 use expect_test::expect;
@@ -27,10 +27,10 @@ async fn what_an_allocation_uses_is_added_up() {
     let unmeasured = TaskUsage { name: "c".into(), ..TaskUsage::default() };
     let usage =
         AllocUsage { tasks: vec![task("a", 100, None), task("b", 50, Some(70)), unmeasured], at_ns: 9 };
-    *held(&world.agents.outcome) = Some(Ok(Outcome::AllocUsage(usage)));
+    *held(&world.agents.outcome) = Some(Ok(AgentOutcome::AllocUsage(usage)));
     let answer = get(&api(&world), "/v1/client/allocation/aaaaaaaa/stats?task=server").await.json();
-    let asked = AskAllocUsage { alloc_id: RUNNING.to_bytes().to_vec(), task: "server".into() };
-    assert_eq!(held(&world.agents.asked).take(), Some((NODE_1, Question::AllocUsage(asked))));
+    let request = GetAllocUsage { alloc_id: RUNNING.to_bytes().to_vec(), task: "server".into() };
+    assert_eq!(held(&world.agents.requested).take(), Some((NODE_1, AgentQuery::AllocUsage(request))));
     let sum = &answer["ResourceUsage"];
     expect![[r#"{"Cache":0,"MaxUsage":0,"Measured":["RSS","Swap","Usage"],"RSS":150,"Swap":0,"Usage":170}"#]]
         .assert_eq(&sum["MemoryStats"].to_string());
@@ -53,9 +53,9 @@ async fn what_a_machine_uses_is_asked_of_its_agent() {
         mhz: 500.0,
         disk: DiskUsage { mountpoint: "/".into(), size: 200, used: 50, ..DiskUsage::default() },
     };
-    *held(&world.agents.outcome) = Some(Ok(Outcome::NodeUsage(usage)));
+    *held(&world.agents.outcome) = Some(Ok(AgentOutcome::NodeUsage(usage)));
     let answer = get(&api(&world), "/v1/client/stats?node_id=1111").await;
-    assert_eq!(held(&world.agents.asked).take().map(|(node, _)| node), Some(NODE_1));
+    assert_eq!(held(&world.agents.requested).take().map(|(node, _)| node), Some(NODE_1));
     let answer = answer.json();
     assert_eq!(answer["Memory"], serde_json::json!({"Total": 100, "Available": 70, "Used": 30, "Free": 30}));
     assert_eq!(answer["CPU"][0]["CPU"], "cpu0");
@@ -71,11 +71,13 @@ async fn prometheus_reads_what_tasks_use() {
     let cpu =
         CpuUsage { user_percent: 10.0, mhz: 250.0, throttled_ns: Some(1_500_000_000), ..CpuUsage::default() };
     let tasks = vec![TaskUsage { name: "a\"b\\".into(), cpu: Some(cpu), memory: Some(memory) }];
-    let of =
-        |alloc_id: Vec<u8>| AllocUsageOf { alloc_id, usage: AllocUsage { tasks: tasks.clone(), at_ns: 9 } };
+    let of = |alloc_id: Vec<u8>| AllocUsageEntry {
+        alloc_id,
+        usage: AllocUsage { tasks: tasks.clone(), at_ns: 9 },
+    };
     // Of an allocation that the servers do not know nothing is told.
     let usage = NodeAllocUsage { allocs: vec![of(RUNNING.to_bytes().to_vec()), of(vec![9; 16])] };
-    *held(&world.agents.outcome) = Some(Ok(Outcome::NodeAllocUsage(usage)));
+    *held(&world.agents.outcome) = Some(Ok(AgentOutcome::NodeAllocUsage(usage)));
     let answer = get(&api(&world), "/v1/client/stats/allocations?format=prometheus&node_id=1111").await;
     expect![[r##"
         # HELP berth_task_cpu_mhz Cpu that a task uses, in the unit in which jobs ask for it.
@@ -112,9 +114,9 @@ async fn usage_without_a_node_is_of_the_only_one() {
     assert!(several.body.contains("?node_id="), "{}", several.body);
     let engine = Arc::new(FakeEngine::default());
     engine.apply(vec![Command::RegisterNode(Box::new(node(NODE_1, "n1")))]);
-    let outcome = Outcome::NodeUsage(NodeUsage::default());
+    let outcome = AgentOutcome::NodeUsage(NodeUsage::default());
     *held(&engine.agents.outcome) = Some(Ok(outcome));
     assert_eq!(get(&api(&engine), "/v1/client/stats").await.status, 200);
-    let asked = held(&engine.agents.asked).take().map(|(node, _)| node);
-    assert_eq!(asked, Some(NODE_1));
+    let request = held(&engine.agents.requested).take().map(|(node, _)| node);
+    assert_eq!(request, Some(NODE_1));
 }

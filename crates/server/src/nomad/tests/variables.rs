@@ -126,10 +126,10 @@ async fn a_write_that_was_overtaken_is_told_by_its_own_index() {
     for round in 0..2 {
         let known = if round == 0 { None } else { Some(stored(&engine, "a").create_index.0) };
         engine.overtaken_by.lock().expect("no test panics here").push_back(vec![delete()]);
-        let told = put(&router, "/v1/var/a", json!({ "password": "canary" })).await.json();
+        let response = put(&router, "/v1/var/a", json!({ "password": "canary" })).await.json();
         let index = engine.view.load().index.0 - 1;
         assert_eq!(
-            (&told["ModifyIndex"], told["CreateIndex"].as_u64()),
+            (&response["ModifyIndex"], response["CreateIndex"].as_u64()),
             (&json!(index), known.or(Some(index)))
         );
         assert_eq!(put(&router, "/v1/var/a", json!({ "password": "other" })).await.status, 200);
@@ -145,17 +145,17 @@ async fn what_is_kept_is_encrypted_for_its_variable_alone() {
     assert!(!kept.sealed.windows(6).any(|part| part == b"canary" || part == b"passwo"));
 
     // Another variable with the same encrypted items, and one with a byte that has flipped.
-    let place = |path: &str, sealed: Vec<u8>| {
+    let what = |path: &str, sealed: Vec<u8>| {
         let key = VariableKey::new("default", path);
         let variable = Box::new(Variable { key, sealed, ..kept.clone() });
         engine.apply(vec![Command::ChangeVariable(Box::new(ChangeVariable::Put(variable, None)))]);
     };
-    place("moved", kept.sealed.clone());
-    place("empty", Vec::new());
+    what("moved", kept.sealed.clone());
+    what("empty", Vec::new());
     for at in [0, 11, 12, kept.sealed.len() - 1] {
         let mut flipped = kept.sealed.clone();
         flipped[at] ^= 1;
-        place(&format!("flipped{at}"), flipped);
+        what(&format!("flipped{at}"), flipped);
     }
     let damaged = ["moved", "empty", "flipped0", "flipped11", "flipped12"];
     for path in damaged {
@@ -176,8 +176,8 @@ async fn of_several_writers_one_wins_and_the_others_are_told_what_is_there() {
     let first = stored(&engine, "a").modify_index.0;
     let lost = put(&router, "/v1/var/a?cas=0", json!({ "n": "2" })).await;
     assert_eq!(lost.status, 409);
-    let told = lost.json();
-    assert_eq!((&told["Items"], &told["ModifyIndex"]), (&json!({ "n": "1" }), &json!(first)));
+    let response = lost.json();
+    assert_eq!((&response["Items"], &response["ModifyIndex"]), (&json!({ "n": "1" }), &json!(first)));
     assert_eq!(put(&router, &format!("/v1/var/a?cas={first}"), json!({ "n": "2" })).await.status, 200);
     let late = answer(&router, "DELETE", &format!("/v1/var/a?cas={first}"), Body::empty()).await;
     assert_eq!((late.status.as_u16(), &late.json()["Items"]), (409, &json!({ "n": "2" })));
@@ -207,10 +207,10 @@ async fn many_variables_of_others_are_looked_at_piece_by_piece_and_no_page_names
     let length = axum::body::HttpBody::size_hint(response.body()).exact();
     assert_eq!(length, None, "it begins before all of them have been looked at");
     for query in ["per_page=1", "per_page=1&reverse=true", "", "reverse=true"] {
-        let said = get(&router, &format!("/v1/vars?{query}")).await;
-        let listed = said.json();
+        let message = get(&router, &format!("/v1/vars?{query}")).await;
+        let listed = message.json();
         assert_eq!((listed[0]["Path"].as_str(), listed.as_array().map(Vec::len)), (Some("app/z"), Some(1)));
-        assert!(!said.headers.contains("nexttoken"), "{query}: {}", said.headers);
+        assert!(!message.headers.contains("nexttoken"), "{query}: {}", message.headers);
     }
 }
 
@@ -236,12 +236,17 @@ async fn each_capability_opens_its_own_and_nothing_elsewhere() {
         ];
         for ((method, target), allowed) in requests.into_iter().zip(allowed) {
             let body = if method == "PUT" { r#"{"Items":{"n":"w"}}"# } else { "" };
-            let said = answer(&router, method, target, body).await;
-            assert_eq!(said.status.is_success(), allowed, "{granted:?}: {method} {target}: {}", said.body);
-            assert!(allowed || said.status == 403, "{}", said.body);
+            let message = answer(&router, method, target, body).await;
+            assert_eq!(
+                message.status.is_success(),
+                allowed,
+                "{granted:?}: {method} {target}: {}",
+                message.body
+            );
+            assert!(allowed || message.status == 403, "{}", message.body);
             if target == "/v1/vars" && allowed {
                 let paths: Vec<_> =
-                    said.json().as_array().expect("a list").iter().map(|v| v["Path"].clone()).collect();
+                    message.json().as_array().expect("a list").iter().map(|v| v["Path"].clone()).collect();
                 assert_eq!(paths, [json!("app/a")], "each item is looked at");
                 continue;
             }
@@ -300,12 +305,12 @@ async fn limits_stand_where_variables_enter() {
     assert_eq!(answer(&router, "PUT", "/v1/var/nomad/jobs/web", of_team).await.status, 200);
     assert_eq!(get(&router, "/v1/var/nomad/jobs/web?namespace=team").await.status, 200);
     // Clients send the name alone, as Nomad's package for Go does.
-    for asked in ["lock-operation=acquire", "lock-acquire", "lock-release", "lock-renew="] {
+    for request in ["lock-operation=acquire", "lock-acquire", "lock-release", "lock-renew="] {
         for method in ["PUT", "DELETE"] {
             let item = json!({ "Items": { "n": "v" } }).to_string();
-            let locked = answer(&router, method, &format!("/v1/var/locked?{asked}"), item).await;
+            let locked = answer(&router, method, &format!("/v1/var/locked?{request}"), item).await;
             let is_named = locked.body.contains("no locks") && locked.body.starts_with("lock-");
-            assert_eq!((locked.status.as_u16(), is_named), (501, true), "{asked}: {}", locked.body);
+            assert_eq!((locked.status.as_u16(), is_named), (501, true), "{request}: {}", locked.body);
         }
     }
     assert_eq!(get(&router, "/v1/var/locked").await.status, 404);

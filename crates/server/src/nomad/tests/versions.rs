@@ -62,8 +62,8 @@ async fn a_version_is_named_compared_with_and_found_again() {
 async fn a_version_is_said_to_be_stable_and_to_be_so_no_more() {
     let router = api(&world());
     for stable in [true, false] {
-        let said = json!({ "JobID": "web", "JobVersion": 0, "Stable": stable });
-        assert_eq!(put(&router, "/v1/job/web/stable", &said).await.status, 200);
+        let message = json!({ "JobID": "web", "JobVersion": 0, "Stable": stable });
+        assert_eq!(put(&router, "/v1/job/web/stable", &message).await.status, 200);
         assert_eq!(get(&router, "/v1/job/web").await.json()["Stable"], stable);
     }
 }

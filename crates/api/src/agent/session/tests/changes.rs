@@ -8,9 +8,9 @@ fn node(name: &str) -> NodeSpec {
 }
 
 /// The names of nodes that are told by `now`.
-fn told(session: &mut AgentSession, now_ns: u64) -> Vec<String> {
-    let said = std::iter::from_fn(|| session.poll(now_ns));
-    said.filter_map(|message| if let Up::Changed(changed) = message { Some(changed.node.name) } else { None })
+fn names_sent(session: &mut AgentSession, now_ns: u64) -> Vec<String> {
+    let text = std::iter::from_fn(|| session.poll(now_ns));
+    text.filter_map(|message| if let Up::Changed(changed) = message { Some(changed.node.name) } else { None })
         .collect()
 }
 
@@ -19,39 +19,39 @@ fn a_change_is_told_at_once_and_the_next_when_its_time_has_come() {
     let mut session = open_session(WelcomeMode::Equal);
     session.node_changed(node("a"));
     assert_eq!(session.deadline(), Some(0));
-    assert_eq!(told(&mut session, MS), ["a"]);
+    assert_eq!(names_sent(&mut session, MS), ["a"]);
     session.node_changed(node("b"));
     session.node_changed(node("c"));
     let next_ns = MS + NODE_CHANGED_EVERY_MS * MS;
-    assert_eq!(told(&mut session, next_ns - 1), [""; 0]);
-    assert_eq!(told(&mut session, next_ns), ["c"]);
-    assert_eq!(told(&mut session, 2 * next_ns), [""; 0]);
+    assert_eq!(names_sent(&mut session, next_ns - 1), [""; 0]);
+    assert_eq!(names_sent(&mut session, next_ns), ["c"]);
+    assert_eq!(names_sent(&mut session, 2 * next_ns), [""; 0]);
 }
 
 #[test]
 fn a_change_waits_for_a_session_and_a_hello_says_it_too() {
     let mut session = AgentSession::new(0, UPDATE_DELAY_NS);
     session.node_changed(node("a"));
-    assert_eq!((session.deadline(), told(&mut session, MS)), (None, Vec::new()));
+    assert_eq!((session.deadline(), names_sent(&mut session, MS)), (None, Vec::new()));
     session.hello(&identity(), node("a"), 0);
     session.node_changed(node("b"));
-    assert_eq!(told(&mut session, MS), [""; 0]);
+    assert_eq!(names_sent(&mut session, MS), [""; 0]);
     let cluster_id = cluster(7).0.to_vec();
     session.on_down(Down::Welcome(Welcome { heartbeat_ms: 5_000, cluster_id, ..Welcome::default() }), MS);
-    assert_eq!(told(&mut session, MS), ["b"]);
+    assert_eq!(names_sent(&mut session, MS), ["b"]);
 }
 
 #[test]
 fn a_change_by_an_operator_waits_for_less_and_takes_others_along() {
     let mut session = open_session(WelcomeMode::Equal);
     session.node_changed(node("a"));
-    assert_eq!(told(&mut session, MS), ["a"]);
+    assert_eq!(names_sent(&mut session, MS), ["a"]);
     session.node_changed_by_operator(node("b"));
     session.node_changed(node("c"));
     let next_ns = MS + NODE_CHANGED_BY_OPERATOR_EVERY_MS * MS;
-    assert_eq!(told(&mut session, next_ns - 1), [""; 0]);
-    assert_eq!(told(&mut session, next_ns), ["c"]);
+    assert_eq!(names_sent(&mut session, next_ns - 1), [""; 0]);
+    assert_eq!(names_sent(&mut session, next_ns), ["c"]);
     session.node_changed(node("d"));
-    assert_eq!(told(&mut session, 2 * next_ns), [""; 0], "the next one is no operator's");
-    assert_eq!(told(&mut session, next_ns + NODE_CHANGED_EVERY_MS * MS), ["d"]);
+    assert_eq!(names_sent(&mut session, 2 * next_ns), [""; 0], "the next one is no operator's");
+    assert_eq!(names_sent(&mut session, next_ns + NODE_CHANGED_EVERY_MS * MS), ["d"]);
 }

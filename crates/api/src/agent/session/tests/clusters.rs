@@ -26,8 +26,8 @@ fn a_node_belongs_to_the_cluster_that_welcomes_it_first() {
     let mut session = AgentSession::new(1, UPDATE_DELAY_NS);
     assert_eq!(session.hello(&identity(), NodeSpec::default(), 0).cluster_id, Vec::<u8>::new());
     let joined = Fence { cluster: Some(cluster(7)), term: 0, index: 0 };
-    let told = session.on_down(welcome_of(vec![7; 16], false), 0);
-    assert_eq!(told, Some(SessionAction::Joined(joined)));
+    let response = session.on_down(welcome_of(vec![7; 16], false), 0);
+    assert_eq!(response, Some(SessionAction::Joined(joined)));
     session.disconnected();
     assert_eq!(session.hello(&identity(), NodeSpec::default(), 0).cluster_id, [7; 16]);
     assert_eq!(session.on_down(welcome_of(vec![7; 16], false), 0), None, "it knows that already");
@@ -60,8 +60,8 @@ fn a_restored_cluster_is_followed_from_its_low_terms_and_indexes_on() {
 #[test]
 fn a_server_of_another_cluster_is_not_heard() {
     let mut session = session();
-    let told = dial(&mut session, vec![8; 16], false);
-    let Some(SessionAction::Broken(error)) = told else { panic!("{told:?}") };
+    let response = dial(&mut session, vec![8; 16], false);
+    let Some(SessionAction::Broken(error)) = response else { panic!("{response:?}") };
     check(
         &error.to_string(),
         &expect![
@@ -72,8 +72,8 @@ fn a_server_of_another_cluster_is_not_heard() {
     assert_eq!(session.fence(), self::session().fence());
     let servers = || Servers { addresses: vec!["10.0.0.1:4647".into()], ..Servers::default() };
     assert_eq!(session.on_down(Down::Servers(servers()), 0), None, "its servers are not learned either");
-    let told = session.on_down(Down::Desired(Desired { seq: 1, ..desired(900, &[1], &[], &[]) }), 0);
-    assert_eq!(told, Some(SessionAction::Broken(SessionError::BeforeWelcome)));
+    let response = session.on_down(Down::Desired(Desired { seq: 1, ..desired(900, &[1], &[], &[]) }), 0);
+    assert_eq!(response, Some(SessionAction::Broken(SessionError::BeforeWelcome)));
     assert_eq!(dial(&mut session, vec![7; 16], false), None);
     assert_eq!(session.on_down(Down::Servers(servers()), 0), Some(SessionAction::Servers(servers())));
 }

@@ -7,8 +7,8 @@ fn part(index: u64, run: &[u8], more: bool) -> Desired {
 }
 
 /// What was left out by then.
-fn left_out(told: Option<SessionAction>) -> Vec<u8> {
-    let Some(SessionAction::Desired(change)) = told else { panic!("{told:?}") };
+fn left_out(response: Option<SessionAction>) -> Vec<u8> {
+    let Some(SessionAction::Desired(change)) = response else { panic!("{response:?}") };
     change.left_out.iter().map(|id| id.0[0]).collect()
 }
 
@@ -48,8 +48,8 @@ fn a_list_that_breaks_off_ends_and_forgets_nothing() {
         let (digests, fence) = (session.digests(), session.fence());
         for number in 0..parts {
             let forget = vec![id(4).0.to_vec()];
-            let told = tell(&mut session, Desired { forget, ..part(2, &[number + 5], true) }, 0);
-            assert_eq!(told, None);
+            let response = tell(&mut session, Desired { forget, ..part(2, &[number + 5], true) }, 0);
+            assert_eq!(response, None);
         }
         session.disconnected();
         assert_eq!((session.digests(), session.fence()), (digests, fence), "after {parts} parts");
@@ -74,18 +74,18 @@ fn a_difference_between_two_parts_waits_with_them() {
 fn what_a_full_list_leaves_out_is_told_until_it_is_forgotten() {
     let mut session = busy();
     tell(&mut session, part(2, &[1], false), 0);
-    let mut told = hear(&mut session, 0);
+    let mut response = hear(&mut session, 0);
     let mut expected = Digest::default();
     expected.add(desired_hash(&id(1).0, Some(0)));
     assert_eq!(session.digests().0, expected, "it is none of the servers' desired state");
     session.observe(id(2), &status(2, "ended"), true, 0);
-    told += &hear(&mut session, 0);
+    response += &hear(&mut session, 0);
     tell(&mut session, desired(3, &[], &[], &[2]), 0);
     session.observe(id(2), &status(2, "after that"), true, 0);
     session.observe(id(3), &status(3, "ended"), true, 0);
-    told += &hear(&mut session, 0);
+    response += &hear(&mut session, 0);
     check(
-        &told,
+        &response,
         &expect![[r#"
             0ms update seq=7 [2:x 3:x 4:x]
             0ms update seq=8 [2:ended]
@@ -118,13 +118,13 @@ fn heartbeats_show_a_lost_difference() {
         Some(Up::Heartbeat(beat)) => beat,
         other => panic!("{other:?}"),
     };
-    let heard = beat(&mut session, 5_000 * MS);
-    assert_eq!((heard.seq, heard.desired_seq), (4, 1));
-    assert_ne!(heard.desired_digest, server.to_bytes());
+    let heartbeat = beat(&mut session, 5_000 * MS);
+    assert_eq!((heartbeat.seq, heartbeat.desired_seq), (4, 1));
+    assert_ne!(heartbeat.desired_digest, server.to_bytes());
     tell(&mut session, part(2, &[1, 2, 3, 4, 5], false), 5_000 * MS);
-    let heard = beat(&mut session, 10_000 * MS);
-    assert_eq!((heard.desired_seq, heard.desired_digest), (2, server.to_bytes()));
-    assert_eq!(heard.observed_digest, session.digests().1.to_bytes());
+    let heartbeat = beat(&mut session, 10_000 * MS);
+    assert_eq!((heartbeat.desired_seq, heartbeat.desired_digest), (2, server.to_bytes()));
+    assert_eq!(heartbeat.observed_digest, session.digests().1.to_bytes());
 }
 
 #[test]
@@ -141,8 +141,8 @@ fn nothing_of_a_message_that_breaks_the_protocol_applies() {
         ),
     ] {
         let mut session = busy();
-        let told = tell(&mut session, message, 0);
-        let Some(SessionAction::Broken(error)) = told else { panic!("{told:?}") };
+        let response = tell(&mut session, message, 0);
+        let Some(SessionAction::Broken(error)) = response else { panic!("{response:?}") };
         assert_eq!(
             (error.to_string().as_str(), session.digests(), session.is_open()),
             (reason, before, false)

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_api::http::{AllocationStub, JobStanding};
+use berth_api::http::{AllocationStub, JobServerFields};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -73,7 +73,7 @@ impl Rules {
             return Err(Failure::new(Exit::Failed, format!("job {} is stopped", clean(id)))
                 .help(format!("berth job start {}", clean(id))));
         }
-        let version = JobStanding::deserialize(job).map_err(read)?.version;
+        let version = JobServerFields::deserialize(job).map_err(read)?.version;
         let groups = told.task_groups.into_iter().map(|group| (group.name.clone(), GroupRules::of(group)));
         Ok(Self { job: id.to_owned(), version, job_type: told.job_type, groups: groups.collect() })
     }

@@ -6,7 +6,7 @@ use std::{
     os::{fd::AsFd, unix::fs::FileTypeExt},
 };
 
-use berth_api::http::{Address, Exchange, Target};
+use berth_api::http::{Address, RawRequest, Target};
 
 use super::Api;
 use crate::{
@@ -147,9 +147,9 @@ pub fn method(api: &Api, has_body: bool) -> String {
 }
 
 /// The request.
-pub fn exchange(api: &Api, target: Target, body: Vec<u8>) -> Exchange {
+pub fn exchange(api: &Api, target: Target, body: Vec<u8>) -> RawRequest {
     let method = method(api, !body.is_empty() || api.data.is_some());
-    Exchange { method, target, headers: api.header.clone(), body: body.into() }
+    RawRequest { method, target, headers: api.header.clone(), body: body.into() }
 }
 
 #[cfg(test)]

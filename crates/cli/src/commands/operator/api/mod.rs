@@ -98,7 +98,7 @@ impl Api {
         })
     }
 
-    fn say_asked(&self, asked: &berth_api::http::Exchange, has_token: bool) {
+    fn say_asked(&self, asked: &berth_api::http::RawRequest, has_token: bool) {
         output::tell(&format!("> {} {}", clean(&asked.method), clean(&asked.target.path_and_query())));
         if has_token && asked.takes_token() {
             output::tell("> x-nomad-token: (not shown)");

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use berth_server::audit::{self, ChainHash, Verified};
+use berth_server::audit::{self, ChainHash, VerifiedLog};
 use clap::{Args, ValueHint};
 use serde::Serialize;
 
@@ -52,8 +52,8 @@ impl Verify {
 }
 
 impl Checked {
-    fn of(verified: Verified, path: String) -> Self {
-        let Verified { files, records, first, last, hash, notes } = verified;
+    fn of(verified: VerifiedLog, path: String) -> Self {
+        let VerifiedLog { files, records, first, last, hash, notes } = verified;
         Self { path, files, records, first, last, hash: hash.to_string(), notes }
     }
 }

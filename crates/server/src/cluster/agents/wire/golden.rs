@@ -7,10 +7,10 @@ use expect_test::expect_file;
 
 use super::*;
 
-fn requests() -> Vec<AgentRequest> {
+fn requests() -> Vec<RelayedRequest> {
     let (alloc, node) = (AllocId(1), NodeId(2));
     let (task, stream) = ("web".to_owned(), "stdout".to_owned());
-    let log = Read {
+    let log = WireRead {
         alloc,
         task: task.clone(),
         stream,
@@ -21,7 +21,7 @@ fn requests() -> Vec<AgentRequest> {
         limit: None,
         agent_log: None,
     };
-    let file = Read {
+    let file = WireRead {
         alloc,
         task: String::new(),
         stream: String::new(),
@@ -32,54 +32,59 @@ fn requests() -> Vec<AgentRequest> {
         limit: Some(9),
         agent_log: None,
     };
-    let lines = LogLines { level: "WARN".to_owned(), json: true };
-    let agent_log = Read { agent_log: Some(lines.clone()), path: None, limit: None, ..file.clone() };
-    let exec = Exec { alloc, task, command: vec!["sh".to_owned(), "-c".to_owned()], tty: true };
+    let lines = WireLogDetail { level: "WARN".to_owned(), json: true };
+    let agent_log = WireRead { agent_log: Some(lines.clone()), path: None, limit: None, ..file.clone() };
+    let exec = WireExec { alloc, task, command: vec!["sh".to_owned(), "-c".to_owned()], tty: true };
     vec![
-        AgentRequest::Find(node),
-        AgentRequest::Ask(node, vec![1, 2]),
-        AgentRequest::Read(node, log),
-        AgentRequest::Read(node, file),
-        AgentRequest::Exec(node, exec),
-        AgentRequest::Next(3),
-        AgentRequest::Input(3, Input::Data(vec![4])),
-        AgentRequest::Input(3, Input::Close),
-        AgentRequest::Input(3, Input::Resize(24, 80)),
-        AgentRequest::Keep(3),
-        AgentRequest::End(3),
-        AgentRequest::Read(node, agent_log),
-        AgentRequest::ServerLog(lines),
+        RelayedRequest::Find(node),
+        RelayedRequest::Ask(node, vec![1, 2]),
+        RelayedRequest::Read(node, log),
+        RelayedRequest::Read(node, file),
+        RelayedRequest::Exec(node, exec),
+        RelayedRequest::Next(3),
+        RelayedRequest::Input(3, WireInput::Data(vec![4])),
+        RelayedRequest::Input(3, WireInput::Close),
+        RelayedRequest::Input(3, WireInput::Resize(24, 80)),
+        RelayedRequest::Keep(3),
+        RelayedRequest::End(3),
+        RelayedRequest::Read(node, agent_log),
+        RelayedRequest::ServerLog(lines),
     ]
 }
 
-fn answers() -> Vec<AgentAnswer> {
+fn answers() -> Vec<RelayedAnswer> {
     let text = || "why".to_owned();
     let failures = [
-        Failure::NotFound(text()),
-        Failure::Invalid(text()),
-        Failure::Busy(text()),
-        Failure::NotConnected,
-        Failure::Silent,
-        Failure::Failed(text()),
+        WireError::NotFound(text()),
+        WireError::Invalid(text()),
+        WireError::Busy(text()),
+        WireError::NotConnected,
+        WireError::Silent,
+        WireError::Failed(text()),
     ];
     let mut all = vec![
-        AgentAnswer::Done,
-        AgentAnswer::NotYet,
-        AgentAnswer::Ended,
-        AgentAnswer::Outcome(vec![1, 2]),
-        AgentAnswer::Begun(3),
-        AgentAnswer::Piece(Piece { offset: 5, data: vec![6], file: "web.stdout.0".to_owned(), event: None }),
-        AgentAnswer::Piece(Piece {
+        RelayedAnswer::Done,
+        RelayedAnswer::NotYet,
+        RelayedAnswer::Ended,
+        RelayedAnswer::Outcome(vec![1, 2]),
+        RelayedAnswer::Begun(3),
+        RelayedAnswer::Piece(WirePiece {
+            offset: 5,
+            data: vec![6],
+            file: "web.stdout.0".to_owned(),
+            event: None,
+        }),
+        RelayedAnswer::Piece(WirePiece {
             offset: 0,
             data: Vec::new(),
             file: "alloc/data/a".to_owned(),
             event: Some("file truncated".to_owned()),
         }),
-        AgentAnswer::Output(Output::Stdout(vec![7])),
-        AgentAnswer::Output(Output::Stderr(vec![8])),
-        AgentAnswer::Output(Output::Exited(-9)),
+        RelayedAnswer::Output(WireOutput::Stdout(vec![7])),
+        RelayedAnswer::Output(WireOutput::Stderr(vec![8])),
+        RelayedAnswer::Output(WireOutput::Exited(-9)),
     ];
-    all.extend(failures.map(AgentAnswer::Failed));
+    all.extend(failures.map(RelayedAnswer::Failed));
     all
 }
 
@@ -104,7 +109,7 @@ fn what_the_first_version_says_of_agents_is_said_and_read() {
 #[test]
 fn what_a_later_version_asks_of_agents_is_refused_and_not_mistaken() {
     let later = [0x82, 0x18, 99, 0x81, 0x05];
-    assert!(minicbor::decode::<AgentRequest>(&later).is_err());
-    assert!(minicbor::decode::<AgentAnswer>(&later).is_err());
+    assert!(minicbor::decode::<RelayedRequest>(&later).is_err());
+    assert!(minicbor::decode::<RelayedAnswer>(&later).is_err());
     assert!(read_question(&[0xff]).is_none() && read_outcome(&[0xff]).is_none());
 }

@@ -4,7 +4,7 @@ mod session;
 
 use crate::{
     access::Capability,
-    audit::Changed,
+    audit::AuditChange,
     http::{
         agents::AllocAgent,
         call::{Call, Reply},
@@ -29,14 +29,14 @@ pub async fn exec(call: Call) -> Reply {
             "{most} commands run by way of this server: try again once one has ended, or have the operator raise --commands-max"
         ))
     };
-    let place = call.api.exec_room.clone().try_acquire_owned().map_err(|_| too_many())?;
+    let permit = call.api.exec_slots.clone().try_acquire_owned().map_err(|_| too_many())?;
     let waiter = call.begin_to_wait()?;
     // Who ran what where: the program alone, for arguments may hold secrets.
     let (task, program, tty) = (request.task.clone(), request.command[0].clone(), request.tty);
     if let Some(audited) = call.audited() {
         let job = &agent.job;
         let ran = [job.id.to_string(), agent.alloc.to_string(), task.clone(), program.clone()];
-        audited.announce(Changed::new("run_command", &job.namespace, ran)).await?;
+        audited.announce(AuditChange::new("run_command", &job.namespace, ran)).await?;
     }
     let link = agent.exec(request).await?;
     let (peer, alloc, node) = (caller.peer, agent.alloc, agent.node);
@@ -44,11 +44,11 @@ pub async fn exec(call: Call) -> Reply {
     let (stopping, lease, audited) =
         (call.api.stopping.clone(), call.lease().cloned(), call.audited().cloned());
     caller.take_over(move |stream, read| async move {
-        let carried = session::serve(stream, read, link, session::Watch { stopping, lease }).await;
+        let carried = session::serve(stream, read, link, session::SessionEnd { stopping, lease }).await;
         if let Some(audited) = audited {
             audited.carried(carried.exit_code, carried.bytes);
         }
-        drop((place, waiter));
+        drop((permit, waiter));
     });
     Ok(answer)
 }

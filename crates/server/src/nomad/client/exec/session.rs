@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     http::{
         failure::Failure,
+        leader_contact::{ContactWatch, NO_CONTACT},
         lease::{self, Lease},
-        sure::{Following, UNSURE},
     },
-    net::Stream,
+    net::NetStream,
     shared::{AgentError, ExecInput, ExecLink, ExecOutput},
 };
 
@@ -39,30 +39,30 @@ const UNSENT_BYTES_MAX: usize = 256 << 10;
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How long the other side may take to agree to the end.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
-/// A close frame has room for so many bytes of reason.
+/// Longest reason in a close frame, in bytes.
 const REASON_BYTES_MAX: usize = 123;
 /// Close codes that are not the protocol's own: this, and a status of HTTP.
 const CLOSE_CODE_BASE: u16 = 4_000;
 
-type Socket = WebSocketStream<Stream>;
-type Output = mpsc::Receiver<Result<ExecOutput, AgentError>>;
+type Socket = WebSocketStream<NetStream>;
+type OutputReceiver = mpsc::Receiver<Result<ExecOutput, AgentError>>;
 
 /// What ends a session that nobody else ends.
-pub struct Watch {
+pub struct SessionEnd {
     pub stopping: CancellationToken,
     /// None where everybody may do everything.
     pub lease: Option<Arc<Lease>>,
 }
 
-impl Watch {
-    async fn ended(&self, held: Option<&Following>) -> CloseFrame {
+impl SessionEnd {
+    async fn ended(&self, held: Option<&ContactWatch>) -> CloseFrame {
         let lease = async {
             match &self.lease {
                 Some(lease) => lease.ended().await,
                 None => std::future::pending().await,
             }
         };
-        let unsure = async {
+        let lost_contact = async {
             match held {
                 Some(held) => held.ended().await,
                 None => std::future::pending().await,
@@ -71,13 +71,13 @@ impl Watch {
         tokio::select! {
             () = self.stopping.cancelled() => close(CloseCode::Away, "the server stops"),
             () = lease => close(CloseCode::Policy, lease::ENDED),
-            () = unsure => close(CloseCode::Again, UNSURE),
+            () = lost_contact => close(CloseCode::Again, NO_CONTACT),
         }
     }
 }
 
 /// What came of a session.
-pub struct Carried {
+pub struct SessionResult {
     /// Of the command; none where it did not end by itself, or its client was gone by then.
     pub exit_code: Option<i32>,
     /// Of output that were sent.
@@ -85,7 +85,7 @@ pub struct Carried {
 }
 
 /// Carries messages both ways until the command has ended or the client is gone.
-pub async fn serve(stream: Stream, read: Bytes, link: ExecLink, watch: Watch) -> Carried {
+pub async fn serve(stream: NetStream, read: Bytes, link: ExecLink, watch: SessionEnd) -> SessionResult {
     let config = WebSocketConfig::default()
         .read_buffer_size(BUFFER_BYTES)
         .write_buffer_size(0)
@@ -95,9 +95,9 @@ pub async fn serve(stream: Stream, read: Bytes, link: ExecLink, watch: Watch) ->
     let socket = Socket::from_partially_read(stream, read.to_vec(), Role::Server, Some(config)).await;
     let (mut sink, mut messages) = socket.split();
     let ExecLink { input, mut output } = link;
-    let mut carried = Carried { exit_code: None, bytes: 0 };
-    let sure = watch.lease.as_ref().map(|lease| lease.sure());
-    let held = sure.as_ref();
+    let mut carried = SessionResult { exit_code: None, bytes: 0 };
+    let contact = watch.lease.as_ref().map(|lease| lease.contact());
+    let held = contact.as_ref();
     let end = tokio::select! {
         end = write(&mut sink, &mut output, &mut carried, held) => end,
         end = read_all(&mut messages, &input, held) => end,
@@ -110,9 +110,9 @@ pub async fn serve(stream: Stream, read: Bytes, link: ExecLink, watch: Watch) ->
 }
 
 /// Waits for as long as nobody knows whether the session may go on.
-async fn until_sure(held: Option<&Following>) {
+async fn until_contact(held: Option<&ContactWatch>) {
     if let Some(held) = held {
-        held.goes_on().await;
+        held.until_contact_again().await;
     }
 }
 
@@ -138,18 +138,18 @@ fn close(code: CloseCode, reason: &str) -> CloseFrame {
 /// Until the command has ended, or nobody takes what it writes.
 async fn write(
     sink: &mut SplitSink<Socket, Message>,
-    output: &mut Output,
-    carried: &mut Carried,
-    held: Option<&Following>,
+    output: &mut OutputReceiver,
+    carried: &mut SessionResult,
+    held: Option<&ContactWatch>,
 ) -> CloseFrame {
     loop {
-        let told = tokio::select! {
-            told = output.recv() => told,
+        let received = tokio::select! {
+            received = output.recv() => received,
             () = tokio::time::sleep(HEARTBEAT) => Some(Ok(ExecOutput::Stdout(Bytes::new()))),
         };
-        let told = told.unwrap_or_else(|| Err(AgentError::Failed("the command is lost".into())));
-        let frame = match told {
-            Ok(told) => told,
+        let received = received.unwrap_or_else(|| Err(AgentError::Failed("the command is lost".into())));
+        let frame = match received {
+            Ok(output) => output,
             Err(error) => {
                 let Failure { status, text, .. } = error.into();
                 return close(CloseCode::from(CLOSE_CODE_BASE + status.as_u16()), &text);
@@ -159,7 +159,7 @@ async fn write(
             ExecOutput::Stdout(data) | ExecOutput::Stderr(data) => (data.len(), None),
             ExecOutput::Exited(exit_code) => (0, Some(*exit_code)),
         };
-        until_sure(held).await;
+        until_contact(held).await;
         if sink.send(message(frame)).await.is_err() {
             return close(CloseCode::Normal, "");
         }
@@ -171,9 +171,9 @@ async fn write(
     }
 }
 
-fn message(told: ExecOutput) -> Message {
+fn message(output: ExecOutput) -> Message {
     let piece = |data: Bytes| Some(ExecPiece { data: data.into(), close: false });
-    let frame = match told {
+    let frame = match output {
         // Nothing at all is what a heartbeat looks like.
         ExecOutput::Stdout(data) if data.is_empty() => ExecOutputFrame::default(),
         ExecOutput::Stdout(data) => ExecOutputFrame { stdout: piece(data), ..ExecOutputFrame::default() },
@@ -190,7 +190,7 @@ fn message(told: ExecOutput) -> Message {
 async fn read_all(
     messages: &mut SplitStream<Socket>,
     input: &mpsc::Sender<ExecInput>,
-    held: Option<&Following>,
+    held: Option<&ContactWatch>,
 ) -> CloseFrame {
     while let Some(message) = messages.next().await {
         let text = match message {
@@ -210,15 +210,15 @@ async fn read_all(
             Ok(frame) => frame,
             Err(error) => return close(CloseCode::Invalid, &format!("decode a message: {error}")),
         };
-        for told in inputs(frame) {
-            // Waits for room: who sends more than the command reads is not read any further.
-            let Ok(room) = input.reserve().await else {
+        for item in inputs(frame) {
+            // Waits for buffer space: a client that sends more than the command reads is not read any further.
+            let Ok(permit) = input.reserve().await else {
                 // Its end is known from what it writes.
                 return std::future::pending().await;
             };
             // That may have taken long.
-            until_sure(held).await;
-            room.send(told);
+            until_contact(held).await;
+            permit.send(item);
         }
     }
     close(CloseCode::Normal, "")

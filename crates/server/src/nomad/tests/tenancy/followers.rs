@@ -110,10 +110,10 @@ async fn followers_are_told_of_deployments_of_their_own_tenants_alone() {
                 eval: None,
             };
             world.apply(vec![Command::SetDeployment(Box::new(held))]);
-            let told = followed(&world, &mut body, "end-of-told").await;
-            assert_eq!(told.contains("dddd9999"), is_told, "{query}: {told}");
-            assert_eq!(told.contains("hidden description"), is_told, "{query}: {told}");
-            assert!(is_told || !told.contains(HIDDEN), "{query}: {told}");
+            let response = followed(&world, &mut body, "end-of-told").await;
+            assert_eq!(response.contains("dddd9999"), is_told, "{query}: {response}");
+            assert_eq!(response.contains("hidden description"), is_told, "{query}: {response}");
+            assert!(is_told || !response.contains(HIDDEN), "{query}: {response}");
             let all = followed(&world, &mut all, "end-of-all").await;
             assert!(all.contains("hidden description"), "{query}: {all}");
         }
@@ -129,8 +129,8 @@ async fn what_is_gone_is_told_to_those_who_see_everything() {
     for (rights, is_told) in [(tenant([]), false), (open(), true)] {
         let router = governed(&world, rights);
         let mut body = follow(&router, "index=1&namespace=*").await;
-        let told = followed(&world, &mut body, "the-end").await;
-        assert_eq!(told.contains("EvaluationCollected"), is_told, "{told}");
+        let response = followed(&world, &mut body, "the-end").await;
+        assert_eq!(response.contains("EvaluationCollected"), is_told, "{response}");
     }
 }
 
@@ -154,12 +154,12 @@ async fn readers_who_wait_for_the_same_share_answers_only_with_those_who_may_do_
         }
     }
     world.apply(vec![register(small_job("new"), EvalId(7))]);
-    let mut told = Vec::new();
+    let mut response = Vec::new();
     for read in reads {
-        told.push(read.await.expect("it ends well").body);
+        response.push(read.await.expect("it ends well").body);
     }
-    assert!(told[0].contains(HIDDEN) && told[0] == told[2]);
-    assert!(!told[1].contains(HIDDEN) && told[1] == told[3], "{}", told[1]);
+    assert!(response[0].contains(HIDDEN) && response[0] == response[2]);
+    assert!(!response[1].contains(HIDDEN) && response[1] == response[3], "{}", response[1]);
 }
 
 #[tokio::test]
@@ -179,8 +179,8 @@ async fn readers_who_ask_in_their_bodies_for_different_jobs_are_not_told_the_sam
     }
     world.apply(vec![register(small_job("new"), EvalId(7))]);
     for (job, read) in ["web", "other"].into_iter().zip(reads) {
-        let told = read.await.expect("it ends well").json();
-        assert_eq!(told[0]["ID"], job);
+        let response = read.await.expect("it ends well").json();
+        assert_eq!(response[0]["ID"], job);
     }
 }
 
@@ -242,12 +242,13 @@ async fn who_may_follow_changes_and_not_read_jobs_is_told_no_secrets_of_theirs()
         streams.push(follow(&router, "topic=*").await);
     }
     world.apply(vec![register(full_of_secrets(), EvalId(5))]);
-    let mut told = Vec::new();
+    let mut response = Vec::new();
     for stream in &mut streams {
-        told.push(followed(&world, stream, "the-end").await);
+        response.push(followed(&world, stream, "the-end").await);
     }
-    assert!(told[0].matches("s3cret").count() >= 14, "{}", told[0]);
-    assert!(told[1].contains("canary") && !told[1].contains("s3cret"), "{}", told[1]);
-    let [mut first, last] = [told[0].lines(), told[2].lines()].map(|lines| lines.take(1).collect::<Vec<_>>());
+    assert!(response[0].matches("s3cret").count() >= 14, "{}", response[0]);
+    assert!(response[1].contains("canary") && !response[1].contains("s3cret"), "{}", response[1]);
+    let [mut first, last] =
+        [response[0].lines(), response[2].lines()].map(|lines| lines.take(1).collect::<Vec<_>>());
     assert_eq!(first.pop(), last.into_iter().next_back(), "whoever may read the job is told all of it");
 }
